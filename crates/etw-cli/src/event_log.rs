@@ -10,6 +10,7 @@ use etw_etl::record::RecordContext;
 use etw_eventlog::export::ExportError;
 use etw_eventlog::rendering::Renderer;
 use etw_eventlog::translate::Translator;
+use etw_evtx::bookmark::{BookmarkError, BookmarkList};
 use etw_evtx::chunk::Chunk;
 use etw_evtx::query::{QueryList, Selector};
 use etw_evtx::{Damage, Log, Record};
@@ -59,6 +60,12 @@ struct Printing {
     output: Option<PathBuf>,
     #[command(flatten)]
     schemas: Schemas,
+    /// Continue behind the record of this bookmark file, if it exists, and store the last record that was printed
+    #[arg(long, value_name = "FILE")]
+    bookmark: Option<PathBuf>,
+    /// The bookmark to store, if it is not the one to continue behind.
+    #[arg(skip)]
+    saved_bookmark: Option<PathBuf>,
     /// The form of `wevtutil`, in place of `format`.
     #[arg(skip)]
     windows: Option<WindowsForm>,
@@ -135,10 +142,10 @@ struct InfoArguments {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
-        LogCommand::Show(show) => print(&show.printing, &show.files, &Selector::all()),
+        LogCommand::Show(show) => print(&show.printing, Input::all(&show.files)),
         LogCommand::Query(query) => {
             let selector = selector(Some(&query.query))?;
-            print(&query.printing, std::slice::from_ref(&query.file), &selector)
+            print(&query.printing, vec![Input { file: query.file.clone(), selector }])
         }
         LogCommand::Export(arguments) => {
             let ExportArguments { output, replace, file, query } = arguments;
@@ -163,34 +170,59 @@ fn selector(query: Option<&str>) -> Result<Selector, Failure> {
     }
 }
 
+/// A log, and the records of it that are wanted.
+struct Input {
+    file: PathBuf,
+    selector: Selector,
+}
+
+impl Input {
+    /// All records of some logs.
+    fn all(files: &[PathBuf]) -> Vec<Input> {
+        let input = |file: &PathBuf| Input { file: file.clone(), selector: Selector::all() };
+        files.iter().map(input).collect()
+    }
+}
+
 /// The selected records of one log, printed, chunk by chunk.
 struct Source {
     log: Log,
     path: PathBuf,
+    selector: Selector,
     /// Chunks that are left, the next one last.
     chunks: Vec<usize>,
     /// Printed records of the current chunk, the next one last.
-    ready: Vec<(FileTime, String)>,
+    ready: Vec<Ready>,
     damage: Vec<Damage>,
     /// Records that expand beyond the limits.
     too_large: u64,
 }
 
+/// A record that is printed when it is the next one of all logs.
+struct Ready {
+    time: FileTime,
+    text: String,
+    /// Channel and `EventRecordID`, for the bookmark.
+    channel: String,
+    number: u64,
+}
+
 impl Source {
-    fn open(path: &Path, printing: &Printing, selector: &Selector) -> Result<Source, Failure> {
+    fn open(input: Input, printing: &Printing) -> Result<Source, Failure> {
+        let Input { file: path, selector } = input;
         let failure = |error| Failure::new(format!("{}: {error}", path.display()));
-        let mut log = Log::open(path).map_err(failure)?;
+        let mut log = Log::open(&path).map_err(failure)?;
         if printing.stale {
             log = log.with_stale();
         }
-        let ids = log.chunk_ids(selector);
+        let ids = log.chunk_ids(&selector);
         let has_ids = |index: &usize| log.may_hold(&log.chunks()[*index], &ids);
         let mut chunks: Vec<usize> = (0..log.chunks().len()).filter(has_ids).collect();
         if !printing.reverse {
             chunks.reverse();
         }
         let damage = log.records().damage().to_vec();
-        Ok(Source { log, path: path.to_owned(), chunks, ready: Vec::new(), damage, too_large: 0 })
+        Ok(Source { log, path, selector, chunks, ready: Vec::new(), damage, too_large: 0 })
     }
 
     /// Reads chunks until a selected record is ready.
@@ -212,13 +244,23 @@ impl Source {
     }
 
     fn print_chunk(&mut self, chunk: &mut Chunk, what: &mut Job<'_>) {
-        while let Some(record) = chunk.next_candidate(what.selector) {
-            let printed = what.selector.matches(&record).and_then(|matches| {
+        while let Some(record) = chunk.next_candidate(&self.selector) {
+            let system = record.system();
+            let number = system.record_id().unwrap_or(record.id());
+            let channel = || match system.channel() {
+                Some(channel) => channel,
+                None => self.path.display().to_string(),
+            };
+            if what.after.as_ref().is_some_and(|after| !after.is_behind(&channel(), number)) {
+                continue;
+            }
+            let printed = self.selector.matches(&record).and_then(|matches| {
                 if !matches {
                     return Ok(None);
                 }
-                let time = record.system().time().unwrap_or(record.time());
-                what.format(&record).map(|text| Some((time, text)))
+                let time = system.time().unwrap_or(record.time());
+                let text = what.format(&record)?;
+                Ok(Some(Ready { time, text, channel: channel(), number }))
             });
             match printed {
                 Ok(Some(printed)) => self.ready.push(printed),
@@ -229,10 +271,48 @@ impl Source {
     }
 }
 
+/// The records at which an earlier query stopped.
+struct After {
+    list: BookmarkList,
+    is_reverse: bool,
+}
+
+impl After {
+    /// Reads the bookmark of a query; a file that does not exist yet has none.
+    fn read(printing: &Printing) -> Result<Option<After>, Failure> {
+        let Some(path) = &printing.bookmark else { return Ok(None) };
+        let failure =
+            |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let text = match std::fs::read(path) {
+            Ok(bytes) => text_of(&bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failure(&error)),
+        };
+        let list = text.parse().map_err(|error: BookmarkError| failure(&error))?;
+        Ok(Some(After { list, is_reverse: printing.reverse }))
+    }
+
+    /// Whether a record comes behind the bookmark, in the order of the query.
+    fn is_behind(&self, channel: &str, number: u64) -> bool {
+        self.list.record_id(channel, true).is_none_or(|mark| match self.is_reverse {
+            false => number > mark,
+            true => number < mark,
+        })
+    }
+}
+
+/// The text of a file that may be UTF-16, as Windows' tools write it.
+fn text_of(bytes: &[u8]) -> String {
+    match bytes.strip_prefix(&[0xff, 0xfe]) {
+        Some(units) => etw_types::le::utf16_lossy(units),
+        None => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
 /// A request to print.
 struct Job<'a> {
     printing: &'a Printing,
-    selector: &'a Selector,
+    after: Option<After>,
     translator: Translator,
     decoder: Decoder,
     renderer: Renderer,
@@ -240,7 +320,7 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(printing: &'a Printing, selector: &'a Selector) -> Result<Job<'a>, Failure> {
+    fn new(printing: &'a Printing) -> Result<Job<'a>, Failure> {
         let catalog = printing.schemas.load()?;
         let new_decoder = || {
             let mut decoder = Decoder::new();
@@ -251,7 +331,8 @@ impl<'a> Job<'a> {
         let (decoder, renderer) = (new_decoder(), Renderer::new(new_decoder()));
         let options = Options::of(printing.format());
         let translator = Translator::new();
-        Ok(Job { printing, selector, translator, decoder, renderer, options })
+        let after = After::read(printing)?;
+        Ok(Job { printing, after, translator, decoder, renderer, options })
     }
 
     fn format(&mut self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
@@ -321,6 +402,12 @@ pub struct WindowsQuery {
     pub is_rendered: bool,
     /// Name of an element around all.
     pub root: Option<String>,
+    /// `file` has a query list, whose paths are files.
+    pub is_query_file: bool,
+    /// The bookmark to continue behind.
+    pub bookmark: Option<PathBuf>,
+    /// The bookmark to store.
+    pub saved_bookmark: Option<PathBuf>,
 }
 
 /// `wevtutil qe`
@@ -329,10 +416,16 @@ pub fn windows_query(query: WindowsQuery) -> Result<Outcome, Failure> {
     let printing = Printing {
         reverse: query.is_reverse,
         limit: query.count,
+        bookmark: query.bookmark,
+        saved_bookmark: query.saved_bookmark,
         windows: Some(WindowsForm { is_xml, is_rendered, root }),
         ..Printing::default()
     };
-    print(&printing, &[query.file], &selector(query.query.as_deref())?)
+    let inputs = match query.is_query_file {
+        true => inputs_of(&query.file)?,
+        false => vec![Input { file: query.file, selector: selector(query.query.as_deref())? }],
+    };
+    print(&printing, inputs)
 }
 
 /// Writes the records that a query selects to another log, with their numbers. Returns how many they are.
@@ -364,13 +457,26 @@ pub fn export(
 const FILE_TIMES: Clock =
     Clock { kind: ClockType::SYSTEM, start: FileTime(0), raw_start: 0, frequency: 10_000_000 };
 
-fn print(printing: &Printing, files: &[PathBuf], selector: &Selector) -> Result<Outcome, Failure> {
-    let mut job = Job::new(printing, selector)?;
-    let mut sources: Vec<Source> = files
-        .iter()
-        .map(|file| Source::open(file, printing, selector))
-        .collect::<Result<_, _>>()?;
-    let mut output = Output::open_paged(printing.output.as_deref(), files)?;
+/// The logs of a file with a query list, each with the records that are selected of it.
+fn inputs_of(path: &Path) -> Result<Vec<Input>, Failure> {
+    let bytes = std::fs::read(path);
+    let bytes = bytes.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let list = QueryList::parse(&text_of(&bytes))
+        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let input = |name: &str| {
+        let file = name.strip_prefix("file://").unwrap_or(name).into();
+        Input { file, selector: Selector::list(list.clone(), Some(name), now()) }
+    };
+    Ok(list.paths().into_iter().map(input).collect())
+}
+
+fn print(printing: &Printing, inputs: Vec<Input>) -> Result<Outcome, Failure> {
+    let mut job = Job::new(printing)?;
+    let files: Vec<PathBuf> = inputs.iter().map(|input| input.file.clone()).collect();
+    let mut bookmark = job.after.as_ref().map_or_else(Default::default, |after| after.list.clone());
+    let mut sources: Vec<Source> =
+        inputs.into_iter().map(|input| Source::open(input, printing)).collect::<Result<_, _>>()?;
+    let mut output = Output::open_paged(printing.output.as_deref(), &files)?;
     let is_xml = printing.format() == Format::Xml;
     let (prologue, epilogue) = match &printing.windows {
         Some(form) => (form.prologue(), form.epilogue()),
@@ -384,23 +490,35 @@ fn print(printing: &Printing, files: &[PathBuf], selector: &Selector) -> Result<
             source.fill(&mut job)?;
         }
         let times = sources.iter().enumerate();
-        let times = times.filter_map(|(index, source)| Some((source.ready.last()?.0, index)));
+        let times = times.filter_map(|(index, source)| Some((source.ready.last()?.time, index)));
         let next = match printing.reverse {
             false => times.min_by_key(|(time, index)| (time.0, *index)),
             true => times.max_by_key(|(time, index)| (time.0, std::cmp::Reverse(*index))),
         };
-        let Some((_, text)) = next.and_then(|(_, index)| sources[index].ready.pop()) else { break };
+        let ready = next.and_then(|(_, index)| sources[index].ready.pop());
+        let Some(Ready { text, channel, number: record, .. }) = ready else { break };
         if printing.windows.as_ref().is_some_and(|form| !form.is_xml) {
             let number = printing.limit.unwrap_or(u64::MAX) - left;
             output.write(format!("Event[{number}]:\n").as_bytes())?;
         }
         output.write(text.as_bytes())?;
+        bookmark.update(&channel, record);
         left -= 1;
     }
     output.write(epilogue.as_bytes())?;
     output.finish()?;
+    if let Some(path) = printing.saved_bookmark.as_ref().or(printing.bookmark.as_ref())
+        && !bookmark.bookmarks.is_empty()
+    {
+        store_bookmark(path, &bookmark)?;
+    }
+    Ok(report(&sources))
+}
+
+/// Reports damage of the logs.
+fn report(sources: &[Source]) -> Outcome {
     let mut outcome = Outcome::Done;
-    for source in &sources {
+    for source in sources {
         let path = source.path.display();
         for damage in &source.damage {
             eprintln!("etw: {path}: {damage}");
@@ -413,7 +531,17 @@ fn print(printing: &Printing, files: &[PathBuf], selector: &Selector) -> Result<
             outcome = Outcome::Damaged;
         }
     }
-    Ok(outcome)
+    outcome
+}
+
+/// Replaces a bookmark's file as a whole: a reader finds the old or the new one.
+fn store_bookmark(path: &Path, bookmark: &BookmarkList) -> Result<(), Failure> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    std::fs::write(&new, format!("{bookmark}\r\n"))
+        .and_then(|()| std::fs::rename(&new, path))
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 fn now() -> FileTime {

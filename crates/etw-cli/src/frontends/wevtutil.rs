@@ -23,6 +23,8 @@ struct Command {
     count: Option<u64>,
     form: Form,
     root: Option<String>,
+    bookmark: Option<String>,
+    saved_bookmark: Option<String>,
     overwrites: bool,
 }
 
@@ -57,6 +59,8 @@ const LONG_NAMES: &[(&str, &str)] = &[
     ("count", "c"),
     ("element", "e"),
     ("overwrite", "ow"),
+    ("bookmark", "bm"),
+    ("savebookmark", "sbm"),
     ("locale", "l"),
     ("unicode", "uni"),
 ];
@@ -141,6 +145,20 @@ const ROWS: &[Row<Command>] = &[
     ),
     option(
         ALL,
+        "bm",
+        "FILE",
+        "Continue behind the record of this bookmark",
+        Effect::Text(|command, file| command.bookmark = Some(file.to_owned())),
+    ),
+    option(
+        ALL,
+        "sbm",
+        "FILE",
+        "Store the last record that was printed in this bookmark",
+        Effect::Text(|command, file| command.saved_bookmark = Some(file.to_owned())),
+    ),
+    option(
+        ALL,
         "ow",
         "true|false",
         "Replace the file of epl if it exists",
@@ -157,14 +175,14 @@ const ROWS: &[Row<Command>] = &[
         Effect::Text(|_, _| {}),
     ),
     refused("r u p a", "other computers are not reached; copy the log here"),
-    refused("bm sbm", "bookmarks are not supported; select records by EventRecordID with /q"),
 ];
 
 static TABLE: Table<Command> = Table {
     command: "wevtutil",
     about: "Query, describe and export event logs, as Windows' wevtutil does",
     forms: &[
-        "qe FILE.evtx /lf:true [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME]",
+        "qe FILE.evtx /lf:true [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME] [/bm:FILE] [/sbm:FILE]",
+        "qe LIST.xml /sq:true [options of qe]",
         "gli FILE.evtx /lf:true",
         "epl FILE.evtx OUT.evtx /lf:true [/q:XPATH] [/ow:true]",
     ],
@@ -221,7 +239,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     };
     match (short(action).as_str(), operands) {
         ("qe", [log]) => {
-            let file = command.file(log)?;
+            let file = if command.is_query_file { log } else { command.file(log)? };
             event_log::windows_query(WindowsQuery {
                 file: file.into(),
                 query: command.query.clone(),
@@ -230,6 +248,9 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
                 is_xml: command.form != Form::Text,
                 is_rendered: command.form == Form::RenderedXml,
                 root: command.root.clone(),
+                is_query_file: command.is_query_file,
+                bookmark: command.bookmark.clone().map(Into::into),
+                saved_bookmark: command.saved_bookmark.clone().map(Into::into),
             })
         }
         ("gli", [log]) => print(&log_info(Path::new(command.file(log)?))?),
@@ -261,7 +282,7 @@ impl Command {
     fn file<'w>(&self, log: &'w str) -> Result<&'w str, Failure> {
         if self.is_query_file {
             return Err(usage(
-                "wevtutil -sq: files of queries are not supported; give the query as /q:QUERY",
+                "wevtutil -sq: only qe reads a file with a query list; give the query as /q:QUERY",
             ));
         }
         match self.is_file || Path::new(log).is_file() {

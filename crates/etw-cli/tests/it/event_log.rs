@@ -321,6 +321,62 @@ fn wevtutil_queries_describes_and_exports_logs() {
     }
 }
 
+/// OV-22: a query continues where an earlier one stopped.
+#[test]
+fn queries_continue_behind_bookmarks() {
+    let folder = scratch("event_log_bookmark");
+    let (log_path, name) = path(&folder, "a.evtx");
+    log(&log_path, 1..=50);
+    let (_, bookmark) = path(&folder, "bookmark.xml");
+    let query = |more: &[&str]| {
+        let all = [&["log", "query", "--json", "--bookmark", &bookmark], more].concat();
+        numbers(&etw(&[&all[..], &[&name, "*[System[Level=2]]"]].concat()))
+    };
+    assert_eq!(query(&["-n", "2"]), [10, 20]);
+    let text = std::fs::read_to_string(&bookmark).unwrap();
+    assert!(text.contains("Channel='Test/Operational' RecordId='20' IsCurrent='true'"), "{text}");
+    assert_eq!(query(&[]), [30, 40, 50]);
+    assert!(query(&[]).is_empty());
+    assert_eq!(query(&["--reverse", "-n", "1"]), [40]);
+    // wevtutil reads one bookmark and stores another one; Windows' files may be UTF-16.
+    let windows =
+        "<BookmarkList><Bookmark Channel='Test/Operational' RecordId='47'/></BookmarkList>";
+    let units = "\u{feff}".encode_utf16().chain(windows.encode_utf16());
+    std::fs::write(&bookmark, units.flat_map(u16::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    let (_, saved) = path(&folder, "saved.xml");
+    let options = [&*format!("/bm:{bookmark}"), &format!("/SaveBookmark:{saved}"), "/c:2"];
+    let events = etw(&[&["wevtutil", "qe", &name, "/lf:true"], &options[..]].concat());
+    assert!(events.contains(">48<") && events.contains(">49<"), "{events}");
+    assert_eq!(events.lines().count(), 2, "{events}");
+    assert!(std::fs::read_to_string(&saved).unwrap().contains("RecordId='49'"));
+    std::fs::write(&bookmark, "<nothing/>").unwrap();
+    let (status, message) = etw_fails(&["log", "query", "--bookmark", &bookmark, &name, "*"]);
+    assert!(status == 3 && message.contains("expected BookmarkList"), "{status} {message}");
+}
+
+/// OV-22: a file with a query list names its logs.
+#[test]
+fn wevtutil_reads_a_file_with_a_query_list() {
+    let folder = scratch("event_log_query_file");
+    let (first, first_name) = path(&folder, "a.evtx");
+    let (second, second_name) = path(&folder, "b.evtx");
+    log(&first, 1..=30);
+    log(&second, 31..=60);
+    let (_, list) = path(&folder, "list.xml");
+    let text = format!(
+        "<QueryList><Query Path='file://{first_name}'><Select>*[System[Level=2]]</Select>\
+         <Select Path='file://{second_name}'>*[EventData[Data[@Name='Number']&gt;=59]]</Select>\
+         <Suppress>*[EventData[Data[@Name='Number']=20]]</Suppress></Query></QueryList>"
+    );
+    std::fs::write(&list, text).unwrap();
+    let xml = etw(&["wevtutil", "qe", &list, "/sq:true"]);
+    let found: Vec<&str> = xml
+        .lines()
+        .map(|line| line.split("'Number'>").nth(1).unwrap().split('<').next().unwrap())
+        .collect();
+    assert_eq!(found, ["10", "30", "59", "60"]);
+}
+
 /// A log with one event of a provider with a manifest, and one whose message was stored with it by a forwarder.
 fn log_with_messages(path: &Path) {
     let record = |id: &str, more: Option<Node>| {
