@@ -97,6 +97,11 @@ function __etw_candidates
     etw complete (math (count $words) - 1) -- $words 2>/dev/null
 end
 complete -c etw -n '__etw_candidates >/dev/null' -f -a '(__etw_candidates)'
+# Behind an option with a value, fish takes the candidates of that option alone.
+for option in provider columns fields by sum where
+    complete -c etw -n '__etw_candidates >/dev/null' -l $option -x -a '(__etw_candidates)'
+end
+complete -c etw -n '__etw_candidates >/dev/null' -s p -x -a '(__etw_candidates)'
 "#;
 
 /// Adds the candidates that only this machine knows to a generated script.

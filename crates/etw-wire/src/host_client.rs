@@ -26,6 +26,9 @@ pub struct Client {
     channel: Channel,
 }
 
+/// The status with which a host of another version rejects a connection: `ERROR_NOT_SUPPORTED`.
+pub const OTHER_VERSION: u32 = etw_types::Status::ERROR_NOT_SUPPORTED.0;
+
 impl Client {
     /// Connects to the host of a directory.
     ///
@@ -122,12 +125,14 @@ fn answer(received: Received) -> Result<(Response, Vec<OwnedFd>), ClientError> {
     }
     if let Some(FromHost::Refused { status }) = FromHost::read(&received.bytes) {
         let message = match status {
-            50 => "the host is of another version of openetw".to_owned(),
+            OTHER_VERSION => "the host is of another version of openetw".to_owned(),
             _ => "the host takes no more connections of this user".to_owned(),
         };
         return Err(ClientError::Refused { status, message });
     }
-    match serde_json::from_slice(&received.bytes).map_err(io::Error::other)? {
+    let invalid =
+        |_| io::Error::new(io::ErrorKind::InvalidData, "it does not answer as a host does");
+    match serde_json::from_slice(&received.bytes).map_err(invalid)? {
         Response::Error { status, message } => Err(ClientError::Refused { status, message }),
         response => Ok((response, received.descriptors)),
     }

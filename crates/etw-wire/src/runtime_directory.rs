@@ -125,9 +125,20 @@ impl Directory {
                 rustix::fs::chmod(path, Mode::from_bits_retain(0o755))?;
             }
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                let error = io::Error::from(error);
+                let what = format!("{} cannot be created: {error}", path.display());
+                return Err(io::Error::new(error.kind(), what));
+            }
         }
         Directory::open(path)
+    }
+
+    /// Whether this process may create files in the directory, which hosts do.
+    pub fn is_writable(path: &Path) -> bool {
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        let at = rustix::fs::CWD;
+        rustix::fs::accessat(at, path, access, rustix::fs::AtFlags::EACCESS).is_ok()
     }
 
     /// Opens an existing directory.

@@ -6,7 +6,7 @@ use crate::output::{Failure, Outcome, print_paged};
 use crate::terminal::has_colours;
 use clap::Args;
 use etw_system::availability::availability;
-use etw_wire::host_client::{Client, ClientError};
+use etw_wire::host_client::{Client, ClientError, OTHER_VERSION};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 use etw_wire::runtime_directory as dir;
 use etw_wire::user_namespace::UserNamespace;
@@ -172,6 +172,16 @@ fn check_directory(report: &mut Report, path: &Path) {
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let parent = path.parent().unwrap_or(path);
+            if !dir::Directory::is_writable(parent) {
+                let what = format!("{shown} does not exist, and you cannot create it");
+                let fix = format!(
+                    "make {} a directory that you may write to, or set {} to another one",
+                    parent.display(),
+                    dir::VARIABLE
+                );
+                return report.wrong(LINK, what, fix);
+            }
             return report.note(LINK, format!("{shown} does not exist; the first host creates it"));
         }
         Err(error) => {
@@ -204,6 +214,9 @@ fn check_directory(report: &mut Report, path: &Path) {
         let what =
             format!("{shown} has mode {mode:04o}: others may write to it, so nobody uses it");
         report.wrong(LINK, what, format!("chmod go-w {shown}"));
+    } else if metadata.uid() == user() && !dir::Directory::is_writable(path) {
+        let what = format!("{shown} has mode {mode:04o}: your host cannot create its socket in it");
+        report.wrong(LINK, what, format!("chmod u+rwx {shown}"));
     } else {
         report.ok(LINK, format!("{shown}, user {}, mode {mode:04o}", metadata.uid()));
     }
@@ -231,8 +244,17 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
             };
             report.wrong(LINK, format!("no host of sessions runs in {shown}{left}"), fix);
         }
+        Err(ClientError::Refused { status: OTHER_VERSION, message }) => {
+            let fix = "end that host when its sessions have ended (for the machine's: systemctl restart etwd); \
+                       the next one is of this version";
+            report.wrong("version", format!("{shown}: {message}"), fix);
+        }
         Err(ClientError::Refused { message, .. }) => {
             report.wrong("rights", message, "join the group that it names, or use your own host");
+        }
+        Err(ClientError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+            let fix = format!("find out what listens there: ss -xlp | grep {shown}");
+            report.wrong(LINK, format!("{shown}: something listens, but {error}"), fix);
         }
         Err(error) => {
             report.wrong(LINK, format!("{shown}: {error}"), "check the directory's owner and mode");

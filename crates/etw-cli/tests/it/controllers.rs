@@ -27,7 +27,7 @@ pub const ROLE: &str = "ETW_CLI_TEST_CONTROLLERS";
 
 /// A folder with a host's runtime directory; the host ends with it.
 pub struct Place {
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Place {

@@ -2,6 +2,11 @@
 
 use crate::controllers::{NAME, PROVIDER, Place, ROLE};
 use crate::fixture::stderr;
+use etw_wire::Channel;
+use etw_wire::message::FromHost;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 /// `etw record` of a program that has no event for it.
 #[test]
@@ -125,5 +130,108 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     let text = String::from_utf8(place.etw(&["doctor", "--system"]).stdout).unwrap();
     for link in ["clock", "kernel", "shared memory", "system profile", "system cswitch"] {
         assert!(text.contains(link), "{text}");
+    }
+}
+
+/// What `etw doctor` finds in a runtime directory, as the user that owns `Place`, or as nobody if that is root.
+fn finds_in(place: &Place, directory: &Path, expected: &[&str]) {
+    let etw = place.file("etw");
+    if !etw.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_etw"), &etw).unwrap();
+    }
+    let mut command = place.command(&etw);
+    command.arg("doctor").env("ETW_RUNTIME_DIR", directory);
+    let owner = std::fs::metadata(&place.folder).unwrap().uid();
+    if owner == 0 {
+        // Root may write everywhere.
+        std::os::unix::process::CommandExt::uid(&mut command, NOBODY);
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text} {}", stderr(&output));
+    for expected in expected {
+        assert!(
+            text.contains(expected),
+            "{}: {expected} is missing in\n{text}",
+            directory.display()
+        );
+    }
+}
+
+const NOBODY: u32 = 65534;
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn doctor_finds_a_runtime_directory_that_no_host_can_use() {
+    let place = Place::new("doctor-directory");
+    set_mode(&place.folder, 0o755);
+    let is_root = std::fs::metadata(&place.folder).unwrap().uid() == 0;
+    let missing = place.file("missing/folder");
+    finds_in(
+        &place,
+        &missing,
+        &["does not exist, and you cannot create it", "missing a directory"],
+    );
+    let read_only = place.file("read-only");
+    std::fs::create_dir(&read_only).unwrap();
+    if is_root {
+        std::os::unix::fs::chown(&read_only, Some(NOBODY), None).unwrap();
+    }
+    set_mode(&read_only, 0o500);
+    finds_in(&place, &read_only, &["your host cannot create its socket", "fix: chmod u+rwx"]);
+    let file = place.file("file");
+    std::fs::write(&file, "").unwrap();
+    finds_in(&place, &file, &["is not a directory", "fix: remove"]);
+    match is_root {
+        true => {
+            let foreign = place.file("foreign");
+            std::fs::create_dir(&foreign).unwrap();
+            std::os::unix::fs::chown(&foreign, Some(1234), None).unwrap();
+            finds_in(&place, &foreign, &["belongs to user 1234", "a directory of your own"]);
+        }
+        false => eprintln!("skipped: only root can make a directory of another user"),
+    }
+}
+
+#[test]
+fn doctor_finds_a_host_that_does_not_answer_as_one() {
+    let place = Place::new("doctor-version");
+    let runtime = place.runtime();
+    let finds = |expected: &[&str]| {
+        let text = place.ends(1, "doctor");
+        for expected in expected {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+    };
+    let socket = runtime.join("socket");
+    let other_version = FromHost::Refused { status: 50 }.to_bytes();
+    for (answer, expected) in [
+        (other_version, ["WRONG  version", "another version", "systemctl restart etwd"]),
+        (b"{nonsense".to_vec(), ["WRONG  host", "something listens", "ss -xlp"]),
+    ] {
+        let listener = Channel::listen(&socket).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let channel = loop {
+                    match Channel::accept(listener.as_fd()) {
+                        Ok(channel) => break channel,
+                        Err(_) => std::thread::yield_now(),
+                    }
+                };
+                channel.set_blocking(true).unwrap();
+                channel.send(&answer, &[]).unwrap();
+                // Until the command has read it.
+                let _ = channel.receive();
+                let _ = channel.receive();
+            });
+            finds(&expected);
+        });
+        drop(listener);
+        // The socket of a host that was killed.
+        finds(&["WRONG  host", "of one that has ended"]);
+        std::fs::remove_file(&socket).unwrap();
     }
 }

@@ -90,6 +90,87 @@ fn completions_know_providers_and_sessions() {
     assert_eq!(text.lines().collect::<Vec<_>>(), ["web", "session"], "{}", stderr(&output));
 }
 
+/// The lines whose words the shells complete: what is typed, and what has to be among the candidates.
+const COMPLETED: [(&str, &str); 5] = [
+    ("etw sess", "session"),
+    ("etw record --mode cir", "circular"),
+    ("etw session stop w", "web"),
+    ("etw record -p OpenEtw.Test.Th", "OpenEtw.Test.Third"),
+    ("etw session start x --provider OpenEtw.Test.Th", "OpenEtw.Test.Third"),
+];
+
+/// Whether a shell can be started; otherwise says that its test is skipped.
+fn has_shell(place: &Place, shell: &str) -> bool {
+    let is_there = place.command(shell.as_ref()).args(["-c", "exit"]).output().is_ok();
+    if !is_there {
+        eprintln!("skipped: {shell} is not installed");
+    }
+    is_there
+}
+
+/// `PATH` with this build's `etw` first.
+fn path_with_etw() -> std::ffi::OsString {
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_etw")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&path))).unwrap()
+}
+
+#[test]
+fn fish_completes_options_and_names() {
+    let place = Place::new("fish");
+    if !has_shell(&place, "fish") {
+        return;
+    }
+    place.does("session start web --buffering -p OpenEtw.Test.Third");
+    let _program = place.program_with_third();
+    std::fs::write(place.file("etw.fish"), place.does("completions fish")).unwrap();
+    for (line, expected) in COMPLETED {
+        let code = format!("source {}; complete -C '{line}'", place.file("etw.fish").display());
+        let mut command = place.command("fish".as_ref());
+        command.args(["--no-config", "-c", &code]).env("PATH", path_with_etw());
+        let output = command.env("HOME", &place.folder).output().unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        let is_found = text.lines().any(|line| line.split('\t').next() == Some(expected));
+        assert!(is_found, "{line}: {text} {}", stderr(&output));
+    }
+}
+
+/// Types a line and a tab into an interactive zsh, and prints what it shows until that has the expected text or the shell ends.
+const TYPE_INTO_ZSH: &str = r#"
+zmodload zsh/zpty || exit 9
+zpty shell 'zsh -f -i'
+zpty -w shell "PROMPT=; fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; bindkey '^I' complete-word; print READ''Y"
+zpty -r -m shell shown '*READY*' || exit 8
+zpty -w -n shell "$2"$'\t'
+zpty -r -m shell shown "*$3*" || exit 7
+print -r -- $shown
+zpty -d shell
+"#;
+
+#[test]
+fn zsh_completes_options_and_names() {
+    let place = Place::new("zsh");
+    if !has_shell(&place, "zsh") {
+        return;
+    }
+    place.does("session start web --buffering -p OpenEtw.Test.Third");
+    let _program = place.program_with_third();
+    std::fs::write(place.file("_etw"), place.does("completions zsh")).unwrap();
+    std::fs::write(place.file("type.zsh"), TYPE_INTO_ZSH).unwrap();
+    for (line, expected) in COMPLETED {
+        let mut command = place.command("timeout".as_ref());
+        command.args(["120", "zsh", "-f"]).arg(place.file("type.zsh"));
+        command.arg(&place.folder).args([line, expected]).env("PATH", path_with_etw());
+        let output = command.env("TERM", "dumb").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.code() == Some(9) {
+            eprintln!("skipped: zsh has no module zpty");
+            return;
+        }
+        assert!(output.status.success(), "{line}: {:?} {text} {}", output.status, stderr(&output));
+    }
+}
+
 #[test]
 fn keywords_have_names_where_the_schema_is_known() {
     let place = Place::new("keywords");

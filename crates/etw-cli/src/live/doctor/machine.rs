@@ -82,7 +82,14 @@ impl Machine {
                 report.wrong(LINK, what, "remove what is not needed there, or enlarge it");
             }
             Some(free) => report.ok(LINK, format!("{SHARED_MEMORY} has {} MiB left", free >> 20)),
-            None => report.note(LINK, format!("there is no {SHARED_MEMORY}")),
+            None => report.wrong(
+                LINK,
+                format!(
+                    "there is no {SHARED_MEMORY}: private sessions keep their memory on the disk of their traces, \
+                     where writers wait for it"
+                ),
+                format!("mount a tmpfs at {SHARED_MEMORY}"),
+            ),
         }
     }
 
@@ -176,7 +183,8 @@ mod tests {
 
     #[test]
     fn each_missing_feature_of_the_machine_is_found() {
-        let broken: [(Machine, bool, &str); 4] = [
+        let broken: [(Machine, bool, &str); 5] = [
+            (Machine { shared_memory: None, ..sound() }, true, "there is no /dev/shm"),
             (
                 Machine { clock_source: Some("hpet".to_owned()), ..sound() },
                 false,
