@@ -20,6 +20,8 @@ mod system_options;
 mod tail;
 mod wanted;
 
+#[cfg(target_os = "linux")]
+pub use host::announce_manifests;
 pub use host::{registered_names, session_names};
 
 #[cfg(target_os = "linux")]

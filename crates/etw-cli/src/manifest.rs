@@ -99,6 +99,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
         Command::Install { manifests, scope, force } => {
             manifests.iter().try_for_each(|manifest| install(manifest, scope, *force))?;
+            #[cfg(target_os = "linux")]
+            crate::live::announce_manifests();
         }
         Command::Uninstall { names, scope } => uninstall(names, scope)?,
         Command::List => print(&list(arguments.format)?)?,

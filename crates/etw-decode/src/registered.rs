@@ -37,6 +37,22 @@ pub fn catalog(note: &mut dyn FnMut(String)) -> Catalog {
     catalog
 }
 
+/// A pack's file: path, size and time of the last change.
+pub type PackStamp = (PathBuf, u64, Option<std::time::SystemTime>);
+
+/// The packs that [`catalog`] reads: if these are the same, the catalog is.
+pub fn pack_stamps() -> Vec<PackStamp> {
+    let stores = store().into_iter().chain([machine_store()]).filter(|store| store.is_dir());
+    let folders = paths("ETW_PACKS").into_iter().chain(stores);
+    let files = folders.flat_map(|folder| files(&folder, "etwpack", &mut |_| ()));
+    files
+        .map(|file| match std::fs::metadata(&file) {
+            Ok(data) => (file, data.len(), data.modified().ok()),
+            Err(_) => (file, 0, None),
+        })
+        .collect()
+}
+
 /// The folder of the user's packs.
 pub fn store() -> Option<PathBuf> {
     let set =

@@ -40,6 +40,7 @@ use crate::keeper_protocol::{ENDING, KeeperLink};
 use crate::log::{log, log_info};
 use crate::mailbox::{Finished, Mailbox, Message};
 use crate::program::Program;
+use crate::registered_names::RegisteredNames;
 use pending::PendingResponse;
 
 /// The longest pause while events come.
@@ -58,6 +59,8 @@ pub(crate) struct HostThread {
     programs: BTreeMap<Connection, Program>,
     /// The last registration of each provider, for controllers that look for a reason why no events arrive.
     recent_providers: BTreeMap<Guid, ProviderStatus>,
+    /// Providers that registered manifests name.
+    registered_names: RegisteredNames,
     keeper: KeeperLink,
     /// Number of rings of system events that the keeper has, by session.
     ring_counts: HashMap<usize, usize>,
@@ -96,6 +99,7 @@ impl HostThread {
             ending: HashMap::new(),
             programs: BTreeMap::new(),
             recent_providers: BTreeMap::new(),
+            registered_names: RegisteredNames::default(),
             keeper,
             ring_counts: HashMap::new(),
             pending: Vec::new(),
@@ -154,7 +158,10 @@ impl HostThread {
                 }
             }
             Message::Disconnected { connection } => self.disconnected(connection),
-            Message::Ask { request, from } => return self.ask(request, from),
+            Message::Ask { request, from } => {
+                self.consult_manifests();
+                return self.ask(request, from);
+            }
             Message::Finished { slot, finished } => self.finished(slot, *finished),
             Message::End => return ControlFlow::Break(()),
         }

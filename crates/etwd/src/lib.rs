@@ -30,6 +30,7 @@ mod mailbox;
 mod name_request;
 mod program;
 mod refusals;
+mod registered_names;
 mod rights;
 mod runtime_claim;
 mod server;

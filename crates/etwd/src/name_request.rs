@@ -25,8 +25,11 @@ impl NameRequest {
 
     /// Whether a registration is one more provider of this name.
     pub fn lacks(&self, registered: &Registered) -> bool {
-        self.is_for(&registered.name)
-            && self.ids.len() < MAX_GUIDS
-            && !self.ids.contains(&registered.provider.id)
+        self.is_for(&registered.name) && self.lacks_id(&registered.provider.id)
+    }
+
+    /// Whether a provider can be added.
+    pub fn lacks_id(&self, id: &Guid) -> bool {
+        self.ids.len() < MAX_GUIDS && !self.ids.contains(id)
     }
 }

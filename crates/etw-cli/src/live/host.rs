@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use clap::Args;
 #[cfg(target_os = "linux")]
-pub use daemon_host::Client;
+pub use daemon_host::{Client, announce_manifests};
 use etw_types::Status;
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus};

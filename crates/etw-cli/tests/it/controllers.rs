@@ -133,6 +133,11 @@ impl Place {
         self.start_program("program-with-third")
     }
 
+    /// Registers a provider by its GUID alone, whether or not a session wants its events.
+    pub fn program_without_names_at_once(&self) -> Program {
+        self.start_program("program-without-names-at-once")
+    }
+
     /// The same, whether or not a session wants its events.
     pub fn program_with_third_at_once(&self) -> Program {
         self.start_program("program-with-third-at-once")
@@ -238,8 +243,27 @@ fn program() {
     while !is_wanted() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
+    let shop = role.starts_with("program-without-names").then(|| {
+        let id: etw::Guid = "11111111-2222-3333-4444-555555555555".parse().unwrap();
+        etw::evntprov::event_register(&id, None).unwrap()
+    });
     println!("ready");
     for line in std::io::stdin().lines() {
+        if let Some(shop) = shop {
+            // An event that no session wants is not counted.
+            while !etw::evntprov::event_provider_enabled(shop, Level::INFO, etw::Keyword(0x10))
+                && Instant::now() < end
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let descriptor = etw::EventDescriptor {
+                id: 1,
+                level: Level::INFO,
+                keyword: etw::Keyword(0x10),
+                ..Default::default()
+            };
+            let _ = etw::evntprov::event_write(shop, Some(&descriptor), &[]);
+        }
         for number in 0..line.unwrap().parse().unwrap() {
             write(&PROVIDER, number);
             write(&SECOND, number);

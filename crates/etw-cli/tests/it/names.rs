@@ -43,6 +43,35 @@ fn a_provider_is_enabled_by_name_before_a_program_registers_it() {
     assert_eq!(place.counts("s.etl"), [11, 11, 0]);
 }
 
+/// The program registers a GUID; the name is in a manifest that is installed behind the session's request.
+#[test]
+fn a_manifest_that_is_installed_later_gives_a_request_its_provider() {
+    let ids = |place: &Place| {
+        let names = query(place)["names"]["OpenEtw.Test.Shop"].as_array().unwrap().clone();
+        names.iter().map(|id| id.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    const SHOP: &str = "11111111-2222-3333-4444-555555555555";
+    let place = Place::new("names-manifest");
+    std::fs::write(place.file("shop.man"), MANIFEST).unwrap();
+    place.does("session start s -o s.etl -p OpenEtw.Test.Shop");
+    // Registered before the manifest, which the host hears of when it is installed.
+    let mut first = place.program_without_names_at_once();
+    assert!(!ids(&place).contains(&SHOP.to_owned()), "{:?}", ids(&place));
+    place.does("manifest install shop.man");
+    assert!(ids(&place).contains(&SHOP.to_owned()), "{:?}", ids(&place));
+    first.writes(0);
+    // Registered behind it, and after the worker was replaced.
+    place.kill_worker();
+    let mut second = place.program_without_names_at_once();
+    second.writes(0);
+    drop((first, second));
+    place.does("session stop s");
+    let stat: Value = serde_json::from_str(&place.does("stat --json s.etl")).unwrap();
+    let of_shop = |row: &&Value| row["provider"] == SHOP;
+    let rows = stat["by_event"].as_array().unwrap();
+    assert_eq!(rows.iter().find(of_shop).unwrap()["count"], 2, "{stat}");
+}
+
 #[test]
 fn a_command_is_recorded_by_a_plain_name() {
     use crate::controllers::ROLE;

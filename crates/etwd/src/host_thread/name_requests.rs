@@ -1,4 +1,4 @@
-//! Providers that sessions enable by name: programs may register them later, under any GUID.
+//! Providers that sessions enable by name: programs may register them later, under any GUID, and manifests may name them later.
 
 use etw_ring::RawClock;
 use etw_session::EnableInfo;
@@ -15,6 +15,7 @@ use crate::program::Program;
 impl HostThread {
     /// Keeps a session's enablement by name, and returns all GUIDs that the name stands for now.
     pub(super) fn set_name(&mut self, slot: usize, name: &str, info: &EnableInfo) -> Vec<Guid> {
+        let in_manifests = self.registered_names.of_names(&[name.to_owned()]).concat();
         let programs: Vec<&Program> =
             self.programs.values().filter(|program| !program.has_ended).collect();
         let Some(global) = self.global(slot) else { return Vec::new() };
@@ -29,6 +30,11 @@ impl HostThread {
                 if request.lacks(registered) {
                     request.ids.push(registered.provider.id);
                 }
+            }
+        }
+        for id in in_manifests {
+            if request.lacks_id(&id) {
+                request.ids.push(id);
             }
         }
         let ids = request.ids.clone();
@@ -68,29 +74,76 @@ impl HostThread {
         }
         let process = program.peer.pid;
         for (slot, name, info) in asking {
-            let Some(global) = self.global_mut(slot) else { continue };
-            let request = global.names.iter_mut().find(|request| request.name == name);
-            request.into_iter().for_each(|request| request.ids.push(id));
-            let sessions = self.engine.sessions().filter(|(.., s)| s.enabled(&id).is_some());
-            let is_full = sessions.count() >= MAX_SESSIONS_OF_PROVIDER;
-            let Some((hosted, session)) = self.engine.session_mut(slot) else { continue };
-            if session.enabled(&id).is_some() {
-                // Somebody enabled it by its GUID, which is more exact.
-            } else if is_full {
-                hosted.host.refusals.add(RefusalStatus {
-                    pid: process,
-                    provider: id,
-                    status: Status::ERROR_NO_SYSTEM_RESOURCES.0,
-                    message: format!(
-                        "process {process}: provider {name} ({id}) is enabled in eight sessions already"
-                    ),
-                });
-            } else {
-                session.enable(id, info);
-                hosted.host.since.insert(id, RawClock::Monotonic.now());
-            }
-            self.keep_session(slot);
-            self.engine.publish_admission(slot);
+            self.add_to_request(slot, &name, info, id, process);
         }
+    }
+
+    /// Enables the providers for which sessions asked by name, and which a manifest names that was registered since.
+    pub(super) fn consult_manifests(&mut self) {
+        let mut names: Vec<String> = self
+            .engine
+            .sessions()
+            .flat_map(|(_, hosted, _)| hosted.host.names.iter().map(|request| request.name.clone()))
+            .collect();
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            return;
+        }
+        let ids = self.registered_names.of_names(&names);
+        let known: Vec<(String, Guid)> = names
+            .into_iter()
+            .zip(ids)
+            .flat_map(|(name, ids)| ids.into_iter().map(move |id| (name.clone(), id)))
+            .collect();
+        let mut asking = Vec::new();
+        for (slot, hosted, _) in self.engine.sessions() {
+            for (name, id) in &known {
+                let lacking =
+                    |request: &&NameRequest| request.name == *name && request.lacks_id(id);
+                if let Some(request) = hosted.host.names.iter().find(lacking) {
+                    asking.push((slot, name.clone(), request.info.clone(), *id));
+                }
+            }
+        }
+        for (slot, name, info, id) in asking {
+            self.add_to_request(slot, &name, info, id, 0);
+            // No controller waits for the programs that have registered it.
+            let _ = self.send_to_all(slot, &id);
+        }
+    }
+
+    /// Enables one more provider of a name in a session. `process`: the program that registered it; 0: a manifest names it.
+    fn add_to_request(
+        &mut self,
+        slot: usize,
+        name: &str,
+        info: EnableInfo,
+        id: Guid,
+        process: u32,
+    ) {
+        let Some(global) = self.global_mut(slot) else { return };
+        let request = global.names.iter_mut().find(|request| request.name == name);
+        request.into_iter().for_each(|request| request.ids.push(id));
+        let sessions = self.engine.sessions().filter(|(.., s)| s.enabled(&id).is_some());
+        let is_full = sessions.count() >= MAX_SESSIONS_OF_PROVIDER;
+        let Some((hosted, session)) = self.engine.session_mut(slot) else { return };
+        if session.enabled(&id).is_some() {
+            // Somebody enabled it by its GUID, which is more exact.
+        } else if is_full {
+            let message = match process {
+                0 => format!("provider {name} ({id}) is enabled in eight sessions already"),
+                _ => format!(
+                    "process {process}: provider {name} ({id}) is enabled in eight sessions already"
+                ),
+            };
+            let status = Status::ERROR_NO_SYSTEM_RESOURCES.0;
+            hosted.host.refusals.add(RefusalStatus { pid: process, provider: id, status, message });
+        } else {
+            session.enable(id, info);
+            hosted.host.since.insert(id, RawClock::Monotonic.now());
+        }
+        self.keep_session(slot);
+        self.engine.publish_admission(slot);
     }
 }

@@ -71,6 +71,9 @@ impl HostThread {
         descriptors: Vec<OwnedFd>,
     ) -> bool {
         let Some(message) = FromProgram::read(bytes) else { return false };
+        if matches!(message, FromProgram::Register { .. }) {
+            self.consult_manifests();
+        }
         let Some(program) = self.programs.get_mut(&connection) else { return true };
         match message {
             FromProgram::Hello { .. } => false,

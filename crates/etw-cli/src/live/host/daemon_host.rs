@@ -5,6 +5,7 @@ use crate::output::Failure;
 use ::etw::{ControlError, Controller};
 pub use etw_wire::host_client::Client;
 use etw_wire::host_client::ClientError;
+use etw_wire::requests::Request;
 use etw_wire::runtime_directory;
 use std::path::PathBuf;
 
@@ -47,5 +48,15 @@ impl HostChoice {
         let program = std::env::current_exe().map_err(Failure::new)?;
         let arguments = ["daemon", "--idle-exit", "10"];
         Client::connect_or_start(&self.directory(), &program, &arguments).map_err(failure)
+    }
+}
+
+/// Makes the hosts that run look for manifests of providers that sessions enabled by name.
+pub fn announce_manifests() {
+    for directory in [runtime_directory::of_user(), runtime_directory::SYSTEM.into()] {
+        // Without a host, or without its permission, nobody needs to know.
+        if let Ok(client) = Client::connect(&directory) {
+            let _ = client.ask(&Request::List);
+        }
     }
 }
