@@ -2,6 +2,7 @@
 
 use etw_decode::Catalog;
 use etw_decode::pack::{Pack, PackBuilder};
+use etw_mc::message_text::{self, MessageText};
 use etw_mc::messages::{self, MessageIds};
 use etw_mc::{Manifest, Severity, elf, header, review, rust, wevt};
 
@@ -39,5 +40,23 @@ pub fn carried_schemas(data: &[u8]) {
         assert_eq!(builder.add("program", data).is_ok(), added.is_ok());
         let pack = Pack::open(builder.finish().into()).unwrap();
         let _ = pack.contents().count();
+    }
+}
+
+/// A message text file: rejected with an error, or compiled into a header, a script and tables.
+pub fn mc_message_text(data: &[u8]) {
+    match MessageText::parse(data) {
+        Ok(messages) => {
+            let options = message_text::Options::default();
+            let header = messages.header(&options);
+            assert!(header.is_empty() || header.ends_with("\r\n"));
+            for language in messages.languages() {
+                assert!(messages.table(language, &options).len() > 4);
+            }
+            let _ = messages.script(|language| language.file.clone());
+        }
+        Err(problems) => {
+            assert!(problems.iter().any(|one| one.severity == Severity::Error));
+        }
     }
 }

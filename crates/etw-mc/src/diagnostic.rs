@@ -42,7 +42,7 @@ pub(crate) struct Diagnostics {
 }
 
 /// Most diagnostics that are kept.
-const LIMIT: usize = 1000;
+pub(crate) const LIMIT: usize = 1000;
 
 impl Diagnostics {
     pub fn error(&mut self, node: roxmltree::Node<'_, '_>, message: impl Into<String>) {

@@ -9,6 +9,7 @@
 //! | ELF object | [`elf`] | programs in C and C++, which then carry the schemas of their events |
 //! | schema blob | [`schema`] | sessions, which write it into traces |
 //! | comparison, warnings | [`review`] | authors of manifests |
+//! | header, table and script of a message text file | [`message_text`] | programs that log by message ids |
 //! | resource script | [`resource_script`] | resource compilers |
 //!
 //! ```
@@ -40,6 +41,7 @@ mod diagnostic;
 pub mod elf;
 pub mod header;
 pub mod manifest;
+pub mod message_text;
 pub mod messages;
 pub mod resource_script;
 pub mod review;

@@ -143,21 +143,28 @@ fn event_id(provider: &Provider, event: &Event, high: u32) -> u32 {
 
 /// The message table of one culture: the resource of type 11 that a resource script names.
 pub fn table(ids: &MessageIds, culture: Option<&Culture>) -> Vec<u8> {
+    let texts = ids.messages.iter().map(|(id, message)| match message {
+        Message::Text(text) => (*id, text.as_str()),
+        Message::String(name) => {
+            (*id, culture.and_then(|one| one.string(name)).unwrap_or_default())
+        }
+    });
+    blocks(texts, "\r\n")
+}
+
+/// A message table of texts in the order of their ids, each with `end` and NUL behind it.
+pub(crate) fn blocks<'t>(texts: impl Iterator<Item = (u32, &'t str)>, end: &str) -> Vec<u8> {
     // Ids that follow each other share a block.
     let mut blocks: Vec<(u32, u32, usize)> = Vec::new();
     let mut entries = Vec::new();
-    for (id, message) in &ids.messages {
+    for (id, text) in texts {
         match blocks.last_mut() {
-            Some((_, last, _)) if last.checked_add(1) == Some(*id) => *last = *id,
-            _ => blocks.push((*id, *id, entries.len())),
+            Some((_, last, _)) if last.checked_add(1) == Some(id) => *last = id,
+            _ => blocks.push((id, id, entries.len())),
         }
-        let text = match message {
-            Message::Text(text) => text,
-            Message::String(name) => culture.and_then(|one| one.string(name)).unwrap_or_default(),
-        };
         let start = entries.len();
         entries.extend_from_slice(&[0, 0, 1, 0]);
-        let units = text.encode_utf16().chain([13, 10, 0]);
+        let units = text.encode_utf16().chain(end.encode_utf16()).chain([0]);
         entries.extend(units.flat_map(u16::to_le_bytes));
         entries.resize(entries.len().next_multiple_of(4), 0);
         let size = (entries.len() - start) as u16;

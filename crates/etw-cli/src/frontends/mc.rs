@@ -6,6 +6,7 @@ use crate::output::{Failure, Outcome};
 use crate::output_file::NewFile;
 use etw_decode::pack::PackBuilder;
 use etw_mc::header::{self, Code};
+use etw_mc::message_text::{self, Language, MessageText};
 use etw_mc::messages::{self, MessageIds};
 use etw_mc::{Diagnostic, Manifest, elf, resource_script, review, rust, wevt};
 use std::io::Write;
@@ -28,6 +29,8 @@ struct Command {
     baseline: Option<PathBuf>,
     new_baseline: Option<PathBuf>,
     has_lint: bool,
+    message_text: message_text::Options,
+    has_long_table_names: bool,
 }
 
 /// The encoding of generated text.
@@ -142,9 +145,37 @@ const ROWS: &[Row<Command>] = &[
     ),
     option(
         ALL,
-        "a A b c d n o u U v",
+        "b",
         "",
-        "Accepted; they concern message text files, which are not compiled",
+        "Message text files: put the file's name before that of its message tables",
+        Effect::Flag(|command| command.has_long_table_names = true),
+    ),
+    option(
+        ALL,
+        "c",
+        "",
+        "Message text files: set the customer bit in all ids",
+        Effect::Flag(|command| command.message_text.is_customer = true),
+    ),
+    option(
+        ALL,
+        "d",
+        "",
+        "Message text files: write facilities and severities in decimal",
+        Effect::Flag(|command| command.message_text.has_decimal_names = true),
+    ),
+    option(
+        ALL,
+        "n",
+        "",
+        "Message text files: end texts with NUL alone, without a line end",
+        Effect::Flag(|command| command.message_text.ends_with_nul = true),
+    ),
+    option(
+        ALL,
+        "a A o u U v",
+        "",
+        "Accepted; the encoding of files is found by their bytes, and tables are in UTF-16",
         Effect::Nothing,
     ),
     option(
@@ -181,8 +212,8 @@ const ROWS: &[Row<Command>] = &[
 
 static TABLE: Table<Command> = Table {
     command: "mc",
-    about: "Compile instrumentation manifests, as Windows' message compiler does",
-    forms: &["[-um|-km|-rust] [-h DIR] [-r DIR] [-z NAME] [-elf OUT.o] FILE.man…"],
+    about: "Compile instrumentation manifests and message text files, as Windows' message compiler does",
+    forms: &["[-um|-km|-rust] [-h DIR] [-r DIR] [-z NAME] [-elf OUT.o] FILE.man|FILE.mc…"],
     repeatable: 0,
     actions: &[],
     operand: Some(|command, word| {
@@ -191,8 +222,8 @@ static TABLE: Table<Command> = Table {
     }),
     rows: ROWS,
     notes: "It writes NAME.h, NAME.rc, NAMETEMP.BIN (the WEVT_TEMPLATE resource) and NAME_MSG00001.bin (the message \
-            table; one for each culture), or with -rust NAME.rs. Without -um or -km the header has constants and descriptors only. An error \
-            in the manifest is reported with its line and column, and then nothing is written.",
+            table; one for each culture), or with -rust NAME.rs. Without -um or -km the header has constants and descriptors only. Of a message text file \
+            (NAME.mc) it writes NAME.h, NAME.rc and MSG00001.bin. An error in a file is reported with its line and column, and then nothing is written.",
 };
 
 pub fn help() -> Help {
@@ -228,12 +259,11 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 
 fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
     let shown = path.display();
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("mc")) {
-        let text = format!("{shown}: message text files are not compiled; use windmc of binutils");
-        return Err(Failure::Message(text));
-    }
     let text = std::fs::read(path)
         .map_err(|error| Failure::Message(format!("{shown}: cannot be read: {error}")))?;
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("mc")) {
+        return write_all(command, message_files(command, path, &text)?);
+    }
     let manifest = parse(path, &text)?;
     let file_name = path.file_name().unwrap_or_default();
     if let Some(folder) = &command.baseline {
@@ -286,7 +316,50 @@ fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
         builder.add(&file, &text).map_err(|error| crate::schemas::refused(path, error))?;
         files.push((out.clone(), builder.finish()));
     }
-    // All are written before one takes its name: a failure leaves the old ones.
+    write_all(command, files)
+}
+
+/// The outputs of a message text file.
+fn message_files(
+    command: &Command,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
+    let shown = path.display();
+    let needs_manifest = command.has_rust || command.object.is_some() || command.pack.is_some();
+    if needs_manifest || command.baseline.is_some() || command.new_baseline.is_some() {
+        let text = format!(
+            "{shown}: -rust, -elf, -pack, -s and -t need a manifest; a message text file has no events"
+        );
+        return Err(Failure::Message(text));
+    }
+    let messages = MessageText::parse(bytes).map_err(|problems| rejected(path, &problems))?;
+    for warning in &messages.warnings {
+        eprintln!("{shown}:{warning}");
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = command.base_name.as_deref().unwrap_or(&stem);
+    let extension = command.header_extension.as_deref().unwrap_or("h");
+    let table = |language: &Language| match command.has_long_table_names {
+        true => format!("{name}_{}.bin", language.file),
+        false => format!("{}.bin", language.file),
+    };
+    let options = &command.message_text;
+    let header = encode(&messages.header(options), command.encoding);
+    let script = encode(&messages.script(table), command.encoding);
+    let folder = &command.resource_folder;
+    let mut files = vec![
+        (command.header_folder.join(format!("{name}.{extension}")), header),
+        (folder.join(format!("{name}.rc")), script),
+    ];
+    for language in messages.languages() {
+        files.push((folder.join(table(language)), messages.table(language, options)));
+    }
+    Ok(files)
+}
+
+/// Writes all files before one takes its name: a failure leaves the old ones.
+fn write_all(command: &Command, files: Vec<(PathBuf, Vec<u8>)>) -> Result<(), Failure> {
     let mut written = Vec::new();
     for (path, bytes) in files {
         let file = NewFile::create(&path, &command.manifests, true)?;

@@ -133,7 +133,7 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     }
 }
 
-/// What `etw doctor` finds in a runtime directory, as the user that owns `Place`, or as nobody if that is root.
+/// Runs `etw doctor` on a runtime directory, as the user that owns `Place`, or as nobody if that is root.
 fn finds_in(place: &Place, directory: &Path, expected: &[&str]) {
     let etw = place.file("etw");
     if !etw.exists() {

@@ -108,3 +108,26 @@ fn a_manifest_that_breaks_its_baseline_is_rejected() {
     let warnings = String::from_utf8_lossy(&output.stderr);
     assert!(warnings.contains("warning: event 5 has no symbol"), "{warnings}");
 }
+
+#[test]
+fn a_message_text_file_becomes_three_files() {
+    let folder = folder("mc-message-text");
+    fs::write(
+        folder.join("shop.mc"),
+        "MessageId=7 Severity=Error SymbolicName=SHOP_CLOSED\nLanguage=English\nThe shop %1 is closed.\n.\n",
+    )
+    .unwrap();
+    let output = mc(&folder, &["-b", "-c", "shop.mc"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let script = fs::read_to_string(folder.join("shop.rc")).unwrap();
+    assert_eq!(script, "LANGUAGE 0x9,0x1\r\n1 11 \"shop_MSG00001.bin\"\r\n");
+    assert!(fs::read(folder.join("shop_MSG00001.bin")).unwrap().len() > 40);
+    let header = fs::read_to_string(folder.join("shop.h")).unwrap();
+    assert!(header.contains("0xE0000007L"), "{header}");
+    fs::write(folder.join("bad.mc"), "MessageId=7\nLanguage=English\nno end\n").unwrap();
+    let output = mc(&folder, &["bad.mc"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.mc:2:1: error: the text behind"));
+    let output = mc(&folder, &["-rust", "shop.mc"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("need a manifest"));
+}

@@ -3,6 +3,7 @@
 mod corpus;
 mod diagnostics;
 mod header;
+mod message_text;
 mod replay;
 mod review;
 mod rust;

@@ -19,3 +19,10 @@ fn manifests_of_any_text_are_compiled_or_rejected() {
     let seeds = [("all_types", include_bytes!("all_types.man").to_vec())];
     replaying::replay("mc_manifest", &seeds, 400, targets::mc_manifest);
 }
+
+/// P5
+#[test]
+fn message_texts_of_any_text_are_compiled_or_rejected() {
+    let seeds = [("shop", include_bytes!("shop.mc").to_vec())];
+    replaying::replay("mc_message_text", &seeds, 400, targets::mc_message_text);
+}
