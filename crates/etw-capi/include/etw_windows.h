@@ -35,6 +35,7 @@ extern "C++" {
 #include <cwchar>
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -496,6 +497,7 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
 #include "etw_windows_text.h"
 #include "etw_windows_system.h"
 #include "etw_windows_threads.h"
+#include "etw_windows_program.h"
 
 /* windows/wmain.h has a main for programs whose beginning is wmain. */
 #endif

@@ -279,6 +279,14 @@ static inline errno_t memcpy_s(void *to, size_t room, const void *from, size_t c
 #ifdef __cplusplus
 template <size_t N> static inline errno_t etw_wcscpy_s(WCHAR (&to)[N], const WCHAR *from) { return etw_wcscpy_s(to, N, from); }
 template <size_t N> static inline errno_t etw_wcscat_s(WCHAR (&to)[N], const WCHAR *from) { return etw_wcscat_s(to, N, from); }
+template <size_t N> static inline errno_t etw_wcsncpy_s(WCHAR (&to)[N], const WCHAR *from, size_t most)
+{
+    return etw_wcsncpy_s(to, N, from, most);
+}
+template <size_t N> static inline errno_t etw_strncpy_s(char (&to)[N], const char *from, size_t most)
+{
+    return etw_strncpy_s(to, N, from, most);
+}
 template <size_t N> static inline errno_t etw_strcpy_s(char (&to)[N], const char *from) { return etw_strcpy_s(to, N, from); }
 template <size_t N> static inline errno_t etw_strcat_s(char (&to)[N], const char *from) { return etw_strcat_s(to, N, from); }
 #endif

@@ -1,6 +1,6 @@
 /*
  * Forms of C++ that programs for Windows have, from C++11 on: definitions for several files, handles set to NULL, times from halves of a stamp,
- * a search for a provider through COM. Prints the lines whose check fails.
+ * a search for a provider through COM.
  */
 #include <windows.h>
 
@@ -59,6 +59,10 @@ int main()
     CHECK_TRUE(time.dwLowDateTime == 2 && same.dwHighDateTime == 1);
     _bstr_t text(L"replaced");
     CHECK_TRUE(SUCCEEDED(text_of(text.GetAddress())) && wcscmp(text, L"owned") == 0 && text.length() == 5);
+    wchar_t wide[4];
+    char bytes[4];
+    CHECK_TRUE(wcsncpy_s(wide, L"abcdef", 2) == 0 && wcscmp(wide, L"ab") == 0);
+    CHECK_TRUE(strncpy_s(bytes, "abcdef", _TRUNCATE) == 0 && strcmp(bytes, "abc") == 0);
     GUID guid = {0, 0, 0, {0}};
     CHECK_TRUE(find(L"A provider", &guid) == REGDB_E_CLASSNOTREG);
     return 0;

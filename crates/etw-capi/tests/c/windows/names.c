@@ -120,6 +120,73 @@ static void check_threads(void)
     DeleteCriticalSection(&section);
 }
 
+static LONG handled, passed;
+
+static BOOL WINAPI stops(DWORD event)
+{
+    InterlockedExchange(&handled, (LONG)event + 1);
+    WakeByAddressAll(&handled);
+    return TRUE;
+}
+
+static BOOL WINAPI passes(DWORD event)
+{
+    (void)event;
+    InterlockedIncrement(&passed);
+    return FALSE;
+}
+
+static BOOL CALLBACK initialise(PINIT_ONCE once, PVOID parameter, PVOID *context)
+{
+    (void)once;
+    ++*(int *)parameter;
+    *context = parameter;
+    return TRUE;
+}
+
+/* Console events, the machine, one-time initialisation, texts of UUIDs. */
+static void check_program(void)
+{
+    static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
+    const UUID uuid = {0x57e47923, 0xa549, 0x476f, {0x86, 0xca, 0x50, 0x3d, 0x57, 0xf5, 0x9e, 0x62}};
+    const FILETIME early = {1, 2}, late = {0, 3};
+    UUID read;
+    RPC_CSTR bytes = NULL;
+    RPC_WSTR units = NULL;
+    SYSTEM_INFO info;
+    PVOID context = NULL, other = NULL;
+    LONG zero = 0;
+    char name[MAX_COMPUTERNAME_LENGTH + 1];
+    WCHAR wide[MAX_COMPUTERNAME_LENGTH + 1];
+    DWORD size = sizeof name, wide_size = MAX_COMPUTERNAME_LENGTH + 1, small = 0;
+    int times __attribute__((aligned(8))) = 0;
+
+    CHECK(SetConsoleCtrlHandler(stops, TRUE) && SetConsoleCtrlHandler(passes, TRUE));
+    CHECK(kill(getpid(), SIGINT) == 0);
+    while (InterlockedCompareExchange(&handled, 0, 0) == 0)
+        WaitOnAddress(&handled, &zero, sizeof handled, INFINITE);
+    CHECK(handled == CTRL_C_EVENT + 1 && passed == 1); /* The newest handler runs first. */
+    CHECK(SetConsoleCtrlHandler(passes, FALSE) && !SetConsoleCtrlHandler(passes, FALSE));
+    CHECK(GetLastError() == ERROR_INVALID_PARAMETER);
+    GetSystemInfo(&info);
+    CHECK(info.dwNumberOfProcessors > 0 && info.dwPageSize >= 4096 && (info.dwActiveProcessorMask & 1) != 0);
+    CHECK(GetCurrentProcessorNumber() < 0x10000);
+    CHECK(GetComputerNameA(name, &size) && size == strlen(name) && GetComputerNameW(wide, &wide_size) && wide_size == size);
+    CHECK((DWORD)lstrlenW(wide) == size && (DWORD)lstrlenA(name) == size);
+    CHECK(!GetComputerNameA(name, &small) && small == size + 1 && GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+    CHECK(CompareFileTime(&early, &late) == -1 && CompareFileTime(&late, &early) == 1 && CompareFileTime(&late, &late) == 0);
+    CHECK(InitOnceExecuteOnce(&once, initialise, &times, &context) && InitOnceExecuteOnce(&once, initialise, &times, &other));
+    CHECK(times == 1 && context == &times && other == &times);
+    CHECK(InterlockedCompareExchangePointer(&other, NULL, context) == context && other == NULL);
+    CHECK(UuidToStringA(&uuid, &bytes) == RPC_S_OK && strcmp((char *)bytes, "57e47923-a549-476f-86ca-503d57f59e62") == 0);
+    CHECK(UuidFromStringA(bytes, &read) == RPC_S_OK && memcmp(&read, &uuid, sizeof uuid) == 0);
+    CHECK(UuidToStringW(&uuid, &units) == RPC_S_OK && units[35] == '2' && units[36] == 0);
+    CHECK(UuidFromStringW(units, &read) == RPC_S_OK && memcmp(&read, &uuid, sizeof uuid) == 0);
+    units[35] = 'x';
+    CHECK(UuidFromStringW(units, &read) == RPC_S_INVALID_STRING_UUID && UuidFromStringW(NULL, &read) == RPC_S_OK);
+    CHECK(RpcStringFreeA(&bytes) == RPC_S_OK && bytes == NULL && RpcStringFreeW(&units) == RPC_S_OK);
+}
+
 int main(void)
 {
     const _TCHAR *text = _T("text");
@@ -166,5 +233,6 @@ int main(void)
     CHECK(!DeleteFileA("no such file") && GetLastError() == ERROR_FILE_NOT_FOUND);
     CHECK(!DeleteFileW(L"names.c/no such file"));
     check_threads();
+    check_program();
     return wrong;
 }
