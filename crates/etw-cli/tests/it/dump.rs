@@ -535,7 +535,7 @@ fn no_byte_is_dropped_and_a_schema_that_fits_wins() {
         let row = rows.iter().find(|row| row["provider_name"] == "Maker").unwrap();
         assert_eq!(row[key], 2, "{key}");
         // The file of the schema that won.
-        let used = manifests[manifests.len() - 1].rsplit('/').next().unwrap();
+        let used = manifests[manifests.len() - 1].rsplit(['/', '\\']).next().unwrap();
         assert_eq!(row["schemas"], json!([used]), "{key}");
     }
     assert!(with(&["stat"], &[&short]).contains("[2 with a rest]"));

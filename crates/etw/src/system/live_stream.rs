@@ -192,9 +192,9 @@ impl LiveStream {
         let spawned = thread.spawn(move || {
             // SAFETY: one handle; no limits of time.
             let status = unsafe { ProcessTrace(&handle, 1, std::ptr::null(), std::ptr::null()) };
+            callbacks.link.release();
             // A stream that was dropped needs no end.
             let _ = callbacks.arrivals.send(Arrival::End(Status(status)));
-            callbacks.link.release();
         });
         if let Err(error) = spawned {
             link.close();

@@ -10,3 +10,4 @@ mod providers;
 mod recorder;
 mod sessions;
 mod streams;
+mod unload;

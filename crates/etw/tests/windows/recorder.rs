@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use etw::Guid;
@@ -70,6 +70,8 @@ struct State {
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 /// Writes are counted and not kept.
 static ONLY_COUNTS: AtomicBool = AtomicBool::new(false);
+/// The system's function.
+static ORIGINAL_GET_PROC_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static TESTS: Mutex<()> = Mutex::new(());
 
@@ -88,7 +90,8 @@ impl Recorder {
     pub fn start() -> Recorder {
         let guard = TESTS.lock().unwrap_or_else(PoisonError::into_inner);
         static ONCE: Once = Once::new();
-        ONCE.call_once(patch_imports);
+        // SAFETY: the program's own image.
+        ONCE.call_once(|| unsafe { patch_imports(GetModuleHandleA(std::ptr::null()).cast()) });
         with(|state| {
             state.written.clear();
             state.texts.clear();
@@ -457,8 +460,14 @@ unsafe extern "system" fn get_proc_address(module: *mut c_void, name: *const c_c
     match replacement(name) {
         Some(_) if is_optional && with(|state| state.lacks_optional) => 0,
         Some(address) => address,
-        // SAFETY: the original function.
-        None => unsafe { GetProcAddress(module, name.as_ptr()) },
+        None => {
+            type Original = unsafe extern "system" fn(*mut c_void, *const c_char) -> usize;
+            let original: *const () = std::ptr::with_exposed_provenance(
+                ORIGINAL_GET_PROC_ADDRESS.load(Ordering::Acquire),
+            );
+            // SAFETY: the original function, which `patch_imports` has replaced.
+            unsafe { std::mem::transmute::<*const (), Original>(original)(module, name.as_ptr()) }
+        }
     }
 }
 
@@ -487,17 +496,20 @@ fn replacement(name: &CStr) -> Option<usize> {
 #[link(name = "kernel32")]
 unsafe extern "system" {
     fn GetModuleHandleA(name: *const c_char) -> *mut c_void;
-    fn GetProcAddress(module: *mut c_void, name: *const c_char) -> usize;
+    // Imported for its entry in the table of imports.
+    pub fn GetProcAddress(module: *mut c_void, name: *const c_char) -> usize;
     fn VirtualProtect(address: *mut c_void, size: usize, protect: u32, old: *mut u32) -> i32;
 }
 
-/// Replaces the system's functions in the import table of this program.
-fn patch_imports() {
+/// Replaces the system's functions in the import table of a loaded program or library.
+///
+/// # Safety
+/// The start of an image that stays loaded while its functions are called.
+pub unsafe fn patch_imports(base: *mut u8) {
     let own = replacement as fn(&CStr) -> Option<usize>;
     let patched = std::cell::Cell::new(0);
-    // SAFETY: the program's own image, whose headers the loader has checked. Offsets are those of 64-bit images.
+    // SAFETY: the caller promises an image, whose headers the loader has checked. Offsets are those of 64-bit images.
     unsafe {
-        let base = GetModuleHandleA(std::ptr::null()).cast::<u8>();
         let u32_at = |at: *const u8| at.cast::<u32>().read_unaligned() as usize;
         let nt = base.add(u32_at(base.add(0x3c)));
         let mut import = base.add(u32_at(nt.add(0x90)));
@@ -512,6 +524,10 @@ fn patch_imports() {
                     let name = CStr::from_ptr(base.add(*names as usize + 2).cast());
                     let to = match name {
                         name if name == c"GetProcAddress" => {
+                            let own = (get_proc_address as *const ()).expose_provenance();
+                            if *addresses != own {
+                                ORIGINAL_GET_PROC_ADDRESS.store(*addresses, Ordering::Release);
+                            }
                             Some((get_proc_address as *const ()).expose_provenance())
                         }
                         name => own(name),

@@ -475,21 +475,17 @@ unsafe extern "system" fn clean_up_filters(_descriptor: *mut EVENT_FILTER_DESCRI
 
 unsafe extern "system" fn load_library(
     name: *const c_char,
-    file: *mut c_void,
-    flags: u32,
+    _file: *mut c_void,
+    _flags: u32,
 ) -> *mut c_void {
-    #[link(name = "kernel32")]
-    unsafe extern "system" {
-        fn LoadLibraryExA(name: *const c_char, file: *mut c_void, flags: u32) -> *mut c_void;
-    }
     // SAFETY: a name that ends with NUL.
-    unsafe {
-        if CStr::from_ptr(name) == c"tdh.dll" {
-            // Its functions come from `GetProcAddress`, which is replaced, too.
-            return std::ptr::without_provenance_mut(1);
-        }
-        LoadLibraryExA(name, file, flags)
-    }
+    assert_eq!(
+        unsafe { CStr::from_ptr(name) },
+        c"tdh.dll",
+        "nothing else is loaded by this function"
+    );
+    // Its functions come from `GetProcAddress`, which is replaced, too.
+    std::ptr::without_provenance_mut(1)
 }
 
 /// The function of a name.
