@@ -142,6 +142,7 @@ impl<'d> Decoded<'d> {
     }
 
     /// The provider's name: from the event's traits, else from the schema.
+    #[inline]
     pub fn provider_name(&self) -> Option<Cow<'d, str>> {
         if let Some(traits) = &self.traits {
             let name = traits.name();
@@ -151,6 +152,12 @@ impl<'d> Decoded<'d> {
         }
         let name = self.schema.and_then(|schema| schema.names.provider.as_deref());
         name.or(self.provider_name).map(Cow::Borrowed)
+    }
+
+    /// The event's provider traits.
+    #[inline]
+    pub fn provider_traits(&self) -> Option<&ProviderTraits<'d>> {
+        self.traits.as_ref()
     }
 
     /// The provider group in the event's traits.

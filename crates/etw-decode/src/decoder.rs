@@ -15,7 +15,9 @@ use crate::store::Store;
 use crate::string_event::{is_string_event, string_schema};
 use crate::tracelogging::{self, SchemaError};
 use etw_tracelogging::ProviderTraits;
-use etw_types::{Channel, EVENT_TRACE, EventRecord, ExtType, Guid, HeaderType, MAP_INFO};
+use etw_types::{
+    Channel, EVENT_TRACE, EventRecord, ExtType, ExtendedItem, Guid, HeaderType, MAP_INFO,
+};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -40,6 +42,27 @@ pub struct Decoder {
     described_size: usize,
     cache: SchemaCache,
     event_trace: HashMap<(u8, usize, u8), Option<Schema>, foldhash::fast::RandomState>,
+}
+
+/// Those of a record's extended items that decide how it is decoded, the first of each type.
+#[derive(Default)]
+struct Items<'a> {
+    traits: Option<&'a [u8]>,
+    metadata: Option<&'a [u8]>,
+    /// Whether the record comes from an event log.
+    is_logged: bool,
+}
+
+impl<'a> Items<'a> {
+    #[inline]
+    fn take(&mut self, item: ExtendedItem<'a>) {
+        match item.ext_type {
+            ExtType::PROV_TRAITS => self.traits = self.traits.or(Some(item.data)),
+            ExtType::EVENT_SCHEMA_TL => self.metadata = self.metadata.or(Some(item.data)),
+            ExtType::EVENT_LOG => self.is_logged = true,
+            _ => {}
+        }
+    }
 }
 
 struct Described {
@@ -147,12 +170,11 @@ impl Decoder {
         if record.extended.is_empty() {
             return self.described_event(record, record.provider.unwrap_or_default());
         }
-        let traits = record.extended.find(ExtType::PROV_TRAITS);
-        let traits = traits.and_then(|blob| ProviderTraits::parse(blob).ok());
-        let mut decoded = match record.extended.find(ExtType::EVENT_SCHEMA_TL) {
-            Some(blob) if record.extended.find(ExtType::EVENT_LOG).is_some() => {
-                self.logged(record, blob)
-            }
+        let mut items = Items::default();
+        record.extended.into_iter().for_each(|item| items.take(item));
+        let traits = items.traits.and_then(|blob| ProviderTraits::parse(blob).ok());
+        let mut decoded = match items.metadata {
+            Some(blob) if items.is_logged => self.logged(record, blob),
             Some(blob) => self.self_described(blob),
             None => {
                 let decode_guid = traits.and_then(|traits| traits.decode_guid());

@@ -66,6 +66,12 @@ impl Schema {
     pub(crate) fn has_pointers(&self) -> bool {
         self.extent().has_pointers
     }
+
+    /// Whether its fields are single values whose walk cannot exceed its budget.
+    #[inline]
+    pub(crate) fn has_single_fields(&self) -> bool {
+        self.extent().fixed.is_some()
+    }
 }
 
 /// Runs a schema over a payload like [`walk_part`], for its size alone.

@@ -18,6 +18,11 @@ pub(crate) fn read<'a>(
     pointer_size: u8,
 ) -> Option<(Value<'a>, usize)> {
     let integer = |size: usize, signed: i64, unsigned: u64| {
+        match show {
+            Show::Plain if wire.is_signed() => return Some((Value::Int(signed), size)),
+            Show::Plain => return Some((Value::UInt(unsigned), size)),
+            _ => {}
+        }
         let bytes = rest.get(..size)?;
         let integer = Integer { bytes, is_signed: wire.is_signed(), signed, unsigned };
         Some((Value::of_integer(integer, show), size))
@@ -111,7 +116,7 @@ fn text8(rest: &[u8], length: Option<usize>, show: Show) -> Option<(Value<'_>, u
         None if rest.is_empty() => return None,
         None => rest,
     };
-    let nul = bytes.iter().position(|&byte| byte == 0);
+    let nul = le::nul(bytes);
     let data = &bytes[..nul.unwrap_or(bytes.len())];
     let taken = length.unwrap_or(nul.map_or(bytes.len(), |at| at + 1));
     Some((Value::Text(narrow(data, show)), taken))

@@ -63,7 +63,10 @@ impl<'a> Text<'a> {
     pub fn to_str(&self, code_page: CodePage) -> Cow<'a, str> {
         match *self {
             Text::Utf16(bytes) => Cow::Owned(etw_types::le::utf16_lossy(bytes)),
-            Text::Utf8(bytes) => String::from_utf8_lossy(bytes),
+            Text::Utf8(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Cow::Borrowed(text),
+                Err(_) => String::from_utf8_lossy(bytes),
+            },
             Text::Ansi(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Cow::Borrowed(text),
                 Err(_) => code_page.0.decode_without_bom_handling(bytes).0,
@@ -75,8 +78,17 @@ impl<'a> Text<'a> {
     pub fn write(&self, out: &mut Vec<u8>, code_page: CodePage) {
         match *self {
             Text::Utf16(bytes) => {
-                let done = push_ascii(out, bytes, |_| true);
-                each_utf16(&bytes[done..], |c| push_char(out, c));
+                let mut rest = bytes;
+                while let Some((word, count)) = ascii_word(rest) {
+                    let end = out.len() + count;
+                    out.extend_from_slice(&word.to_le_bytes());
+                    out.truncate(end);
+                    rest = &rest[2 * count..];
+                }
+                each_utf16(rest, |c| push_char(out, c));
+            }
+            Text::Utf8(bytes) | Text::Ansi(bytes) if bytes.is_ascii() => {
+                out.extend_from_slice(bytes);
             }
             _ => out.extend_from_slice(self.to_str(code_page).as_bytes()),
         }
@@ -88,53 +100,54 @@ impl<'a> Text<'a> {
             Text::Utf16(bytes) => {
                 out.push(b'"');
                 let mut rest = bytes;
-                loop {
-                    rest = &rest[push_ascii(out, rest, |word| escapes(word) == 0)..];
-                    // Eight characters one by one, then more of them at once, if these were the exception.
-                    let Some((part, behind)) =
-                        rest.split_at_checked(16).filter(|(part, _)| is_ascii(part))
-                    else {
-                        break;
-                    };
-                    part.chunks_exact(2).for_each(|unit| push_json_char(out, char::from(unit[0])));
-                    rest = behind;
+                while let Some((word, count)) = ascii_word(rest) {
+                    let found = escapes(word);
+                    let plain = (found.trailing_zeros() / 8) as usize;
+                    let end = out.len() + plain.min(count);
+                    out.extend_from_slice(&word.to_le_bytes());
+                    out.truncate(end);
+                    rest = &rest[2 * plain.min(count)..];
+                    if found != 0 {
+                        push_json_escape(out, rest[0]);
+                        rest = &rest[2..];
+                    }
                 }
                 each_utf16(rest, |c| push_json_char(out, c));
                 out.push(b'"');
+            }
+            Text::Utf8(bytes) | Text::Ansi(bytes) if bytes.is_ascii() => {
+                write_json_bytes(out, bytes);
             }
             _ => write_json_string(out, &self.to_str(code_page)),
         }
     }
 }
 
-/// Whether UTF-16 is ASCII.
-fn is_ascii(utf16: &[u8]) -> bool {
-    utf16.chunks_exact(2).all(|unit| unit[0] < 0x80 && unit[1] == 0)
-}
-
-/// Appends ASCII at the front of UTF-16, eight characters at a time as long as `accepts` them; returns the bytes done.
+/// Up to eight units at the front of UTF-16 as bytes, and how many they are; behind a shorter text there are letters. `None` if one of
+/// them is not ASCII, and at the end.
 #[inline]
-fn push_ascii(out: &mut Vec<u8>, utf16: &[u8], accepts: impl Fn(u64) -> bool) -> usize {
+fn ascii_word(utf16: &[u8]) -> Option<(u64, usize)> {
     const NOT_ASCII: u64 = 0xff80_ff80_ff80_ff80;
     // Four units become the four bytes at the front.
     let packed = |units: u64| {
         let pairs = (units | units >> 8) & 0x0000_ffff_0000_ffff;
         (pairs | pairs >> 16) & 0xffff_ffff
     };
-    let mut done = 0;
-    for units in utf16.chunks_exact(16) {
-        let (Some(low), Some(high)) = (le::u64(units, 0), le::u64(units, 8)) else { break };
-        if (low | high) & NOT_ASCII != 0 {
-            break;
+    let (units, count) = match utf16.first_chunk::<16>() {
+        Some(units) => (*units, 8),
+        None if utf16.len() < 2 => return None,
+        None => {
+            let count = utf16.len() / 2;
+            let mut units = *b"a\0a\0a\0a\0a\0a\0a\0a\0";
+            units[..2 * count].copy_from_slice(&utf16[..2 * count]);
+            (units, count)
         }
-        let word = packed(low) | packed(high) << 32;
-        if !accepts(word) {
-            break;
-        }
-        out.extend_from_slice(&word.to_le_bytes());
-        done += 16;
+    };
+    let (low, high) = (le::u64(&units, 0)?, le::u64(&units, 8)?);
+    if (low | high) & NOT_ASCII != 0 {
+        return None;
     }
-    done
+    Some((packed(low) | packed(high) << 32, count))
 }
 
 /// The highest bit of each byte that JSON escapes: controls, quotes and backslashes. Bits above the first one may be wrong.
@@ -242,8 +255,13 @@ fn push_json_escape(out: &mut Vec<u8>, byte: u8) {
 
 /// Appends `text` as a JSON string with its quotes.
 pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
+    write_json_bytes(out, text.as_bytes());
+}
+
+/// [`write_json_string`] of UTF-8.
+fn write_json_bytes(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     loop {
         let (plain, special) = rest.split_at(plain_length(rest));
         out.extend_from_slice(plain);

@@ -6,7 +6,7 @@ use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_tracelogging::{Show, StatusKind};
 use etw_types::{FileTime, Guid, SystemTime, le};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// How values are written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -237,7 +237,7 @@ impl Value<'_> {
             Value::Guid(guid) => out.extend_from_slice(&guid.to_ascii()),
             Value::Sid(sid) => write_sid(out, sid),
             Value::Binary(bytes) => write_hex_bytes(out, bytes),
-            Value::Ipv4(bytes) => write_display(out, Ipv4Addr::from(bytes)),
+            Value::Ipv4(bytes) => write_ipv4(out, bytes),
             Value::Ipv6(bytes) => write_display(out, Ipv6Addr::from(bytes)),
             Value::SocketAddress(bytes) => write_socket_address(out, bytes),
             Value::FileTime(time) => write_time(out, time),
@@ -289,8 +289,39 @@ fn write_f64(out: &mut Vec<u8>, value: f64) {
         value if value.is_nan() => out.extend_from_slice(b"NaN"),
         f64::INFINITY => out.extend_from_slice(b"Infinity"),
         f64::NEG_INFINITY => out.extend_from_slice(b"-Infinity"),
+        _ if write_thousandths(out, value) => {}
         _ => out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes()),
     }
+}
+
+/// Appends a number of thousandths, as most durations and sizes are, in the form of the general writer; `false` for all others. Two
+/// decimal numbers of at most 15 digits are never the same double, so this one is the shortest.
+fn write_thousandths(out: &mut Vec<u8>, value: f64) -> bool {
+    let scaled = value.abs() * 1000.0;
+    if !(0.75..1e15).contains(&scaled) {
+        return false;
+    }
+    let thousandths = (scaled + 0.5) as u64;
+    if thousandths as f64 / 1000.0 != value.abs() {
+        return false;
+    }
+    if value < 0.0 {
+        out.push(b'-');
+    }
+    write_uint(out, thousandths / 1000);
+    let part = (thousandths % 1000) as u32;
+    let text = [b'.', digit(part / 100), digit(part / 10 % 10), digit(part % 10)];
+    let length = match part {
+        _ if part % 10 != 0 => 4,
+        _ if part % 100 != 0 => 3,
+        _ => 2,
+    };
+    out.extend_from_slice(&text[..length]);
+    true
+}
+
+fn digit(value: u32) -> u8 {
+    b'0' + value as u8
 }
 
 fn write_f32(out: &mut Vec<u8>, value: f32) {
@@ -333,6 +364,25 @@ fn write_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
     use std::io::Write;
     // Writing to a Vec cannot fail.
     let _ = write!(out, "{value}");
+}
+
+fn write_ipv4(out: &mut Vec<u8>, address: [u8; 4]) {
+    let mut text = [b'.'; 16];
+    let mut end = 0;
+    for byte in address {
+        if byte >= 100 {
+            text[end] = b'0' + byte / 100;
+            end += 1;
+        }
+        if byte >= 10 {
+            text[end] = b'0' + byte / 10 % 10;
+            end += 1;
+        }
+        text[end] = b'0' + byte % 10;
+        text[end + 1] = b'.';
+        end += 2;
+    }
+    out.extend_from_slice(&text[..end - 1]);
 }
 
 fn write_time(out: &mut Vec<u8>, time: FileTime) {
@@ -382,7 +432,9 @@ fn write_socket_address(out: &mut Vec<u8>, bytes: &[u8]) {
     let v6 = || -> Option<[u8; 16]> { bytes.get(8..24)?.try_into().ok() };
     match (le::u16(bytes, 0), v4(), v6()) {
         (Some(2), Some(address), _) => {
-            write_display(out, format_args!("{}:{port}", Ipv4Addr::from(address)));
+            write_ipv4(out, address);
+            out.push(b':');
+            write_uint(out, u64::from(port));
         }
         (Some(23), _, Some(address)) => {
             let address = Ipv6Addr::from(address);
@@ -450,6 +502,27 @@ mod tests {
         ] {
             assert_eq!(json(value), expected);
         }
+    }
+
+    #[test]
+    fn thousandths_have_the_form_of_the_general_writer() {
+        let general = |value: f64| ryu::Buffer::new().format_finite(value).to_owned();
+        let mut value = 1.0e-4_f64;
+        let mut taken = 0;
+        while value < 1.0e17 {
+            for exact in
+                [value, (value * 1e3).round() / 1e3, value.round(), (value * 8.0).round() / 8.0]
+            {
+                for number in [exact, -exact, f64::from_bits(exact.to_bits() + 1)] {
+                    let mut out = Vec::new();
+                    write_f64(&mut out, number);
+                    assert_eq!(String::from_utf8(out).unwrap(), general(number));
+                    taken += usize::from(write_thousandths(&mut Vec::new(), number));
+                }
+            }
+            value *= 1.003;
+        }
+        assert!(taken > 10_000, "{taken}");
     }
 
     #[test]

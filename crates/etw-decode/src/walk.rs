@@ -85,6 +85,9 @@ pub fn walk_part(
     pointer_size: u8,
     visitor: &mut impl Visitor,
 ) -> Walked {
+    if schema.has_single_fields() {
+        return walk_single(schema, payload, pointer_size, visitor);
+    }
     let referred = if schema.has_references { vec![0; schema.fields.len()] } else { Vec::new() };
     let mut walker = Walker {
         schema,
@@ -98,6 +101,60 @@ pub fn walk_part(
     };
     let error = walker.fields(0, schema.top_level).err();
     Walked { used: walker.at, error }
+}
+
+/// [`walk_part`] of fields without arrays and structs, whose lengths do not refer to other fields and whose walk cannot exceed its budget.
+fn walk_single(
+    schema: &Schema,
+    payload: &[u8],
+    pointer_size: u8,
+    visitor: &mut impl Visitor,
+) -> Walked {
+    let mut at = 0;
+    for (number, field) in schema.fields[..schema.top_level].iter().enumerate() {
+        if schema.ends_early && at == payload.len() && number > 0 {
+            break;
+        }
+        let length = match field.length {
+            Length::Fixed(length) => Some(usize::from(length)),
+            _ => None,
+        };
+        let Some((mut value, taken)) = value_of(field, &payload[at..], length, pointer_size) else {
+            let error = PayloadError::Short { field: field.name.clone(), offset: at };
+            return Walked { used: at, error: Some(error) };
+        };
+        visitor.place(at..at + taken);
+        at += taken;
+        if let Some(map) = &field.map {
+            let number = value.as_u64().filter(|number| map.name_length(*number).is_some());
+            value = number.map_or(value, |value| Value::Mapped { value, map });
+        }
+        visitor.value(field, value);
+        if visitor.is_done() {
+            break;
+        }
+    }
+    Walked { used: at, error: None }
+}
+
+/// The value of a field at the front of `rest`, and its size in bytes. `None` if `rest` is too short, or for a struct.
+#[inline(always)]
+fn value_of<'a>(
+    field: &'a Field,
+    rest: &'a [u8],
+    length: Option<usize>,
+    pointer_size: u8,
+) -> Option<(Value<'a>, usize)> {
+    match &field.kind {
+        Kind::Scalar { wire, show } => read(*wire, *show, rest, length, pointer_size),
+        Kind::Custom { protocol, schema } => match length {
+            Some(length) => rest.get(..length).map(|data| (data, length)),
+            None => counted(rest, false),
+        }
+        .map(|(data, taken)| (Value::Custom { protocol: *protocol, schema, data }, taken)),
+        Kind::Constant(text) => Some((Value::Text(Text::Utf8(text.as_bytes())), 0)),
+        Kind::Struct { .. } => None,
+    }
 }
 
 struct Walker<'a, V> {
@@ -188,16 +245,7 @@ impl<'a, V: Visitor> Walker<'a, V> {
             Length::Field(source) => Some(self.refer(source)),
         };
         let rest = &self.payload[self.at..];
-        let read = match &field.kind {
-            Kind::Scalar { wire, show } => read(*wire, *show, rest, length, self.pointer_size),
-            Kind::Custom { protocol, schema } => match length {
-                Some(length) => rest.get(..length).map(|data| (data, length)),
-                None => counted(rest, false),
-            }
-            .map(|(data, taken)| (Value::Custom { protocol: *protocol, schema, data }, taken)),
-            Kind::Constant(text) => Some((Value::Text(Text::Utf8(text.as_bytes())), 0)),
-            Kind::Struct { .. } => None,
-        };
+        let read = value_of(field, rest, length, self.pointer_size);
         let (mut value, taken) = read.ok_or_else(|| self.short(field))?;
         self.visitor.place(self.at..self.at + taken);
         self.at += taken;

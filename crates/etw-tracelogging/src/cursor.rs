@@ -2,6 +2,7 @@
 
 use crate::error::{MetadataError, MetadataErrorKind};
 use crate::flags;
+use etw_types::le;
 
 /// A position in a blob. Every error names the offset of the part that could not be read.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ impl<'a> Cursor<'a> {
     /// The bytes before the next NUL; stands behind the NUL.
     pub fn name(&mut self) -> Result<&'a [u8], MetadataError> {
         let rest = self.rest();
-        let Some(size) = rest.iter().position(|&byte| byte == 0) else {
+        let Some(size) = le::nul(rest) else {
             return Err(MetadataErrorKind::UnterminatedName.at(self.offset));
         };
         self.offset += size + 1;

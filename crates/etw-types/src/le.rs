@@ -42,9 +42,39 @@ pub fn u8(bytes: &[u8], offset: usize) -> Option<u8> {
 /// Splits NUL-terminated UTF-16 from the front: the text without its NUL, and its length in bytes with the NUL.
 ///
 /// `None` if there is no NUL at an even offset.
+#[inline]
 pub fn utf16_z(bytes: &[u8]) -> Option<(&[u8], usize)> {
-    let units = bytes.chunks_exact(2).position(|unit| unit == [0, 0])?;
-    Some((&bytes[..units * 2], units * 2 + 2))
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    // Four units at a time: the lowest bit that is set is that of the first zero unit.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 15;
+    let mut at = 0;
+    while let Some(word) = u64(bytes, at) {
+        let found = zeros(word);
+        if found != 0 {
+            at += (found.trailing_zeros() / 16 * 2) as usize;
+            return Some((&bytes[..at], at + 2));
+        }
+        at += 8;
+    }
+    let units = bytes[at..].chunks_exact(2).position(|unit| unit == [0, 0])?;
+    at += units * 2;
+    Some((&bytes[..at], at + 2))
+}
+
+/// The offset of the first zero byte.
+#[inline]
+pub fn nul(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    while let Some(word) = u64(bytes, at) {
+        // The lowest bit that is set is that of the first zero byte.
+        let found = word.wrapping_sub(ONES) & !word & ONES << 7;
+        if found != 0 {
+            return Some(at + (found.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    bytes[at..].iter().position(|byte| *byte == 0).map(|found| at + found)
 }
 
 /// UTF-16LE text as a string, unpaired surrogates shown as U+FFFD; an odd last byte is ignored.
@@ -63,6 +93,22 @@ mod tests {
         assert_eq!(u32(&bytes, 1), Some(0x0504_0302));
         assert_eq!(u32(&bytes, 2), None);
         assert_eq!(u16(&bytes, usize::MAX), None);
+    }
+
+    #[test]
+    fn the_first_nul_is_found_wherever_it_is() {
+        for length in 0..40 {
+            let plain = vec![1; length];
+            assert_eq!((nul(&plain), utf16_z(&plain)), (None, None));
+            for at in 0..length {
+                let mut text = vec![0; length];
+                text[..at].fill(0x80);
+                assert_eq!(nul(&text), Some(at));
+                let even = at.next_multiple_of(2);
+                let found = (even + 2 <= length).then(|| (&text[..even], even + 2));
+                assert_eq!(utf16_z(&text), found, "{at} of {length}");
+            }
+        }
     }
 
     #[test]

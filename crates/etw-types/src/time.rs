@@ -26,15 +26,10 @@ impl FileTime {
         if self < FileTime::MIN_SHOWN || self > FileTime::MAX_SHOWN {
             return None;
         }
-        let days = self.0.div_euclid(TICKS_PER_DAY);
-        let ticks = (self.0 - days * TICKS_PER_DAY) as u64;
-        let (second, tick) = (ticks / TICKS_PER_SECOND as u64, ticks % TICKS_PER_SECOND as u64);
-        let (second, tick) = (second as u32, tick as u32);
+        let second = self.0.div_euclid(TICKS_PER_SECOND);
+        let tick = (self.0 - second * TICKS_PER_SECOND) as u32;
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
-        text[..10].copy_from_slice(&date(days));
-        put_pair(&mut text, 11, second / 3600);
-        put_pair(&mut text, 14, second / 60 % 60);
-        put_pair(&mut text, 17, second % 60);
+        text[..20].copy_from_slice(&until_second(second));
         put_pair(&mut text, 20, tick / 100_000);
         put_pair(&mut text, 22, tick / 1000 % 100);
         put_pair(&mut text, 24, tick / 10 % 100);
@@ -65,22 +60,28 @@ impl FileTime {
     }
 }
 
-/// The ten characters of a date. Times that are shown one after another are mostly of one day, so the last one is kept.
+/// The twenty characters up to the point behind the second. Times that are shown one after another are mostly of one second, so the
+/// last one is kept.
 #[inline]
-fn date(days: i64) -> [u8; 10] {
+fn until_second(second: i64) -> [u8; 20] {
     thread_local! {
-        static LAST: Cell<(i64, [u8; 10])> = const { Cell::new((0, *b"1601-01-01")) };
+        static LAST: Cell<(i64, [u8; 20])> = const { Cell::new((0, *b"1601-01-01T00:00:00.")) };
     }
     let (last, text) = LAST.get();
-    if last == days {
+    if last == second {
         return text;
     }
+    let days = second.div_euclid(86_400);
+    let of_day = (second - days * 86_400) as u32;
     let (year, month, day) = civil_from_days(days);
-    let mut text = *b"0000-00-00";
+    let mut text = *b"0000-00-00T00:00:00.";
     put(&mut text[0..4], year);
     put(&mut text[5..7], month);
     put(&mut text[8..10], day);
-    LAST.set((days, text));
+    put(&mut text[11..13], of_day / 3600);
+    put(&mut text[14..16], of_day / 60 % 60);
+    put(&mut text[17..19], of_day % 60);
+    LAST.set((second, text));
     text
 }
 
