@@ -217,70 +217,64 @@ pub fn set_time(record: &mut [u8], header: HeaderType, time: i64) -> bool {
 /// [`frame`] if `record` is not exactly one record.
 #[inline]
 pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecord<'a>, DamageKind> {
-    parse_framed(record, &frame(record, context)?, context)
+    let frame = frame(record, context)?;
+    let mut event = EventRecord::new(frame.header, &[]);
+    match fill(&mut event, record, &frame, context) {
+        Some(()) => Ok(event),
+        None => Err(DamageKind::RecordParts { at: 0 }),
+    }
 }
 
-/// [`parse`] for a record whose frame is known.
-#[inline]
-pub(crate) fn parse_framed<'a>(
+/// [`parse`] for a record whose frame is known, into a new record of the frame's header: that saves copies. `None`: extended items exceed
+/// the record.
+#[inline(always)]
+pub(crate) fn fill<'a>(
+    event: &mut EventRecord<'a>,
     record: &'a [u8],
     frame: &Frame,
     context: &RecordContext,
-) -> Result<EventRecord<'a>, DamageKind> {
+) -> Option<()> {
     let record = &record[..frame.size as usize];
-    let parsed = match frame.header {
-        HeaderType::Event32 | HeaderType::Event64 => event(record, frame.header),
-        header if header.is_kernel() => kernel(record, header),
-        header if header.is_classic() => classic(record, header, context),
-        HeaderType::Message => message(record),
-        HeaderType::Error => error(record),
-        _ => wnode(record),
-    };
-    let mut event = parsed.ok_or(DamageKind::RecordParts { at: 0 })?;
-    event.pointer_size = match event.header.pointer_size() {
+    match frame.header {
+        HeaderType::Event32 | HeaderType::Event64 => fill_event(event, record)?,
+        header if header.is_kernel() => fill_kernel(event, record)?,
+        header => *event = other(record, header, context)?,
+    }
+    event.pointer_size = match frame.header.pointer_size() {
         Some(size) => size,
         None if event.pointer_size != 0 => event.pointer_size,
         None => context.pointer_size,
     };
     event.has_time = frame.time.is_some();
     event.order_time = frame.time.unwrap_or(0);
-    Ok(event)
+    Some(())
 }
 
 #[inline(always)]
-fn event(bytes: &[u8], header_type: HeaderType) -> Option<EventRecord<'_>> {
+fn fill_event<'a>(event: &mut EventRecord<'a>, bytes: &'a [u8]) -> Option<()> {
     let (head, rest) = bytes.split_first_chunk()?;
-    let header = EventHeader::read_as(header_type, head)?;
-    let (extended, taken) = if header.flags.contains(EventFlags::EXTENDED_INFO) {
-        ExtendedItems::parse_chain(rest).ok()?
-    } else {
-        (ExtendedItems::NONE, 0)
-    };
-    let mut event = EventRecord::new(header_type, &rest[taken..]);
-    event.extended = extended;
+    let header = EventHeader::read_as(event.header, head)?;
+    event.payload = rest;
+    if header.flags.contains(EventFlags::EXTENDED_INFO) {
+        let (extended, taken) = ExtendedItems::parse_chain(rest).ok()?;
+        event.extended = extended;
+        event.payload = &rest[taken..];
+    }
     event.property = header.property;
     event.set_event_header(&header);
-    Some(event)
-}
-
-/// Like an EVENT by what little is published. Extended items are not expected.
-fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
-    let (head, payload) = bytes.split_first_chunk()?;
-    let mut event = EventRecord::new(HeaderType::Error, payload);
-    event.pointer_size = 0;
-    event.set_event_header(&EventHeader::read_as(HeaderType::Error, head)?);
-    Some(event)
+    Some(())
 }
 
 #[inline(always)]
-fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
+fn fill_kernel<'a>(event: &mut EventRecord<'a>, bytes: &'a [u8]) -> Option<()> {
     use HeaderType::*;
+    let header = event.header;
     let head_size = header.header_size();
     let version = le::u16(bytes, 0x00)?;
     let counters = counter_bytes(version) as usize;
     let (counters, payload) = bytes.get(head_size..)?.split_at_checked(counters)?;
-    let mut event = EventRecord::new(header, payload);
     let hook = Hook(le::u16(bytes, 0x06)?);
+    event.payload = payload;
     event.extended = ExtendedItems::counters(version & PEBS_INDEX != 0, counters);
     event.hook = Some(hook);
     event.provider = hook.class_guid();
@@ -293,6 +287,29 @@ fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
     if matches!(header, System32 | System64) {
         event.cpu_times = cpu_times(bytes, 0x18);
     }
+    Some(())
+}
+
+#[inline(never)]
+fn other<'a>(
+    record: &'a [u8],
+    header: HeaderType,
+    context: &RecordContext,
+) -> Option<EventRecord<'a>> {
+    match header {
+        header if header.is_classic() => classic(record, header, context),
+        HeaderType::Message => message(record),
+        HeaderType::Error => error(record),
+        _ => wnode(record),
+    }
+}
+
+/// Like an EVENT by what little is published. Extended items are not expected.
+fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
+    let (head, payload) = bytes.split_first_chunk()?;
+    let mut event = EventRecord::new(HeaderType::Error, payload);
+    event.pointer_size = 0;
+    event.set_event_header(&EventHeader::read_as(HeaderType::Error, head)?);
     Some(event)
 }
 

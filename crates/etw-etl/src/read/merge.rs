@@ -72,6 +72,8 @@ pub struct Records {
     streams: Vec<Stream>,
     /// Heads of all streams but the current one.
     heads: BinaryHeap<Reverse<(Key, u32)>>,
+    /// The time of the first of them; the greatest time if there is none.
+    first_other: i64,
     current: Option<(Key, u32)>,
     /// The current head was returned; the next call advances its stream.
     taken: bool,
@@ -105,6 +107,49 @@ struct Stream {
     last_time: i64,
     /// As `last_time`, for records that were returned.
     last_given: i64,
+}
+
+/// The next record in the open buffer of a stream.
+#[inline]
+fn step(
+    stream: &mut Stream,
+    files: &[TraceFile],
+    times: &[OrderTime],
+    all_raw: bool,
+) -> Option<Key> {
+    let buffer = stream.buffer.as_ref()?;
+    let place = buffer.after(stream.place, stream.frame.size)?;
+    head_at(stream, files, times, all_raw, place)
+}
+
+/// Makes the record at `place` the head of its stream.
+#[inline]
+fn head_at(
+    stream: &mut Stream,
+    files: &[TraceFile],
+    times: &[OrderTime],
+    all_raw: bool,
+    place: WalkPosition,
+) -> Option<Key> {
+    let file = &files[stream.file_index as usize];
+    let buffer = stream.buffer.as_ref()?;
+    let room = &buffer.records()[place.offset as usize..];
+    let frame = record::frame(room, &file.core.load.record).ok()?;
+    stream.place = place;
+    stream.frame = frame;
+    let raw = frame.time.unwrap_or(stream.last_time);
+    stream.last_time = raw;
+    let time = match all_raw {
+        true => raw,
+        false => converted(&times[stream.file_index as usize], file.clock(), raw),
+    };
+    Some(Key {
+        time,
+        file_index: stream.file_index,
+        raw,
+        buffer_index: buffer.entry.index,
+        offset: place.offset,
+    })
 }
 
 impl Records {
@@ -149,6 +194,7 @@ impl Records {
         let mut records = Records {
             out_of_order: vec![0; files.len()],
             heads: BinaryHeap::with_capacity(streams.len()),
+            first_other: i64::MAX,
             files,
             all_raw: times.iter().all(|time| *time == OrderTime::Raw),
             times,
@@ -168,6 +214,7 @@ impl Records {
             }
         }
         records.current = records.heads.pop().map(|Reverse(head)| head);
+        records.note_first();
         records
     }
 
@@ -176,7 +223,8 @@ impl Records {
         let first = self.open_next(stream)?;
         let is_header = (first.buffer_index, first.offset) == (0, 0);
         match is_header && self.files[first.file_index as usize].core.is_translated {
-            true => self.step(stream).or_else(|| self.open_next(stream)),
+            true => step(&mut self.streams[stream], &self.files, &self.times, self.all_raw)
+                .or_else(|| self.open_next(stream)),
             false => Some(first),
         }
     }
@@ -189,23 +237,31 @@ impl Records {
     #[inline(always)]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<EventRecord<'_>> {
+        let mut record = EventRecord::new(HeaderType::Event64, &[]);
+        self.read_next(&mut record).then_some(record)
+    }
+
+    /// As [`next`](Records::next), in place of `record`, which saves a copy of it. `false` at the end of all files.
+    #[inline(always)]
+    pub fn read_next<'r>(&'r mut self, record: &mut EventRecord<'r>) -> bool {
         if self.taken {
             self.move_on();
         }
-        let Some((key, number)) = self.current else {
+        let Some((key, number)) = &self.current else {
             self.finish();
-            return None;
+            return false;
         };
         self.taken = true;
-        let stream = &mut self.streams[number as usize];
+        let stream = &mut self.streams[*number as usize];
         let context = &self.files[stream.file_index as usize].core.load.record;
-        let buffer = stream.buffer.as_ref()?;
+        let Some(buffer) = stream.buffer.as_ref() else { return false };
         let start = stream.place.offset as usize;
         let bytes = &buffer.records()[start..start + stream.frame.size as usize];
         // A buffer returns only positions of whole, checked records, and its bytes are this process's own copy.
-        let Ok(mut record) = record::parse_framed(bytes, &stream.frame, context) else {
+        *record = EventRecord::new(stream.frame.header, &[]);
+        if record::fill(record, bytes, &stream.frame, context).is_none() {
             unreachable!("a record that was checked when its buffer was loaded");
-        };
+        }
         if record.has_time {
             if record.order_time < stream.last_given {
                 self.out_of_order[stream.file_index as usize] += 1;
@@ -220,7 +276,7 @@ impl Records {
             buffer_index: key.buffer_index,
             offset: key.offset,
         };
-        Some(record)
+        true
     }
 
     /// The order time of the record that [`next`](Records::next) returned last.
@@ -241,24 +297,36 @@ impl Records {
             .unwrap_or_default()
     }
 
-    /// Leaves the record that was returned and finds the next head.
+    /// Leaves the record that was returned and finds the next head. A run of records of one stream does not touch the heap.
     #[inline]
     fn move_on(&mut self) {
         self.taken = false;
-        let Some((_, number)) = self.current else { return };
-        let next = match self.step(number as usize) {
-            Some(key) => Some(key),
-            None => self.open_next(number as usize),
+        let Some((current, number)) = &mut self.current else { return };
+        let number = *number;
+        match step(&mut self.streams[number as usize], &self.files, &self.times, self.all_raw) {
+            Some(key) if key.time < self.first_other => *current = key,
+            next => self.change(number, next),
+        }
+    }
+
+    /// Finds the next head where that may be of another stream or of the stream's next buffer.
+    #[inline(never)]
+    fn change(&mut self, number: u32, next: Option<Key>) {
+        self.current = match next.or_else(|| self.open_next(number as usize)) {
+            None => self.heads.pop().map(|Reverse(head)| head),
+            Some(key) => {
+                let head = (key, number);
+                Some(match self.heads.peek() {
+                    Some(Reverse(first)) if *first < head => self.exchange(head),
+                    _ => head,
+                })
+            }
         };
-        let Some(key) = next else {
-            self.current = self.heads.pop().map(|Reverse(head)| head);
-            return;
-        };
-        let head = (key, number);
-        self.current = Some(match self.heads.peek() {
-            Some(Reverse(first)) if *first < head => self.exchange(head),
-            _ => head,
-        });
+        self.note_first();
+    }
+
+    fn note_first(&mut self) {
+        self.first_other = self.heads.peek().map_or(i64::MAX, |Reverse((key, _))| key.time);
     }
 
     /// Puts a head into the heap and returns the first one.
@@ -267,40 +335,6 @@ impl Records {
             Some(mut first) => std::mem::replace(&mut first.0, head),
             None => head,
         }
-    }
-
-    /// The next record in the open buffer of a stream.
-    #[inline]
-    fn step(&mut self, number: usize) -> Option<Key> {
-        let stream = &mut self.streams[number];
-        let buffer = stream.buffer.as_ref()?;
-        let place = buffer.after(stream.place, stream.frame.size)?;
-        self.set_head(number, place)
-    }
-
-    #[inline]
-    fn set_head(&mut self, number: usize, place: WalkPosition) -> Option<Key> {
-        let stream = &mut self.streams[number];
-        let file = &self.files[stream.file_index as usize];
-        let buffer = stream.buffer.as_ref()?;
-        let room = &buffer.records()[place.offset as usize..];
-        let frame = record::frame(room, &file.core.load.record).ok()?;
-        stream.place = place;
-        stream.frame = frame;
-        let raw = frame.time.unwrap_or(stream.last_time);
-        stream.last_time = raw;
-        let time = if self.all_raw {
-            raw
-        } else {
-            converted(&self.times[stream.file_index as usize], file.clock(), raw)
-        };
-        Some(Key {
-            time,
-            file_index: stream.file_index,
-            raw,
-            buffer_index: buffer.entry.index,
-            offset: place.offset,
-        })
     }
 
     /// Opens buffers of a stream until one has a record.
@@ -325,7 +359,13 @@ impl Records {
             self.open_bytes += loaded.capacity() as u64;
             self.streams[number].buffer = Some(loaded);
             self.request_ahead(number);
-            return self.set_head(number, first);
+            return head_at(
+                &mut self.streams[number],
+                &self.files,
+                &self.times,
+                self.all_raw,
+                first,
+            );
         }
     }
 
