@@ -1,6 +1,6 @@
 //! `etw log`: event logs (`.evtx`) shown, queried and described.
 
-use crate::format::{FileFacts, Format, Options, safe};
+use crate::format::{FileFacts, Format, Heads, Options, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
@@ -317,6 +317,7 @@ struct Job<'a> {
     decoder: Decoder,
     renderer: Renderer,
     options: Options,
+    heads: Heads,
 }
 
 impl<'a> Job<'a> {
@@ -332,7 +333,8 @@ impl<'a> Job<'a> {
         let options = Options::of(printing.format());
         let translator = Translator::new();
         let after = After::read(printing)?;
-        Ok(Job { printing, after, translator, decoder, renderer, options })
+        let heads = Heads::default();
+        Ok(Job { printing, after, translator, decoder, renderer, options, heads })
     }
 
     fn format(&mut self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
@@ -349,7 +351,7 @@ impl<'a> Job<'a> {
         let decoded = self.decoder.decode(&event);
         let mut out = Vec::new();
         let file = FileFacts { clock: FILE_TIMES, timer_resolution: 0 };
-        self.options.write(&mut out, &event, &decoded, &file);
+        self.options.write(&mut self.heads, &mut out, &event, &decoded, &file);
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 }

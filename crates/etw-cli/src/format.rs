@@ -2,11 +2,13 @@
 
 mod columns;
 mod csv;
+mod heads;
 mod json;
 mod text;
 mod view;
 mod xml;
 
+pub use heads::Heads;
 pub use text::safe;
 pub use view::View;
 
@@ -14,7 +16,7 @@ use crate::join::Names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Reason, Style, Visited, Visitor};
-use etw_types::{Clock, EventRecord};
+use etw_types::{Clock, EventRecord, Guid};
 use std::borrow::Cow;
 use view::Chosen;
 
@@ -121,9 +123,10 @@ impl Options {
         if self.format == Format::Xml { xml::EPILOGUE } else { "" }
     }
 
-    /// Appends one record.
+    /// Appends one record. `heads`: of the thread that formats, for these options alone.
     pub fn write(
         &self,
+        heads: &mut Heads,
         out: &mut Vec<u8>,
         record: &EventRecord<'_>,
         decoded: &Decoded<'_>,
@@ -133,10 +136,10 @@ impl Options {
             return columns::write(self, &self.view.columns, out, record, decoded, file);
         }
         match self.format {
-            Format::Json => json::write(self, out, record, decoded, file),
-            Format::Text => text::write(self, out, record, decoded, file),
-            Format::Csv => csv::write(self, out, record, decoded, file),
-            Format::Xml => xml::write(self, out, record, decoded, file),
+            Format::Json => json::write(self, heads, out, record, decoded, file),
+            Format::Text => text::write(self, heads, out, record, decoded, file),
+            Format::Csv => csv::write(self, heads, out, record, decoded, file),
+            Format::Xml => xml::write(self, heads, out, record, decoded, file),
         }
     }
 }
@@ -152,6 +155,14 @@ fn failure_text<'d>(decoded: &Decoded<'d>, visited: Option<&Visited<'_>>) -> Opt
 /// Whether an event is of a class: of the kernel, or of a program that writes classic events.
 fn is_classic(record: &EventRecord<'_>) -> bool {
     record.header.is_classic() || record.hook.is_some()
+}
+
+/// The text of a GUID, which is zero for most events' activity.
+fn guid_text(guid: &Guid) -> [u8; 36] {
+    match guid.is_zero() {
+        true => *b"00000000-0000-0000-0000-000000000000",
+        false => guid.to_ascii(),
+    }
 }
 
 /// A decimal number.

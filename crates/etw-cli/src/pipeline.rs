@@ -9,14 +9,14 @@
 //! learns on. Batches are few and bounded, so memory does not grow with the trace.
 
 use crate::event_kinds::EventKinds;
-use crate::format::{FileFacts, Options};
+use crate::format::{FileFacts, Heads, Options};
 use crate::join::Names;
 use crate::output::{Failure, Output, Progress};
 use crate::where_filter::Filter;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record;
-use etw_types::{Clock, FileTime, Position};
+use etw_types::{Clock, EventRecord, FileTime, HeaderType, Position};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -81,12 +81,12 @@ pub fn run(
     let mut reader = Reader::new(records, selection, options.names.clone());
     let mut limit = Limit::of(selection);
     if threads <= 1 {
-        let mut decoder = shared.selection.decoder();
+        let mut formatter = Formatter::of(selection);
         let mut batch = Batch::default();
         let mut text = Vec::new();
         while reader.fill(&mut batch) {
             text.clear();
-            shared.format(&mut decoder, &mut batch, &mut text);
+            shared.format(&mut formatter, &mut batch, &mut text);
             output.write(limit.cut(&batch, &text))?;
             if limit.is_reached() {
                 break;
@@ -157,7 +157,7 @@ fn run_parallel(
 }
 
 fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>) {
-    let mut decoder = shared.selection.decoder();
+    let mut formatter = Formatter::of(shared.selection);
     loop {
         let job = match queue.lock() {
             Ok(queue) => queue.recv(),
@@ -165,10 +165,22 @@ fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>) {
         };
         let Ok(Job { mut batch, mut text, done }) = job else { return };
         text.clear();
-        shared.format(&mut decoder, &mut batch, &mut text);
+        shared.format(&mut formatter, &mut batch, &mut text);
         if done.send((batch, text)).is_err() {
             return;
         }
+    }
+}
+
+/// The state that a formatting thread keeps from record to record.
+struct Formatter {
+    decoder: Decoder,
+    heads: Heads,
+}
+
+impl Formatter {
+    fn of(selection: &Selection) -> Formatter {
+        Formatter { decoder: selection.decoder(), heads: Heads::default() }
     }
 }
 
@@ -180,7 +192,8 @@ struct Shared<'o> {
 }
 
 impl Shared<'_> {
-    fn format(&self, decoder: &mut Decoder, batch: &mut Batch, text: &mut Vec<u8>) {
+    fn format(&self, formatter: &mut Formatter, batch: &mut Batch, text: &mut Vec<u8>) {
+        let Formatter { decoder, heads } = formatter;
         decoder.set_store(Arc::clone(&batch.store));
         let mut start = 0;
         batch.ends.clear();
@@ -205,7 +218,7 @@ impl Shared<'_> {
                 }
                 filter.check_shown(&decoded);
             }
-            self.options.write(text, &record, &decoded, &self.facts[file]);
+            self.options.write(heads, text, &record, &decoded, &self.facts[file]);
             batch.ends.push(text.len());
         }
     }
@@ -318,7 +331,10 @@ impl<'r> Reader<'r> {
             if filter.is_none() && self.selection.limit.is_some_and(|limit| self.given >= limit) {
                 break;
             }
-            let Some(record) = self.records.next() else { break };
+            let mut record = EventRecord::new(HeaderType::Event64, &[]);
+            if !self.records.read_next(&mut record) {
+                break;
+            }
             let (cpu, order_time, position) = (record.cpu, record.order_time, record.position);
             let learns = self.selection.gathered.is_none() && Store::is_schema_record(&record);
             if learns {

@@ -1,8 +1,10 @@
 //! tracerpt's columns; every field of the event is a column of its own behind them.
 
-use super::{FileFacts, Options, failure_text, is_classic, put_hex, put_hex16, put_number};
+use super::heads::{Heads, has_items};
+use super::{FileFacts, Options, failure_text, guid_text, is_classic};
+use super::{put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Field, Source, Style, Value, Visitor};
-use etw_types::{EventRecord, ExtType, HeaderType, le};
+use etw_types::{EventRecord, ExtType, ExtendedItems, HeaderType, le};
 
 pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcode,Task,Keyword,PID,TID,\
     Processor Number,Instance ID,Parent Instance ID,Activity ID,Related Activity ID,Clock-Time,Kernel(ms),\
@@ -10,14 +12,45 @@ pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcod
 
 pub fn write(
     options: &Options,
+    heads: &mut Heads,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
     file: &FileFacts,
 ) {
-    let descriptor = &record.descriptor;
     // Windows shows classic events with the fields that they lack as 0.
     let is_event = record.header.is_event() || is_classic(record);
+    let head = heads.of(record, decoded, false, |out| {
+        put_head(out, record, decoded, is_event);
+        [0, 0]
+    });
+    out.extend_from_slice(head.end());
+    number(out, record.process_id);
+    number(out, record.thread_id);
+    number(out, Some(record.cpu));
+    let items = if has_items(record) { record.extended } else { ExtendedItems::NONE };
+    let instance = items.find(ExtType::INSTANCE_INFO).unwrap_or_default();
+    number(out, le::u32(instance, 0));
+    number(out, le::u32(instance, 4));
+    if is_event {
+        out.extend_from_slice(&guid_text(&record.activity_id));
+    }
+    out.push(b',');
+    if let Some(related) = record.related_activity_id().filter(|_| !items.is_empty()) {
+        out.extend_from_slice(&related.to_ascii());
+    }
+    out.push(b',');
+    number(out, record.timestamp(&file.clock).map(|time| time.0));
+    let milliseconds = |ticks: u32| u64::from(ticks) * u64::from(file.timer_resolution) / 10_000;
+    number(out, record.cpu_times.map(|times| milliseconds(times.kernel)));
+    number(out, record.cpu_times.map(|times| milliseconds(times.user)));
+    put_fields(options, &mut heads.scratch, out, record, decoded);
+    out.push(b'\n');
+}
+
+/// The columns up to the keyword.
+fn put_head(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>, is_event: bool) {
+    let descriptor = &record.descriptor;
     put_names(out, record, decoded);
     number(out, (is_event || record.header == HeaderType::Message).then_some(descriptor.id));
     number(out, (record.header != HeaderType::Message).then_some(descriptor.version));
@@ -29,26 +62,6 @@ pub fn write(
         put_hex16(out, descriptor.keyword.0);
     }
     out.push(b',');
-    number(out, record.process_id);
-    number(out, record.thread_id);
-    number(out, Some(record.cpu));
-    let instance = record.extended.find(ExtType::INSTANCE_INFO).unwrap_or_default();
-    number(out, le::u32(instance, 0));
-    number(out, le::u32(instance, 4));
-    if is_event {
-        out.extend_from_slice(&record.activity_id.to_ascii());
-    }
-    out.push(b',');
-    if let Some(related) = record.related_activity_id() {
-        out.extend_from_slice(&related.to_ascii());
-    }
-    out.push(b',');
-    number(out, record.timestamp(&file.clock).map(|time| time.0));
-    let milliseconds = |ticks: u32| u64::from(ticks) * u64::from(file.timer_resolution) / 10_000;
-    number(out, record.cpu_times.map(|times| milliseconds(times.kernel)));
-    number(out, record.cpu_times.map(|times| milliseconds(times.user)));
-    put_fields(options, out, record, decoded);
-    out.push(b'\n');
 }
 
 /// Event Name and Type: class and type of kernel events, else provider and event.
@@ -82,15 +95,17 @@ fn put_names(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>)
 
 fn put_fields(
     options: &Options,
+    scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
 ) {
     let start = out.len();
+    scratch.clear();
     let mut columns = Columns {
         style: &options.style,
         depth: 0,
-        column: Vec::new(),
+        column: scratch,
         out,
         first: true,
         opened: true,
@@ -138,17 +153,24 @@ fn text(out: &mut Vec<u8>, text: &str) {
 }
 
 fn quote(out: &mut Vec<u8>, bytes: &[u8], always: bool) {
-    if !always && !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+    const NEEDS_QUOTES: [bool; 256] = {
+        let mut needs = [false; 256];
+        (needs[b',' as usize], needs[b'"' as usize]) = (true, true);
+        (needs[b'\n' as usize], needs[b'\r' as usize]) = (true, true);
+        needs
+    };
+    if !always && !bytes.iter().any(|byte| NEEDS_QUOTES[usize::from(*byte)]) {
         out.extend_from_slice(bytes);
         return;
     }
     out.push(b'"');
-    for &byte in bytes {
-        if byte == b'"' {
-            out.push(b'"');
-        }
-        out.push(byte);
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
+        out.extend_from_slice(&rest[..=at]);
+        out.push(b'"');
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
@@ -157,7 +179,7 @@ struct Columns<'o> {
     style: &'o Style,
     depth: u32,
     /// The column of the top-level field that is open.
-    column: Vec<u8>,
+    column: &'o mut Vec<u8>,
     first: bool,
     /// Nothing stands yet behind the innermost bracket.
     opened: bool,
@@ -179,7 +201,7 @@ impl Columns<'_> {
         if !std::mem::replace(&mut self.first, false) {
             self.out.push(b',');
         }
-        quote(self.out, &self.column, always_quote);
+        quote(self.out, self.column, always_quote);
         self.column.clear();
     }
 
@@ -210,7 +232,7 @@ impl Visitor for Columns<'_> {
         self.separate();
         match value {
             Value::FileTime(time) if self.is_header && field.name == "BootTime" => {
-                put_number(&mut self.column, time.0);
+                put_number(self.column, time.0);
             }
             Value::Mapped { value, map } => {
                 // Windows' message compiler ends the names of values with a space.
@@ -218,7 +240,7 @@ impl Visitor for Columns<'_> {
                 self.column.extend_from_slice(name.as_bytes());
                 self.column.push(b' ');
             }
-            _ => value.write_text(&mut self.column, self.style),
+            _ => value.write_text(self.column, self.style),
         }
         self.end(matches!(value, Value::Text(_) | Value::Mapped { .. }));
     }

@@ -1,19 +1,43 @@
 //! A JSON object a record; keys as `INTERFACE` fixes them, further ones only where the record has what they show.
 
+use super::heads::{Head, Heads, has_items};
 use super::{FileFacts, Options, put_hex, put_hex16, put_number};
+use crate::join::Names;
 use etw_decode::{Decoded, Field, Style, Value, Visitor, write_json_string};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
 
 pub fn write(
     options: &Options,
+    heads: &mut Heads,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
     file: &FileFacts,
 ) {
-    put_header(options, out, record, decoded, file);
-    put_extended(options, out, record);
-    put_content(options, out, record, decoded);
+    let has_items = has_items(record);
+    let is_logged = has_items && record.log_item().is_some();
+    let head = heads.of(record, decoded, is_logged, |out| {
+        put_start(out, record, is_logged);
+        let start = out.len();
+        put_names(out, record, decoded, is_logged);
+        let middle = out.len();
+        put_schema(out, decoded);
+        [start, middle]
+    });
+    out.extend_from_slice(head.start());
+    put_times_and_ids(out, record, file, is_logged);
+    if let Some(names) = &options.names {
+        put_joined(out, record, decoded, names);
+    }
+    out.extend_from_slice(head.middle());
+    if record.header.is_event() {
+        guid(out, Some(record.activity_id).filter(|id| !id.is_zero()));
+    }
+    put_optional_parts(options, out, record);
+    if has_items {
+        put_items(out, record);
+    }
+    put_content(options, head, out, record, decoded);
     if options.raw {
         for (key, item) in
             [("traits", ExtType::PROV_TRAITS), ("metadata", ExtType::EVENT_SCHEMA_TL)]
@@ -33,22 +57,20 @@ pub fn write(
     out.extend_from_slice(b"}\n");
 }
 
-fn put_header(
-    options: &Options,
-    out: &mut Vec<u8>,
-    record: &EventRecord<'_>,
-    decoded: &Decoded<'_>,
-    file: &FileFacts,
-) {
-    let is_event = record.header.is_event();
-    let is_message = record.header == HeaderType::Message;
-    let is_classic = record.header.is_classic();
-    let descriptor = &record.descriptor;
-    let is_logged = record.log_item().is_some();
+/// Up to the time.
+fn put_start(out: &mut Vec<u8>, record: &EventRecord<'_>, is_logged: bool) {
     out.extend_from_slice(b"{\"header\":\"");
     let header = if is_logged { "EVTX" } else { record.header.name() };
     out.extend_from_slice(header.as_bytes());
     out.extend_from_slice(b"\",\"timestamp\":");
+}
+
+fn put_times_and_ids(
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    file: &FileFacts,
+    is_logged: bool,
+) {
     match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
         Some(text) => quoted(out, &text),
         None => null(out),
@@ -61,28 +83,38 @@ fn put_header(
     optional(out, record.process_id);
     out.extend_from_slice(b",\"tid\":");
     optional(out, record.thread_id);
-    if let Some(names) = &options.names {
-        let name = |out: &mut Vec<u8>, key: &str, name: Option<&str>| {
-            if let Some(name) = name {
-                put_key(out, key);
-                write_json_string(out, name);
-            }
-        };
-        let owner = names.owner(record);
-        if let Some(process) = owner.process {
-            out.extend_from_slice(b",\"process\":{\"pid\":");
-            put_number(out, process);
-            out.extend_from_slice(b",\"name\":");
-            match names.process_name(process) {
-                Some(name) => write_json_string(out, name),
-                None => null(out),
-            }
-            out.push(b'}');
+}
+
+/// Names for `--join`.
+fn put_joined(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>, names: &Names) {
+    let name = |out: &mut Vec<u8>, key: &str, name: Option<&str>| {
+        if let Some(name) = name {
+            put_key(out, key);
+            write_json_string(out, name);
         }
-        name(out, "thread_name", owner.thread.and_then(|thread| names.thread_name(thread)));
-        name(out, "interrupt", owner.interrupt.map(|interrupt| interrupt.name()));
-        name(out, "file_name", names.file_of(record, decoded).as_deref());
+    };
+    let owner = names.owner(record);
+    if let Some(process) = owner.process {
+        out.extend_from_slice(b",\"process\":{\"pid\":");
+        put_number(out, process);
+        out.extend_from_slice(b",\"name\":");
+        match names.process_name(process) {
+            Some(name) => write_json_string(out, name),
+            None => null(out),
+        }
+        out.push(b'}');
     }
+    name(out, "thread_name", owner.thread.and_then(|thread| names.thread_name(thread)));
+    name(out, "interrupt", owner.interrupt.map(|interrupt| interrupt.name()));
+    name(out, "file_name", names.file_of(record, decoded).as_deref());
+}
+
+/// From the provider to the activity, which follows for an event.
+fn put_names(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>, is_logged: bool) {
+    let is_event = record.header.is_event();
+    let is_message = record.header == HeaderType::Message;
+    let is_classic = record.header.is_classic();
+    let descriptor = &record.descriptor;
     out.extend_from_slice(b",\"provider\":");
     guid(out, record.provider);
     out.extend_from_slice(b",\"provider_name\":");
@@ -112,7 +144,6 @@ fn put_header(
         out.extend_from_slice(b",\"keyword\":\"");
         put_hex16(out, descriptor.keyword.0);
         out.extend_from_slice(b"\",\"activity_id\":");
-        guid(out, Some(record.activity_id).filter(|id| !id.is_zero()));
     } else {
         out.extend_from_slice(
             b",\"channel\":null,\"task\":null,\"keyword\":null,\"activity_id\":null",
@@ -120,8 +151,24 @@ fn put_header(
     }
 }
 
-/// Extended items and the parts that only some headers have.
-fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) {
+/// From the provider's group to the first field, if there is a schema.
+fn put_schema(out: &mut Vec<u8>, decoded: &Decoded<'_>) {
+    let (Some(source), Some(schema)) = (decoded.source(), decoded.schema()) else { return };
+    if let Some(group) = decoded.provider_group() {
+        put_key(out, "provider_group");
+        guid(out, Some(group));
+    }
+    if schema.tag != 0 {
+        put_key(out, "tag");
+        put_number(out, schema.tag);
+    }
+    out.extend_from_slice(b",\"decoded\":\"");
+    out.extend_from_slice(source.name().as_bytes());
+    out.extend_from_slice(b"\",\"fields\":{");
+}
+
+/// The parts that only some headers have, and stacks for `--join`.
+fn put_optional_parts(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) {
     for (key, value) in [("sequence", record.sequence), ("component_id", record.component_id)] {
         if let Some(value) = value {
             put_key(out, key);
@@ -149,9 +196,9 @@ fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) 
             out.push(b']');
         }
     }
-    if record.extended.is_empty() {
-        return;
-    }
+}
+
+fn put_items(out: &mut Vec<u8>, record: &EventRecord<'_>) {
     if let Some(item) = record.log_item() {
         put_key(out, "record_id");
         put_number(out, item.record_id);
@@ -247,25 +294,16 @@ fn put_item(out: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {
 /// `decoded`, `reason`, `fields`, `rest`, `message`, `payload`.
 fn put_content(
     options: &Options,
+    head: &Head,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
 ) {
-    let (Some(source), Some(schema)) = (decoded.source(), decoded.schema()) else {
+    if decoded.schema().is_none() {
         return put_undecoded(out, record, decoded.reason_text().as_deref());
-    };
+    }
     let start = out.len();
-    if let Some(group) = decoded.provider_group() {
-        put_key(out, "provider_group");
-        guid(out, Some(group));
-    }
-    if schema.tag != 0 {
-        put_key(out, "tag");
-        put_number(out, schema.tag);
-    }
-    out.extend_from_slice(b",\"decoded\":\"");
-    out.extend_from_slice(source.name().as_bytes());
-    out.extend_from_slice(b"\",\"fields\":{");
+    out.extend_from_slice(head.end());
     let mut fields = Fields { out, style: &options.style, arrays: 0 };
     let visited = options.visit(record, decoded, &mut fields);
     out.push(b'}');

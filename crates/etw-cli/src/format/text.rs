@@ -4,7 +4,8 @@
 //! 2026-01-02T03:04:05.0000010Z [1] 100.200 Provider/Event Informational {activity} name=value name="text"
 //! ```
 
-use super::{FileFacts, Options, failure_text, put_hex, put_number};
+use super::heads::{Heads, has_items};
+use super::{FileFacts, Options, View, failure_text, put_hex, put_number};
 use crate::column::level_colour;
 use crate::join::Names;
 use etw_decode::{
@@ -15,6 +16,7 @@ use std::io::Write;
 
 pub fn write(
     options: &Options,
+    heads: &mut Heads,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
@@ -29,7 +31,8 @@ pub fn write(
         }
     }
     out.extend_from_slice(b" [");
-    match record.log_item() {
+    let has_items = has_items(record);
+    match record.log_item().filter(|_| has_items) {
         Some(item) => out.extend_from_slice(safe(item.channel).as_bytes()),
         None => put_number(out, record.cpu),
     }
@@ -53,9 +56,12 @@ pub fn write(
     {
         put(out, format_args!("[{}]", interrupt.name()));
     }
-    out.push(b' ');
-    view.coloured(out, view.name_colour(), |out| put_name(out, record, decoded));
-    put_descriptor(options, out, record, decoded);
+    let head = heads.of(record, decoded, false, |out| {
+        put_head(view, out, record, decoded);
+        [0, 0]
+    });
+    out.extend_from_slice(head.end());
+    put_activity(out, record);
     let start = out.len();
     let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
     let visited = options.visit(record, decoded, &mut fields);
@@ -91,29 +97,29 @@ pub fn write(
     put_position(options, out, record);
 }
 
-/// Opcode, level and activity of an event.
-fn put_descriptor(
-    options: &Options,
-    out: &mut Vec<u8>,
-    record: &EventRecord<'_>,
-    decoded: &Decoded<'_>,
-) {
-    let view = &options.view;
-    if !record.header.is_event() && !record.header.is_classic() {
-        return;
+/// Names and level.
+fn put_head(view: &View, out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    out.push(b' ');
+    view.coloured(out, view.name_colour(), |out| put_name(out, record, decoded));
+    if record.header.is_event() || record.header.is_classic() {
+        // A TraceLogging name is the same for start and stop.
+        let self_described = decoded.source() == Some(Source::TraceLogging);
+        let opcode = record.descriptor.opcode;
+        if let Some(name) = opcode.name().filter(|_| self_described && opcode != Opcode::INFO) {
+            out.push(b'/');
+            out.extend_from_slice(name.as_bytes());
+        }
+        if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
+            out.push(b' ');
+            view.put_coloured(out, level_colour(record.descriptor.level), level.as_bytes());
+        }
     }
-    // A TraceLogging name is the same for start and stop.
-    let self_described = decoded.source() == Some(Source::TraceLogging);
-    let opcode = record.descriptor.opcode;
-    if let Some(name) = opcode.name().filter(|_| self_described && opcode != Opcode::INFO) {
-        out.push(b'/');
-        out.extend_from_slice(name.as_bytes());
-    }
-    if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
-        out.push(b' ');
-        view.put_coloured(out, level_colour(record.descriptor.level), level.as_bytes());
-    }
-    if !record.activity_id.is_zero() {
+}
+
+/// The activity of an event.
+fn put_activity(out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    let has_activity = record.header.is_event() || record.header.is_classic();
+    if has_activity && !record.activity_id.is_zero() {
         out.extend_from_slice(b" {");
         let shown = activity_path(record.activity_id, record.process_id);
         out.extend_from_slice(shown.as_bytes());
@@ -195,11 +201,27 @@ fn put_name(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) 
 
 /// Names come from the trace: nothing in them may move the terminal's cursor or break the line.
 pub fn safe(name: &str) -> std::borrow::Cow<'_, str> {
-    if name.chars().any(char::is_control) {
+    if !is_printable_ascii(name.as_bytes()) && name.chars().any(char::is_control) {
         name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
     } else {
         name.into()
     }
+}
+
+/// Whether all bytes are those of visible characters and blanks.
+fn is_printable_ascii(text: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // A bit is set if a byte is above 7e or below 20.
+    let others =
+        |word: u64| (word | word.wrapping_add(ONES) | word.wrapping_sub(ONES * 0x20)) & ONES << 7;
+    let Some(last) = text.last_chunk() else {
+        return text.iter().all(|byte| (0x20..0x7f).contains(byte));
+    };
+    let words = text.chunks_exact(8).filter_map(<[u8]>::first_chunk);
+    let found = words.fold(others(u64::from_le_bytes(*last)), |found, word| {
+        found | others(u64::from_le_bytes(*word))
+    });
+    found == 0
 }
 
 fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
@@ -283,10 +305,28 @@ impl Visitor for Fields<'_> {
 
 /// JSON leaves DEL and the C1 controls alone; a terminal does not.
 fn escape_controls(out: &mut Vec<u8>, start: usize) {
-    let suspect = out[start..].iter().any(|&byte| byte == 0x7f || byte == 0xc2);
-    if suspect {
+    let suspect = |bytes: &[u8]| bytes.iter().any(|&byte| byte == 0x7f || byte == 0xc2);
+    if !is_printable_ascii(&out[start..]) && suspect(&out[start..]) {
         let text = String::from_utf8_lossy(&out[start..]).into_owned();
         out.truncate(start);
         out.extend_from_slice(safe(&text).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_printable_ascii;
+
+    #[test]
+    fn other_bytes_are_found_wherever_they_are() {
+        for length in 0..20 {
+            for byte in 0..=255 {
+                for at in 0..length {
+                    let mut text = vec![b'~'; length];
+                    text[at] = byte;
+                    assert_eq!(is_printable_ascii(&text), (0x20..0x7f).contains(&byte), "{byte:x}");
+                }
+            }
+        }
     }
 }

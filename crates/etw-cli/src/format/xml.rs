@@ -1,25 +1,30 @@
 //! The elements of the event schema of Windows, as tracerpt writes them.
 
-use super::{FileFacts, Options, failure_text, is_classic, put_hex, put_hex16, put_number};
+use super::heads::{Heads, has_items};
+use super::{FileFacts, Options, failure_text, guid_text, is_classic};
+use super::{put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Field, Names, Style, Value, Visitor};
-use etw_types::{EventRecord, ExtType, Guid, HeaderType, Hook};
+use etw_types::{EventRecord, ExtType, Guid, HeaderType, Hook, le};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
 pub const EPILOGUE: &str = "</Events>\n";
 
 pub fn write(
     options: &Options,
+    heads: &mut Heads,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
     file: &FileFacts,
 ) {
-    out.extend_from_slice(
-        b"<Event xmlns=\"http://schemas.microsoft.com/win/2004/08/events/event\"><System>",
-    );
+    let head = heads.of(record, decoded, false, |out| {
+        put_head(out, record, decoded);
+        [0, 0]
+    });
+    out.extend_from_slice(head.end());
     put_system(out, record, decoded, file);
     out.extend_from_slice(b"</System>");
-    put_data(options, out, record, decoded);
+    put_data(options, &mut heads.scratch, out, record, decoded);
     let message = decoded.message(record, &options.style);
     if is_classic(record) {
         put_class_rendering(out, record, decoded);
@@ -38,12 +43,11 @@ pub fn write(
     out.extend_from_slice(b"</Event>\n");
 }
 
-fn put_system(
-    out: &mut Vec<u8>,
-    record: &EventRecord<'_>,
-    decoded: &Decoded<'_>,
-    file: &FileFacts,
-) {
+/// Up to the keywords.
+fn put_head(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    out.extend_from_slice(
+        b"<Event xmlns=\"http://schemas.microsoft.com/win/2004/08/events/event\"><System>",
+    );
     let descriptor = &record.descriptor;
     out.extend_from_slice(b"<Provider");
     if let Some(name) = decoded.provider_name() {
@@ -68,18 +72,28 @@ fn put_system(
         element(out, name, |out| put_number(out, value));
     }
     element(out, "Keywords", |out| put_hex16(out, descriptor.keyword.0));
+}
+
+fn put_system(
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    let descriptor = &record.descriptor;
     out.extend_from_slice(b"<TimeCreated");
     if let Some(time) = record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
         attribute(out, "SystemTime", |out| out.extend_from_slice(&time));
     }
     out.extend_from_slice(b"/>");
-    let logged = record.log_item();
+    let has_items = has_items(record);
+    let logged = record.log_item().filter(|_| has_items);
     if let Some(item) = &logged {
         element(out, "EventRecordID", |out| put_number(out, item.record_id));
     }
     out.extend_from_slice(b"<Correlation");
-    attribute(out, "ActivityID", |out| braced(out, &record.activity_id.to_ascii()));
-    if let Some(related) = record.related_activity_id() {
+    attribute(out, "ActivityID", |out| braced(out, &guid_text(&record.activity_id)));
+    if let Some(related) = record.related_activity_id().filter(|_| has_items) {
         attribute(out, "RelatedActivityID", |out| braced(out, &related.to_ascii()));
     }
     out.extend_from_slice(b"/><Execution");
@@ -116,10 +130,16 @@ fn put_system(
     out.extend_from_slice(b"<Computer/>");
 }
 
-fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+fn put_data(
+    options: &Options,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+) {
     let start = out.len();
     out.extend_from_slice(b"<EventData>");
-    let mut data = Data { out, style: &options.style, array: None, scratch: Vec::new() };
+    let mut data = Data { out, style: &options.style, array: None, scratch };
     let visited = options.visit(record, decoded, &mut data);
     let failure = failure_text(decoded, visited.as_ref());
     let visited = match &visited {
@@ -257,11 +277,28 @@ const IS_SPECIAL: [bool; 256] = {
     special
 };
 
+/// Bytes at the front that are not special, as far as whole words of eight show it.
+fn plain_words(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let is_plain = |word: &&[u8]| {
+        let word = le::u64(word, 0).unwrap_or_default();
+        let marks = b"<>&\"\xef".iter();
+        let found = marks.fold(word.wrapping_sub(ONES * 0x20) & !word, |found, mark| {
+            found | has_zero(word ^ (ONES * u64::from(*mark)))
+        });
+        found & ONES << 7 == 0
+    };
+    text.chunks_exact(8).take_while(is_plain).count() * 8
+}
+
 /// Characters that XML 1.0 cannot hold become U+FFFD.
 fn escape(out: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     loop {
-        let special = rest.bytes().position(|byte| IS_SPECIAL[usize::from(byte)]);
+        let skipped = plain_words(rest.as_bytes());
+        let special = rest.bytes().skip(skipped).position(|byte| IS_SPECIAL[usize::from(byte)]);
+        let special = special.map(|at| at + skipped);
         let (plain, behind) = rest.split_at(special.unwrap_or(rest.len()));
         out.extend_from_slice(plain.as_bytes());
         let mut chars = behind.chars();
@@ -289,7 +326,7 @@ struct Data<'o> {
     style: &'o Style,
     /// Values of the innermost array so far, where it is one of values.
     array: Option<usize>,
-    scratch: Vec<u8>,
+    scratch: &'o mut Vec<u8>,
 }
 
 impl Data<'_> {
@@ -318,13 +355,13 @@ impl Visitor for Data<'_> {
             Value::Custom { protocol, data, .. }
                 if self.style.custom.is_none_or(|decoders| !decoders.knows(protocol)) =>
             {
-                put_hex(&mut self.scratch, data);
+                put_hex(self.scratch, data);
             }
-            _ => value.write_text(&mut self.scratch, self.style),
+            _ => value.write_text(self.scratch, self.style),
         }
-        match std::str::from_utf8(&self.scratch) {
+        match std::str::from_utf8(self.scratch) {
             Ok(text) => escape(self.out, text),
-            Err(_) => escape(self.out, &String::from_utf8_lossy(&self.scratch)),
+            Err(_) => escape(self.out, &String::from_utf8_lossy(self.scratch)),
         }
         if self.array.is_none() {
             self.out.extend_from_slice(b"</Data>");

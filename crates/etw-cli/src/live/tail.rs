@@ -8,7 +8,7 @@ use super::signals::Signals;
 use super::wanted::Wanted as Provider;
 use crate::column::Column;
 use crate::event_kinds::EventKinds;
-use crate::format::{FileFacts, Options, TextOrJson, View, safe};
+use crate::format::{FileFacts, Heads, Options, TextOrJson, View, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
 use crate::terminal::has_colours;
@@ -193,6 +193,7 @@ struct Printer {
     shown: u64,
     decoder: Decoder,
     options: Options,
+    heads: Heads,
     facts: FileFacts,
     /// Events to print until the limit is reached.
     left: u64,
@@ -226,6 +227,7 @@ impl Printer {
                 names: None,
                 view,
             },
+            heads: Heads::default(),
             facts: FileFacts {
                 clock: *stream.trace().clock(),
                 timer_resolution: header.map_or(0, |header| header.timer_resolution),
@@ -260,7 +262,7 @@ impl Printer {
         }
         self.left -= 1;
         self.shown += 1;
-        self.options.write(&mut self.text, record, &decoded, &self.facts);
+        self.options.write(&mut self.heads, &mut self.text, record, &decoded, &self.facts);
     }
 }
 

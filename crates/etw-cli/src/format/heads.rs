@@ -1,0 +1,166 @@
+//! [`Heads`]: the parts of a record's output that all records of one kind share, rendered once.
+
+use etw_decode::{Decoded, Source};
+use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, HeaderType, Hook};
+
+/// Kinds that are kept, a power of two; another kind with the same slot replaces one.
+const SLOTS: usize = 256;
+
+/// Rendered parts, by what they are made of. A thread that formats has its own.
+pub struct Heads {
+    slots: Vec<Option<Head>>,
+    /// Memory for a value that is written twice.
+    pub scratch: Vec<u8>,
+}
+
+/// The rendered parts of one kind of records.
+pub struct Head {
+    key: Key,
+    traits: Option<Box<[u8]>>,
+    /// Whether the traits name the provider.
+    is_named_by_traits: bool,
+    provider_name: Option<Box<str>>,
+    event_name: Option<Box<str>>,
+    text: Vec<u8>,
+    /// The ends of all parts but the last.
+    ends: [usize; 2],
+}
+
+/// The parts of a record that are compared as they are.
+#[derive(PartialEq, Eq)]
+struct Key {
+    header: HeaderType,
+    hook: Option<Hook>,
+    provider: Option<Guid>,
+    descriptor: EventDescriptor,
+    source: Option<Source>,
+    tag: u32,
+    is_logged: bool,
+}
+
+impl Head {
+    /// The first part.
+    pub fn start(&self) -> &[u8] {
+        &self.text[..self.ends[0]]
+    }
+
+    /// The second part.
+    pub fn middle(&self) -> &[u8] {
+        &self.text[self.ends[0]..self.ends[1]]
+    }
+
+    /// The last part.
+    pub fn end(&self) -> &[u8] {
+        &self.text[self.ends[1]..]
+    }
+
+    fn is_of(&self, key: &Key, decoded: &Decoded<'_>) -> bool {
+        let traits = decoded.provider_traits().map(|traits| traits.as_bytes());
+        self.key == *key
+            && self.event_name.as_deref() == decoded.event_name()
+            && self.traits.as_deref() == traits
+            && (self.is_named_by_traits
+                || self.provider_name.as_deref() == decoded.provider_name().as_deref())
+    }
+}
+
+impl Default for Heads {
+    fn default() -> Heads {
+        let slots = std::iter::repeat_with(|| None).take(SLOTS).collect();
+        Heads { slots, scratch: Vec::new() }
+    }
+}
+
+impl Heads {
+    /// The parts of the record's kind. `render` appends them to its argument and returns the ends of the first two. It may use the names
+    /// of provider and event, source and tag of the schema, the provider's traits, and of the record what is the same for all of a
+    /// kind: header, hook, provider and descriptor.
+    pub fn of(
+        &mut self,
+        record: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        is_logged: bool,
+        render: impl FnOnce(&mut Vec<u8>) -> [usize; 2],
+    ) -> &Head {
+        let key = Key {
+            header: record.header,
+            hook: record.hook,
+            provider: record.provider,
+            descriptor: record.descriptor,
+            source: decoded.source(),
+            tag: decoded.schema().map_or(0, |schema| schema.tag),
+            is_logged,
+        };
+        let slot = key.hash(decoded.event_name().unwrap_or_default()) as usize;
+        let slot = slot & (self.slots.len() - 1);
+        let slot = &mut self.slots[slot];
+        if slot.as_ref().is_none_or(|head| !head.is_of(&key, decoded)) {
+            let mut text = Vec::new();
+            let ends = render(&mut text);
+            let traits = decoded.provider_traits();
+            *slot = Some(Head {
+                key,
+                traits: traits.map(|traits| traits.as_bytes().into()),
+                is_named_by_traits: traits.is_some_and(|traits| !traits.name().is_empty()),
+                provider_name: decoded.provider_name().map(Into::into),
+                event_name: decoded.event_name().map(Into::into),
+                text,
+                ends,
+            });
+        }
+        match slot {
+            Some(head) => head,
+            None => unreachable!("the slot was filled"),
+        }
+    }
+}
+
+impl Key {
+    #[inline]
+    fn hash(&self, event_name: &str) -> u64 {
+        let guid = self.provider.map_or(0, |guid| u128::from_ne_bytes(guid.0) as u64);
+        let descriptor = &self.descriptor;
+        let numbers = u64::from(descriptor.id)
+            | u64::from(descriptor.version) << 16
+            | u64::from(descriptor.opcode.0) << 24
+            | u64::from(descriptor.level.0) << 32
+            | (event_name.len() as u64) << 40
+            | (self.header as u64) << 56;
+        // Events that describe themselves differ in their names alone.
+        let ends = event_name.as_bytes().first_chunk().zip(event_name.as_bytes().last_chunk());
+        let ends = ends.map_or(0, |(first, last)| {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        });
+        let mixed = (guid ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ends;
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
+    }
+}
+
+/// Whether a record has extended items other than those that describe it and its provider.
+#[inline]
+pub fn has_items(record: &EventRecord<'_>) -> bool {
+    let mut items = record.extended.into_iter();
+    items.any(|item| !matches!(item.ext_type, ExtType::EVENT_SCHEMA_TL | ExtType::PROV_TRAITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_decode::Decoder;
+
+    #[test]
+    fn kinds_with_the_same_slot_do_not_share_their_parts() {
+        let mut heads = Heads { slots: vec![None], scratch: Vec::new() };
+        let mut decoder = Decoder::new();
+        let mut event = EventRecord::new(HeaderType::Event64, &[]);
+        for id in [1, 1, 2, 1] {
+            event.descriptor.id = id;
+            let decoded = decoder.decode(&event);
+            let head = heads.of(&event, &decoded, false, |out| {
+                out.extend_from_slice(&id.to_le_bytes());
+                [0, 1]
+            });
+            assert_eq!((head.middle(), head.end()), (&[id as u8][..], &[0][..]));
+        }
+    }
+}
