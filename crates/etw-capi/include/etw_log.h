@@ -71,7 +71,29 @@ etw_log(LOG_LEVEL level, LOG_CONTEXT_HANDLE context, const char *file, const cha
     va_end(arguments);
 }
 
-#define ETW_LOG(level, context, ...) \
-    etw_log(level, context, __FILE__, __func__, __LINE__, __VA_ARGS__)
+/* The library's: the address of a number above the ETW levels of all records that sessions enabled; NULL before the first log. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const uint32_t *etw_log_sink_gate;
+#ifdef __cplusplus
+}
+#endif
+
+/* Whether a session may have enabled the level, without a call if none has. */
+static inline int etw_log_may_be_enabled(LOG_LEVEL level)
+{
+    const uint32_t *gate = __atomic_load_n(&etw_log_sink_gate, __ATOMIC_ACQUIRE);
+    return gate == NULL || (uint32_t)level > (uint32_t)LOG_LEVEL_VERBOSE ||
+           (uint32_t)level + 1 < __atomic_load_n(gate, __ATOMIC_RELAXED);
+}
+
+/* Writes an event. The arguments behind LEVEL are evaluated only if a session may have enabled the level. */
+#define ETW_LOG(level, context, ...)                                                              \
+    __extension__({                                                                               \
+        const LOG_LEVEL etw_log_level_ = (level);                                                 \
+        if (__builtin_expect(etw_log_may_be_enabled(etw_log_level_), 0))                          \
+            etw_log(etw_log_level_, context, __FILE__, __func__, __LINE__, __VA_ARGS__);          \
+    })
 
 #endif

@@ -127,12 +127,18 @@ int main(void)
         memcpy(text + n, "\xc3\xbc", 2);
     log_v(LOG_LEVEL_VERBOSE, &context, "a.c", "f", "%s", text);
 
-    ETW_LOG(LOG_LEVEL_WARNING, NULL, "macro %d", 1);
+    int evaluated = 0;
+    ETW_LOG(LOG_LEVEL_WARNING, NULL, "macro %d", ++evaluated);
 
     log_sink_etw.deinit();
     log_v(LOG_LEVEL_CRITICAL, NULL, "a.c", "f", "after deinit");
     log_sink_etw.deinit(); /* Prints that the sink is not registered. */
     CHECK_TRUE(log_sink_etw.init() == 0);
     CHECK_TRUE(etw_session_stop(session, &lost) == 0 && lost == 0);
+
+    /* The first log after init asks the library. The second one sees that no session is left, and its arguments are not evaluated. */
+    ETW_LOG(LOG_LEVEL_CRITICAL, NULL, "nowhere %d", ++evaluated);
+    ETW_LOG(LOG_LEVEL_CRITICAL, NULL, "nowhere %d", ++evaluated);
+    CHECK_TRUE(evaluated == 2);
     return 0;
 }
