@@ -6,6 +6,7 @@
 mod decode;
 mod inputs;
 mod lttng;
+mod machine;
 mod measure;
 mod peer;
 mod report;
@@ -15,6 +16,7 @@ mod write;
 use crate::{Result, corpus, etw_command, root};
 use etw_etl::read::TraceFile;
 use inputs::Inputs;
+use machine::{State, Ticks};
 use measure::Rate;
 use report::{Figure, Goal, Report, Unit};
 use std::path::{Path, PathBuf};
@@ -82,6 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         if arguments.only.as_deref().is_some_and(|only| only != group) {
             continue;
         }
+        let start = Ticks::now();
         match group {
             "reader" => bench.reader()?,
             "compressed" => bench.compressed()?,
@@ -98,8 +101,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "global" => bench.global()?,
             "rate" if arguments.full => bench.offered_rates(10)?,
             "memory" if arguments.full => bench.memory()?,
-            _ => bench.report.skip(group, "gigabytes of disk and some minutes, with --full"),
+            _ => {
+                bench.report.skip(group, "gigabytes of disk and some minutes, with --full");
+                continue;
+            }
         }
+        bench.report.machine(group, &State::since(start));
     }
     bench.report.finish();
     Ok(())

@@ -1,5 +1,6 @@
 //! Output of the bench: a table for people, or a JSON object a line.
 
+use super::machine::State;
 use serde_json::json;
 
 /// One measured figure.
@@ -130,6 +131,25 @@ impl Report {
             figure.best,
             figure.unit.name(),
             figure.goal.text()
+        );
+    }
+
+    /// Reports the machine's state during a group: figures of two runs compare only if these do.
+    pub fn machine(&self, group: &str, state: &State) {
+        let State { clock_ns, copy_ns, steal_percent, others_percent } = state;
+        if self.json {
+            let object = json!({
+                "machine": group, "clock_ns": clock_ns, "copy_256_ns": copy_ns,
+                "steal_percent": steal_percent, "others_percent": others_percent,
+            });
+            println!("{object}");
+            return;
+        }
+        let percent = |share: &Option<f64>| share.map_or("?".into(), |share| format!("{share:.1}"));
+        println!(
+            "machine during {group}: clock read {clock_ns:.1} ns, copy of 256 B {copy_ns:.1} ns, steal {} %, other processes {} %",
+            percent(steal_percent),
+            percent(others_percent)
         );
     }
 
