@@ -163,6 +163,29 @@ mod tests {
         example.split_once(".fi").unwrap().0.to_owned()
     }
 
+    const MANIFEST: &str = r#"<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events">
+      <instrumentation><events><provider name="My-Shop" guid="{00000001-0002-0003-0004-000000000005}" symbol="SHOP"
+        resourceFileName="x" messageFileName="x"><templates><template tid="T"><data name="Count" inType="win:UInt32"/></template></templates>
+        <events><event value="1" symbol="Sold" level="win:Informational" template="T"/></events></provider>
+      </events></instrumentation></instrumentationManifest>"#;
+
+    /// A program with events of a manifest and WPP messages.
+    const GENERATED: &str = r#"
+#define WPP_CONTROL_GUIDS WPP_DEFINE_CONTROL_GUID(Shop, (81b20fea,73a8,4b62,95bc,354477c97a6f), WPP_DEFINE_BIT(Sales))
+#include <windows.h>
+#include "goods.h"
+#include "generated.tmh"
+int main(void) {
+    WPP_INIT_TRACING(L"generated");
+    EventRegisterMy_Shop();
+    EventWriteSold(3);
+    DoTraceMessage(Sales, "sold %d", 3);
+    EventUnregisterMy_Shop();
+    WPP_CLEANUP();
+    return 0;
+}
+"#;
+
     #[test]
     fn programs_find_what_is_installed() {
         let folder = root().join("target/install/test");
@@ -173,6 +196,8 @@ mod tests {
         run(&arguments).unwrap();
         run(&arguments).unwrap();
         fs::write(folder.join("shop.c"), example()).unwrap();
+        fs::write(folder.join("goods.man"), MANIFEST).unwrap();
+        fs::write(folder.join("generated.c"), GENERATED).unwrap();
         let runs = |program: &str| {
             let mut command = Command::new(folder.join(program));
             output(command.current_dir(&folder).env("LD_LIBRARY_PATH", prefix.join("lib")));
@@ -193,6 +218,20 @@ mod tests {
                 output(command.args(flags.split_whitespace()).current_dir(&folder));
                 runs(name);
             }
+            for (variable, words) in [
+                ("mc", &["-um", "-h", ".", "-r", ".", "goods.man"][..]),
+                ("tracewpp", &["generated.c"]),
+            ] {
+                let mut command = Command::new("pkg-config");
+                command.arg(format!("--variable={variable}")).arg("etw");
+                let tool = output(command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+                let mut tool = tool.split_whitespace();
+                let mut command = Command::new(tool.next().unwrap());
+                output(command.args(tool).args(words).current_dir(&folder));
+            }
+            for made in ["goods.h", "generated.tmh"] {
+                fs::remove_file(folder.join(made)).unwrap();
+            }
             let needed = fs::read(folder.join("shared")).unwrap();
             let name = format!("libetw.so.{}\0", compatible());
             assert!(needed.windows(name.len()).any(|bytes| bytes == name.as_bytes()));
@@ -204,7 +243,13 @@ mod tests {
                           add_executable(cmake-shared shop.c)\n\
                           target_link_libraries(cmake-shared etw::etw)\n\
                           add_executable(cmake-static shop.c)\n\
-                          target_link_libraries(cmake-static etw::static)\n";
+                          target_link_libraries(cmake-static etw::static)\n\
+                          add_executable(generated generated.c)\n\
+                          target_compile_options(generated PRIVATE -fshort-wchar)\n\
+                          target_include_directories(generated PRIVATE ${CMAKE_PREFIX_PATH}/include/windows)\n\
+                          target_link_libraries(generated etw::static)\n\
+                          etw_mc(generated goods.man)\n\
+                          etw_tracewpp(generated)\n";
             fs::write(folder.join("CMakeLists.txt"), script).unwrap();
             let mut command = Command::new("cmake");
             let place = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
@@ -212,6 +257,7 @@ mod tests {
             output(Command::new("cmake").args(["--build", "."]).current_dir(&folder));
             runs("cmake-shared");
             runs("cmake-static");
+            output(&mut Command::new(folder.join("generated")));
         }
 
         let pages = fs::read_dir(prefix.join("share/man/man1")).unwrap().count();
