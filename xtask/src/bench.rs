@@ -4,6 +4,7 @@
 //! the floor run in turn with ours under the same load, so their ratio is stable.
 
 mod decode;
+mod event_log;
 mod inputs;
 mod lttng;
 mod machine;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, decode, write,
-    /// log, c, tracing, global, rate, memory
+    /// log, c, tracing, global, evtx, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Also measure the groups `rate` and `memory`, which take 10 GB of disk and some minutes
@@ -44,7 +45,7 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// Memory that a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 15] = [
+const GROUPS: [&str; 16] = [
     "reader",
     "compressed",
     "streams",
@@ -58,6 +59,7 @@ const GROUPS: [&str; 15] = [
     "c",
     "tracing",
     "global",
+    "evtx",
     "rate",
     "memory",
 ];
@@ -65,6 +67,13 @@ const GROUPS: [&str; 15] = [
 pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(only) = arguments.only.as_deref().filter(|only| !GROUPS.contains(only)) {
         return Err(format!("no group {only}: there are {}", GROUPS.join(", ")).into());
+    }
+    if arguments.only.as_deref() == Some("evtx") {
+        // Needs nothing but its own program.
+        let mut report = Report::new(arguments.json);
+        event_log::run(&mut report, arguments.runs.max(1))?;
+        report.finish();
+        return Ok(());
     }
     let etw = etw_command("release")?;
     let folder = root().join("target/bench");
@@ -99,6 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "c" => bench.c()?,
             "tracing" => bench.tracing()?,
             "global" => bench.global()?,
+            "evtx" => event_log::run(&mut bench.report, bench.runs)?,
             "rate" if arguments.full => bench.offered_rates(10)?,
             "memory" if arguments.full => bench.memory()?,
             _ => {

@@ -4,6 +4,7 @@
 //! of nothing but text is that text, an empty one `null`. Names that come again are numbered: `Data`, `Data#2`. `Data`
 //! elements of `EventData` go by their `Name`. Integers are numbers; hex, GUIDs, SIDs, times and binary are strings.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::Error;
@@ -40,31 +41,32 @@ pub fn push_data(
 }
 
 /// An object under construction: knows the names it has.
-struct Object<'o> {
+struct Object<'o, 'n> {
     out: &'o mut String,
-    names: Vec<(String, usize)>,
+    names: Vec<(Cow<'n, str>, usize)>,
 }
 
-impl<'o> Object<'o> {
-    fn open(out: &'o mut String) -> Object<'o> {
+impl<'o, 'n> Object<'o, 'n> {
+    fn open(out: &'o mut String) -> Object<'o, 'n> {
         out.push('{');
         Object { out, names: Vec::new() }
     }
 
     /// Writes a name and a colon.
-    fn name(&mut self, name: &str) {
+    fn name(&mut self, name: impl Into<Cow<'n, str>>) {
+        let name = name.into();
         if !self.names.is_empty() {
             self.out.push(',');
         }
-        match self.names.iter_mut().find(|(known, _)| known == name) {
+        match self.names.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => {
                 *count += 1;
                 let numbered = format!("{name}#{count}");
                 push_string(self.out, &numbered);
             }
             None => {
-                self.names.push((name.to_owned(), 1));
-                push_string(self.out, name);
+                push_string(self.out, &name);
+                self.names.push((name, 1));
             }
         }
         self.out.push(':');
@@ -75,9 +77,9 @@ impl<'o> Object<'o> {
     }
 }
 
-fn push_members(
-    object: &mut Object<'_>,
-    content: Content<'_, '_>,
+fn push_members<'f>(
+    object: &mut Object<'_, 'f>,
+    content: Content<'f, '_>,
     budget: &mut Budget,
 ) -> Result<(), Error> {
     for node in content.nodes {
@@ -90,10 +92,10 @@ fn push_members(
 }
 
 /// Elements only: an element's text is collected by [`push_text_of`].
-fn push_member(
-    object: &mut Object<'_>,
-    node: &Node,
-    content: Content<'_, '_>,
+fn push_member<'f>(
+    object: &mut Object<'_, 'f>,
+    node: &'f Node,
+    content: Content<'f, '_>,
     budget: &mut Budget,
 ) -> Result<(), Error> {
     budget.spend(1)?;
@@ -116,10 +118,10 @@ fn push_member(
     Ok(())
 }
 
-fn push_element(
-    object: &mut Object<'_>,
-    element: &Element,
-    content: Content<'_, '_>,
+fn push_element<'f>(
+    object: &mut Object<'_, 'f>,
+    element: &'f Element,
+    content: Content<'f, '_>,
     item: Option<Value<'_>>,
     budget: &mut Budget,
 ) -> Result<(), Error> {
@@ -128,11 +130,16 @@ fn push_element(
     let is_named =
         &*element.name == "Data" && attributes.len() == 1 && &*attributes[0].name == "Name";
     if is_named {
-        let mut name = String::new();
-        push_plain(&mut name, &attributes[0].value, content, budget)?;
-        object.name(&name);
+        match &attributes[0].value[..] {
+            [Node::Text(name)] => object.name(name.as_str()),
+            pieces => {
+                let mut name = String::new();
+                push_plain(&mut name, pieces, content, budget)?;
+                object.name(name);
+            }
+        }
     } else {
-        object.name(&element.name);
+        object.name(&*element.name);
     }
     let has_attributes = !is_named && !attributes.is_empty();
     let has_elements = item.is_none()
@@ -151,7 +158,7 @@ fn push_element(
         inner.name("#attributes");
         let mut values = Object::open(inner.out);
         for attribute in attributes {
-            values.name(&attribute.name);
+            values.name(&*attribute.name);
             push_pieces(values.out, &attribute.value, content, budget)?;
         }
         values.close();
@@ -254,7 +261,19 @@ fn push_item(out: &mut String, value: Value<'_>) {
         Scalar::Signed(_) | Scalar::Unsigned(_) | Scalar::Bool(_) => scalar.push_text(out),
         Scalar::Float(number) if number.is_finite() => scalar.push_text(out),
         Scalar::Guid(guid) => {
-            let _ = write!(out, "\"{guid}\"");
+            out.push('"');
+            out.extend(guid.to_ascii().map(char::from));
+            out.push('"');
+        }
+        Scalar::Utf16(units) if units.chunks_exact(2).all(is_plain) => {
+            out.push('"');
+            out.extend(units.chunks_exact(2).map(|unit| char::from(unit[0])));
+            out.push('"');
+        }
+        Scalar::FileTime(_) | Scalar::SystemTime(_) | Scalar::Sid(_) | Scalar::Hex(_) => {
+            out.push('"');
+            scalar.push_text(out);
+            out.push('"');
         }
         Scalar::Binary(bytes) => {
             out.push('"');
@@ -269,6 +288,11 @@ fn push_item(out: &mut String, value: Value<'_>) {
             push_string(out, &text);
         }
     }
+}
+
+/// Whether a UTF-16 unit is ASCII that a JSON string has as it is.
+fn is_plain(unit: &[u8]) -> bool {
+    unit[1] == 0 && (0x20..0x7f).contains(&unit[0]) && unit[0] != b'"' && unit[0] != b'\\'
 }
 
 /// A JSON string.

@@ -46,7 +46,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn to_xml(&self) -> Result<String, Error> {
-        let mut out = String::new();
+        let mut out = String::with_capacity(1024);
         xml::push(&mut out, &self.fragment)?;
         Ok(out)
     }
@@ -56,7 +56,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn to_json(&self) -> Result<String, Error> {
-        let mut out = String::new();
+        let mut out = String::with_capacity(1024);
         json::push(&mut out, &self.fragment)?;
         Ok(out)
     }

@@ -260,7 +260,10 @@ impl Scalar<'_> {
     pub fn push_text(&self, out: &mut String) {
         let written = match self {
             Scalar::Signed(value) => write!(out, "{value}"),
-            Scalar::Unsigned(value) => write!(out, "{value}"),
+            Scalar::Unsigned(value) => {
+                push_decimal(out, *value);
+                Ok(())
+            }
             Scalar::Hex(value) => write!(out, "{value:#x}"),
             Scalar::Float(value) => write!(out, "{value}"),
             Scalar::Bool(value) => write!(out, "{value}"),
@@ -288,7 +291,13 @@ impl Scalar<'_> {
                 push_sid(out, bytes);
                 Ok(())
             }
-            Scalar::FileTime(time) => write!(out, "{time}"),
+            Scalar::FileTime(time) => match time.to_ascii() {
+                Some(text) => {
+                    out.extend(text.map(char::from));
+                    Ok(())
+                }
+                None => write!(out, "{time}"),
+            },
             Scalar::SystemTime(time) => match FileTime::from_system_time(time) {
                 Some(time) => write!(out, "{time}"),
                 None => Ok(()),
@@ -297,6 +306,20 @@ impl Scalar<'_> {
         // Writing to a String does not fail.
         debug_assert!(written.is_ok());
     }
+}
+
+fn push_decimal(out: &mut String, value: u64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), value);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
 }
 
 fn push_hex(out: &mut String, bytes: &[u8]) {

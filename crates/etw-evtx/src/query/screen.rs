@@ -6,7 +6,7 @@
 
 use etw_types::FileTime;
 
-use super::eval::{Atom, atom_of, band, compare, time_difference};
+use super::eval::{Atom, atom_of, band, compare, parse_time, time_difference};
 use super::list::Select;
 use super::{Comparison, Expression, Path, Query, QueryList, Step, Test};
 use crate::parse::Outline;
@@ -138,7 +138,13 @@ impl Check {
             }
             Expression::Compare(comparison, a, b) => {
                 match (Operand::of(a, within), Operand::of(b, within)) {
-                    (Some(a), Some(b)) => Check::Compare(*comparison, a, b),
+                    (Some(mut a), Some(mut b)) => {
+                        if a.is_time() || b.is_time() {
+                            a.read_time();
+                            b.read_time();
+                        }
+                        Check::Compare(*comparison, a, b)
+                    }
                     _ => Check::Maybe,
                 }
             }
@@ -204,6 +210,19 @@ impl Operand {
             }
             _ => return None,
         })
+    }
+
+    fn is_time(&self) -> bool {
+        matches!(self, Operand::Field(Field::TimeCreated))
+    }
+
+    /// Reads a literal that is compared with a time, once for all records.
+    fn read_time(&mut self) {
+        if let Operand::Atom(Atom::Text(text)) = self
+            && let Some(time) = parse_time(text)
+        {
+            *self = Operand::Atom(Atom::Time(time));
+        }
     }
 
     /// The value; `None`: it has none, like `band` of a text.

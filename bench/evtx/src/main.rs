@@ -1,0 +1,241 @@
+//! Event logs: `etw-evtx` beside the `evtx` crate. Prints one figure a line: a name, a tab, and a number.
+//!
+//! `etw-bench-evtx FILE ROUNDS` writes a log to FILE, unless it exists, and measures. The two readers take turns, so that other
+//! users of the machine slow both.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use etw_evtx::Log;
+use etw_evtx::query::Selector;
+use etw_evtx::tree::{
+    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
+};
+use etw_evtx::value::{Value, ValueType};
+use etw_evtx::write::{LogWriter, Retention};
+use etw_types::{FileTime, Guid};
+use evtx::{EvtxParser, ParserSettings};
+
+const RECORDS: u64 = 100_000;
+const START: i64 = 133_288_864_000_000_000;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, path, rounds] = &arguments[..] else { panic!("name a file and a number of rounds") };
+    let (path, rounds) = (Path::new(path), rounds.parse::<usize>().expect("a number of rounds"));
+    let write = write(path);
+    let mut best: [Option<Duration>; 6] = [None; 6];
+    let mut records = 0;
+    for _ in 0..rounds {
+        let id = "*[System[EventID=4607]]";
+        let time = "*[System[TimeCreated[@SystemTime>='2023-05-18T13:00:00Z' and @SystemTime<'2023-05-18T13:00:01Z']]]";
+        let mut measure = |number: usize, run: &mut dyn FnMut() -> u64| {
+            let start = Instant::now();
+            let found = run();
+            let took = start.elapsed();
+            best[number] = Some(best[number].map_or(took, |best| best.min(took)));
+            found
+        };
+        records = measure(0, &mut || peer(path));
+        assert_eq!(measure(1, &mut || json(path, 1)), records);
+        assert_eq!(measure(2, &mut || json(path, 2)), records);
+        assert!(measure(3, &mut || select(path, id)) > 100);
+        assert!(measure(4, &mut || select(path, time)) > 0);
+        assert_eq!(measure(5, &mut || select(path, "*[System[EventRecordID=5000]]")), 1);
+    }
+    let names = ["peer_json", "json", "json_two_threads", "by_id", "by_time", "by_record_id"];
+    for (name, best) in names.into_iter().zip(best) {
+        let rate = records as f64 / best.expect("a round").as_secs_f64();
+        println!("{name}\t{rate:.0}");
+    }
+    println!("write_ns\t{write:.0}");
+    println!("records\t{records}");
+    println!("peak_kb\t{}", peak_kb());
+}
+
+/// The peer's JSON of every record, on one thread.
+fn peer(path: &Path) -> u64 {
+    let settings = ParserSettings::default().num_threads(1).indent(false);
+    let parser = EvtxParser::from_path(path).expect("a log");
+    let mut parser = parser.with_configuration(settings);
+    let mut count = 0;
+    for record in parser.records_json() {
+        count += u64::from(!record.expect("a record").data.is_empty());
+    }
+    count
+}
+
+/// Our JSON of every record.
+fn json(path: &Path, threads: usize) -> u64 {
+    let log = Log::open(path).expect("a log");
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut count = 0;
+        while let Some(location) = log.chunks().get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut chunk = log.chunk(location).expect("a chunk");
+            while let Some(record) = chunk.next() {
+                count += u64::from(!record.to_json().expect("a record").is_empty());
+            }
+        }
+        count
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
+    })
+}
+
+/// The records that a query selects, as JSON.
+fn select(path: &Path, query: &str) -> u64 {
+    let log = Log::open(path).expect("a log");
+    let selector = Selector::query(query.parse().expect("a query"), FileTime(START));
+    let ids = log.chunk_ids(&selector);
+    let mut count = 0;
+    for location in log.chunks().iter().filter(|location| log.may_hold(location, &ids)) {
+        let mut chunk = log.chunk(location).expect("a chunk");
+        while let Some(record) = chunk.next_candidate(&selector) {
+            if selector.matches(&record).expect("a record") {
+                count += u64::from(!record.to_json().expect("a record").is_empty());
+            }
+        }
+    }
+    count
+}
+
+/// Peak memory of this process in KiB; 0 where the system does not say.
+fn peak_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn element(name: &str, attributes: Vec<(&str, Node)>, children: Vec<Node>) -> Node {
+    let attributes = attributes
+        .into_iter()
+        .map(|(name, value)| Attribute { name: name.into(), value: vec![value] });
+    Node::Element(Element {
+        name: name.into(),
+        dependency: None,
+        attributes: attributes.collect(),
+        is_empty: children.is_empty(),
+        children,
+    })
+}
+
+fn value(index: u16, value_type: ValueType) -> Node {
+    Node::Substitution(Substitution { index, is_optional: false, value_type })
+}
+
+/// `System` with the values that Windows has there.
+fn system() -> Arc<Template> {
+    let of = |name: &str, index, value_type| element(name, vec![], vec![value(index, value_type)]);
+    let system = vec![
+        element(
+            "Provider",
+            vec![("Name", value(14, ValueType::STRING)), ("Guid", value(15, ValueType::GUID))],
+            vec![],
+        ),
+        of("EventID", 3, ValueType::UINT16),
+        of("Version", 11, ValueType::UINT8),
+        of("Level", 0, ValueType::UINT8),
+        of("Task", 2, ValueType::UINT16),
+        of("Opcode", 1, ValueType::UINT8),
+        of("Keywords", 5, ValueType::HEX64),
+        element("TimeCreated", vec![("SystemTime", value(6, ValueType::FILETIME))], vec![]),
+        of("EventRecordID", 10, ValueType::UINT64),
+        element("Correlation", vec![("ActivityID", value(7, ValueType::GUID))], vec![]),
+        element(
+            "Execution",
+            vec![("ProcessID", value(8, ValueType::UINT32)), ("ThreadID", value(9, ValueType::UINT32))],
+            vec![],
+        ),
+        of("Channel", 16, ValueType::STRING),
+        element("Computer", vec![], vec![Node::Text("host".into())]),
+        element("Security", vec![("UserID", value(12, ValueType::SID))], vec![]),
+    ];
+    let event = vec![element("System", vec![], system), value(17, ValueType::FRAGMENT)];
+    let event = element("Event", vec![], event);
+    Arc::new(Template::new(Guid::from_name("bench system"), vec![event]))
+}
+
+fn data() -> Arc<Template> {
+    let of = |name: &str, index, value_type| {
+        let name = ("Name", Node::Text(name.into()));
+        element("Data", vec![name], vec![value(index, value_type)])
+    };
+    let data = vec![
+        of("UserName", 0, ValueType::STRING),
+        of("Address", 1, ValueType::STRING),
+        of("Port", 2, ValueType::UINT16),
+        of("Session", 3, ValueType::GUID),
+        of("Status", 4, ValueType::HEX32),
+        of("Count", 5, ValueType::UINT64),
+    ];
+    let data = element("EventData", vec![], data);
+    Arc::new(Template::new(Guid::from_name("bench data"), vec![data]))
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+/// Writes the log, unless it exists. Returns the nanoseconds for a record.
+fn write(path: &Path) -> f64 {
+    let _ = std::fs::remove_file(path);
+    let (system, data) = (system(), data());
+    let (provider, channel) = (utf16("OpenEtw-Bench-Provider"), utf16("OpenEtw/Operational"));
+    let (user, address) = (utf16("somebody@example.org"), utf16("192.0.2.17"));
+    let guid = Guid::from_name("bench").0;
+    let sid = [1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
+    let mut writer = LogWriter::open(path, u64::MAX, Retention::Keep).expect("a log");
+    let start = Instant::now();
+    for id in 1..=RECORDS {
+        let time = START + id as i64 * 1_000_000;
+        let event_id = (4600 + (id % 200) as u16).to_le_bytes();
+        let (time_bytes, id_bytes) = (time.to_le_bytes(), id.to_le_bytes());
+        let pair = |value_type, bytes| Argument::Value(Value { value_type, bytes });
+        let inner = Instance {
+            template: data.clone(),
+            arguments: vec![
+                pair(ValueType::STRING, &user),
+                pair(ValueType::STRING, &address),
+                pair(ValueType::UINT16, &id_bytes[..2]),
+                pair(ValueType::GUID, &guid),
+                pair(ValueType::HEX32, &id_bytes[..4]),
+                pair(ValueType::UINT64, &id_bytes),
+            ],
+            has_header: true,
+        };
+        let arguments = vec![
+            pair(ValueType::UINT8, &[4]),
+            pair(ValueType::UINT8, &[0]),
+            pair(ValueType::UINT16, &[3, 0]),
+            pair(ValueType::UINT16, &event_id),
+            pair(ValueType::NULL, &[]),
+            pair(ValueType::HEX64, &[0, 0, 0, 0, 0, 0, 0, 0x80]),
+            pair(ValueType::FILETIME, &time_bytes),
+            pair(ValueType::GUID, &guid),
+            pair(ValueType::UINT32, &id_bytes[..4]),
+            pair(ValueType::UINT32, &id_bytes[..4]),
+            pair(ValueType::UINT64, &id_bytes),
+            pair(ValueType::UINT8, &[0]),
+            pair(ValueType::SID, &sid),
+            pair(ValueType::NULL, &[]),
+            pair(ValueType::STRING, &provider),
+            pair(ValueType::GUID, &guid),
+            pair(ValueType::STRING, &channel),
+            Argument::Fragment(Box::new(Fragment::Instance(inner))),
+        ];
+        let record = Instance { template: system.clone(), arguments, has_header: true };
+        writer.append(FileTime(time), &Fragment::Instance(record)).expect("a record");
+        // A host stores a buffer of records at once.
+        if id % 100 == 0 {
+            writer.sync().expect("a write");
+        }
+    }
+    let took = start.elapsed();
+    writer.close().expect("the end of the log");
+    took.as_nanos() as f64 / RECORDS as f64
+}
