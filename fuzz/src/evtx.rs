@@ -2,6 +2,7 @@
 
 use etw_evtx::Log;
 use etw_evtx::chunk::{Chunk, Options};
+use etw_evtx::evt::EvtLog;
 use etw_evtx::query::{Query, QueryList, Selector};
 use etw_types::FileTime;
 
@@ -33,6 +34,18 @@ pub fn evtx_log(data: &[u8]) {
     }
     let mut records = log.records();
     while let Ok(Some(_)) = records.next() {}
+}
+
+/// A whole log of Windows XP.
+pub fn evt_log(data: &[u8]) {
+    let Ok(log) = EvtLog::from_bytes(data.to_vec()) else { return };
+    let mut count = 0;
+    let read = log.for_each(|record| {
+        count += 1;
+        record.to_xml().and(record.to_json()).map(drop)
+    });
+    assert!(read.is_err() || count == log.len());
+    let _ = (log.is_dirty(), log.damage().len());
 }
 
 /// A query or a query list.

@@ -9,6 +9,7 @@
 //! | tree | [`tree`], [`value`] | templates, elements, typed values |
 //! | chunk | [`chunk`] | records of one chunk, found again behind damage |
 //! | log | [`log`] | a file: its chunks in the order of their records |
+//! | old logs | [`evt`] | the format of Windows XP |
 //! | text | [`xml`], [`json`], [`fields`] | Windows' XML, JSON, named values |
 //! | search | [`query`] | XPath and query lists |
 //! | positions | [`bookmark`] | where a reader stopped |
@@ -41,6 +42,7 @@
 pub mod bookmark;
 pub mod chunk;
 mod error;
+pub mod evt;
 pub mod fields;
 pub mod json;
 pub mod layout;

@@ -147,3 +147,26 @@ fn real_logs_have_the_same_values_as_traces() {
     eprintln!("{compared} records compared");
     assert!(compared > 4000);
 }
+
+/// OV-22: a log of Windows XP is a trace, too; one in use that has wrapped.
+#[test]
+fn a_log_of_windows_xp_is_read_as_a_trace() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/evt_log/wrapped");
+    assert!(etw_eventlog::trace::is_event_log(path.as_ref()));
+    let log = etw_eventlog::trace::open(path.as_ref()).unwrap();
+    let mut records = etw_etl::read::Records::new(vec![log]);
+    let mut decoder = etw_decode::Decoder::new();
+    let (mut ids, mut count) = (Vec::new(), 0);
+    while let Some(record) = records.next() {
+        let Some(item) = record.extended.find(etw_types::ExtType::EVENT_LOG) else { continue };
+        let number = etw_types::LogItem::read(item).unwrap().record_id;
+        assert_eq!(record.descriptor.id, 100 + number as u16);
+        assert_eq!(record.descriptor.level.0, if number.is_multiple_of(3) { 2 } else { 4 });
+        let decoded = decoder.decode(&record);
+        assert_eq!(decoded.provider_name().as_deref(), Some("Shop"));
+        ids.push(number);
+        count += 1;
+    }
+    assert!(count > 15, "{count}");
+    assert_eq!(ids, (41 - count..=40).collect::<Vec<u64>>());
+}

@@ -1,6 +1,7 @@
 //! Tests of the `.evtx` container.
 
 mod corpus;
+mod evt;
 mod hostile;
 mod log_writer;
 mod query;

@@ -11,9 +11,9 @@ use etw_evtx::write::ChunkWriter;
 use etw_types::{FileTime, Guid};
 
 #[path = "../../../../fuzz/src/replay.rs"]
-mod replaying;
+pub mod replaying;
 #[path = "../../../../fuzz/src/evtx.rs"]
-mod targets;
+pub mod targets;
 
 /// A chunk with an event in `System`'s form, and data of every kind of value in a fragment of its own.
 fn chunk() -> Vec<u8> {
