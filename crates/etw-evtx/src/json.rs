@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::Error;
 use crate::tree::{Argument, Attribute, Budget, Content, Element, Fragment, Node, entity};
-use crate::value::{Scalar, Value};
+use crate::value::{Scalar, Value, push_ascii, push_ascii_prefix};
 
 /// Appends a fragment as one object.
 ///
@@ -49,7 +49,7 @@ struct Object<'o, 'n> {
 impl<'o, 'n> Object<'o, 'n> {
     fn open(out: &'o mut String) -> Object<'o, 'n> {
         out.push('{');
-        Object { out, names: Vec::new() }
+        Object { out, names: Vec::with_capacity(16) }
     }
 
     /// Writes a name and a colon.
@@ -262,13 +262,21 @@ fn push_item(out: &mut String, value: Value<'_>) {
         Scalar::Float(number) if number.is_finite() => scalar.push_text(out),
         Scalar::Guid(guid) => {
             out.push('"');
-            out.extend(guid.to_ascii().map(char::from));
+            push_ascii(out, &guid.to_ascii());
             out.push('"');
         }
-        Scalar::Utf16(units) if units.chunks_exact(2).all(is_plain) => {
+        Scalar::Utf16(units) => {
+            let start = out.len();
             out.push('"');
-            out.extend(units.chunks_exact(2).map(|unit| char::from(unit[0])));
-            out.push('"');
+            match push_ascii_prefix(out, units, is_plain) {
+                [] | [_] => out.push('"'),
+                _ => {
+                    out.truncate(start);
+                    let mut text = String::new();
+                    scalar.push_text(&mut text);
+                    push_string(out, &text);
+                }
+            }
         }
         Scalar::FileTime(_) | Scalar::SystemTime(_) | Scalar::Sid(_) | Scalar::Hex(_) => {
             out.push('"');
@@ -290,14 +298,21 @@ fn push_item(out: &mut String, value: Value<'_>) {
     }
 }
 
-/// Whether a UTF-16 unit is ASCII that a JSON string has as it is.
-fn is_plain(unit: &[u8]) -> bool {
-    unit[1] == 0 && (0x20..0x7f).contains(&unit[0]) && unit[0] != b'"' && unit[0] != b'\\'
+/// Whether an ASCII character stands for itself in a JSON string.
+fn is_plain(byte: u8) -> bool {
+    (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'
 }
 
 /// A JSON string.
 fn push_string(out: &mut String, text: &str) {
     out.push('"');
+    // Without a branch in it, the loop is one of vectors.
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if !text.bytes().fold(false, |any, byte| any | is_special(byte)) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     let mut start = 0;
     for (at, byte) in text.bytes().enumerate() {
         let escape = match byte {

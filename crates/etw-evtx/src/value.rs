@@ -248,8 +248,33 @@ fn without_nul16(bytes: &[u8]) -> &[u8] {
     &bytes[..length * 2]
 }
 
+/// Appends the ASCII at the start of UTF-16LE that `is_plain` accepts. Returns the rest.
+pub(crate) fn push_ascii_prefix<'b>(
+    out: &mut String,
+    mut bytes: &'b [u8],
+    is_plain: impl Fn(u8) -> bool,
+) -> &'b [u8] {
+    let mut text = [0; 64];
+    loop {
+        let mut count = 0;
+        for (slot, unit) in text.iter_mut().zip(bytes.chunks_exact(2)) {
+            if unit[1] != 0 || !is_plain(unit[0]) {
+                break;
+            }
+            *slot = unit[0];
+            count += 1;
+        }
+        push_ascii(out, &text[..count]);
+        bytes = &bytes[count * 2..];
+        if count < text.len() {
+            return bytes;
+        }
+    }
+}
+
 /// Appends UTF-16LE as UTF-8, with U+FFFD for what is not valid.
 pub(crate) fn push_utf16(out: &mut String, bytes: &[u8]) {
+    let bytes = push_ascii_prefix(out, bytes, |byte| byte.is_ascii());
     let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
     out.extend(char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
 }
@@ -284,8 +309,9 @@ impl Scalar<'_> {
             }
             Scalar::Guid(guid) => {
                 out.push('{');
-                out.extend(guid.to_ascii().map(|byte| char::from(byte.to_ascii_uppercase())));
-                write!(out, "}}")
+                push_ascii(out, &guid.to_ascii().map(|byte| byte.to_ascii_uppercase()));
+                out.push('}');
+                Ok(())
             }
             Scalar::Sid(bytes) => {
                 push_sid(out, bytes);
@@ -293,7 +319,7 @@ impl Scalar<'_> {
             }
             Scalar::FileTime(time) => match time.to_ascii() {
                 Some(text) => {
-                    out.extend(text.map(char::from));
+                    push_ascii(out, &text);
                     Ok(())
                 }
                 None => write!(out, "{time}"),
@@ -319,7 +345,12 @@ fn push_decimal(out: &mut String, value: u64) {
             break;
         }
     }
-    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    push_ascii(out, &digits[at..]);
+}
+
+/// Appends ASCII in one piece.
+pub(crate) fn push_ascii(out: &mut String, text: &[u8]) {
+    out.push_str(std::str::from_utf8(text).unwrap_or_default());
 }
 
 fn push_hex(out: &mut String, bytes: &[u8]) {
