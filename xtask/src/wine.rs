@@ -39,6 +39,8 @@ const TESTS: [&[&str]; 3] = [
         "etw-storport",
         "-p",
         "etw-tracing",
+        "-p",
+        "etw-log-sink",
         "--lib",
         "--tests",
     ],
