@@ -1,5 +1,6 @@
 //! `etw log`: event logs (`.evtx`) shown, queried and described.
 
+use crate::channels;
 use crate::format::{FileFacts, Format, Heads, Options, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::{NewFile, ReplaceOption};
@@ -36,6 +37,12 @@ enum LogCommand {
     Export(ExportArguments),
     /// Show the facts of event logs: size, records, oldest record, state
     Info(InfoArguments),
+    /// List the logs of installed manifests, with System and Application
+    List(channels::ListArguments),
+    /// Change the settings of a log
+    ///
+    /// Example: etw log set Shop/Operational --max-size 4194304
+    Set(channels::SetArguments),
 }
 
 #[derive(Args, Default)]
@@ -153,6 +160,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             crate::frontends::answer::print(&format!("{}: {count} records\n", output.display()))
         }
         LogCommand::Info(arguments) => info(arguments),
+        LogCommand::List(arguments) => channels::list(arguments),
+        LogCommand::Set(arguments) => channels::set(arguments),
     }
 }
 

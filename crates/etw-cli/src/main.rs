@@ -5,6 +5,7 @@
 mod activities;
 mod attribution;
 mod breakdown;
+mod channels;
 mod check;
 mod column;
 mod complete;

@@ -42,6 +42,33 @@ pub struct ManifestChannel {
     pub value: u8,
     /// Its name.
     pub name: String,
+    /// What the manifest's text says of the channel itself; compiled manifests do not have it.
+    pub config: ChannelConfig,
+}
+
+/// The attributes and elements of a `channel` that configure it, where the manifest has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChannelConfig {
+    /// Another manifest defines the channel (`importChannel`).
+    pub is_imported: bool,
+    /// `Admin`, `Operational`, `Analytic` or `Debug`.
+    pub kind: Option<String>,
+    /// Whether its events are kept without further request.
+    pub enabled: Option<bool>,
+    /// `Application`, `System` or `Custom`.
+    pub isolation: Option<String>,
+    /// Access rights, as SDDL.
+    pub access: Option<String>,
+    /// Whether a full log refuses new records.
+    pub retention: Option<bool>,
+    /// Whether a full log is archived.
+    pub auto_backup: Option<bool>,
+    /// Bytes of the log.
+    pub max_size: Option<u64>,
+    /// Level up to which events are kept.
+    pub level: Option<u8>,
+    /// Keywords of which kept events have one.
+    pub keywords: Option<u64>,
 }
 
 /// A provider and its events.

@@ -11,6 +11,10 @@
 //! | [`result_set`] | the records that a query selects, with a position |
 //! | [`subscription`] | new records, as they are written |
 //! | [`stored_record`] | a record that outlives its log |
+//! | [`registry`] | every channel, and changes of their settings |
+//! | [`channel`] | one channel with its settings |
+//! | [`config_file`] | a channel's settings as XML |
+//! | [`access`] | who may read, write and clear a log |
 //!
 //! ```no_run
 //! let log = etw_eventlog::trace::open("Application.evtx".as_ref())?;
@@ -23,9 +27,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod access;
+pub mod channel;
+pub mod config_file;
 pub mod export;
 pub mod kept_log;
 pub mod record;
+pub mod registry;
 pub mod rendering;
 pub mod result_set;
 mod shape;

@@ -1,5 +1,7 @@
 //! `wevtutil`: event logs in files queried, described and exported; manifests installed.
 
+mod settings;
+
 use super::answer::{print, usage};
 use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
@@ -65,9 +67,9 @@ const LONG_NAMES: &[(&str, &str)] = &[
     ("unicode", "uni"),
 ];
 
-fn short(name: &str) -> String {
+fn short(name: &str, long_names: &[(&str, &str)]) -> String {
     let lower = name.to_ascii_lowercase();
-    let known = LONG_NAMES.iter().find(|(long, _)| *long == lower);
+    let known = long_names.iter().find(|(long, _)| *long == lower);
     known.map_or(lower, |(_, short)| (*short).to_owned())
 }
 
@@ -185,6 +187,9 @@ static TABLE: Table<Command> = Table {
         "qe LIST.xml /sq:true [options of qe]",
         "gli FILE.evtx /lf:true",
         "epl FILE.evtx OUT.evtx /lf:true [/q:XPATH] [/ow:true]",
+        "el",
+        "gl LOG [/f:text|xml]",
+        "sl LOG SETTINGS, sl /c:FILE.xml",
     ],
     repeatable: 0,
     actions: &[],
@@ -195,6 +200,7 @@ static TABLE: Table<Command> = Table {
     rows: ROWS,
     notes: "Options are written as /name:value, in any case, or with their long names, as in \
             query-events /format:text. An invalid query ends the command with status 2. \
+            wevtutil sl -h lists the settings. \
             For im and um use etw manifest install and uninstall, for ep and gp etw manifest list and show.",
 };
 
@@ -202,21 +208,20 @@ pub fn help() -> Help {
     TABLE.help()
 }
 
-/// Splits `/name:value`, and gives options their short names.
-fn split(words: &[String]) -> Vec<String> {
+/// Splits `/name:value`, and gives options their short names. `names`: the options of the action.
+fn split(words: &[String], long_names: &[(&str, &str)], names: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for word in words {
         let option = word.strip_prefix('/').or_else(|| word.strip_prefix('-'));
         let (name, value) =
             match option.map(|option| option.split_once(':').unwrap_or((option, ""))) {
-                Some((name, value)) => (short(name), value),
+                Some((name, value)) => (short(name, long_names), value),
                 None => {
                     out.push(word.clone());
                     continue;
                 }
             };
-        let is_known = ROWS.iter().any(|row| row.names.split_whitespace().any(|one| one == name));
-        if !is_known {
+        if !names.contains(&name.as_str()) {
             // A path, or an unknown option.
             out.push(word.clone());
             continue;
@@ -230,14 +235,20 @@ fn split(words: &[String]) -> Vec<String> {
 }
 
 pub fn run(words: &[String]) -> Result<Outcome, Failure> {
+    let action = words.iter().find(|word| !word.starts_with(['/', '-']));
+    let action = action.map_or(String::new(), |action| short(action, LONG_NAMES));
+    if matches!(action.as_str(), "el" | "gl" | "sl") {
+        return settings::run(&action, words);
+    }
+    let names: Vec<&str> = ROWS.iter().flat_map(|row| row.names.split_whitespace()).collect();
     let mut command = Command::default();
-    if words.is_empty() || TABLE.parse(&split(words), &mut command)?.is_none() {
+    if words.is_empty() || TABLE.parse(&split(words, LONG_NAMES, &names), &mut command)?.is_none() {
         return show_help(&help());
     }
     let Some((action, operands)) = command.words.split_first() else {
         return Err(usage("wevtutil: name an action: qe, gli or epl; wevtutil -h shows all forms"));
     };
-    match (short(action).as_str(), operands) {
+    match (short(action, LONG_NAMES).as_str(), operands) {
         ("qe", [log]) => {
             let file = if command.is_query_file { log } else { command.file(log)? };
             event_log::windows_query(WindowsQuery {
@@ -268,7 +279,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         ("ep" | "gp", _) => Err(usage(format!(
             "wevtutil {action}: use etw manifest list, or etw manifest show PROVIDER"
         ))),
-        ("el" | "gl" | "sl" | "al" | "cl", _) => Err(usage(format!(
+        ("al" | "cl", _) => Err(usage(format!(
             "wevtutil {action}: there is no registry of logs; a session keeps a log: etw session start NAME -o FILE.evtx"
         ))),
         (other, _) => {

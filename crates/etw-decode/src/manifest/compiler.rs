@@ -5,7 +5,7 @@ use crate::field::{Count, Field, Kind, Length};
 use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
+use crate::provider::{ChannelConfig, Manifest, ManifestChannel, ManifestProvider};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
@@ -203,10 +203,38 @@ impl<'t> Compiler<'t> {
             let one = Channel { value, bit, name: name.to_owned() };
             known.extend(tree.get(channel, "chid").map(|id| (id, one.clone())));
             known.insert(name, one);
-            all.push(ManifestChannel { value, name: name.to_owned() });
+            let config = self.channel_config(channel);
+            all.push(ManifestChannel { value, name: name.to_owned(), config });
         }
         all.sort_by_key(|channel| channel.value);
         all
+    }
+
+    fn channel_config(&self, channel: usize) -> ChannelConfig {
+        let tree = self.tree;
+        let text = |name: &str| tree.get(channel, name).map(str::to_owned);
+        let truth = |text: &str| match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        };
+        let setting = |list: &str, name: &str| {
+            let element = tree.grandchildren(channel, list, name).next()?;
+            Some(tree.elements[element].text.trim().to_owned())
+        };
+        let setting_number = |list, name| setting(list, name).as_deref().and_then(number);
+        ChannelConfig {
+            is_imported: tree.elements[channel].name == "importChannel",
+            kind: text("type"),
+            enabled: tree.get(channel, "enabled").and_then(truth),
+            isolation: text("isolation"),
+            access: text("access"),
+            retention: setting("logging", "retention").as_deref().and_then(truth),
+            auto_backup: setting("logging", "autoBackup").as_deref().and_then(truth),
+            max_size: setting_number("logging", "maxSize"),
+            level: setting_number("publishing", "level").and_then(|level| u8::try_from(level).ok()),
+            keywords: setting_number("publishing", "keywords"),
+        }
     }
 
     fn map(&mut self, element: usize, name: &str, kind: MapKind) -> Map {

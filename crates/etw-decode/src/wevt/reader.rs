@@ -286,7 +286,7 @@ impl<'b> Reader<'b> {
         let (name, value) = (self.u32(at + 4)?, self.u32(at + 8)?);
         if let (Some(name), Ok(value)) = (self.name(name)?, u8::try_from(value)) {
             known.channels.insert(value, name.clone());
-            provider.channels.push(ManifestChannel { value, name });
+            provider.channels.push(ManifestChannel { value, name, ..ManifestChannel::default() });
         }
         Ok(())
     }

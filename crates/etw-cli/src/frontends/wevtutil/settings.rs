@@ -1,0 +1,228 @@
+//! The actions of `wevtutil` on the registry of logs: `el`, `gl`, `sl`.
+//!
+//! Their options share letters with those of queries, so they have a table of their own.
+
+use super::super::answer::{print, usage};
+use super::super::table::{ALL, Effect, Row, Table, help_row, option, refused, show_help};
+use super::super::words::Words;
+use super::{split, truth};
+use crate::channels::{self, change, failure, mask, registry};
+use crate::output::{Failure, Outcome};
+use etw_eventlog::channel::Change;
+use etw_eventlog::config_file;
+use std::path::PathBuf;
+
+#[derive(Default)]
+struct Command {
+    words: Vec<String>,
+    change: Change,
+    /// `/c`
+    config: Option<PathBuf>,
+    is_xml: bool,
+    is_quiet: bool,
+}
+
+/// Long names of the options, and their short ones.
+const LONG_NAMES: &[(&str, &str)] = &[
+    ("format", "f"),
+    ("enabled", "e"),
+    ("isolation", "i"),
+    ("logfilename", "lfn"),
+    ("retention", "rt"),
+    ("autobackup", "ab"),
+    ("maxsize", "ms"),
+    ("level", "l"),
+    ("keywords", "k"),
+    ("channelaccess", "ca"),
+    ("config", "c"),
+    ("quiet", "q"),
+    ("unicode", "uni"),
+];
+
+fn set_truth(words: &mut Words<'_>, name: &str, setting: &mut Option<bool>) -> Result<(), Failure> {
+    *setting = Some(truth(words, name)?);
+    Ok(())
+}
+
+const ROWS: &[Row<Command>] = &[
+    help_row(),
+    option(
+        ALL,
+        "f",
+        "text|xml",
+        "Form of gl's output; default: text",
+        Effect::Values(|command, words, name| {
+            command.is_xml = words.one_of(name, &[("text", false), ("xml", true)])?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "e",
+        "true|false",
+        "Keep the log's events, or not",
+        Effect::Values(|command, words, name| {
+            set_truth(words, name, &mut command.change.is_enabled)
+        }),
+    ),
+    option(
+        ALL,
+        "lfn",
+        "FILE",
+        "Absolute path of the log",
+        Effect::Text(|command, file| command.change.file = Some(file.into())),
+    ),
+    option(
+        ALL,
+        "rt",
+        "true|false",
+        "A full log refuses new records; otherwise they overwrite the oldest",
+        Effect::Values(|command, words, name| {
+            set_truth(words, name, &mut command.change.retention)
+        }),
+    ),
+    option(
+        ALL,
+        "ab",
+        "true|false",
+        "A full log is archived, and a new one begins; needs -rt true",
+        Effect::Values(|command, words, name| {
+            set_truth(words, name, &mut command.change.auto_backup)
+        }),
+    ),
+    option(
+        ALL,
+        "ms",
+        "BYTES",
+        "Bytes of the log, at least 1048576",
+        Effect::Values(|command, words, name| {
+            let text = words.needed(name, "a number of bytes")?;
+            let size = text.parse();
+            command.change.max_size = Some(size.map_err(|_| {
+                usage(format!("wevtutil -{name}: {text:?} is not a number of bytes"))
+            })?);
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "l",
+        "LEVEL",
+        "Keep events up to this level; 0: all",
+        Effect::Values(|command, words, name| {
+            let level = words.count(name)?;
+            let level = u8::try_from(level);
+            command.change.level =
+                Some(level.map_err(|_| usage("wevtutil -l: a level is 0 to 255"))?);
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "k",
+        "MASK",
+        "Keep events with one of these keywords, a hexadecimal mask; 0: all",
+        Effect::Values(|command, words, name| {
+            let text = words.needed(name, "a mask")?;
+            let keywords = mask(text);
+            command.change.keywords =
+                Some(keywords.map_err(|what| usage(format!("wevtutil -{name}: {what}")))?);
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "ca",
+        "SDDL",
+        "Who may read, write and clear the log",
+        Effect::Text(|command, access| command.change.access = Some(access.to_owned())),
+    ),
+    option(
+        ALL,
+        "c",
+        "FILE",
+        "Settings in XML, as gl -f xml prints them; sl needs no name of a log then",
+        Effect::Text(|command, file| command.config = Some(file.into())),
+    ),
+    option(
+        ALL,
+        "q",
+        "true|false",
+        "Ask no questions; none are asked",
+        Effect::Values(|command, words, name| {
+            command.is_quiet = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(ALL, "uni", "VALUE", "Accepted; output is UTF-8", Effect::Text(|_, _| {})),
+    refused("i", "the manifest of a channel sets its isolation"),
+    refused("r u p a", "other computers are not reached; run the command there"),
+];
+
+const FORMS: &[&str] = &[
+    "el",
+    "gl LOG [/f:text|xml]",
+    "sl LOG [/e:true|false] [/ms:BYTES] [/rt:true|false] [/ab:true|false] [/lfn:FILE]",
+    "sl LOG [/ca:SDDL] [/l:LEVEL] [/k:MASK]",
+    "sl /c:FILE.xml",
+];
+
+static TABLE: Table<Command> = Table {
+    command: "wevtutil",
+    about: "List logs, show and change their settings",
+    forms: FORMS,
+    repeatable: 0,
+    actions: &[],
+    operand: Some(|command, word| {
+        command.words.push(word.to_owned());
+        Ok(())
+    }),
+    rows: ROWS,
+    notes: "",
+};
+
+/// Runs an action. `action`: its short name.
+pub fn run(action: &str, words: &[String]) -> Result<Outcome, Failure> {
+    let names: Vec<&str> = ROWS.iter().flat_map(|row| row.names.split_whitespace()).collect();
+    let mut command = Command::default();
+    if TABLE.parse(&split(words, LONG_NAMES, &names), &mut command)?.is_none() {
+        return show_help(&TABLE.help());
+    }
+    let operands = command.words.get(1..).unwrap_or_default();
+    match (action, operands) {
+        ("el", []) => {
+            let registry = registry(false);
+            let names = registry.channels().iter().map(|channel| channel.name.clone() + "\n");
+            print(&names.collect::<String>())
+        }
+        ("gl", [name]) => {
+            let registry = registry(false);
+            let channel = registry.channel(name).map_err(|error| failure(&error))?;
+            print(&match command.is_xml {
+                true => channels::windows_xml(channel),
+                false => channels::windows_text(channel),
+            })
+        }
+        ("sl", names) => set(&command, names),
+        ("el", _) => Err(usage("wevtutil el: it takes no operand")),
+        _ => Err(usage(format!("wevtutil {action}: name one log; wevtutil el lists them"))),
+    }
+}
+
+fn set(command: &Command, names: &[String]) -> Result<Outcome, Failure> {
+    let (name, wanted) = match (&command.config, names) {
+        (Some(file), []) => {
+            let text = crate::schemas::read(file)?;
+            config_file::parse(&text)
+                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?
+        }
+        (None, [name]) => (name.clone(), command.change.clone()),
+        (Some(_), _) => return Err(usage("wevtutil sl: with -c, the file names the log")),
+        (None, _) => return Err(usage("wevtutil sl: name one log; wevtutil el lists them")),
+    };
+    if wanted == Change::default() {
+        return Err(usage("wevtutil sl: name a setting to change; wevtutil -h lists them"));
+    }
+    change(&mut registry(false), &name, &wanted)?;
+    Ok(Outcome::Done)
+}
