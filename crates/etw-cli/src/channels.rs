@@ -5,9 +5,10 @@ use crate::frontends::answer::print;
 use crate::output::{Failure, Outcome};
 use clap::Args;
 use etw_eventlog::channel::{Change, Channel};
+use etw_eventlog::log_file::{Limit, LogFile, WhenFull};
 use etw_eventlog::registry::{Registry, RegistryError, Scope};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct ListArguments {
@@ -34,7 +35,7 @@ pub struct SetArguments {
     /// Absolute path of the log
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Who may read (1), write (2) and clear (4) the log, as SDDL: D:(A;;0x7;;;BA)(A;;0x1;;;S-1-22-1-UID)
+    /// Rights to read (1), write (2) and clear (4) the log, as SDDL: D:(A;;0x7;;;BA)(A;;0x1;;;S-1-22-1-UID)
     #[arg(long, value_name = "SDDL")]
     access: Option<String>,
     /// Keep events up to this level; 0: all
@@ -84,7 +85,91 @@ pub fn change(registry: &mut Registry, name: &str, change: &Change) -> Result<()
 }
 
 /// Lets running hosts read the registry again.
-pub fn notify() {}
+pub fn notify() {
+    #[cfg(target_os = "linux")]
+    crate::live::kept_logs::refresh_logs();
+}
+
+/// A log as a running host has it.
+struct Kept {
+    name: String,
+    lost: u64,
+    failure: Option<String>,
+}
+
+/// The logs that running hosts keep.
+fn kept() -> Vec<Kept> {
+    #[cfg(target_os = "linux")]
+    let kept = crate::live::kept_logs::log_states().into_iter().map(|log| Kept {
+        name: log.name,
+        lost: log.lost,
+        failure: log.failure,
+    });
+    #[cfg(not(target_os = "linux"))]
+    let kept = std::iter::empty();
+    kept.collect()
+}
+
+/// The state of a log, in a word, and its losses.
+fn state(channel: &Channel, kept: &[Kept]) -> (&'static str, u64, Option<String>) {
+    let found = kept.iter().find(|log| channel.is_named(&log.name));
+    match found {
+        Some(Kept { lost, failure: Some(failure), .. }) => {
+            ("failing", *lost, Some(failure.clone()))
+        }
+        Some(Kept { lost, .. }) => ("kept", *lost, None),
+        None if channel.settings.is_enabled => ("on", 0, None),
+        None => ("off", 0, None),
+    }
+}
+
+#[derive(Args)]
+pub struct ClearArguments {
+    /// Name of the log
+    name: String,
+    /// Write its records to this event log first; it must not exist
+    #[arg(long, value_name = "FILE.evtx")]
+    backup: Option<PathBuf>,
+}
+
+/// `etw log clear`
+pub fn clear(arguments: &ClearArguments) -> Result<Outcome, Failure> {
+    clear_log(&arguments.name, arguments.backup.as_deref())
+}
+
+/// Removes the records of a log, by its host if one keeps it.
+pub fn clear_log(name: &str, backup: Option<&Path>) -> Result<Outcome, Failure> {
+    let registry = registry(false);
+    let channel = registry.channel(name).map_err(|error| failure(&error))?;
+    let backup = backup.map(std::path::absolute).transpose().map_err(Failure::new)?;
+    let file = &channel.settings.file;
+    if channel.kind.is_direct() {
+        let what = format!(
+            "{}: this channel's events are in {}; disabling and enabling it begins a new file",
+            safe(&channel.name),
+            file.display()
+        );
+        return Err(Failure::new(what));
+    }
+    #[cfg(target_os = "linux")]
+    if crate::live::kept_logs::clear_log(&channel.name, backup.clone())? {
+        return Ok(Outcome::Done);
+    }
+    if !file.exists() {
+        return match backup {
+            None => Ok(Outcome::Done),
+            Some(_) => {
+                Err(Failure::new(format!("{}: the log has no records yet", safe(&channel.name))))
+            }
+        };
+    }
+    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", file.display()));
+    let limit = Limit { max_size: u64::MAX, when_full: WhenFull::Refuse };
+    let mut log = LogFile::open(file, limit, 0).map_err(failed)?;
+    log.clear(backup.as_deref()).map_err(failed)?;
+    log.finish().map_err(failed)?;
+    Ok(Outcome::Done)
+}
 
 pub fn list(arguments: &ListArguments) -> Result<Outcome, Failure> {
     let registry = registry(false);
@@ -95,10 +180,12 @@ pub fn list(arguments: &ListArguments) -> Result<Outcome, Failure> {
             "state", "type", "scope", "size limit", "when full", "log"
         );
     }
+    let kept = kept();
     for channel in registry.channels() {
+        let state = state(channel, &kept);
         let line = match arguments.format.is_json() {
-            true => json(channel).to_string(),
-            false => line(channel),
+            true => json(channel, state).to_string(),
+            false => line(channel, state),
         };
         text += &line;
         text.push('\n');
@@ -118,20 +205,29 @@ fn scope(channel: &Channel) -> &'static str {
     if channel.is_machine { "machine" } else { "user" }
 }
 
-fn line(channel: &Channel) -> String {
+fn line(channel: &Channel, (state, lost, failure): (&str, u64, Option<String>)) -> String {
     let settings = &channel.settings;
-    let state = if settings.is_enabled { "on" } else { "off" };
-    format!(
+    let mut line = format!(
         "{state:<8} {:<12} {:<8} {:>12}  {:<10} {}",
         channel.kind.name(),
         scope(channel),
         settings.max_size,
         when_full(channel),
         safe(&channel.name)
-    )
+    );
+    if lost > 0 {
+        let _ = write!(line, "  ({lost} records lost)");
+    }
+    if let Some(failure) = failure {
+        let _ = write!(line, "  {}", safe(&failure));
+    }
+    line
 }
 
-fn json(channel: &Channel) -> serde_json::Value {
+fn json(
+    channel: &Channel,
+    (state, lost, failure): (&str, u64, Option<String>),
+) -> serde_json::Value {
     let settings = &channel.settings;
     let publishers: Vec<serde_json::Value> = channel
         .publishers
@@ -148,6 +244,9 @@ fn json(channel: &Channel) -> serde_json::Value {
         "isolation": channel.isolation.name(),
         "scope": scope(channel),
         "enabled": settings.is_enabled,
+        "state": state,
+        "lost": lost,
+        "failure": failure,
         "file": settings.file.to_string_lossy(),
         "max_size": settings.max_size,
         "retention": settings.retention,

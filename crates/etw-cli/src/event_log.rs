@@ -1,5 +1,8 @@
 //! `etw log`: event logs (`.evtx`) shown, queried and described.
 
+mod log_import;
+mod log_tail;
+
 use crate::channels;
 use crate::format::{FileFacts, Format, Heads, Options, safe};
 use crate::output::{Failure, Outcome, Output};
@@ -43,6 +46,12 @@ enum LogCommand {
     ///
     /// Example: etw log set Shop/Operational --max-size 4194304
     Set(channels::SetArguments),
+    /// Remove the records of a log; the numbers of later ones continue
+    Clear(channels::ClearArguments),
+    /// Print the records that are added to a log from now on, until Ctrl-C
+    Tail(log_tail::Arguments),
+    /// Copy entries of another log into an event log: journald's, or syslog's
+    Import(log_import::Arguments),
 }
 
 #[derive(Args, Default)]
@@ -162,6 +171,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         LogCommand::Info(arguments) => info(arguments),
         LogCommand::List(arguments) => channels::list(arguments),
         LogCommand::Set(arguments) => channels::set(arguments),
+        LogCommand::Clear(arguments) => channels::clear(arguments),
+        LogCommand::Tail(arguments) => log_tail::run(arguments),
+        LogCommand::Import(arguments) => log_import::run(arguments),
     }
 }
 

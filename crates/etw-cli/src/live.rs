@@ -8,6 +8,8 @@ mod doctor;
 #[cfg(target_os = "linux")]
 pub mod frontends;
 mod host;
+#[cfg(target_os = "linux")]
+pub mod kept_logs;
 mod lookup;
 mod options;
 mod provider;

@@ -101,8 +101,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             manifests.iter().try_for_each(|manifest| install(manifest, scope, *force))?;
             #[cfg(target_os = "linux")]
             crate::live::announce_manifests();
+            crate::channels::notify();
         }
-        Command::Uninstall { names, scope } => uninstall(names, scope)?,
+        Command::Uninstall { names, scope } => {
+            uninstall(names, scope)?;
+            crate::channels::notify();
+        }
         Command::List => print(&list(arguments.format)?)?,
         Command::Show { name } => print(&show(name, arguments.format)?)?,
     }
@@ -146,6 +150,29 @@ fn all_installed() -> Result<Vec<Installed>, Failure> {
     };
     all.extend(installed_in(&registered::machine_store(), true)?);
     Ok(all)
+}
+
+/// `wevtutil im`: installs a manifest for this user, in the place of those of the same providers.
+pub fn install_again(manifest: &Path) -> Result<(), Failure> {
+    install(manifest, &Scope { machine: false }, true)?;
+    crate::channels::notify();
+    Ok(())
+}
+
+/// `wevtutil um`: uninstalls the providers that a manifest describes.
+pub fn uninstall_described(manifest: &Path) -> Result<(), Failure> {
+    let bytes = schemas::read(manifest)?;
+    let mut builder = PackBuilder::default();
+    let name = manifest.file_name().unwrap_or_default().to_string_lossy();
+    builder.add(&name, &bytes).map_err(|error| schemas::refused(manifest, error))?;
+    let pack = Pack::open(builder.finish().into());
+    let pack = pack.map_err(|error| schemas::refused(manifest, error))?;
+    let mut names: Vec<String> = pack.contents().map(|one| one.guid.to_string()).collect();
+    names.sort();
+    names.dedup();
+    uninstall(&names, &Scope { machine: false })?;
+    crate::channels::notify();
+    Ok(())
 }
 
 /// GUIDs and names of the providers of all installed manifests; those that cannot be read are left out.

@@ -42,7 +42,7 @@ pub struct ManifestChannel {
     pub value: u8,
     /// Its name.
     pub name: String,
-    /// What the manifest's text says of the channel itself; compiled manifests do not have it.
+    /// The settings in the manifest's text; compiled manifests have none.
     pub config: ChannelConfig,
 }
 

@@ -5,6 +5,10 @@
 //! | [`trace`] | an `.evtx` file opened as a trace |
 //! | [`translate`] | one record of a log as an event |
 //! | [`kept_log`] | the log that a session's host appends to |
+//! | [`channel_logs`] | the logs of all channels behind one session |
+//! | [`log_file`] | one log that buffers are stored in, each record once |
+//! | [`import`] | entries of journald and syslog as records |
+//! | [`report`] | what a program gives to `ReportEvent` |
 //! | [`record`] | one event as a record of a log |
 //! | [`rendering`] | names and the message of a record |
 //! | [`export`] | selected records in a file of their own |
@@ -29,12 +33,17 @@
 
 pub mod access;
 pub mod channel;
+pub mod channel_logs;
 pub mod config_file;
 pub mod export;
+pub mod import;
 pub mod kept_log;
+pub mod log_file;
 pub mod record;
+mod record_writer;
 pub mod registry;
 pub mod rendering;
+pub mod report;
 pub mod result_set;
 mod shape;
 pub mod stored_record;

@@ -3,6 +3,7 @@
 //! The record has Windows' `System` element and, by the event's schema, an `EventData` element whose template is made
 //! once for each shape of fields. An event without a schema has its payload in `ProcessingErrorData`, as in Windows.
 
+use crate::report::Report;
 use crate::shape::{Leaf, Shape, Values};
 use etw_decode::Decoded;
 use etw_evtx::tree::{
@@ -84,6 +85,69 @@ impl RecordBuilder {
         let result = self.finish(&cut, decoded, facts, body, then);
         self.values = values;
         result
+    }
+
+    /// Makes the record of a program's report, as Windows has those of `ReportEvent`, and gives it to `then`. `event`: the event
+    /// that brought the report.
+    pub fn build_report<R>(
+        &mut self,
+        event: &EventRecord<'_>,
+        report: &Report,
+        facts: RecordFacts<'_>,
+        then: impl FnOnce(&Fragment<'_>) -> R,
+    ) -> R {
+        let mut system = Values::default();
+        system.push_bytes(ValueType::UINT8, &[report.level()]);
+        system.push_bytes(ValueType::UINT8, &[0]);
+        system.push_bytes(ValueType::UINT16, &report.category.to_le_bytes());
+        system.push_bytes(ValueType::UINT16, &(report.id as u16).to_le_bytes());
+        system.push_bytes(ValueType::UINT16, &((report.id >> 16) as u16).to_le_bytes());
+        system.push_bytes(ValueType::HEX64, &report.keywords().to_le_bytes());
+        system.push_bytes(ValueType::FILETIME, &facts.time.0.to_le_bytes());
+        system.push_null();
+        system.push_bytes(ValueType::UINT32, &event.process_id.unwrap_or(0).to_le_bytes());
+        system.push_bytes(ValueType::UINT32, &event.thread_id.unwrap_or(0).to_le_bytes());
+        system.push_bytes(ValueType::UINT64, &facts.id.to_le_bytes());
+        system.push_bytes(ValueType::UINT8, &[0]);
+        match report.user.len() >= 8 {
+            true => system.push_bytes(ValueType::SID, &report.user),
+            false => system.push_null(),
+        }
+        system.push_null();
+        system.push_text(&report.source);
+        system.push_null();
+        system.push_text(facts.channel);
+        let mut values = Values::default();
+        match report.strings.is_empty() {
+            true => values.push_null(),
+            false => {
+                let units =
+                    report.strings.iter().flat_map(|string| string.encode_utf16().chain([0]));
+                let bytes: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
+                values.push_bytes(ValueType(ValueType::STRING.0 | ValueType::ARRAY), &bytes);
+            }
+        }
+        values.push_null();
+        match report.data.is_empty() {
+            true => values.push_null(),
+            false => values.push_bytes(ValueType::BINARY, &report.data),
+        }
+        let instance = Instance {
+            template: self.report_template(),
+            arguments: values.arguments().collect(),
+            has_header: true,
+        };
+        let mut arguments: Vec<Argument<'_>> = system.arguments().collect();
+        arguments.push(Argument::Fragment(Box::new(Fragment::Instance(instance))));
+        let template = self.system_template(facts.computer);
+        then(&Fragment::Instance(Instance { template, arguments, has_header: true }))
+    }
+
+    fn report_template(&mut self) -> Arc<Template> {
+        const KEY: &[u8] = b"openetw/report";
+        let made = self.data.entry(KEY.to_vec());
+        made.or_insert_with(|| Arc::new(Template::new(guid_of(KEY), vec![report_element()])))
+            .clone()
     }
 
     fn finish<R>(
@@ -257,6 +321,20 @@ fn event_element(computer: &str) -> Node {
 fn data_element(shape: &Shape) -> Node {
     let mut index = 0;
     let children = shape.leaves().iter().map(|leaf| leaf_node(leaf, &mut index)).collect();
+    let mut data = element("EventData", Vec::new(), children);
+    data.is_empty = false;
+    Node::Element(data)
+}
+
+/// Windows' `EventData` of reports: substitution 0 has the strings, 2 the raw data.
+fn report_element() -> Node {
+    let strings = ValueType(ValueType::STRING.0 | ValueType::ARRAY);
+    let optional = |name: &str, index, value_type| {
+        let mut one = element(name, Vec::new(), vec![substitution(index, value_type, true)]);
+        one.dependency = Some(index);
+        Node::Element(one)
+    };
+    let children = vec![optional("Data", 0, strings), optional("Binary", 2, ValueType::BINARY)];
     let mut data = element("EventData", Vec::new(), children);
     data.is_empty = false;
     Node::Element(data)

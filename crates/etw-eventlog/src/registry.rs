@@ -387,25 +387,32 @@ fn apply(channels: &mut [Channel], stored: StoredFile, path: &Path, note: &mut d
 
 /// The providers of installed manifests.
 pub fn providers(scope: &Scope, note: &mut dyn FnMut(String)) -> Vec<ProviderContents> {
+    let is_manifest = |provider: &ProviderContents| {
+        matches!(provider.kind, Some(SourceKind::Manifest | SourceKind::Compiled))
+    };
+    let packs = packs(scope, note);
+    packs.iter().flat_map(Pack::contents).filter(is_manifest).collect()
+}
+
+/// The installed manifests, each a pack.
+pub fn packs(scope: &Scope, note: &mut dyn FnMut(String)) -> Vec<Pack> {
     let Ok(entries) = std::fs::read_dir(&scope.packs) else { return Vec::new() };
-    let mut packs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    packs.retain(|path| {
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("manifest-") && name.ends_with(".etwpack")
     });
-    packs.sort();
-    let mut providers = Vec::new();
-    for path in packs {
+    paths.sort();
+    let mut packs = Vec::new();
+    for path in paths {
         let read = read_limited(&path, MAX_PACK);
         match read.map(|bytes| Pack::open(bytes.into())) {
-            Ok(Ok(pack)) => providers.extend(pack.contents().filter(|provider| {
-                matches!(provider.kind, Some(SourceKind::Manifest | SourceKind::Compiled))
-            })),
+            Ok(Ok(pack)) => packs.push(pack),
             Ok(Err(error)) => note(format!("{}: {error}", path.display())),
             Err(error) => note(format!("{}: {error}", path.display())),
         }
     }
-    providers
+    packs
 }
 
 fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {

@@ -7,7 +7,9 @@ use etw_types::{Guid, Keyword, Level};
 use serde::{Deserialize, Serialize};
 
 pub use crate::start_request::{StartJson, StartRequest, milliseconds};
-pub use crate::status::{MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus, SessionStatus};
+pub use crate::status::{
+    LogStatus, MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus, SessionStatus,
+};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,6 +103,17 @@ pub enum Request {
     /// Requests the providers that programs have registered since the host started, ended programs included: `pids` has the last
     /// process of each, and `sessions` is empty.
     RecentProviders,
+    /// Reads the registry of event logs again: manifests were installed or uninstalled, or settings of logs changed.
+    RefreshLogs,
+    /// Requests the states of the event logs that the host keeps.
+    Logs,
+    /// Clears an event log that the host keeps.
+    ClearLog {
+        /// Name of the log, compared without case.
+        log: String,
+        /// An event log that receives the records first; an absolute path.
+        backup: Option<PathBuf>,
+    },
     /// Ends the host, after it has stopped all sessions.
     Shutdown,
 }
@@ -147,6 +160,11 @@ pub enum Response {
     Providers {
         /// Sorted by GUID.
         providers: Vec<ProviderStatus>,
+    },
+    /// The event logs that the host keeps.
+    Logs {
+        /// Sorted by name.
+        logs: Vec<LogStatus>,
     },
     /// The host rejected the request.
     Error {

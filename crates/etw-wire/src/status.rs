@@ -108,3 +108,17 @@ mod clock_number {
         Ok(SessionClock::of_number(u32::deserialize(from)?).unwrap_or_default())
     }
 }
+
+/// The state of an event log that a host keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogStatus {
+    /// Name of the channel.
+    pub name: String,
+    /// The number that the next record gets; `None` for a log that could not be opened.
+    pub next_id: Option<u64>,
+    /// Records that could not be stored since the host's start, or that their program may not write.
+    pub lost: u64,
+    /// Why the last records could not be stored; `None`: they were.
+    pub failure: Option<String>,
+}

@@ -80,6 +80,7 @@ mod consumer;
 mod controller;
 mod custom;
 mod diagnose;
+mod event_log_source;
 mod event_source;
 pub mod evntprov;
 pub mod evntrace;
@@ -149,6 +150,7 @@ pub use etw_types::{
     Channel, EventClass, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status,
     SystemTime,
 };
+pub use event_log_source::{EventLogSource, Report, ReportType};
 pub use event_source::{EventSource, EventSourceBuilder, SourceEvent, SourceType, SourceValue};
 #[cfg(all(any(target_os = "linux", windows), feature = "consumer"))]
 #[cfg_attr(docsrs, doc(cfg(all(any(target_os = "linux", windows), feature = "consumer"))))]

@@ -35,6 +35,18 @@ impl Asker {
         }
     }
 
+    /// Groups of the user.
+    pub fn groups(&self) -> Vec<u32> {
+        match self {
+            Asker::Remote { channel, peer, .. } => {
+                let mut groups = channel.peer_groups().unwrap_or_default();
+                groups.push(peer.gid);
+                groups
+            }
+            Asker::Local { .. } => vec![rustix::process::getegid().as_raw()],
+        }
+    }
+
     pub fn connection(&self) -> Option<Connection> {
         match self {
             Asker::Remote { connection, .. } => Some(*connection),

@@ -1,23 +1,78 @@
 //! Event logs of sessions: [`etw_eventlog`] behind the engine's storage.
+//!
+//! A session whose file is an event log keeps its events there. The session [`SESSION`] of a host is another kind: it keeps the
+//! logs of all enabled channels, which its storage thread and the host thread share.
 
+use std::collections::HashMap;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use etw_decode::{Catalog, registered};
+use etw_eventlog::channel_logs::ChannelLogs;
 use etw_eventlog::kept_log::{KeptLog, KeptSession, Limit, WhenFull};
+use etw_eventlog::registry::{self, Registry, Scope};
 use etw_host::buffer_log::{BufferLog, set_open_log};
 use etw_host::facts::SessionFacts;
 use etw_session::{AtMaxSize, SessionConfig};
 
-use crate::log::log;
+use crate::log::{log, log_info};
+
+/// The session that keeps the logs of channels.
+pub(crate) const SESSION: &str = "EventLog";
 
 /// Buffers of a session with an event log are stored after this time, unless it sets another.
 const FLUSH_TIMER: Duration = Duration::from_secs(1);
 
-/// Lets the engine of this process store events in event logs.
-pub(crate) fn enable() {
+/// The logs of a host's channels.
+#[derive(Debug)]
+pub(crate) struct HostLogs {
+    scopes: Vec<Scope>,
+    logs: Weak<Mutex<ChannelLogs>>,
+}
+
+/// The hosts of this process that keep logs, by the file of their session. The engine opens logs by their path alone.
+static HOSTS: LazyLock<Mutex<HashMap<PathBuf, HostLogs>>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets the engine of this process store events in event logs. `scopes`: the manifests and logs of this host.
+pub(crate) fn enable(scopes: &[Scope]) {
     set_open_log(open);
+    if let Some(file) = session_file(scopes) {
+        let scopes = scopes.to_vec();
+        lock(&HOSTS).insert(file, HostLogs { scopes, logs: Weak::new() });
+    }
+}
+
+/// The file of the session that keeps the logs of channels: that of the Application log.
+pub(crate) fn session_file(scopes: &[Scope]) -> Option<PathBuf> {
+    scopes.first().map(|scope| scope.logs.join("Application.evtx"))
+}
+
+/// The open logs of a host's channels.
+pub(crate) fn logs_of(scopes: &[Scope]) -> Option<Arc<Mutex<ChannelLogs>>> {
+    lock(&HOSTS).get(&session_file(scopes)?)?.logs.upgrade()
+}
+
+/// The registry of a host.
+pub(crate) fn registry_of(scopes: &[Scope]) -> Registry {
+    Registry::of(scopes, &mut |problem| log!("{problem}"))
+}
+
+/// The registered schemas, with those of a host's scopes.
+pub(crate) fn schemas(scopes: &[Scope]) -> Arc<Catalog> {
+    let mut catalog = etw_decode::registered::catalog(&mut |problem| log!("{problem}"));
+    let known = [registered::store(), Some(registered::machine_store())];
+    for scope in scopes.iter().filter(|scope| !known.contains(&Some(scope.packs.clone()))) {
+        registry::packs(scope, &mut |problem| log!("{problem}"))
+            .into_iter()
+            .for_each(|pack| catalog.add_pack(Arc::new(pack)));
+    }
+    Arc::new(catalog)
 }
 
 /// Sets the options that an event log needs: one stream of buffers, whose records are then in order of time.
@@ -41,7 +96,53 @@ impl BufferLog for SessionLog {
     }
 }
 
+/// The logs of channels, for the storage thread.
+#[derive(Debug)]
+struct SharedLogs {
+    logs: Arc<Mutex<ChannelLogs>>,
+    /// Failures that the log has, by channel.
+    logged: HashMap<String, String>,
+}
+
+impl BufferLog for SharedLogs {
+    fn store(&mut self, buffer: &[u8]) -> io::Result<()> {
+        let mut logs = lock(&self.logs);
+        logs.store(buffer);
+        let states = logs.states();
+        drop(logs);
+        for state in states {
+            match state.failure {
+                Some(failure) if self.logged.get(&state.name) != Some(&failure) => {
+                    log!("log {} cannot store its records: {failure}", state.name);
+                    self.logged.insert(state.name, failure);
+                }
+                None if self.logged.remove(&state.name).is_some() => {
+                    log_info!("log {} stores its records again", state.name);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        lock(&self.logs).finish();
+        Ok(())
+    }
+}
+
 fn open(path: &Path, facts: &SessionFacts) -> io::Result<Box<dyn BufferLog>> {
+    // Two sessions of one log do not start at the same time.
+    let session = facts.start_raw as u64 ^ (facts.header.start_time.0 as u64).rotate_left(17);
+    let is_of_channels = facts.header.logger_name == SESSION;
+    if is_of_channels && let Some(host) = lock(&HOSTS).get_mut(path) {
+        let owner = rustix::process::geteuid().as_raw();
+        let mut logs = ChannelLogs::new(session, owner, facts.clock());
+        logs.configure(&registry_of(&host.scopes), schemas(&host.scopes));
+        let logs = Arc::new(Mutex::new(logs));
+        host.logs = Arc::downgrade(&logs);
+        return Ok(Box::new(SharedLogs { logs, logged: HashMap::new() }));
+    }
     let policy = facts.log_policy();
     let limit = Limit {
         max_size: policy.max_size.unwrap_or(u64::MAX),
@@ -51,13 +152,7 @@ fn open(path: &Path, facts: &SessionFacts) -> io::Result<Box<dyn BufferLog>> {
             AtMaxSize::NextFile => WhenFull::Archive,
         },
     };
-    let schemas = etw_decode::registered::catalog(&mut |problem| log!("{problem}"));
-    let session = KeptSession {
-        // Two sessions of one log do not start at the same time.
-        session: facts.start_raw as u64 ^ (facts.header.start_time.0 as u64).rotate_left(17),
-        clock: facts.clock(),
-        channel: facts.header.logger_name.clone(),
-        schemas: Arc::new(schemas),
-    };
+    let channel = facts.header.logger_name.clone();
+    let session = KeptSession { session, clock: facts.clock(), channel, schemas: schemas(&[]) };
     Ok(Box::new(SessionLog(KeptLog::open(path, limit, session)?)))
 }

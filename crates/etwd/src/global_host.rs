@@ -120,7 +120,7 @@ impl Host {
         entries: Entries,
     ) -> io::Result<Host> {
         raise_descriptor_limit();
-        event_log::enable();
+        event_log::enable(&options.logs);
         // Without it, programs wait less long for answers.
         let word = Directory::open(&options.directory).and_then(|directory| directory.word()).ok();
         let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?, word));

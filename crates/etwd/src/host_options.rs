@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use etw_eventlog::registry::Scope;
+
 /// How a host is set up.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -14,6 +16,8 @@ pub struct HostOptions {
     pub pool_size: u32,
     /// Bytes up to which a program's pool may grow.
     pub pool_limit: u32,
+    /// The manifests and logs whose channels the host keeps; none: it keeps no logs by itself.
+    pub logs: Vec<Scope>,
 }
 
 impl HostOptions {
@@ -25,6 +29,7 @@ impl HostOptions {
             // Pages that are never used take no memory.
             pool_size: 8 << 20,
             pool_limit: 24 << 20,
+            logs: Vec::new(),
         }
     }
 }

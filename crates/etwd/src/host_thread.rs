@@ -2,11 +2,12 @@
 //!
 //! * `program_messages`, `pools`: programs' messages, and their pools; `enablements`: sessions' enablements in programs;
 //! * `requests`, `file_requests`: controllers' requests; `name_requests`: providers that are enabled by name; `pending`: responses that wait for programs;
-//! * `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
+//! * `channels`: the logs of channels; `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
 //!   left.
 //!
 //! A change of enablements drains the pools first, so that earlier events are routed by the enablements of their time.
 
+mod channels;
 mod enablements;
 mod file_requests;
 mod name_requests;
@@ -109,6 +110,7 @@ impl HostThread {
     }
 
     pub fn run(mut self) {
+        self.refresh_channels();
         loop {
             let mut messages: Vec<Message> = self.mailbox.take().into();
             let was_called = !messages.is_empty();
@@ -302,7 +304,11 @@ impl HostThread {
     }
 
     fn is_idle_for_too_long(&mut self) -> bool {
-        let is_busy = self.engine.sessions().next().is_some()
+        // Logs of channels are kept while a host runs, and do not keep it running.
+        let is_of_channels = |host: &GlobalSession| {
+            self.is_of_channels(&host.config.name, host.config.file.as_deref())
+        };
+        let is_busy = self.engine.sessions().any(|(_, hosted, _)| !is_of_channels(&hosted.host))
             || !self.ending.is_empty()
             || self.controllers.load(Ordering::Relaxed) > 0;
         if is_busy {

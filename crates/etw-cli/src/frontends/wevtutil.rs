@@ -1,5 +1,6 @@
 //! `wevtutil`: event logs in files queried, described and exported; manifests installed.
 
+mod publishers;
 mod settings;
 
 use super::answer::{print, usage};
@@ -190,6 +191,9 @@ static TABLE: Table<Command> = Table {
         "el",
         "gl LOG [/f:text|xml]",
         "sl LOG SETTINGS, sl /c:FILE.xml",
+        "cl LOG [/bu:FILE.evtx]",
+        "ep, gp PUBLISHER [/ge:true] [/gm:true]",
+        "im MANIFEST, um MANIFEST",
     ],
     repeatable: 0,
     actions: &[],
@@ -200,8 +204,8 @@ static TABLE: Table<Command> = Table {
     rows: ROWS,
     notes: "Options are written as /name:value, in any case, or with their long names, as in \
             query-events /format:text. An invalid query ends the command with status 2. \
-            wevtutil sl -h lists the settings. \
-            For im and um use etw manifest install and uninstall, for ep and gp etw manifest list and show.",
+            wevtutil sl -h lists the options of sl, gl, cl, gp and im. \
+            al is not supported: epl exports a log, and etw pack create its schemas.",
 };
 
 pub fn help() -> Help {
@@ -237,7 +241,7 @@ fn split(words: &[String], long_names: &[(&str, &str)], names: &[&str]) -> Vec<S
 pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     let action = words.iter().find(|word| !word.starts_with(['/', '-']));
     let action = action.map_or(String::new(), |action| short(action, LONG_NAMES));
-    if matches!(action.as_str(), "el" | "gl" | "sl") {
+    if matches!(action.as_str(), "el" | "gl" | "sl" | "cl" | "im" | "um" | "ep" | "gp") {
         return settings::run(&action, words);
     }
     let names: Vec<&str> = ROWS.iter().flat_map(|row| row.names.split_whitespace()).collect();
@@ -273,15 +277,9 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         }
         ("qe" | "gli", _) => Err(usage(format!("wevtutil {action}: name one log"))),
         ("epl", _) => Err(usage("wevtutil epl: name a log and the file to write")),
-        ("im" | "um", _) => Err(usage(format!(
-            "wevtutil {action}: use etw manifest install FILE, or etw manifest uninstall FILE"
-        ))),
-        ("ep" | "gp", _) => Err(usage(format!(
-            "wevtutil {action}: use etw manifest list, or etw manifest show PROVIDER"
-        ))),
-        ("al" | "cl", _) => Err(usage(format!(
-            "wevtutil {action}: there is no registry of logs; a session keeps a log: etw session start NAME -o FILE.evtx"
-        ))),
+        ("al", _) => Err(usage(
+            "wevtutil al: it is not supported; wevtutil epl exports a log, and etw pack create its schemas",
+        )),
         (other, _) => {
             Err(usage(format!("wevtutil: there is no action {other}; wevtutil -h lists them")))
         }

@@ -1,9 +1,11 @@
 //! `etw daemon`: the host of sessions, in the foreground.
 
+use super::kept_logs;
 use super::signals::Signals;
 use crate::orphans;
 use crate::output::{Failure, Outcome};
 use clap::Args;
+use etw_eventlog::registry::Scope;
 use etwd::{Host, HostOptions};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,6 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let directory =
         arguments.directory.clone().unwrap_or_else(etw_wire::runtime_directory::of_user);
     let mut options = HostOptions::new(directory);
+    options.logs = Scope::of_host(kept_logs::is_root());
     options.idle_exit = arguments.idle_exit.map(Duration::from_secs);
     if !arguments.worker {
         orphans::remove();

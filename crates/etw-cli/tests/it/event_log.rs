@@ -313,7 +313,7 @@ fn wevtutil_queries_describes_and_exports_logs() {
     for wrong in [
         &["wevtutil", "qe", &name, "/lf:true", "/q:*[System[Level=]]"][..],
         &["wevtutil", "qe", "Application"],
-        &["wevtutil", "cl", "Application"],
+        &["wevtutil", "al", "Application"],
         &["wevtutil", "qe", &name, "/lf:perhaps"],
         &["wevtutil", "qe", &name, "/r:other"],
     ] {

@@ -17,6 +17,8 @@ mod fixture;
 mod formats;
 mod join;
 #[cfg(target_os = "linux")]
+mod log_settings;
+#[cfg(target_os = "linux")]
 mod mc;
 #[cfg(target_os = "linux")]
 mod messages;

@@ -146,6 +146,9 @@ impl Connection {
             Request::Consume { .. } | Request::Detach { .. } => Err(not_supported(
                 "on Windows consumers open a session themselves; LiveStream and Consumer do so",
             )),
+            Request::RefreshLogs | Request::Logs | Request::ClearLog { .. } => {
+                Err(not_supported("on Windows the system keeps event logs; use its wevtutil"))
+            }
             Request::Shutdown => {
                 Err(not_supported("on Windows the system hosts sessions; stop them one by one"))
             }

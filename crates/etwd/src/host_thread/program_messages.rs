@@ -101,6 +101,7 @@ impl HostThread {
                 }
                 let kept = KeptRegistration { id, traits: traits.to_vec(), is_gone: false };
                 self.keep_registration(connection, number, &kept);
+                self.begin_reports(id);
                 self.enable_by_name(connection, number);
                 self.answer_registration(connection, number);
                 true

@@ -121,6 +121,11 @@ impl HostThread {
                     self.find(&session).and_then(|slot| self.snapshot(slot, &file, &from));
                 from.answer(&response.unwrap_or_else(|no| no));
             }
+            Request::RefreshLogs => self.refresh_request(&from),
+            Request::Logs => from.answer(&self.log_states()),
+            Request::ClearLog { log, backup } => {
+                from.answer(&self.clear_log(&log, backup.as_deref(), &from));
+            }
             Request::Shutdown => {
                 self.keep_end();
                 from.answer(&done());
@@ -172,7 +177,7 @@ impl HostThread {
         self.pending.push(pending);
     }
 
-    fn start(&mut self, mut start: StartRequest, from: Asker) {
+    pub(super) fn start(&mut self, mut start: StartRequest, from: Asker) {
         if start.config.system.is_some() && self.system_sessions() >= MAX_SYSTEM_SESSIONS {
             let what = format!(
                 "{MAX_SYSTEM_SESSIONS} sessions record events of the system, which is the limit; stop one first"
@@ -213,7 +218,7 @@ impl HostThread {
     }
 
     /// Sends a session's enablements of providers to all programs that have registered them.
-    fn send_each(&mut self, slot: usize, providers: &[Guid]) -> Sent {
+    pub(super) fn send_each(&mut self, slot: usize, providers: &[Guid]) -> Sent {
         let mut sent = Sent::default();
         for provider in providers {
             let more = self.send_to_all(slot, provider);
@@ -325,7 +330,7 @@ impl HostThread {
 
     /// Changes a session's enablement of a provider; no program has it yet. The GUIDs that the provider's name stands for, or its
     /// own.
-    fn set_enablement(
+    pub(super) fn set_enablement(
         &mut self,
         slot: usize,
         enablement: Enablement,

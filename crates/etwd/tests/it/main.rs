@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod call_stacks;
+mod channels;
 mod classic_providers;
 mod controllers;
 mod daemon;

@@ -35,6 +35,8 @@ fn run() {
         "storm" => storm(arguments[0], arguments[1]),
         "lease" => lease(),
         "load" => load(),
+        "channels" => channels(arguments[0]),
+        "reports" => reports(arguments[0]),
         "keeper" => keeper(&arguments),
         "activated" => {
             // SAFETY: no other thread reads the environment yet.
@@ -149,6 +151,64 @@ fn linger(events: u64) {
     }
     say("written\n");
     last();
+}
+
+/// The provider of the tests' manifest.
+pub const SHOP: &str = "e0b2f6f1-2f0a-4d4c-9ab8-0f3d7bb7c001";
+
+/// Writes so many events of the tests' manifest into each of its channels, and waits. Channels 16 to 18 are Admin, Operational and
+/// Debug.
+fn channels(events: u64) {
+    use etw::evntprov::{EventDataDescriptor, event_register, event_write};
+    let handle = event_register(&SHOP.parse().unwrap(), None).unwrap();
+    for number in 0..events {
+        for channel in 16..=18u8 {
+            let descriptor = etw::EventDescriptor {
+                id: u16::from(channel),
+                channel: etw::Channel(channel),
+                level: etw::Level(4),
+                ..etw::EventDescriptor::default()
+            };
+            let (thread, number) = (u64::from(channel).to_le_bytes(), number.to_le_bytes());
+            let data = [EventDataDescriptor::new(&thread), EventDataDescriptor::new(&number)];
+            while !event_write(handle, Some(&descriptor), &data).is_success() {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+    say("written\n");
+    last();
+}
+
+/// Reports so many events, and waits.
+fn reports(events: u64) {
+    let source = etw::EventLogSource::register("Till");
+    let status = source.report(&etw::Report {
+        kind: etw::ReportType::ERROR,
+        category: 3,
+        id: 0x8000_0007,
+        strings: &["one", "", "three"],
+        data: &[1, 2, 3],
+        ..etw::Report::default()
+    });
+    say(&format!("{}\n", status.0));
+    for number in 0..events {
+        let text = number.to_string();
+        source.report(&etw::Report { id: 8, strings: &[&text], ..etw::Report::default() });
+    }
+    say("written\n");
+    last();
+}
+
+/// The manifests and logs of the tests' host.
+pub fn logs() -> Vec<etw_eventlog::registry::Scope> {
+    let folder = std::env::var_os("ETW_TEST_LOGS").map(std::path::PathBuf::from);
+    let scope = |folder: std::path::PathBuf| etw_eventlog::registry::Scope {
+        packs: folder.join("packs"),
+        logs: folder.join("logs"),
+        is_machine: false,
+    };
+    folder.map(scope).into_iter().collect()
 }
 
 /// Prints every change that its callback receives, and answers requests for its state.
@@ -273,7 +333,8 @@ fn classic(children: u64) {
 }
 
 fn runtime() -> etwd::HostOptions {
-    etwd::HostOptions::new(std::env::var_os(etw_wire::runtime_directory::VARIABLE).unwrap())
+    let directory = std::env::var_os(etw_wire::runtime_directory::VARIABLE).unwrap();
+    etwd::HostOptions { logs: logs(), ..etwd::HostOptions::new(directory) }
 }
 
 /// The daemon's first process; the second one is this binary again. With a number, it starts with that limit of descriptors.

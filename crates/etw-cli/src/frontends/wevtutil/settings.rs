@@ -1,16 +1,17 @@
-//! The actions of `wevtutil` on the registry of logs: `el`, `gl`, `sl`.
+//! The actions of `wevtutil` on the registry of logs: `el`, `gl`, `sl`, `cl`, `im`, `um`, `ep`, `gp`.
 //!
 //! Their options share letters with those of queries, so they have a table of their own.
 
 use super::super::answer::{print, usage};
 use super::super::table::{ALL, Effect, Row, Table, help_row, option, refused, show_help};
 use super::super::words::Words;
+use super::publishers::{self, Parts};
 use super::{split, truth};
 use crate::channels::{self, change, failure, mask, registry};
 use crate::output::{Failure, Outcome};
 use etw_eventlog::channel::Change;
 use etw_eventlog::config_file;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Default)]
 struct Command {
@@ -20,6 +21,9 @@ struct Command {
     config: Option<PathBuf>,
     is_xml: bool,
     is_quiet: bool,
+    /// `/bu`
+    backup: Option<PathBuf>,
+    parts: Parts,
 }
 
 /// Long names of the options, and their short ones.
@@ -36,6 +40,13 @@ const LONG_NAMES: &[(&str, &str)] = &[
     ("channelaccess", "ca"),
     ("config", "c"),
     ("quiet", "q"),
+    ("backup", "bu"),
+    ("getevents", "ge"),
+    ("getmessage", "gm"),
+    ("resourcefilepath", "rf"),
+    ("messagefilepath", "mf"),
+    ("parameterfilepath", "pf"),
+    ("locale", "l"),
     ("unicode", "uni"),
 ];
 
@@ -154,6 +165,40 @@ const ROWS: &[Row<Command>] = &[
             Ok(())
         }),
     ),
+    option(
+        ALL,
+        "bu",
+        "FILE",
+        "Event log that receives the records of cl first; it must not exist",
+        Effect::Text(|command, file| command.backup = Some(file.into())),
+    ),
+    option(
+        ALL,
+        "ge",
+        "true|false",
+        "Print the events of gp's publisher",
+        Effect::Values(|command, words, name| {
+            command.parts.has_events = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "gm",
+        "true|false",
+        "Print the messages of these events",
+        Effect::Values(|command, words, name| {
+            command.parts.has_messages = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "rf mf pf",
+        "FILE",
+        "Accepted; im reads resources beside the manifest",
+        Effect::Text(|_, _| {}),
+    ),
     option(ALL, "uni", "VALUE", "Accepted; output is UTF-8", Effect::Text(|_, _| {})),
     refused("i", "the manifest of a channel sets its isolation"),
     refused("r u p a", "other computers are not reached; run the command there"),
@@ -165,11 +210,15 @@ const FORMS: &[&str] = &[
     "sl LOG [/e:true|false] [/ms:BYTES] [/rt:true|false] [/ab:true|false] [/lfn:FILE]",
     "sl LOG [/ca:SDDL] [/l:LEVEL] [/k:MASK]",
     "sl /c:FILE.xml",
+    "cl LOG [/bu:FILE.evtx]",
+    "ep",
+    "gp PUBLISHER [/ge:true] [/gm:true]",
+    "im MANIFEST, um MANIFEST",
 ];
 
 static TABLE: Table<Command> = Table {
     command: "wevtutil",
-    about: "List logs, show and change their settings",
+    about: "List, clear and configure logs; install manifests; list publishers",
     forms: FORMS,
     repeatable: 0,
     actions: &[],
@@ -204,6 +253,20 @@ pub fn run(action: &str, words: &[String]) -> Result<Outcome, Failure> {
             })
         }
         ("sl", names) => set(&command, names),
+        ("cl", [name]) => channels::clear_log(name, command.backup.as_deref()),
+        ("im", [file]) => {
+            crate::manifest::install_again(Path::new(file))?;
+            Ok(Outcome::Done)
+        }
+        ("um", [file]) => {
+            crate::manifest::uninstall_described(Path::new(file))?;
+            Ok(Outcome::Done)
+        }
+        ("ep", []) => print(&publishers::list()),
+        ("gp", [name]) => print(&publishers::show(name, command.parts)?),
+        ("im" | "um", _) => Err(usage(format!("wevtutil {action}: name one manifest"))),
+        ("gp", _) => Err(usage("wevtutil gp: name one publisher; wevtutil ep lists them")),
+        ("ep", _) => Err(usage("wevtutil ep: it takes no operand")),
         ("el", _) => Err(usage("wevtutil el: it takes no operand")),
         _ => Err(usage(format!("wevtutil {action}: name one log; wevtutil el lists them"))),
     }

@@ -1,0 +1,110 @@
+//! `etw log tail`: the records that are added to a log while the command runs.
+
+use super::{Job, Printing};
+use crate::format::TextOrJson;
+use crate::output::{Failure, Outcome, Output};
+use clap::Args;
+use etw_evtx::Log;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Name of a log, or a file (.evtx)
+    log: String,
+    #[command(flatten)]
+    format: TextOrJson,
+    /// Stop after N records
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<u64>,
+    /// Print the records that the log has, too
+    #[arg(long)]
+    from_start: bool,
+}
+
+/// Between two looks at the file.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let path = file_of(&arguments.log)?;
+    let printing = Printing { format: arguments.format.format(), ..Printing::default() };
+    let mut job = Job::new(&printing)?;
+    let mut output = Output::open(None, &[])?;
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut last = if arguments.from_start { 0 } else { newest(&path)? };
+    let mut seen = None;
+    while left > 0 {
+        let state = state_of(&path);
+        if state == seen && seen.is_some() {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        seen = state;
+        let Some(log) = open(&path)? else {
+            std::thread::sleep(PAUSE);
+            continue;
+        };
+        let mut locations: Vec<_> = log.chunks().to_vec();
+        locations.sort_by_key(|location| location.first_id);
+        let newest = locations.last().map(|location| location.first_id);
+        for location in locations {
+            // The header of the newest chunk may be behind its records.
+            if location.last_id <= last && Some(location.first_id) != newest {
+                continue;
+            }
+            let Ok(mut chunk) = log.chunk(&location) else { continue };
+            while let Some(record) = chunk.next().filter(|_| left > 0) {
+                if record.id() <= last {
+                    continue;
+                }
+                last = record.id();
+                if let Ok(text) = job.format(&record) {
+                    output.write(text.as_bytes())?;
+                    left -= 1;
+                }
+            }
+        }
+        output.finish()?;
+    }
+    output.finish()?;
+    Ok(Outcome::Done)
+}
+
+/// The file of a log by its name, or the file itself.
+pub fn file_of(log: &str) -> Result<PathBuf, Failure> {
+    if Path::new(log).is_file() {
+        return Ok(log.into());
+    }
+    let registry = crate::channels::registry(false);
+    let channel = registry.channel(log).map_err(|error| crate::channels::failure(&error))?;
+    Ok(channel.settings.file.clone())
+}
+
+/// Length and time of the last change.
+fn state_of(path: &Path) -> Option<(u64, std::time::SystemTime)> {
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.len(), data.modified().ok()?))
+}
+
+/// The log; `None`: it is not there yet.
+fn open(path: &Path) -> Result<Option<Log>, Failure> {
+    match Log::open(path) {
+        Ok(log) => Ok(Some(log)),
+        Err(etw_evtx::Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// The id of the newest record.
+fn newest(path: &Path) -> Result<u64, Failure> {
+    let Some(log) = open(path)? else { return Ok(0) };
+    let mut newest = 0;
+    if let Some(location) = log.chunks().iter().max_by_key(|location| location.last_id)
+        && let Ok(mut chunk) = log.chunk(location)
+    {
+        while let Some(record) = chunk.next() {
+            newest = newest.max(record.id());
+        }
+    }
+    Ok(newest)
+}

@@ -1,0 +1,293 @@
+//! Channels of installed manifests: their logs are kept by a session of the host, without a controller.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::sync::mpsc::channel;
+
+use etw_eventlog::access::{Rights, User};
+use etw_eventlog::channel::Channel;
+use etw_eventlog::channel_logs::is_kept;
+use etw_eventlog::registry::Registry;
+use etw_session::{
+    EnableInfo, EnableProperties, Enablement, LogMode, MAX_BUFFER_MEMORY, ProviderKey,
+    SessionConfig,
+};
+use etw_types::{EVENT_SOURCES, Guid, Keyword, Level, LevelKeyword, Status};
+use etw_wire::requests::{LogStatus, Response, StartRequest};
+
+use super::HostThread;
+use crate::asker::{Asker, done};
+use crate::event_log::{self, SESSION};
+use crate::log::log;
+use crate::program::Program;
+use crate::rights::{may_write, refused};
+
+/// Buffers of the session that keeps logs: a burst of 4 MiB waits for a slow disk.
+const BUFFERS: u32 = 64;
+const _: () = assert!((BUFFERS as u64) << 16 < MAX_BUFFER_MEMORY);
+
+impl HostThread {
+    /// Whether this is the session that keeps the logs of channels.
+    pub(super) fn is_of_channels(&self, name: &str, file: Option<&Path>) -> bool {
+        name == SESSION && file == event_log::session_file(&self.options.logs).as_deref()
+    }
+
+    /// A program has registered the provider of reports: its logs are kept from now on.
+    pub(super) fn begin_reports(&mut self, provider: Guid) {
+        if provider != EVENT_SOURCES || self.options.logs.is_empty() {
+            return;
+        }
+        let mut sessions = self.engine.sessions();
+        let has_reports = sessions.any(|(_, hosted, session)| {
+            hosted.host.is_named(SESSION) && session.enabled(&EVENT_SOURCES).is_some()
+        });
+        drop(sessions);
+        if !has_reports {
+            self.refresh_channels();
+        }
+    }
+
+    /// Whether programs write reports: one has registered its provider, or the Application log exists from an earlier time.
+    fn has_event_sources(&self) -> bool {
+        let has = |program: &Program| {
+            program.providers.values().any(|registered| registered.provider.id == EVENT_SOURCES)
+        };
+        let file = event_log::session_file(&self.options.logs);
+        file.is_some_and(|file| file.exists()) || self.programs.values().any(has)
+    }
+
+    /// Makes sessions and logs as the registry has them now.
+    pub(super) fn refresh_channels(&mut self) -> Vec<String> {
+        let Some(file) = event_log::session_file(&self.options.logs) else { return Vec::new() };
+        let registry = event_log::registry_of(&self.options.logs);
+        let enable = self.enablements_of(&registry);
+        let mut problems = Vec::new();
+        let running = self.engine.sessions().find(|(_, hosted, _)| hosted.host.is_named(SESSION));
+        match running.map(|(slot, ..)| slot) {
+            None if enable.is_empty() => {}
+            None => problems.extend(self.start_logs(file, enable)),
+            Some(slot) if enable.is_empty() => self.stop_session(slot, None),
+            Some(slot) => {
+                // Records that were written before go where the registry before had them.
+                self.drain_all();
+                if let Some(logs) = event_log::logs_of(&self.options.logs) {
+                    let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
+                    logs.configure(&registry, event_log::schemas(&self.options.logs));
+                }
+                self.change_enablements(slot, enable);
+            }
+        }
+        let direct = registry.channels().iter().filter(|channel| channel.kind.is_direct());
+        direct.for_each(|channel| problems.extend(self.refresh_direct(channel)));
+        problems.iter().for_each(|problem| log!("{problem}"));
+        problems
+    }
+
+    /// The enablements of the session that keeps logs.
+    fn enablements_of(&self, registry: &Registry) -> BTreeMap<Guid, EnableInfo> {
+        let has_event_sources = self.has_event_sources();
+        let mut all: BTreeMap<Guid, EnableInfo> = BTreeMap::new();
+        for channel in registry.channels().iter().filter(|channel| is_kept(channel)) {
+            for publisher in &channel.publishers {
+                widen(&mut all, publisher.guid, channel);
+            }
+            if channel.is_classic && has_event_sources {
+                all.insert(EVENT_SOURCES, enable_info(LevelKeyword::ALL));
+            }
+        }
+        all
+    }
+
+    fn start_logs(&mut self, file: PathBuf, enable: BTreeMap<Guid, EnableInfo>) -> Option<String> {
+        for scope in &self.options.logs {
+            if let Err(error) = std::fs::create_dir_all(&scope.logs) {
+                return Some(format!("{}: {error}", scope.logs.display()));
+            }
+        }
+        let enable =
+            enable.into_iter().map(|(id, info)| Enablement::new(ProviderKey::Id(id), info));
+        let config = SessionConfig {
+            name: SESSION.to_owned(),
+            file: Some(file),
+            buffer_count: BUFFERS,
+            independent: true,
+            enable: enable.collect(),
+            ..SessionConfig::default()
+        };
+        self.start_own(config)
+    }
+
+    /// Starts a session of the host itself; the problem, if it does not start.
+    fn start_own(&mut self, config: SessionConfig) -> Option<String> {
+        let name = config.name.clone();
+        let (answer, answered) = channel();
+        self.start(StartRequest { config, leased: false }, Asker::Local { answer });
+        match answered.try_recv() {
+            Ok(Response::Error { message, .. }) => {
+                Some(format!("logs of channels: session {name} cannot start: {message}"))
+            }
+            // Programs have not answered yet.
+            _ => None,
+        }
+    }
+
+    fn change_enablements(&mut self, slot: usize, enable: BTreeMap<Guid, EnableInfo>) {
+        let Some((_, session)) = self.session(slot) else { return };
+        let before: BTreeMap<Guid, EnableInfo> =
+            session.enablements().map(|(id, info)| (*id, info.clone())).collect();
+        for id in before.keys().filter(|id| !enable.contains_key(id)) {
+            self.disable(slot, id);
+        }
+        let mut changed = Vec::new();
+        for (id, info) in enable {
+            if before.get(&id) == Some(&info) {
+                continue;
+            }
+            if self.set_enablement(slot, Enablement::new(ProviderKey::Id(id), info)).is_ok() {
+                changed.push(id);
+            }
+        }
+        self.keep_session(slot);
+        self.send_each(slot, &changed);
+    }
+
+    /// Starts or stops the session of an Analytic or Debug channel. Its file begins anew with each start, as in Windows.
+    fn refresh_direct(&mut self, channel: &Channel) -> Option<String> {
+        let file = &channel.settings.file;
+        let is_its = |name: &str, of: Option<&PathBuf>| channel.is_named(name) && of == Some(file);
+        let running = self
+            .engine
+            .sessions()
+            .find(|(_, hosted, _)| is_its(hosted.host.name(), hosted.host.config.file.as_ref()));
+        match (running.map(|(slot, ..)| slot), channel.settings.is_enabled) {
+            (None, true) => {}
+            (Some(slot), false) => {
+                self.stop_session(slot, None);
+                return None;
+            }
+            _ => return None,
+        }
+        if let Some(folder) = file.parent()
+            && let Err(error) = std::fs::create_dir_all(folder)
+        {
+            return Some(format!("{}: {error}", folder.display()));
+        }
+        let settings = &channel.settings;
+        let max_size = settings.max_size;
+        let mode = match settings.retention {
+            true => LogMode::Sequential { max_size: Some(max_size) },
+            false => LogMode::Circular { max_size },
+        };
+        let enable = channel.publishers.iter().map(|publisher| {
+            Enablement::new(ProviderKey::Id(publisher.guid), enable_info(wanted(channel)))
+        });
+        self.start_own(SessionConfig {
+            name: channel.name.clone(),
+            file: Some(file.clone()),
+            mode,
+            buffer_size: 8 << 10,
+            buffer_count: BUFFERS,
+            independent: true,
+            enable: enable.collect(),
+            ..SessionConfig::default()
+        })
+    }
+
+    /// Reads the registry again.
+    pub(super) fn refresh_request(&mut self, from: &Asker) {
+        let warnings = self.refresh_channels();
+        from.answer(&Response::Done { warnings });
+    }
+
+    /// The states of the logs that this host keeps.
+    pub(super) fn log_states(&mut self) -> Response {
+        let states = event_log::logs_of(&self.options.logs)
+            .map(|logs| logs.lock().unwrap_or_else(PoisonError::into_inner).states());
+        let logs = states.unwrap_or_default().into_iter().map(|state| LogStatus {
+            name: state.name,
+            next_id: state.next_id,
+            lost: state.lost,
+            failure: state.failure,
+        });
+        Response::Logs { logs: logs.collect() }
+    }
+
+    /// Clears a log, after its records were written to a backup.
+    pub(super) fn clear_log(
+        &mut self,
+        name: &str,
+        backup: Option<&Path>,
+        from: &Asker,
+    ) -> Response {
+        let registry = event_log::registry_of(&self.options.logs);
+        let channel = match registry.channel(name) {
+            Ok(channel) => channel,
+            Err(error) => {
+                return Response::Error { status: error.code(), message: error.to_string() };
+            }
+        };
+        let own = rustix::process::geteuid().as_raw();
+        let uid = from.user();
+        let user = User { uid, is_owner: uid == own, is_reader: false, groups: from.groups() };
+        if !channel.access().allows(&user, Rights::CLEAR) {
+            let what = format!(
+                "{}: user {uid} may not clear this log; its SDDL text grants the right 4 to others",
+                channel.name
+            );
+            return refused(Status::ERROR_ACCESS_DENIED, what);
+        }
+        if let Some(backup) = backup {
+            if !backup.is_absolute() {
+                let what = format!("{}: the backup needs an absolute path", backup.display());
+                return refused(Status::ERROR_INVALID_PARAMETER, what);
+            }
+            if let Err(no) = may_write(uid, backup) {
+                return no;
+            }
+        }
+        let Some(logs) = event_log::logs_of(&self.options.logs) else {
+            let what = format!("{name}: this host does not keep the log now");
+            return refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what);
+        };
+        let cleared =
+            logs.lock().unwrap_or_else(PoisonError::into_inner).clear(&channel.name, backup);
+        match cleared {
+            Ok(()) => done(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && backup.is_none() => {
+                let what = format!("{name}: this host does not keep the log now");
+                refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
+            }
+            Err(error) => {
+                let what = match backup {
+                    Some(backup) => format!("{name}, with backup {}: {error}", backup.display()),
+                    None => format!("{name}: {error}"),
+                };
+                refused(Status::ERROR_WRITE_FAULT, what)
+            }
+        }
+    }
+}
+
+/// Level and keywords of a channel's events.
+fn wanted(channel: &Channel) -> LevelKeyword {
+    let settings = &channel.settings;
+    let level = if settings.level == 0 { u8::MAX } else { settings.level };
+    LevelKeyword::new(Level(level), Keyword(settings.keywords))
+}
+
+/// Adds a channel to the enablement of a provider: the union of what its channels keep.
+fn widen(all: &mut BTreeMap<Guid, EnableInfo>, provider: Guid, channel: &Channel) {
+    let more = wanted(channel);
+    let info = all.entry(provider).or_insert_with(|| enable_info(more));
+    info.wanted.level = info.wanted.level.max(more.level);
+    info.wanted.any = match info.wanted.any.0 == 0 || more.any.0 == 0 {
+        true => Keyword(0),
+        false => Keyword(info.wanted.any.0 | more.any.0),
+    };
+}
+
+/// The host adds the user of the program to each event: rights to write are judged by it.
+fn enable_info(wanted: LevelKeyword) -> EnableInfo {
+    EnableInfo { wanted, properties: EnableProperties::SID, ..EnableInfo::default() }
+}
