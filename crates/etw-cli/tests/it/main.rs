@@ -36,5 +36,7 @@ mod system_events;
 #[cfg(target_os = "linux")]
 mod tail;
 mod tracewpp;
+#[cfg(target_os = "linux")]
+mod transcripts;
 mod views;
 mod windows_forms;
