@@ -65,6 +65,22 @@ pub struct LogfileHeader {
     pub log_file_name: String,
 }
 
+/// A version of the layout: 1.0 on XP, 1.2 on 2003, 1.4 on Vista, 1.5 later, 2.0 when compressed or large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayoutVersion {
+    /// The first number.
+    pub major: u8,
+    /// The second number.
+    pub minor: u8,
+}
+
+impl LayoutVersion {
+    /// The layout of Vista and later, for files that are neither compressed nor large.
+    pub const CURRENT: LayoutVersion = LayoutVersion { major: 1, minor: 5 };
+    /// The first layout whose instance events have both instances.
+    pub(crate) const NEW_INSTANCES: LayoutVersion = LayoutVersion { major: 1, minor: 1 };
+}
+
 impl LogfileHeader {
     /// Bytes of TIME_ZONE_INFORMATION.
     pub const TIME_ZONE_SIZE: usize = 0xac;
@@ -200,9 +216,9 @@ impl LogfileHeader {
         Clock { kind: self.clock_type, start: self.start_time, raw_start, frequency }
     }
 
-    /// The version of the layout: 1.0 on XP, 1.2 on 2003, 1.4 on Vista, 1.5 later, 2.0 when compressed or large.
-    pub fn layout(&self) -> (u8, u8) {
-        (self.version[2], self.version[3])
+    /// The version of the layout.
+    pub fn layout(&self) -> LayoutVersion {
+        LayoutVersion { major: self.version[2], minor: self.version[3] }
     }
 }
 

@@ -19,7 +19,7 @@
 //! ```
 
 use crate::Error;
-use crate::header::LogfileHeader;
+use crate::header::{LayoutVersion, LogfileHeader};
 use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
 use crate::record;
 use crate::write::{FileHeader, Starter, TraceWriter, WriteError, WriterOptions, logfile_builder};
@@ -141,7 +141,7 @@ impl Relog {
         let times = one_clock.iter().map(|one| if *one { OrderTime::Raw } else { onto });
         let records = Records::with_times(files.clone(), times.collect(), options.read);
         let pointer_size = if header.logfile.pointer_size == 4 { 4 } else { 8 };
-        let old_instance = header.logfile.layout() < (1, 1);
+        let old_instance = header.logfile.layout() < LayoutVersion::NEW_INSTANCES;
         let inputs = files.iter().enumerate().map(|(number, file)| {
             let context = file.record_context();
             Input {
@@ -454,8 +454,8 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     // The widest pointer size. Records that do not store their own are changed one by one.
     let narrow = files.iter().all(|file| file.record_context().pointer_size == 4);
     logfile.pointer_size = if narrow && !files.is_empty() { 4 } else { 8 };
-    let layouts = headers().map(|header| header.layout()).filter(|layout| layout.0 < 2);
-    let (major, minor) = layouts.max().unwrap_or((1, 5));
+    let layouts = headers().map(|header| header.layout()).filter(|layout| layout.major < 2);
+    let LayoutVersion { major, minor } = layouts.max().unwrap_or(LayoutVersion::CURRENT);
     logfile.version[2..].copy_from_slice(&[major, minor]);
     let processors = headers().map(|header| header.number_of_processors).max();
     logfile.number_of_processors = processors.unwrap_or(1);

@@ -167,7 +167,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         self.flags |= BufferFlags::BUFFER_LOST;
     }
 
-    /// Its place is fixed: first the place, then the state that makes recovery use it.
+    /// Fixes the buffer's position: writes the position first, then the state that makes recovery use it.
     pub fn hand_out(mut self, place: Place) -> FullBuffer<B> {
         let flags = self.flags;
         let bytes = self.memory.as_mut();
@@ -192,7 +192,7 @@ fn finish(bytes: &mut [u8], filled: usize, time: i64, sequence: i64, flags: Buff
     bytes[filled..].fill(0xff);
 }
 
-/// A full buffer on its way to its place.
+/// A full buffer on its way to its slot of a file.
 #[derive(Debug)]
 #[must_use = "give it back with `stored` or `not_stored`"]
 pub struct FullBuffer<B> {

@@ -31,7 +31,7 @@ pub(crate) fn is_numbered(classic: &Classic) -> bool {
     }
 }
 
-/// Writes the event to the front of `out`, which has room for its size rounded up to eight; a sequence number is left 0.
+/// Writes the event to the front of `out`, which has at least its size rounded up to eight bytes. A sequence number stays 0.
 #[inline(never)]
 pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut [u8]) {
     let size = event.size(&[]);

@@ -69,7 +69,7 @@ properties! {
     TS_ID = 0x002;
     /// The call stack.
     STACK_TRACE = 0x004;
-    /// Events without a keyword are not wanted.
+    /// Excludes events without a keyword.
     IGNORE_KEYWORD_0 = 0x010;
     /// The GUID names a provider group.
     PROVIDER_GROUP = 0x020;
@@ -80,14 +80,14 @@ properties! {
 }
 
 impl EnableProperties {
-    /// Are all bits of `other` set?
+    /// Whether all bits of `other` are set.
     #[inline]
     pub const fn contains(self, other: EnableProperties) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// Filters of one enablement; each that is there has to pass.
+/// Filters of one enablement. An event has to pass each that is set.
 #[doc(alias = "EVENT_FILTER_DESCRIPTOR")]
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -110,7 +110,7 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Within ETW's limits?
+    /// Checks ETW's limits.
     ///
     /// # Errors
     /// The first limit that is broken: `ERROR_INVALID_PARAMETER` in ETW.
@@ -144,7 +144,7 @@ impl Filters {
         }
     }
 
-    /// Does an event pass?
+    /// Whether an event passes.
     pub(crate) fn pass(&self, event: &Event<'_>) -> bool {
         if !self.process_ids.is_empty() && !self.process_ids.contains(&event.process_id) {
             return false;

@@ -19,9 +19,9 @@ pub struct Event<'a> {
     pub raw: Option<i64>,
     /// The CPU whose stream it belongs to.
     pub cpu: u16,
-    /// As the host's namespace sees it.
+    /// The process id in the host's namespace.
     pub process_id: u32,
-    /// As the host's namespace sees it.
+    /// The thread id in the host's namespace.
     pub thread_id: u32,
     /// Its provider.
     pub provider: Guid,

@@ -12,7 +12,8 @@ pub(crate) fn stored_flags(flags: u16, has_items: bool) -> EventFlags {
 }
 
 impl Event<'_> {
-    /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight. `time`: as the session shows it.
+    /// Writes the record to the front of `out`, which has at least [`size`](Event::size) rounded up to eight bytes. `time` is in the
+    /// session's clock.
     pub(crate) fn encode(&self, time: i64, extra: &[&[u8]], size: usize, out: &mut [u8]) {
         if let Some(classic) = self.classic {
             etw_types::cold_path();

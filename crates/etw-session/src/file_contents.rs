@@ -50,7 +50,7 @@ pub(crate) struct FileContents {
 }
 
 impl FileContents {
-    /// Continues the slots of a file that was found.
+    /// Continues the slots of an existing file.
     pub fn restore(&mut self, file: u32, slots: Vec<FileSlot>) {
         (self.file, self.first_slot, self.older, self.slots) = (file, 0, 0, slots.into());
     }
@@ -69,7 +69,7 @@ impl FileContents {
         }
     }
 
-    /// Puts a buffer's contents into a slot; what the slot held before.
+    /// Puts a buffer's contents into a slot. Returns the slot's earlier contents.
     pub fn occupy(&mut self, place: Place, contents: FileSlot) -> FileSlot {
         if self.file != place.file {
             self.clear_slots();

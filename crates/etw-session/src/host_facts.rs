@@ -54,7 +54,7 @@ pub enum EventClock {
 }
 
 impl EventClock {
-    /// The time that is recorded of an event with these times.
+    /// The time that the session records for an event with these times.
     #[inline]
     pub(crate) fn of(self, time: i64, raw: Option<i64>) -> i64 {
         if self == EventClock::Main {

@@ -71,7 +71,7 @@ pub struct LogPolicy {
     /// The session begins one file, and is the only one to write it: controllers can move the session to another file, and a finalised
     /// file means that the session has ended.
     pub has_own_file: bool,
-    /// The session's first buffers lie in the same file as its last ones: what they say holds for all of the file.
+    /// The session's first buffers are in the same file as its last ones, so records in them can describe the whole file.
     pub keeps_first_buffers: bool,
     /// Buffers follow each other without a limit, so that each can have a size of its own.
     pub can_be_compressed: bool,
@@ -174,7 +174,7 @@ impl LogPolicy {
         self.max_size.map(|max_size| max_size / u64::from(buffer_size.max(1)))
     }
 
-    /// The place of the buffer after the one at `place`, in files of so many slots. `None`: there is no space left.
+    /// The position of the buffer after the one at `place`, in files of so many slots. `None`: there is no space left.
     pub fn place_after(&self, place: Place, slots: Option<u64>) -> Option<Place> {
         let next = Place { slot: place.slot + 1, ..place };
         match (slots, self.at_max_size) {

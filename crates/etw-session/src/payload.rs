@@ -8,7 +8,8 @@ use crate::filter_error::FilterError;
 
 /// `MAX_PAYLOAD_PREDICATES`
 pub(crate) const MAX_CONDITIONS: usize = 8;
-/// Fields and values looked at in one event. Metadata may claim arrays of arrays of nothing: what lies beyond is as if it were not there.
+/// Fields and values that a filter reads of one event, since metadata can claim arrays of arrays without bytes. Later fields count as
+/// absent.
 const MAX_VALUES: usize = 1 << 16;
 const MAX_DEPTH: usize = 16;
 
@@ -18,13 +19,13 @@ const MAX_DEPTH: usize = 16;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct PayloadFilter {
-    /// The event it is for.
+    /// The event that the filter is for.
     pub of: EventKey,
     /// 1 to 8.
     pub conditions: Vec<Condition>,
     /// True if one condition suffices (`EventMatchANY`); otherwise all must match.
     pub any: bool,
-    /// Every filter of the event that has this has to hold (`EventMatchALLFlags`); of those that do not have it, one suffices.
+    /// True if this filter has to hold (`EventMatchALLFlags`). Among the event's other filters, one suffices.
     #[cfg_attr(feature = "serde", serde(default))]
     pub match_all: bool,
     /// TraceLogging metadata that describes the payload, for events of manifests, which contain none.
@@ -300,7 +301,7 @@ impl Search<'_> {
         Some(payload)
     }
 
-    /// Does a value fulfil the condition? `None` where the operator does not know the type.
+    /// Whether a value fulfils the condition. `None`: the operator cannot compare the type.
     fn compare(&self, in_type: InType, value: &[u8]) -> Option<bool> {
         match in_type {
             InType::INT8 | InType::INT16 | InType::INT32 | InType::INT64 => {

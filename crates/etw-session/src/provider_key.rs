@@ -19,7 +19,7 @@ pub enum ProviderKey {
 }
 
 impl ProviderKey {
-    /// The GUID; of a name its hash.
+    /// The GUID, or the hash of the name.
     pub fn id(&self) -> Guid {
         match self {
             ProviderKey::Id(id) => *id,

@@ -16,8 +16,7 @@
 //! A buffer is handed out only when all of it is sealed, and hosts take buffers after the commit, so what is `FULL` is
 //! committed. A buffer that is begun is `FREE` until both marks are 0.
 //!
-//! The memory is not trusted: a buffer whose header cannot be is counted and left out; its records are checked by whoever
-//! reads them.
+//! The memory is not trusted. A buffer with an invalid header is counted and left out; readers check its records.
 
 use etw_types::{BufferHeader, EventHeader, Guid, HeaderType, le};
 
@@ -45,7 +44,7 @@ pub struct Found {
     pub damaged: u64,
 }
 
-/// Looks through the memory of a session's buffers. `batch`: the last that was committed.
+/// Searches the memory of a session's buffers. `batch` is the last committed one.
 pub fn recover<'a>(memories: impl IntoIterator<Item = &'a [u8]>, batch: u64) -> Found {
     let mut found = Found::default();
     for memory in memories {

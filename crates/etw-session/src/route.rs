@@ -25,21 +25,21 @@ impl<B> Default for Router<B> {
 /// The outcomes of one event: a mask of slots for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Routed {
-    /// In a buffer.
+    /// Sessions that have the event in a buffer.
     pub stored: u64,
-    /// Not wanted.
+    /// Sessions that did not enable or that filtered the event.
     pub filtered: u64,
-    /// Counted as lost.
+    /// Sessions that counted the event as lost.
     pub lost: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
-    /// Puts a session into a slot; what was there comes back.
+    /// Puts a session into a slot. Returns the session that was there.
     pub fn insert(&mut self, slot: usize, session: Session<B>) -> Option<Session<B>> {
         self.sessions[slot].replace(session)
     }
 
-    /// Takes a session out.
+    /// Removes a session from its slot.
     pub fn remove(&mut self, slot: usize) -> Option<Session<B>> {
         self.sessions[slot].take()
     }
@@ -69,8 +69,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
             .filter_map(|(s, slot)| Some((slot, s.as_mut()?)))
     }
 
-    /// Gives an event to the sessions of `mask`: to all that want it or to none, but for independent ones, which neither hold
-    /// others up nor are held up by them.
+    /// Gives an event to the sessions of `mask`: to all that enabled it or to none. Independent sessions are decided each alone.
     #[inline]
     pub fn route(&mut self, mask: u64, event: &Event<'_>) -> Routed {
         if mask.is_power_of_two() {
@@ -88,8 +87,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.route_to_many(mask, event)
     }
 
-    /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session of `patient` that
-    /// wants the event has no free buffer now, but will have when what it handed out comes back.
+    /// As [`route`](Router::route) for a host that can wait. `None`: a session of `patient` enabled the event and has no free buffer,
+    /// but will have one when its storage returns buffers. Nothing is counted then.
     pub fn route_or_wait(&mut self, mask: u64, patient: u64, event: &Event<'_>) -> Option<Routed> {
         if mask.is_power_of_two() {
             if let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize] {

@@ -5,6 +5,8 @@ mod files;
 mod hand_over;
 mod push;
 
+pub use hand_over::HandOverPosition;
+
 use std::collections::VecDeque;
 
 use etw_types::{BufferHeader, Guid};
@@ -19,17 +21,17 @@ use crate::ledger::Ledger;
 use crate::log_mode::LogPolicy;
 use enabled::Enabled;
 
-/// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
+/// A session: events go into the buffer of their CPU, and the host takes full buffers.
 #[derive(Debug)]
 pub struct Session<B> {
     settings: Settings,
     enabled: Enabled,
     free: Vec<B>,
-    /// By CPU.
+    /// The open buffers, by CPU.
     open: Vec<Option<Buffer<B>>>,
-    /// In the order in which they were closed.
+    /// Full buffers, in the order in which they were closed.
     full: VecDeque<Buffer<B>>,
-    /// Handed out and not back yet.
+    /// Buffers that were handed out and not returned yet.
     out: usize,
     /// Buffers begun.
     begun: u64,
@@ -74,11 +76,11 @@ struct Settings {
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Takes events.
+    /// The session takes events.
     Running,
     /// The file has its maximum size; later events are lost.
     FileFull,
-    /// Takes nothing any more.
+    /// The session has ended and takes no events.
     Stopped,
 }
 
@@ -216,7 +218,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.settings.independent || self.is_unread
     }
 
-    /// A session without a reader loses its events alone: other sessions do not lose them, too.
+    /// Sets whether nobody reads the session. If such a session has no free buffer, other sessions store the event all the same.
     pub fn set_unread(&mut self, is_unread: bool) {
         self.is_unread = is_unread;
     }
@@ -294,12 +296,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// Does it want call stacks of anybody's events?
+    /// Whether an enablement asks for call stacks.
     pub fn wants_stacks(&self) -> bool {
         self.enablements().any(|(_, info)| info.properties.contains(EnableProperties::STACK_TRACE))
     }
 
-    /// All that it wants.
+    /// All enablements.
     pub fn enablements(&self) -> impl Iterator<Item = (&Guid, &EnableInfo)> {
         self.enabled.all.iter().map(|entry| (&entry.id, &entry.info))
     }

@@ -29,7 +29,7 @@ use crate::session::{Facts, Session};
 pub const STATE_SIZE: usize = 4096;
 const SLOTS: [usize; 2] = [0x100, 0x200];
 
-/// Buffers that were on their way, with their places.
+/// Buffers that were handed out, with their positions.
 pub type Placed = Vec<(Place, Vec<u8>)>;
 
 /// The numbers of a session at its last final batch.
@@ -44,7 +44,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Reads them; `last`: the last batch that was made final. `None`: there are none.
+    /// Reads the numbers at batch `last`, the last final one. `None`: there are none.
     pub fn read(memory: &[u8], last: u64) -> Option<Saved> {
         let at = SLOTS
             .into_iter()

@@ -96,6 +96,7 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// Words that name no events of the system, or none that Linux has.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FlagError {
     /// The word is not known.
     Unknown(String),

@@ -53,6 +53,7 @@ pub const STACK_NAMES: &[StackName] = &[
 
 /// A name that has no stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StackNameError {
     /// The name is not known.
     Unknown(String),

@@ -196,8 +196,10 @@ impl GlobalSession {
         let (consumer, stream) = Consumer::start(limit + owed, connection)?;
         let header = facts.header_buffer(&facts.header)?;
         consumer.send(frames::START, header.into());
-        let (next, count) = session.position();
-        consumer.send(frames::POSITION, [next.to_le_bytes(), count.to_le_bytes()].concat().into());
+        let position = session.position();
+        let words =
+            [position.next_sequence.to_le_bytes(), position.events_before.to_le_bytes()].concat();
+        consumer.send(frames::POSITION, words.into());
         self.consumers.push(consumer);
         Ok(stream)
     }

@@ -3,7 +3,7 @@
 use super::byte_source::{ByteSource, read_full};
 use super::resync::find_buffer;
 use crate::FoundInstead;
-use crate::header::LogfileHeader;
+use crate::header::{LayoutVersion, LogfileHeader};
 use crate::record::{self, RecordContext};
 use etw_types::{BufferHeader, HeaderType, Hook};
 use std::io;
@@ -57,7 +57,10 @@ pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, Fo
     };
     Ok(Ok(Start {
         raw_start,
-        record: RecordContext { pointer_size, old_instance: header.layout() < (1, 1) },
+        record: RecordContext {
+            pointer_size,
+            old_instance: header.layout() < LayoutVersion::NEW_INSTANCES,
+        },
         first_size: if buffer.is_plausible() { buffer.buffer_size } else { header.buffer_size },
         first_offset,
         header: Some(header),

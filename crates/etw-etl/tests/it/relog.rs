@@ -5,7 +5,7 @@ use crate::support::{
     Rng, builder, event_bytes, numbered, numbered_compressed, open, push_numbered, put_u32, read,
 };
 use crate::{alloc, support};
-use etw_etl::header::LogfileHeader;
+use etw_etl::header::{LayoutVersion, LogfileHeader};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions, RelogSummary};
 use etw_etl::write::{FileBuilder, sample};
@@ -380,7 +380,7 @@ fn instances_of_windows_xp_stay_in_their_layout() {
     push_numbered(&mut file, 1, 3);
     let old = open(&file.finish()).unwrap();
     let (copy, summary, _) = relog(vec![old.clone()], false);
-    assert_eq!(copy.header().unwrap().layout(), (1, 0));
+    assert_eq!(copy.header().unwrap().layout(), LayoutVersion { major: 1, minor: 0 });
     assert_eq!(summary.left_out(), 0);
     assert_eq!(facts(vec![copy]), facts(vec![old.clone()]));
     // Compressed or beside newer files they are dropped, and the summary counts them.

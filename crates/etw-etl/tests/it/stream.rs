@@ -2,12 +2,16 @@
 
 use crate::alloc;
 use crate::support::{Sink, event, event_bytes, numbered, numbered_compressed, open, read};
+use etw_etl::header::LayoutVersion;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{
     self, EncodeError, FileBuilder, FileHeader, TraceWriter, WriteError, WriterOptions, sample,
 };
 use etw_types::{BufferFlags, BufferType, FileTime, LogFileMode};
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
+
+/// The layout of compressed and large files.
+const LARGE: LayoutVersion = LayoutVersion { major: 2, minor: 0 };
 
 fn header(buffer_size: u32) -> FileHeader {
     let mut header = FileBuilder::new().header;
@@ -68,7 +72,7 @@ fn the_header_is_complete_in_the_end() {
         assert_eq!((logfile.events_lost, logfile.buffers_lost), (7, 8));
         assert_eq!(logfile.end_time, FileTime(logfile.start_time.0 + 1000));
         assert_eq!(logfile.number_of_processors, 3);
-        assert_eq!(logfile.layout(), if compressed { (2, 0) } else { (1, 5) });
+        assert_eq!(logfile.layout(), if compressed { LARGE } else { LayoutVersion::CURRENT });
         let mode = logfile.log_file_mode.contains(LogFileMode::COMPRESSED);
         assert_eq!(mode, compressed);
         let last = file.totals().buffers - 1;
@@ -85,11 +89,11 @@ fn the_header_is_complete_in_the_end() {
     let bytes = writer.finish().unwrap().into_inner();
     let file = open(&bytes).unwrap();
     assert_eq!(file.header().unwrap().end_time, end);
-    assert_eq!(file.header().unwrap().layout(), (2, 0));
+    assert_eq!(file.header().unwrap().layout(), LARGE);
     let mut writer = start(0x400, false);
     push_numbered(&mut writer, 257, 257).unwrap();
     let bytes = writer.finish().unwrap().into_inner();
-    assert_eq!(open(&bytes).unwrap().header().unwrap().layout(), (2, 0));
+    assert_eq!(open(&bytes).unwrap().header().unwrap().layout(), LARGE);
 }
 
 #[test]

@@ -1,4 +1,7 @@
 //! The committed records of a killed program's pool, drained into further buffers.
+//!
+//! The loop is not the engine's round. Nobody writes the pool any more, so there is no admission, no watermark and no timer; and the session's
+//! enablements are gone, so each record is stored.
 
 use std::fs::File;
 use std::io;
@@ -60,7 +63,7 @@ impl PoolDrain {
             sites: reader.site_table(),
             reader,
             registrations,
-            clock: ClockMap::between(header.pairs.0, header.pairs.1, header.raw_clock),
+            clock: ClockMap::between(header.first_pair, header.last_pair, header.raw_clock),
             time: SessionTime::of(facts),
             process_id: facts.process_id,
             session,

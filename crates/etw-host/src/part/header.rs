@@ -22,8 +22,10 @@ pub(crate) struct PartHeader {
     pub buffers: u64,
     /// Offset and size of each.
     pub segments: Vec<(u64, u64)>,
-    /// The first reading of the clocks, and the last one.
-    pub pairs: (Pair, Pair),
+    /// The first reading of the clocks.
+    pub first_pair: Pair,
+    /// The last reading of the clocks.
+    pub last_pair: Pair,
     pub facts: Vec<u8>,
     pub registrations: Vec<(u32, Provider)>,
 }
@@ -88,7 +90,8 @@ impl PartHeader {
             control,
             buffers,
             segments,
-            pairs: (pair(0x40), pair(0x50)),
+            first_pair: pair(0x40),
+            last_pair: pair(0x50),
             facts,
             registrations: registrations(&table),
         })

@@ -11,6 +11,15 @@ use crate::ledger::{Cause, Ledger, Loss};
 use crate::recover::Recovered;
 use crate::state;
 
+/// The position of a session's next buffer among those that it hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOverPosition {
+    /// The sequence number of the next buffer.
+    pub next_sequence: i64,
+    /// Events that were handed out before it, also if they could not be stored.
+    pub events_before: u64,
+}
+
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub(super) fn close(&mut self, index: usize, now: i64) {
         if let Some(mut buffer) = self.open[index].take() {
@@ -240,14 +249,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// The sequence number of the buffer that is handed out next, and how many events were handed out before it, those among them
-    /// that could not be stored.
-    pub fn position(&self) -> (i64, u64) {
+    /// The position of the next buffer among those that are handed out.
+    pub fn position(&self) -> HandOverPosition {
         let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
         let here = self.events_in_memory();
         let handed_out =
             self.ledger.stored + self.ledger.overwritten + self.ledger.lost(Cause::Disk);
-        (next, handed_out.saturating_sub(here))
+        HandOverPosition { next_sequence: next, events_before: handed_out.saturating_sub(here) }
     }
 
     /// The position of the next buffer.
