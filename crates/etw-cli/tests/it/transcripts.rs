@@ -63,9 +63,9 @@ fn ticker() -> PathBuf {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let executables =
+    let mut executables =
         messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    executables.last().expect("an executable")
+    executables.next().expect("an executable")
 }
 
 struct Shell {
