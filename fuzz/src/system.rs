@@ -8,25 +8,6 @@ use etw_system::perf::{Kind, Layout, PerfDetail, Scratch, Tracepoint, parse};
 use etw_system::record::Records;
 use etw_system::{Machine, Options, Shaper, Turn};
 
-/// The tracepoints: their events have the numbers from 3 on.
-const TRACEPOINTS: [Tracepoint; 15] = [
-    Tracepoint::Switch,
-    Tracepoint::Waking,
-    Tracepoint::NewTaskWakeup,
-    Tracepoint::InterruptEntry,
-    Tracepoint::InterruptExit,
-    Tracepoint::SoftInterruptEntry,
-    Tracepoint::SoftInterruptExit,
-    Tracepoint::DiskIssue,
-    Tracepoint::DiskComplete,
-    Tracepoint::SocketState,
-    Tracepoint::SocketSend,
-    Tracepoint::SocketReceive,
-    Tracepoint::Retransmit,
-    Tracepoint::SyscallEnter,
-    Tracepoint::SyscallExit,
-];
-
 /// The description of a tracepoint whose fields follow each other, eight bytes each.
 fn layout(point: Tracepoint) -> Layout {
     let line = |(number, name): (usize, &&str)| {
@@ -51,9 +32,10 @@ pub fn ring(data: &[u8]) {
         Kind::Sample { has_stack: true },
         Kind::Fault { is_hard: true, has_stack: false },
     ];
-    kinds.extend(TRACEPOINTS.map(|point| {
-        let has_stack = point == Tracepoint::Switch;
-        Kind::Tracepoint { point, layout: layout(point), has_stack }
+    // The events of tracepoints have the numbers from 3 on.
+    kinds.extend(Tracepoint::ALL.iter().map(|point| {
+        let has_stack = *point == Tracepoint::Switch;
+        Kind::Tracepoint { point: *point, layout: layout(*point), has_stack }
     }));
     let (mut shaper, mut out) = (shaper(), Records::default());
     let mut scratch = Scratch::default();

@@ -2,12 +2,13 @@
 
 use crate::flags::Flag;
 use crate::perf::{Attribute, Event, Target, TraceFiles};
-use crate::recorder::{TRACEPOINTS, online_cpus, paranoid};
+use crate::recorder::online_cpus;
+use crate::wanted_events::{TRACEPOINTS, paranoid};
 
 /// Whether a class of events can be recorded, and by which mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
-    /// logman's word for the class.
+    /// logman's word for the class, or xperf's.
     pub class: &'static str,
     /// The mechanism, or `None`: the class cannot be recorded.
     pub mechanism: Option<String>,
@@ -28,7 +29,7 @@ pub fn availability() -> Vec<Availability> {
         .map(|flag| {
             let points = TRACEPOINTS.iter().find(|(of, _)| of == flag).map(|(_, points)| *points);
             let one = |mechanism: Option<String>, missing: Option<String>| Availability {
-                class: flag.logman,
+                class: flag.name(),
                 mechanism,
                 missing,
             };

@@ -41,24 +41,24 @@ flags! {
     PROCESS = 0: 0x1, 0x1, "PROC_THREAD", "process", true;
     THREAD = 0: 0x2, 0x2, "PROC_THREAD", "thread", true;
     IMAGE = 0: 0x4, 0x4, "LOADER", "img", true;
-    COUNTERS = 0: 0x8, 0x8, "PERF_COUNTER", "proccntr", false;
+    COUNTERS = 0: 0x8, 0x8, "PERF_COUNTER", "proccntr", true;
     SWITCH = 1: 0x4, 0x10, "CSWITCH", "cswitch", true;
     READY = 1: 0x200, 0x800, "DISPATCHER", "dispatcher", true;
     DPC = 1: 0x80, 0x20, "DPC", "dpc", true;
     INTERRUPT = 1: 0x4000, 0x40, "INTERRUPT", "isr", true;
     SYSCALL = 2: 0x40, 0x80, "SYSCALL", "syscall", true;
     DISK = 0: 0x100, 0x100, "DISK_IO", "disk", true;
-    FILE_NAME = 0: 0x200, 0x200, "FILENAME", "file", false;
+    FILE_NAME = 0: 0x200, 0x200, "FILENAME", "file", true;
     DISK_INIT = 0: 0x400, 0x400, "DISK_IO_INIT", "diskinit", true;
-    FILE_IO = 0: 0x200_0000, 0x200_0000, "FILE_IO", "fileiocompletion", false;
-    FILE_IO_INIT = 0: 0x400_0000, 0x400_0000, "FILE_IO_INIT", "fileio", false;
+    FILE_IO = 0: 0x200_0000, 0x200_0000, "FILE_IO", "fileiocompletion", true;
+    FILE_IO_INIT = 0: 0x400_0000, 0x400_0000, "FILE_IO_INIT", "fileio", true;
     ALL_FAULTS = 0: 0x1000, 0x1000, "ALL_FAULTS", "pf", true;
     HARD_FAULTS = 0: 0x2000, 0x2000, "HARD_FAULTS", "hf", true;
     VIRTUAL_ALLOC = 1: 0x8000, 0x4000, "VIRT_ALLOC", "virtalloc", true;
-    MAP_FILE = 0: 0x8000, 0x8000, "VAMAP", "vamap", false;
+    MAP_FILE = 0: 0x8000, 0x8000, "VAMAP", "vamap", true;
     NETWORK = 0: 0x1_0000, 0x1_0000, "NETWORKTRACE", "net", true;
     PROFILE = 1: 0x2, 0x100_0000, "PROFILE", "profile", true;
-    PRIORITY = 1: 0x2000, 0, "PRIORITY", "", false;
+    PRIORITY = 1: 0x2000, 0, "PRIORITY", "", true;
     POWER = 4: 0x8000, 0, "POWER", "", false;
     REGISTRY = 0: 0x2_0000, 0x2_0000, "REGISTRY", "registry", false;
     ALPC = 0: 0x10_0000, 0x10_0000, "ALPC", "alpc", false;
@@ -67,6 +67,13 @@ flags! {
     DEBUG_PRINT = 0: 0x4_0000, 0x4_0000, "", "dbgprint", false;
     MEMORY_INFO = 0: 0x8_0000, 0, "MEMINFO", "", false;
     WORKING_SETS = 0: 0x40_0000, 0, "MEMINFO_WS", "", false;
+}
+
+impl Flag {
+    /// logman's name, or that of xperf.
+    pub fn name(self) -> &'static str {
+        if self.logman.is_empty() { self.xperf } else { self.logman }
+    }
 }
 
 /// xperf's groups of flags.
@@ -151,8 +158,7 @@ impl Masks {
 
     /// The names of the flags that are set, as logman and xperf have them.
     pub fn names(&self) -> Vec<&'static str> {
-        let set = Flag::ALL.iter().filter(|flag| self.has(**flag));
-        set.map(|flag| if flag.logman.is_empty() { flag.xperf } else { flag.logman }).collect()
+        Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.name()).collect()
     }
 
     /// Reads words that are joined by `+` or commas: xperf's flags and groups, logman's words, numbers of `EnableFlags`. Case

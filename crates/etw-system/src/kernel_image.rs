@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::elf::build_id;
 use crate::neutral::Image;
 use crate::shaper::devices::INTERRUPT_LINES;
+use crate::system_call_routines::{PREFIX, number_of};
 
 /// Routines of soft interrupts, in the order of their numbers, with older names.
 const SOFT_INTERRUPTS: [&[&str]; 10] = [
@@ -31,13 +32,17 @@ pub(crate) struct KernelSymbols {
     pub images: Vec<Arc<Image>>,
     /// The routine of each soft interrupt; 0: not known.
     pub soft_interrupts: Vec<u64>,
+    /// The routine of each system call, by number; 0: not known.
+    pub system_calls: Vec<u64>,
 }
 
 impl KernelSymbols {
     /// Reads the symbols of the kernel that runs. Without the right to see addresses they are all 0.
     pub fn read() -> KernelSymbols {
-        let mut symbols =
-            KernelSymbols { images: Vec::new(), soft_interrupts: vec![0; SOFT_INTERRUPTS.len()] };
+        let mut symbols = KernelSymbols {
+            soft_interrupts: vec![0; SOFT_INTERRUPTS.len()],
+            ..KernelSymbols::default()
+        };
         let (mut start, mut end) = (0, 0);
         if let Ok(file) = File::open("/proc/kallsyms") {
             let mut lines = BufReader::with_capacity(1 << 16, file);
@@ -51,6 +56,9 @@ impl KernelSymbols {
                     match name {
                         "_text" | "_stext" if start == 0 => start = address(),
                         "_etext" => end = address(),
+                        name if name.starts_with(PREFIX) => {
+                            symbols.add_call(&name[PREFIX.len()..], address());
+                        }
                         name => {
                             let vector =
                                 SOFT_INTERRUPTS.iter().position(|names| names.contains(&name));
@@ -70,6 +78,14 @@ impl KernelSymbols {
         }
         symbols.add("irq", INTERRUPT_LINES, LINES, Vec::new());
         symbols
+    }
+
+    fn add_call(&mut self, routine: &str, address: u64) {
+        let Some(number) = number_of(routine) else { return };
+        if self.system_calls.len() <= number {
+            self.system_calls.resize(number + 1, 0);
+        }
+        self.system_calls[number] = address;
     }
 
     fn add(&mut self, name: &str, base: u64, size: u64, build_id: Vec<u8>) {

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! * [`flags`], [`stack_names`], [`system_providers`]: the words by which sessions ask for events, and their bits;
+//! * [`system_calls`]: the calls that use files or change memory;
 //! * [`neutral`]: what a source can say of the machine;
 //! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
 //! * [`elf`]: headers and build ids of executable files;
@@ -19,6 +20,7 @@ pub mod neutral;
 pub mod record;
 mod shaper;
 pub mod stack_names;
+pub mod system_calls;
 pub mod system_providers;
 
 #[cfg(target_os = "linux")]
@@ -34,13 +36,21 @@ mod process_files;
 #[cfg(target_os = "linux")]
 mod recorder;
 #[cfg(target_os = "linux")]
+mod sources;
+#[cfg(target_os = "linux")]
+mod system_call_routines;
+#[cfg(target_os = "linux")]
 mod system_facts;
+#[cfg(target_os = "linux")]
+mod wanted_events;
 
 #[cfg(target_os = "linux")]
 pub use perf::HeldRing;
 #[cfg(target_os = "linux")]
-pub use recorder::{LeftRing, Recorder, RingFacts, StartError};
+pub use recorder::{LeftRing, Recorder, RingFacts};
 pub use shaper::{Configuration, Disk, Machine, Options, Shaper, Turn};
+#[cfg(target_os = "linux")]
+pub use wanted_events::StartError;
 
 /// The default time between two samples of a CPU, in 100 ns.
 pub const SAMPLE_INTERVAL: u32 = 10_000;

@@ -93,10 +93,20 @@ pub enum Detail<'a> {
     SocketState { socket: u64, old: u32, new: u32, addresses: Addresses },
     /// A segment was sent again.
     Retransmit { socket: u64, addresses: Addresses },
+    /// A page fault begins. `is_protection`: the page is there and may not be written.
+    FaultBegin { is_protection: bool },
+    /// The page fault that is being handled needs a page of a file.
+    FileFault { file: FileId, offset: u64 },
     /// A page fault.
     Fault { address: u64, program_counter: u64, is_hard: bool },
-    /// A program began a system call.
-    SyscallEnter { number: u64, arguments: [u64; 6] },
+    /// The kernel changed the priority of a thread.
+    Priority { thread: u32, old: i32, new: i32 },
+    /// A descriptor of a process is that of a file; `None`: of something else.
+    DescriptorFound { process: u32, descriptor: i32, file: Option<&'a FileFacts> },
+    /// The counters of a process at the end of the recording.
+    Counters { process: u32, counters: &'a ProcessCounters },
+    /// A program began a system call. `file`: the file that it opens, if that is known already.
+    SyscallEnter { number: u64, arguments: [u64; 6], file: Option<&'a FileFacts> },
     /// A program's system call returned.
     SyscallExit { number: u64, result: i64 },
     /// The kernel had no room for events.
@@ -172,6 +182,38 @@ pub struct ExecFacts {
     pub arguments: Vec<u8>,
     /// Its user.
     pub user: Option<u32>,
+}
+
+/// A file of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FileId {
+    /// The kernel's device number: the minor number has 20 bits.
+    pub device: u32,
+    /// The file's number there.
+    pub inode: u64,
+}
+
+/// A file and its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileFacts {
+    /// The file.
+    pub id: FileId,
+    /// Its path.
+    pub path: Vec<u8>,
+}
+
+/// Counters of a process. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ProcessCounters {
+    pub faults: u32,
+    pub descriptors: u32,
+    pub peak_virtual: u64,
+    pub peak_resident: u64,
+    pub virtual_size: u64,
+    pub resident: u64,
+    pub swapped: u64,
+    pub private: u64,
 }
 
 /// Executable code in memory.

@@ -6,6 +6,7 @@ mod ring;
 mod tracepoint;
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,7 +20,8 @@ pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
 
 use crate::neutral::Detail;
-use parse::{is_exec, lost_of, time_of};
+use crate::system_calls::{FileOperation, SystemCall};
+use parse::{is_exec, lost_of, number_of, time_of};
 use ring::Ring;
 
 /// An event that a session wants from the kernel.
@@ -27,6 +29,14 @@ use ring::Ring;
 pub(crate) struct Wanted {
     pub attribute: Attribute,
     pub kind: Kind,
+    /// A filter of the tracepoint's fields.
+    pub filter: Option<CString>,
+}
+
+impl From<(Attribute, Kind)> for Wanted {
+    fn from((attribute, kind): (Attribute, Kind)) -> Wanted {
+        Wanted { attribute, kind, filter: None }
+    }
 }
 
 /// A record that waits until the watermark has passed its time.
@@ -48,6 +58,18 @@ pub(crate) struct Executed {
     pub name: Vec<u8>,
 }
 
+/// A descriptor that is that of another file now, as soon as its record is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DescriptorChange {
+    pub time: u64,
+    pub process: u32,
+    pub thread: u32,
+    /// Negative: the call failed.
+    pub descriptor: i32,
+    /// A call opened a file; otherwise it is closed or replaced.
+    pub is_open: bool,
+}
+
 /// Open events and their rings.
 #[derive(Debug, Default)]
 pub(crate) struct Perf {
@@ -63,6 +85,7 @@ pub(crate) struct Perf {
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
     executed: Vec<Executed>,
+    changed: Vec<DescriptorChange>,
 }
 
 /// The records that stay in a ring behind its last switch have at most this part of it.
@@ -100,6 +123,10 @@ impl Perf {
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                     Err(error) => return Err(error),
                 };
+                if let Some(filter) = &one.filter {
+                    // Without it, more records come, which the shaper ignores.
+                    let _ = event.set_filter(filter);
+                }
                 match leader {
                     Some(leader) => event.redirect(&self.rings[leader])?,
                     None => {
@@ -196,7 +223,7 @@ impl Perf {
 
     /// Reads what the rings have.
     pub fn read(&mut self) {
-        let Perf { rings, bytes, waiting, lost, executed, .. } = self;
+        let Perf { rings, bytes, waiting, lost, executed, changed, kinds, .. } = self;
         for (index, ring) in rings.iter_mut().enumerate() {
             let start = bytes.len();
             let first = ring.read(bytes);
@@ -208,6 +235,7 @@ impl Perf {
                         let name = exec.name.to_vec();
                         executed.push(Executed { time, process: exec.process, name });
                     }
+                    changed.extend(descriptor_change(record, time, kinds));
                     *lost += lost_of(record);
                     let position = first + (at - start) as u64;
                     waiting.push(Waiting { time, start: at, size, ring: index, position });
@@ -216,6 +244,16 @@ impl Perf {
             }
             bytes.truncate(at);
         }
+    }
+
+    /// Changes of descriptors whose records have been read since the last call.
+    pub fn take_descriptor_changes(&mut self) -> Vec<DescriptorChange> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The same, without taking them.
+    pub fn descriptor_changes(&self) -> &[DescriptorChange] {
+        &self.changed
     }
 
     /// Programs whose records have been read since the last call.
@@ -255,6 +293,40 @@ impl Perf {
         }
         self.bytes = rest;
     }
+}
+
+/// The change of a descriptor that a record is about.
+fn descriptor_change(
+    record: &[u8],
+    time: u64,
+    kinds: &HashMap<u64, Kind>,
+) -> Option<DescriptorChange> {
+    let kind = kinds.get(&number_of(record)?)?;
+    let Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. } = kind
+    else {
+        return None;
+    };
+    let mut scratch = Scratch::default();
+    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
+    let (descriptor, is_open) = match parsed.detail {
+        PerfDetail::Neutral(Detail::SyscallExit { number, result }) => {
+            match SystemCall::of_number(number)? {
+                SystemCall::File(FileOperation::Open, _) => (result, true),
+                SystemCall::Replace => (result, false),
+                _ => return None,
+            }
+        }
+        PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
+            match SystemCall::of_number(number)? {
+                SystemCall::File(FileOperation::Close, _) => (arguments[0] as i64, false),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    let descriptor = i32::try_from(descriptor).ok()?;
+    let Parsed { process, thread, .. } = parsed;
+    Some(DescriptorChange { time, process, thread, descriptor, is_open })
 }
 
 /// A mapped ring that another process reads: its records stay when that process ends.

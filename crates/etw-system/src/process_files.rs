@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::elf::{ElfFile, Extent};
-use crate::neutral::{ExecFacts, Image, ProcessFacts};
+use crate::neutral::{ExecFacts, FileFacts, FileId, Image, ProcessCounters, ProcessFacts};
 use crate::perf::Mapping;
 
 /// PF_KTHREAD
@@ -39,6 +39,8 @@ struct Stat {
     flags: u64,
     priority: i32,
     start_ticks: u64,
+    /// Page faults, hard ones included.
+    faults: u32,
 }
 
 fn stat(path: &str) -> Option<Stat> {
@@ -47,12 +49,14 @@ fn stat(path: &str) -> Option<Stat> {
     let close = bytes.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(bytes.get(close + 1..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let faults = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Stat {
         name: bytes.get(open + 1..close)?.to_vec(),
         parent: fields.get(1)?.parse().ok()?,
         flags: fields.get(6)?.parse().ok()?,
         priority: fields.get(15)?.parse::<i32>().ok()?.saturating_add(PRIORITY_SHIFT),
         start_ticks: fields.get(19)?.parse().ok()?,
+        faults: faults(7)?.wrapping_add(faults(9)?) as u32,
     })
 }
 
@@ -110,6 +114,38 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
         session: session.unwrap_or(u32::MAX),
         is_kernel,
         exec,
+    })
+}
+
+/// The file of a process's descriptor; `None`: it is closed, or that of no file.
+pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
+    let link = format!("/proc/{process}/fd/{descriptor}");
+    let path = std::fs::read_link(&link).ok()?.as_os_str().as_bytes().to_vec();
+    // Sockets and pipes have names such as `socket:[7]`.
+    path.starts_with(b"/").then_some(())?;
+    let metadata = std::fs::metadata(&link).ok()?;
+    let device = metadata.dev();
+    let device = libc::major(device) << 20 | libc::minor(device) & 0xf_ffff;
+    Some(FileFacts { id: FileId { device, inode: metadata.ino() }, path })
+}
+
+/// The counters of a process that is no kernel thread.
+pub(crate) fn process_counters(process: u32) -> Option<ProcessCounters> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let size = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd"));
+    Some(ProcessCounters {
+        faults: stat(&format!("/proc/{process}/stat"))?.faults,
+        descriptors: descriptors.map_or(0, |entries| entries.count() as u32),
+        peak_virtual: size("VmPeak:")?,
+        peak_resident: size("VmHWM:")?,
+        virtual_size: size("VmSize:")?,
+        resident: size("VmRSS:")?,
+        swapped: size("VmSwap:").unwrap_or(0),
+        private: size("RssAnon:").unwrap_or(0),
     })
 }
 

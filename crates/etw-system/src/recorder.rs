@@ -1,7 +1,6 @@
 //! The recording of one session: perf rings and `/proc` on one side, the shaper's records on the other.
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -10,85 +9,21 @@ use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
-use crate::perf::{
-    Attribute, Event, Kind, Perf, PerfDetail, RingSize, Target, TraceFiles, Tracepoint, Wanted,
-};
-use crate::process_files::{self, Images, each_mapping, exec_facts};
+use crate::perf::{Attribute, Kind, Perf, PerfDetail, Target};
+use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
 use crate::shaper::{Machine, Options, Shaper, Turn};
+use crate::sources::Sources;
+use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts;
+use crate::wanted_events::{StartError, machine_events, open_main, open_side, own_events};
 
 /// Records come into a ring so many nanoseconds after their time at most.
 const DELAY: u64 = 10_000_000;
-/// Bytes of the ring of a CPU for processes and mappings.
-const SIDE_RING: RingSize = RingSize(1 << 20);
-/// Bytes of the ring of a CPU for everything else.
-const MAIN_RING: RingSize = RingSize(4 << 20);
-/// The same for users who may lock little memory.
-const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
-const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
+/// Files that are opened while others are looked up are looked up in so many turns; those that remain, at the next poll.
+const MAX_LOOKS: u32 = 4;
 /// Nanoseconds of a record's unit of time.
 const TICK: u64 = 100;
-/// Execs of a process that are remembered until the watermark passes them.
-const MAX_EXECS: usize = 1 << 16;
-
-/// Why a session cannot record events of the system.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The kernel refuses events of other users' programs.
-    Refused {
-        /// The kernel's answer.
-        source: io::Error,
-        /// `perf_event_paranoid`, if it can be read.
-        paranoid: Option<i32>,
-    },
-    /// A class needs a tracepoint.
-    Tracepoints {
-        /// logman's words for the classes.
-        classes: Vec<&'static str>,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The rings could not be made.
-    Rings(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Refused { paranoid, .. } => {
-                f.write_str("the kernel refuses to record other programs")?;
-                if let Some(level) = paranoid {
-                    write!(f, " (kernel.perf_event_paranoid is {level})")?;
-                }
-                f.write_str(
-                    "; run as root, give CAP_PERFMON, or record your own command with -- COMMAND",
-                )
-            }
-            StartError::Tracepoints { classes, source } => write!(
-                f,
-                "{}: the kernel's tracepoints cannot be read ({source}); run as root, or mount tracefs with your group (gid=)",
-                classes.join(", ")
-            ),
-            StartError::Rings(error) => write!(
-                f,
-                "the kernel gives no memory for perf rings ({error}); raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            StartError::Refused { source, .. } | StartError::Tracepoints { source, .. } => {
-                Some(source)
-            }
-            StartError::Rings(error) => Some(error),
-        }
-    }
-}
 
 /// Records events of the system.
 #[derive(Debug)]
@@ -99,6 +34,9 @@ pub struct Recorder {
     sources: Sources,
     /// `None`: they are not known.
     exit_statuses: Option<ExitStatuses>,
+    /// Whether files that programs open are looked up.
+    has_operations: bool,
+    has_counters: bool,
     notes: Vec<String>,
     target: Target,
     cpus: Vec<u16>,
@@ -150,15 +88,6 @@ struct Opened {
     notes: Vec<String>,
 }
 
-/// Facts about programs from other sources than perf records.
-#[derive(Debug, Default)]
-struct Sources {
-    images: Images,
-    /// By process, with the times of the execs.
-    execs: HashMap<u32, Vec<(u64, ExecFacts)>>,
-    exec_count: usize,
-}
-
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -185,37 +114,6 @@ pub(crate) fn online_cpus() -> Vec<u16> {
     }
     if cpus.is_empty() { vec![0] } else { cpus }
 }
-
-/// `kernel.perf_event_paranoid`
-pub(crate) fn paranoid() -> Option<i32> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
-    text.trim().parse().ok()
-}
-
-/// Tracepoints of a flag, with the hook whose stacks come with the tracepoint.
-pub(crate) const TRACEPOINTS: &[(Flag, &[(Tracepoint, u16)])] = &[
-    (Flag::SWITCH, &[(Tracepoint::Switch, 0x0524)]),
-    (Flag::READY, &[(Tracepoint::Waking, 0x0532), (Tracepoint::NewTaskWakeup, 0x0532)]),
-    (Flag::INTERRUPT, &[(Tracepoint::InterruptEntry, 0), (Tracepoint::InterruptExit, 0)]),
-    (Flag::DPC, &[(Tracepoint::SoftInterruptEntry, 0), (Tracepoint::SoftInterruptExit, 0)]),
-    (Flag::DISK, DISK_POINTS),
-    (Flag::DISK_INIT, DISK_POINTS),
-    (
-        Flag::NETWORK,
-        &[
-            (Tracepoint::SocketState, 0),
-            (Tracepoint::SocketSend, 0),
-            (Tracepoint::SocketReceive, 0),
-            (Tracepoint::Retransmit, 0),
-        ],
-    ),
-    (Flag::SYSCALL, CALL_POINTS),
-    (Flag::VIRTUAL_ALLOC, CALL_POINTS),
-];
-const DISK_POINTS: &[(Tracepoint, u16)] =
-    &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskComplete, 0)];
-const CALL_POINTS: &[(Tracepoint, u16)] =
-    &[(Tracepoint::SyscallEnter, 0x0f33), (Tracepoint::SyscallExit, 0x0262)];
 
 impl Recorder {
     /// Opens the events of a recording: of the machine, or, without the rights for it, of `process` and its children. Nothing is
@@ -261,7 +159,7 @@ impl Recorder {
             }
             _ => (Target::Machine, machine_events(&options)?),
         };
-        let side = [Wanted { attribute: Attribute::side(), kind: Kind::Side }];
+        let side = [(Attribute::side(), Kind::Side).into()];
         let mut perf = Perf::default();
         let mut side_events = 0;
         for LeftRing { facts, events } in rings {
@@ -287,6 +185,10 @@ impl Recorder {
     fn with(opened: Opened, options: Options) -> Recorder {
         let Opened { perf, target, cpus, side_events, mut notes } = opened;
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
+        let has = |flag| options.masks.has(flag);
+        let has_operations =
+            [Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE].map(has).contains(&true);
+        let has_counters = has(Flag::COUNTERS);
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
         Recorder {
             perf,
@@ -294,6 +196,8 @@ impl Recorder {
             out: Records::default(),
             sources: Sources::default(),
             exit_statuses,
+            has_operations,
+            has_counters,
             notes,
             target,
             cpus,
@@ -402,14 +306,26 @@ impl Recorder {
         }
     }
 
+    /// Finds the files that programs opened, as long as they have them open.
+    fn look_files_up(&mut self) {
+        for _ in 0..MAX_LOOKS {
+            let changes = self.perf.take_descriptor_changes();
+            if changes.is_empty() {
+                return;
+            }
+            self.sources.add_opened(&changes, file_facts);
+            self.perf.read();
+            self.sources.reject_changed(self.perf.descriptor_changes());
+        }
+    }
+
     fn read_until(&mut self, until: u64) {
         self.perf.read();
-        self.lost += self.perf.take_lost();
-        for one in self.perf.take_executed() {
-            // As early as possible: a program may have ended by the time that the watermark passes.
-            let facts = exec_facts(one.process, &one.name);
-            self.sources.add_exec(one.process, one.time, facts);
+        self.perf.take_executed().into_iter().for_each(|one| self.sources.add_exec(one));
+        if self.has_operations {
+            self.look_files_up();
         }
+        self.lost += self.perf.take_lost();
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let Recorder { perf, shaper, out, sources, exit_statuses, .. } = self;
         // A thread says its status before it leaves its CPU, so no process ends below without one.
@@ -420,6 +336,7 @@ impl Recorder {
                 Giver { shaper, out, turn }.event(Detail::ExitStatus { process, status });
             });
         }
+        let own = std::process::id();
         perf.release(until, |parsed| match parsed.detail {
             PerfDetail::Neutral(Detail::Switch { new, .. })
                 if (parsed.time / TICK) as i64 <= stored_until =>
@@ -440,6 +357,24 @@ impl Recorder {
                 };
                 let detail = Detail::Fork { process, parent_process, thread, parent_thread, soon };
                 shaper.take(&parsed.event(detail), out);
+            }
+            // The host's own calls would feed the trace.
+            PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })
+                if parsed.process == own => {}
+            PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
+                let call = SystemCall::of_number(number);
+                let file = call.and_then(|call| {
+                    if let Some(descriptor) = shaper.lacks_file(parsed.process, call, &arguments) {
+                        let file = file_facts(parsed.process, descriptor);
+                        let (process, file) = (parsed.process, file.as_ref());
+                        let detail = Detail::DescriptorFound { process, descriptor, file };
+                        shaper.take(&parsed.event(detail), out);
+                    }
+                    let SystemCall::File(FileOperation::Open, _) = call else { return None };
+                    sources.file_opened_after(parsed.thread, parsed.time)
+                });
+                let file = file.as_ref();
+                shaper.take(&parsed.event(Detail::SyscallEnter { number, arguments, file }), out);
             }
             PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
             PerfDetail::Exec { process, name } => {
@@ -472,6 +407,24 @@ impl Recorder {
         std::mem::take(&mut self.lost)
     }
 
+    /// Gives the shaper the counters of all processes.
+    fn count_processes(&mut self) {
+        if !self.has_counters {
+            return;
+        }
+        let processes = match self.target {
+            Target::Machine => process_files::numbered("/proc"),
+            Target::Tree(process) => vec![process],
+        };
+        let Recorder { shaper, out, .. } = self;
+        let mut give = Giver { shaper, out, turn: this_turn() };
+        for process in processes {
+            if let Some(counters) = process_files::process_counters(process) {
+                give.event(Detail::Counters { process, counters: &counters });
+            }
+        }
+    }
+
     /// Ends the recording: everything that was recorded becomes available, with the rundown at the end.
     pub fn finish(&mut self) {
         if self.is_finished {
@@ -479,6 +432,7 @@ impl Recorder {
         }
         self.perf.disable();
         self.read_until(u64::MAX);
+        self.count_processes();
         self.shaper.finish(this_turn(), &mut self.out);
         self.is_finished = true;
         self.watermark = u64::MAX;
@@ -487,34 +441,6 @@ impl Recorder {
         let closing = std::thread::Builder::new().name("etw-close".to_owned());
         // Without a thread they are closed here.
         drop(closing.spawn(move || drop(perf)));
-    }
-}
-
-impl Sources {
-    fn add_exec(&mut self, process: u32, time: u64, facts: ExecFacts) {
-        if self.exec_count >= MAX_EXECS {
-            self.execs.clear();
-            self.exec_count = 0;
-        }
-        self.exec_count += 1;
-        self.execs.entry(process).or_default().push((time, facts));
-    }
-
-    /// The first program that a process executes after a time.
-    fn next_exec(&self, process: u32, after: u64) -> Option<&ExecFacts> {
-        let all = self.execs.get(&process)?;
-        all.iter().find(|(time, _)| *time >= after).map(|(_, facts)| facts)
-    }
-
-    fn take_exec(&mut self, process: u32, at: u64) -> Option<ExecFacts> {
-        let all = self.execs.get_mut(&process)?;
-        let index = all.iter().position(|(time, _)| *time == at)?;
-        let (_, facts) = all.remove(index);
-        self.exec_count -= 1;
-        if all.is_empty() {
-            self.execs.remove(&process);
-        }
-        Some(facts)
     }
 }
 
@@ -548,23 +474,6 @@ impl Giver<'_> {
     }
 }
 
-/// Opens the records of processes and mappings. Returns whose events this process may record.
-fn open_side(perf: &mut Perf, process: Option<u32>, cpus: &[u16]) -> Result<Target, StartError> {
-    let wanted = |attribute| [Wanted { attribute, kind: Kind::Side }];
-    let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, SIDE_RING);
-    let Err(error) = opened else { return Ok(Target::Machine) };
-    let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
-    let refused = |source| StartError::Refused { source, paranoid: paranoid() };
-    let Some(process) = process.filter(|_| is_right) else {
-        return Err(if is_right { refused(error) } else { StartError::Rings(error) });
-    };
-    *perf = Perf::default();
-    let target = Target::Tree(process);
-    let attribute = Attribute::side().without_kernel();
-    perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(refused)?;
-    Ok(target)
-}
-
 /// Begins to listen for exit statuses. The connector knows processes of the whole machine only.
 fn open_exit_statuses(
     target: Target,
@@ -581,33 +490,13 @@ fn open_exit_statuses(
     opened.ok()
 }
 
-/// Opens the events that come often. If the kernel may not be recorded, what happens in it is left out.
-fn open_main(
-    perf: &mut Perf,
-    mut wanted: Vec<Wanted>,
-    target: Target,
-    cpus: &[u16],
-    notes: &mut Vec<String>,
-) -> Result<(), StartError> {
-    let Some(first) = wanted.first() else { return Ok(()) };
-    let is_machine = target == Target::Machine;
-    if !is_machine && Event::open(&first.attribute, target, cpus[0]).is_err() {
-        let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
-        notes.push(note.to_owned());
-        for one in &mut wanted {
-            one.attribute = one.attribute.without_kernel();
-        }
-    }
-    let size = if is_machine { MAIN_RING } else { OWN_MAIN_RING };
-    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
-}
-
 fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
     let count = cpus.iter().max().map_or(1, |last| last + 1);
     if let Target::Tree(_) = target {
         return Machine { cpus: count, ..Machine::default() };
     }
-    let symbols = match masks.has(Flag::IMAGE) || masks.has(Flag::DPC) {
+    let needs_symbols = [Flag::IMAGE, Flag::DPC, Flag::SYSCALL].map(|flag| masks.has(flag));
+    let symbols = match needs_symbols.contains(&true) {
         true => KernelSymbols::read(),
         false => KernelSymbols::default(),
     };
@@ -616,85 +505,11 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
         cpus: count,
         images: symbols.images,
         soft_interrupts: symbols.soft_interrupts,
-        system_calls: Vec::new(),
+        system_calls: symbols.system_calls,
         configuration: system_facts::configuration(count, &disks),
         disks,
         product: system_facts::product(),
     }
-}
-
-/// Samples and faults, which need no tracepoints.
-fn plain_events(options: &Options) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
-    if options.masks.has(Flag::PROFILE) {
-        let distance = u64::from(options.sample_interval) * 100;
-        let has_stack = options.has_stack(0x0f2e);
-        let attribute = Attribute::samples(distance).with_stack(has_stack);
-        wanted.push(Wanted { attribute, kind: Kind::Sample { has_stack } });
-    }
-    for (flag, is_hard, hook) in
-        [(Flag::HARD_FAULTS, true, 0x0220), (Flag::ALL_FAULTS, false, 0x020b)]
-    {
-        if options.masks.has(flag) {
-            let has_stack = options.has_stack(hook);
-            let attribute = Attribute::faults(is_hard).with_stack(has_stack);
-            wanted.push(Wanted { attribute, kind: Kind::Fault { is_hard, has_stack } });
-        }
-    }
-    wanted
-}
-
-fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartError> {
-    let mut wanted = plain_events(options);
-    let classes = TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
-    let classes: Vec<_> = classes.collect();
-    if classes.is_empty() {
-        return Ok(wanted);
-    }
-    let refused = |source| StartError::Tracepoints {
-        classes: classes.iter().map(|(flag, _)| flag.logman).collect(),
-        source,
-    };
-    let files = TraceFiles::open().map_err(refused)?;
-    let mut seen = Vec::new();
-    for (point, hook) in classes.iter().flat_map(|(_, points)| *points) {
-        if seen.contains(point) {
-            continue;
-        }
-        seen.push(*point);
-        // Older kernels have fewer tracepoints.
-        let Ok((id, layout)) = files.tracepoint(*point) else { continue };
-        let stacks = match point {
-            Tracepoint::DiskIssue => options.has_stack(0x010c) || options.has_stack(0x010d),
-            Tracepoint::SyscallExit => options.has_stack(0x0262) || options.has_stack(0x0263),
-            _ => options.has_stack(*hook),
-        };
-        let attribute = Attribute::tracepoint(id).with_stack(stacks);
-        wanted.push(Wanted {
-            attribute,
-            kind: Kind::Tracepoint { point: *point, layout, has_stack: stacks },
-        });
-    }
-    Ok(wanted)
-}
-
-fn own_events(options: &Options, notes: &mut Vec<String>) -> Vec<Wanted> {
-    let mut wanted = plain_events(options);
-    if options.masks.has(Flag::SWITCH) {
-        wanted.push(Wanted { attribute: Attribute::own_switches(), kind: Kind::Side });
-    }
-    let missing = TRACEPOINTS
-        .iter()
-        .filter(|(flag, _)| *flag != Flag::SWITCH && options.masks.has(*flag))
-        .map(|(flag, _)| flag.logman);
-    let missing: Vec<&str> = missing.collect();
-    if !missing.is_empty() {
-        notes.push(format!(
-            "{}: left out, because tracepoints need CAP_PERFMON and readable tracefs",
-            missing.join(", ")
-        ));
-    }
-    wanted
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The shaper: a state machine that turns neutral events into kernel records, without system calls.
 
+mod calls;
 pub(crate) mod devices;
+mod faults;
+mod files;
 mod processes;
 mod rundown;
 mod schedule;
@@ -9,9 +12,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::flags::{Flag, Masks};
-use crate::neutral::{Detail, Image, NeutralEvent, Stack};
+use crate::neutral::{Detail, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, Records};
+use calls::Calls;
 use devices::Devices;
+use faults::Faults;
+use files::Files;
 use processes::{Process, Thread};
 pub use rundown::Turn;
 
@@ -92,6 +98,11 @@ pub struct Shaper {
     threads: HashMap<u32, Thread>,
     cpus: Vec<Cpu>,
     devices: Devices,
+    files: Files,
+    calls: Calls,
+    faults: Faults,
+    /// Counters of processes at the end.
+    counters: HashMap<u32, ProcessCounters>,
     /// The last event with a stack: two of one thread have different times.
     last_stack: (i64, u32),
     /// Threads that have said their end and still run in the kernel, in order of time.
@@ -132,7 +143,7 @@ struct EndingThread {
 const NO_ID: u32 = u32::MAX;
 
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen.
-const END_DELAY: u64 = 5_000_000;
+const END_DELAY: u64 = 250_000_000;
 
 /// Soft interrupts of Linux.
 const SOFT_INTERRUPTS: usize = 16;
@@ -155,6 +166,10 @@ impl Shaper {
             threads: HashMap::new(),
             cpus,
             devices: Devices::default(),
+            files: Files::default(),
+            calls: Calls::default(),
+            faults: Faults::new(),
+            counters: HashMap::new(),
             last_stack: (i64::MIN, 0),
             ending: VecDeque::new(),
             exit_statuses: HashMap::new(),
@@ -239,7 +254,13 @@ impl Shaper {
             Detail::SwitchIn => self.switched_in(event, out),
             Detail::SwitchOut { state } => self.switched_out(event, state, out),
             Detail::Wake { thread, is_interrupt } => self.woken(event, thread, is_interrupt, out),
+            Detail::Priority { thread, old, new } => {
+                self.priority_changed(event, thread, (old, new), out);
+            }
             Detail::Sample { address } => self.sampled(event, address, out),
+            Detail::Counters { process, counters } => {
+                self.counters.insert(process, *counters);
+            }
             Detail::Lost { .. } => {
                 self.add_loss(event, out);
                 // Handlers that were running may have ended unseen.
@@ -283,11 +304,16 @@ impl Shaper {
             Detail::Retransmit { socket, addresses } => {
                 self.retransmitted(event, socket, &addresses, out);
             }
+            Detail::FaultBegin { is_protection } => self.fault_begun(event, is_protection),
+            Detail::FileFault { file, offset } => self.file_fault(event, file, offset),
             Detail::Fault { address, program_counter, is_hard } => {
-                self.faulted(event, address, program_counter, is_hard, out);
+                self.faulted(event, (address, program_counter), is_hard, out);
             }
-            Detail::SyscallEnter { number, arguments } => {
-                self.call_entered(event, number, arguments, out);
+            Detail::DescriptorFound { process, descriptor, file } => {
+                self.descriptor_found(event, (process, descriptor), file, out);
+            }
+            Detail::SyscallEnter { number, arguments, file } => {
+                self.call_entered(event, (number, arguments), file, out);
             }
             Detail::SyscallExit { number, result } => self.call_left(event, number, result, out),
             _ => {}

@@ -1,5 +1,6 @@
 //! `perf_event_open`: attributes of events, and open events.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -66,6 +67,7 @@ const BUILD_ID: u64 = 1 << 34;
 const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_OUTPUT: u64 = 0x2405;
+const IOC_SET_FILTER: u64 = 0x4008_2406;
 const IOC_ID: u64 = 0x8008_2407;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
 
@@ -211,6 +213,11 @@ impl Event {
         self.control(IOC_SET_OUTPUT, ring.event() as libc::c_ulong)
     }
 
+    /// Records only what passes a filter of the tracepoint's fields.
+    pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
+        self.control(IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong)
+    }
+
     /// Begins to record.
     pub fn enable(&self) -> io::Result<()> {
         self.control(IOC_ENABLE, 0)
@@ -223,7 +230,7 @@ impl Event {
     }
 
     fn control(&self, request: u64, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests take a number, or a pointer to a u64 that outlives the call.
+        // SAFETY: the requests take a number, or a pointer to a u64 or a text that outlives the call.
         let result = unsafe { libc::ioctl(self.raw(), request as _, argument) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -4,8 +4,8 @@ use etw_types::le;
 
 use super::tracepoint::{Layout, Tracepoint};
 use crate::neutral::{
-    Addresses, Detail, DiskOperation, DiskRequest, NeutralEvent, Stack, SwitchedIn, SwitchedOut,
-    ThreadState,
+    Addresses, Detail, DiskOperation, DiskRequest, FileId, NeutralEvent, Stack, SwitchedIn,
+    SwitchedOut, ThreadState,
 };
 
 const LOST: u32 = 2;
@@ -34,6 +34,10 @@ const CONTEXT_USER: u64 = (-512i64) as u64;
 const EXECUTABLE: u32 = 4;
 /// In interrupt or soft interrupt, of `common_flags`.
 const IN_INTERRUPT: i64 = 0x18;
+/// Bits of a page fault on x86: the page is there, and it is a write.
+const PROTECTION_WRITE: i64 = 3;
+/// Bytes of a page of a file.
+const PAGE: u64 = 4096;
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 const PROTOCOL_TCP: i64 = 6;
@@ -138,6 +142,11 @@ pub(super) fn time_of(record: &[u8]) -> Option<u64> {
         SAMPLE => le::u64(record, SAMPLE_TIME),
         _ => le::u64(record, record.len().checked_sub(TRAILER)?.max(8) + 8),
     }
+}
+
+/// The number of the event of a sample.
+pub(super) fn number_of(record: &[u8]) -> Option<u64> {
+    (le::u32(record, 0)? == SAMPLE).then(|| le::u64(record, 8)).flatten()
 }
 
 /// Events that a record says are lost.
@@ -342,11 +351,21 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::SyscallEnter => {
             let bytes = layout.bytes(1, raw);
             let arguments = std::array::from_fn(|index| le::u64(bytes, index * 8).unwrap_or(0));
-            Detail::SyscallEnter { number: number(0) as u64, arguments }
+            Detail::SyscallEnter { number: number(0) as u64, arguments, file: None }
         }
         Tracepoint::SyscallExit => {
             Detail::SyscallExit { number: number(0) as u64, result: number(1) }
         }
+        Tracepoint::Priority => {
+            Detail::Priority { thread: id(0), old: number(1) as i32, new: number(2) as i32 }
+        }
+        Tracepoint::PageFault => {
+            Detail::FaultBegin { is_protection: number(0) & PROTECTION_WRITE == PROTECTION_WRITE }
+        }
+        Tracepoint::FileFault => Detail::FileFault {
+            file: FileId { device: id(1), inode: number(0) as u64 },
+            offset: (number(2) as u64).wrapping_mul(PAGE),
+        },
     })
 }
 

@@ -26,6 +26,33 @@ pub enum Tracepoint {
     Retransmit,
     SyscallEnter,
     SyscallExit,
+    Priority,
+    PageFault,
+    FileFault,
+}
+
+impl Tracepoint {
+    /// All tracepoints.
+    pub const ALL: &'static [Tracepoint] = &[
+        Tracepoint::Switch,
+        Tracepoint::Waking,
+        Tracepoint::NewTaskWakeup,
+        Tracepoint::InterruptEntry,
+        Tracepoint::InterruptExit,
+        Tracepoint::SoftInterruptEntry,
+        Tracepoint::SoftInterruptExit,
+        Tracepoint::DiskIssue,
+        Tracepoint::DiskComplete,
+        Tracepoint::SocketState,
+        Tracepoint::SocketSend,
+        Tracepoint::SocketReceive,
+        Tracepoint::Retransmit,
+        Tracepoint::SyscallEnter,
+        Tracepoint::SyscallExit,
+        Tracepoint::Priority,
+        Tracepoint::PageFault,
+        Tracepoint::FileFault,
+    ];
 }
 
 impl Tracepoint {
@@ -47,6 +74,9 @@ impl Tracepoint {
             Tracepoint::Retransmit => "tcp/tcp_retransmit_skb",
             Tracepoint::SyscallEnter => "raw_syscalls/sys_enter",
             Tracepoint::SyscallExit => "raw_syscalls/sys_exit",
+            Tracepoint::Priority => "sched/sched_pi_setprio",
+            Tracepoint::PageFault => "exceptions/page_fault_user",
+            Tracepoint::FileFault => "filemap/mm_filemap_fault",
         }
     }
 
@@ -74,6 +104,9 @@ impl Tracepoint {
             }
             Tracepoint::SyscallEnter => &["id", "args"],
             Tracepoint::SyscallExit => &["id", "ret"],
+            Tracepoint::Priority => &["pid", "oldprio", "newprio"],
+            Tracepoint::PageFault => &["error_code"],
+            Tracepoint::FileFault => &["i_ino", "s_dev", "index"],
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Interrupts, disks, networks, memory and system calls.
+//! Interrupts, disks and networks.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,6 @@ use crate::flags::Flag;
 use crate::neutral::{Addresses, DiskOperation, DiskRequest, NeutralEvent};
 use crate::record::{Head, Payload, Records};
 
-const HARD_FAULT: u16 = 0x0220;
-const DEMAND_ZERO: u16 = 0x020b;
-const VIRTUAL_ALLOC: u16 = 0x0262;
-const VIRTUAL_FREE: u16 = 0x0263;
-const SYSCALL_ENTER: u16 = 0x0f33;
-const SYSCALL_EXIT: u16 = 0x0f34;
 const ISR: u16 = 0x0f43;
 const DPC: u16 = 0x0f44;
 const TIMER_DPC: u16 = 0x0f45;
@@ -20,9 +14,8 @@ const TIMER_DPC: u16 = 0x0f45;
 const TIMER_VECTORS: [u32; 2] = [1, 8];
 /// The addresses that stand for lines of interrupts, which have no routine of their own.
 pub(crate) const INTERRUPT_LINES: u64 = 0xffff_fffe_0000_0000;
-/// Requests, sockets or calls that are remembered; only damage makes more.
+/// Requests or sockets that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
-const PAGE: u32 = 4096;
 const PROTOCOL_UDP: u8 = 17;
 
 const ESTABLISHED: u32 = 1;
@@ -30,12 +23,6 @@ const SYN_SENT: u32 = 2;
 const SYN_RECEIVED: u32 = 3;
 const CLOSED: u32 = 7;
 const LISTENING: u32 = 10;
-/// MAP_ANONYMOUS
-const ANONYMOUS: u64 = 0x20;
-/// MEM_COMMIT and MEM_RESERVE
-const COMMIT_AND_RESERVE: u32 = 0x3000;
-/// MEM_RELEASE
-const RELEASE: u32 = 0x8000;
 
 /// Requests and connections that began and did not end.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +32,6 @@ pub(super) struct Devices {
     sockets: HashMap<u64, Socket>,
     /// Processes that listen, by port.
     listeners: HashMap<u16, u32>,
-    /// By thread.
-    calls: HashMap<u32, Call>,
     next_request: u64,
 }
 
@@ -67,29 +52,6 @@ struct Request {
 struct Socket {
     process: u32,
     addresses: Addresses,
-}
-
-/// A system call that has not returned.
-#[derive(Clone, Copy, Debug)]
-struct Call {
-    number: u64,
-    arguments: [u64; 6],
-}
-
-/// Numbers of the calls that change memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MemoryCall {
-    Map,
-    Unmap,
-}
-
-fn memory_call(number: u64) -> Option<MemoryCall> {
-    let [map, unmap] = if cfg!(target_arch = "aarch64") { [222, 215] } else { [9, 11] };
-    match number {
-        number if number == map => Some(MemoryCall::Map),
-        number if number == unmap => Some(MemoryCall::Unmap),
-        _ => None,
-    }
 }
 
 impl Shaper {
@@ -327,85 +289,5 @@ impl Shaper {
             payload = payload.u64(0).u32(0).u32(0);
         }
         out.perf_info(head, hook, 2, &payload.u32(0).u64(id));
-    }
-
-    pub(super) fn faulted(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        address: u64,
-        program_counter: u64,
-        is_hard: bool,
-        out: &mut Records,
-    ) {
-        if is_hard && self.has(Flag::HARD_FAULTS) {
-            let head = self.head_with_stack(event, out);
-            let payload = Payload::new()
-                .u64(head.time as u64)
-                .u64(0)
-                .u64(address)
-                .u64(0)
-                .u32(event.thread)
-                .u32(PAGE);
-            out.perf_info(head, HARD_FAULT, 2, &payload);
-            self.add_stack(head, HARD_FAULT, event.stack, out);
-        } else if !is_hard && self.has(Flag::ALL_FAULTS) {
-            let head = self.head_with_stack(event, out);
-            let payload = Payload::new().u64(address).u64(program_counter);
-            out.perf_info(head, DEMAND_ZERO, 2, &payload);
-            self.add_stack(head, DEMAND_ZERO, event.stack, out);
-        }
-    }
-
-    pub(super) fn call_entered(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        number: u64,
-        arguments: [u64; 6],
-        out: &mut Records,
-    ) {
-        if self.has(Flag::VIRTUAL_ALLOC)
-            && memory_call(number).is_some()
-            && self.devices.calls.len() < LIMIT
-        {
-            self.devices.calls.insert(event.thread, Call { number, arguments });
-        }
-        if self.has(Flag::SYSCALL) {
-            let routine = self.machine.system_calls.get(number as usize).copied();
-            let head = self.head_with_stack(event, out);
-            // A call without a known routine is shown by its number.
-            let payload = Payload::new().u64(routine.unwrap_or(KEY | number));
-            out.perf_info(head, SYSCALL_ENTER, 2, &payload);
-            self.add_stack(head, SYSCALL_ENTER, event.stack, out);
-        }
-    }
-
-    pub(super) fn call_left(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        number: u64,
-        result: i64,
-        out: &mut Records,
-    ) {
-        let call = self.devices.calls.remove(&event.thread).filter(|call| call.number == number);
-        if let Some(call) = call.filter(|_| !(-4095..0).contains(&result)) {
-            let (hook, base, flags) = match memory_call(number) {
-                Some(MemoryCall::Map) if call.arguments[3] & ANONYMOUS != 0 => {
-                    (VIRTUAL_ALLOC, result as u64, COMMIT_AND_RESERVE)
-                }
-                Some(MemoryCall::Unmap) => (VIRTUAL_FREE, call.arguments[0], RELEASE),
-                _ => (0, 0, 0),
-            };
-            if hook != 0 {
-                let head = self.head_with_stack(event, out);
-                let payload =
-                    Payload::new().u64(base).u64(call.arguments[1]).u32(head.process).u32(flags);
-                out.perf_info(head, hook, 2, &payload);
-                self.add_stack(head, hook, event.stack, out);
-            }
-        }
-        if self.has(Flag::SYSCALL) {
-            let head = self.head(event);
-            out.perf_info(head, SYSCALL_EXIT, 2, &Payload::new().u32(result as u32));
-        }
     }
 }

@@ -144,6 +144,7 @@ impl Shaper {
             thread: parent_thread,
         };
         if process != parent_process {
+            self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
         }
         self.ensure_process_only(event, process, out);
@@ -214,6 +215,8 @@ impl Shaper {
         self.ensure(event, process, process, out);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
+        self.forget_descriptors(process);
+        self.forget_memory(process);
         let head = self.head(event);
         let Some(one) = self.processes.get_mut(&process) else { return };
         let images = std::mem::take(&mut one.images);
@@ -290,8 +293,30 @@ impl Shaper {
             return;
         }
         self.end_thread(event, process, thread, out);
-        let is_last = self.processes.get(&process).is_some_and(|one| one.threads.is_empty());
-        let Some(one) = is_last.then(|| self.processes.remove(&process)).flatten() else { return };
+        if self.processes.get(&process).is_some_and(|one| one.threads.is_empty()) {
+            self.end_process(event, process, thread, out);
+        }
+    }
+
+    /// The id of a process is used again: its end was lost.
+    fn end_lost_process(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+        let Some(one) = self.processes.get(&process) else { return };
+        for thread in one.threads.clone() {
+            self.end_thread(event, process, thread, out);
+        }
+        self.end_process(event, process, process, out);
+    }
+
+    fn end_process(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        let Some(one) = self.processes.remove(&process) else { return };
+        self.forget_descriptors(process);
+        self.forget_memory(process);
         let head = Head { process: one.id(), thread, ..self.head(event) };
         for image in one.images.values() {
             self.image_record(head, 0x1402, process, image, out);

@@ -3,7 +3,7 @@
 use super::processes::{Moment, Process, Thread, system_process};
 use super::{Configuration, SYSTEM, Shaper, ticks};
 use crate::flags::{Flag, Masks};
-use crate::neutral::{Detail, NeutralEvent, Stack};
+use crate::neutral::{Detail, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, Records};
 use etw_types::Guid;
 
@@ -13,6 +13,7 @@ const END_EXTENSION: u16 = 0x0020;
 const COLLECTION_START: u16 = 0x0f49;
 const COLLECTION_END: u16 = 0x0f4a;
 const IMAGE_AT_END: u16 = 0x1404;
+const COUNTERS_RUNDOWN: u16 = 0x0321;
 /// `KernelEventVersion` of Windows 10.
 const KERNEL_EVENT_VERSION: u32 = 0x46;
 /// SysConfigEx: merging adds it on Windows.
@@ -94,6 +95,7 @@ impl Shaper {
         out.perf_info(head, END_EXTENSION, 2, &masks(self.options.masks));
         self.run_down(head, out);
         self.interval_record(head, COLLECTION_END, out);
+        self.run_files_down(head, out);
         out.perf_info(head, HEADER_EXTENSION, 2, &masks(Masks::default()));
         out.perf_info(head, RUNDOWN_COMPLETE, 2, &Payload::new());
     }
@@ -132,10 +134,35 @@ impl Shaper {
             }
         }
         if !process.facts.is_kernel {
+            if let Some(counters) = self.counters.remove(&process.facts.id) {
+                self.counters_record(head, id, &counters, out);
+            }
             self.process_record(head, Moment::After, process, out);
         }
         for image in process.images.values() {
             self.image_record(head, IMAGE_AT_END, id, image, out);
         }
+    }
+
+    fn counters_record(
+        &mut self,
+        head: Head,
+        process: u32,
+        counters: &ProcessCounters,
+        out: &mut Records,
+    ) {
+        if !self.has(Flag::COUNTERS) {
+            return;
+        }
+        let ProcessCounters { faults, descriptors, peak_virtual, peak_resident, .. } = *counters;
+        let ProcessCounters { virtual_size, resident, swapped, private, .. } = *counters;
+        let payload = Payload::new()
+            .u32(process)
+            .u32(faults)
+            .u32(descriptors)
+            .u32(0)
+            .u64s(&[peak_virtual, peak_resident, swapped, 0, 0])
+            .u64s(&[virtual_size, resident, swapped, 0, 0, private]);
+        out.perf_info(head, COUNTERS_RUNDOWN, 2, &payload);
     }
 }

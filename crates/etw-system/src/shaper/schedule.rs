@@ -6,6 +6,7 @@ use crate::neutral::{NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
 use crate::record::{Head, Payload, Records};
 
 const CSWITCH: u16 = 0x0524;
+const SET_PRIORITY: u16 = 0x0530;
 const READY_THREAD: u16 = 0x0532;
 const SAMPLED_PROFILE: u16 = 0x0f2e;
 /// A tick of Windows' wait times, in nanoseconds.
@@ -196,6 +197,25 @@ impl Shaper {
         let payload = Payload::new().u32(thread).bytes(&[1, 0, u8::from(is_interrupt), 0]);
         out.perf_info(head, READY_THREAD, 2, &payload);
         self.add_stack(head, READY_THREAD, event.stack, out);
+    }
+
+    pub(super) fn priority_changed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        thread: u32,
+        (old, new): (i32, i32),
+        out: &mut Records,
+    ) {
+        let (old, new) = (windows_priority(old), windows_priority(new));
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.priority = new;
+        }
+        if self.has(Flag::PRIORITY) {
+            let head = self.head_with_stack(event, out);
+            let payload = Payload::new().u32(thread).bytes(&[old, new, 0, 0]);
+            out.perf_info(head, SET_PRIORITY, 3, &payload);
+            self.add_stack(head, SET_PRIORITY, event.stack, out);
+        }
     }
 
     pub(super) fn sampled(&mut self, event: &NeutralEvent<'_>, address: u64, out: &mut Records) {

@@ -50,6 +50,7 @@ pub fn check(records: &[Taken]) {
     check_switches(records);
     check_lives(records);
     check_stacks(records);
+    check_files(records);
 }
 
 pub fn check_order(records: &[Taken]) {
@@ -59,32 +60,33 @@ pub fn check_order(records: &[Taken]) {
 }
 
 /// Whether a record says that events are missing: the one classic record without fields.
-fn is_loss(record: &Taken) -> bool {
+pub fn is_loss(record: &Taken) -> bool {
     record.hook == 0 && record.payload.is_empty()
 }
 
-/// On each CPU the thread that a switch leaves is the one that the switch before brought, or a loss is recorded between them;
-/// no thread runs on two CPUs.
+/// On each CPU the thread that a switch leaves is the one that the switch before brought, or a loss is recorded between them. A
+/// thread that begins to run on another CPU has left the first one, or that CPU's next switch is behind a loss.
 pub fn check_switches(records: &[Taken]) {
     let mut running: HashMap<u16, u32> = HashMap::new();
-    let mut lost = HashSet::new();
+    // Threads that were seen on another CPU, by the CPU that they did not leave.
+    let mut left_unseen: HashMap<u16, u32> = HashMap::new();
     for record in records {
         if is_loss(record) {
-            lost.insert(record.cpu);
             running.remove(&record.cpu);
+            left_unseen.remove(&record.cpu);
         }
         if record.hook != 0x0524 {
             continue;
         }
         let (new, old) = (record.u32(0), record.u32(4));
+        let unseen = left_unseen.remove(&record.cpu);
+        assert_eq!(unseen, None, "a thread ran on two CPUs until {record:?}");
         if let Some(before) = running.insert(record.cpu, new) {
             assert_eq!(before, old, "a switch is missing before {record:?}");
         }
-        let places = running.values().filter(|thread| **thread == new).count();
-        assert!(
-            new == 0 || places == 1 || !lost.is_empty(),
-            "thread {new} runs on {places} CPUs: {record:?}"
-        );
+        let elsewhere = running.iter().filter(|(cpu, one)| **cpu != record.cpu && **one == new);
+        let elsewhere: Vec<u16> = elsewhere.map(|(cpu, _)| *cpu).filter(|_| new != 0).collect();
+        left_unseen.extend(elsewhere.into_iter().map(|cpu| (cpu, new)));
     }
 }
 
@@ -147,6 +149,36 @@ pub fn check_stacks(records: &[Taken]) {
     }
 }
 
+/// Each operation on a file begins before it ends, and a file has a name before its first record, and one at the end.
+pub fn check_files(records: &[Taken]) {
+    let mut names = HashSet::new();
+    let mut operations = HashSet::new();
+    for record in records {
+        let (id, key) = match record.hook {
+            0x0400 => {
+                assert!(names.insert(record.u64(0)), "named twice: {record:?}");
+                continue;
+            }
+            0x0424 => {
+                assert!(names.remove(&record.u64(0)), "without a name: {record:?}");
+                continue;
+            }
+            0x044c => {
+                assert!(operations.remove(&record.u64(0)), "ends twice: {record:?}");
+                continue;
+            }
+            0x0425 | 0x0426 => (None, record.u64(8)),
+            0x0440 => (Some(record.u64(0)), 0),
+            0x0443 | 0x0444 => (Some(record.u64(8)), record.u64(24)),
+            0x0442 | 0x0445..=0x044b => (Some(record.u64(0)), record.u64(16)),
+            _ => continue,
+        };
+        assert!(key == 0 || names.contains(&key), "a file without a name: {record:?}");
+        assert!(id.is_none_or(|id| operations.insert(id)), "begins twice: {record:?}");
+    }
+    assert!(names.is_empty(), "no name at the end: {names:?}");
+}
+
 /// Takes all records out of a recorder.
 #[cfg(target_os = "linux")]
 pub fn take_from(recorder: &mut etw_system::Recorder, all: &mut Vec<Taken>) {
@@ -170,4 +202,5 @@ pub fn check_live(records: &[Taken]) {
     check_stacks(records);
     check_switches(records);
     check_lives(records);
+    check_files(records);
 }

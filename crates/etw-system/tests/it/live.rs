@@ -1,13 +1,13 @@
 //! The recorder on this machine. Tests that the machine refuses say so and pass.
 #![cfg(target_os = "linux")]
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use etw_system::flags::Masks;
 use etw_system::{Options, Recorder};
 
-use crate::invariants::{Taken, check_live, take_from};
+use crate::invariants::{Taken, check_live, is_loss, take_from};
 
 fn record(
     flags: &str,
@@ -121,4 +121,87 @@ fn a_child_is_recorded_from_its_start_to_its_end() {
         assert!(records.iter().any(|record| record.hook == hook && record.u32(8) == id));
     }
     assert!(records.iter().any(|record| record.hook == 0x030a && record.u32(16) == id));
+}
+
+/// OV-23: the operations of a program on a file, with its name, and as many bytes as the file has then.
+#[test]
+fn the_files_of_a_program_are_recorded() {
+    const SIZE: u64 = 35;
+    let path = std::env::temp_dir().join(format!("etw-system-{}.txt", std::process::id()));
+    // `tee` has the file open until its input ends.
+    let script = format!(
+        "(for i in 1 2 3 4 5 6 7; do echo line; sleep 0.01; done; read x) | tee {}",
+        path.display()
+    );
+    let run = |recorder: &mut Recorder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(120);
+        while std::fs::metadata(&path).map_or(0, |file| file.len()) < SIZE {
+            assert!(Instant::now() < until, "the file does not grow");
+            recorder.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Names of files are looked up when records are read.
+        recorder.poll();
+        drop(child.stdin.take());
+        while child.try_wait().unwrap().is_none() {
+            recorder.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let flags = "process,thread,file,fileio,fileiocompletion,vamap,virtalloc,priority,proccntr";
+    let Some(records) = record(flags, None, run) else { return };
+    check_live(&records);
+    if records.iter().any(is_loss) {
+        return eprintln!(
+            "left out: the machine was too busy, and the kernel had no room for records"
+        );
+    }
+    let name: Vec<u8> = path.to_str().unwrap().encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let is_named = |one: &&Taken| one.payload.windows(name.len()).any(|part| part == name);
+    let of = |hook: u16| records.iter().filter(move |one| one.hook == hook);
+    let create = of(0x0440).find(is_named).expect("no Create with the name of the file");
+    let key = of(0x0400).find(is_named).expect("no Name of the file").u64(0);
+    let object = create.u64(8);
+    let writes = of(0x0444).filter(|one| one.u64(16) == object);
+    let mut end = 0;
+    for write in writes {
+        assert_eq!((write.u64(0), write.u64(24), write.process), (end, key, create.process));
+        end += u64::from(write.u32(36));
+    }
+    assert_eq!(end, SIZE);
+    let of_tee = records.iter().filter(|one| one.process == create.process);
+    let of_tee: Vec<&Taken> = of_tee.collect();
+    let last = &of_tee[of_tee.len().saturating_sub(8)..];
+    assert_eq!(of(0x0442).filter(|one| one.u64(8) == object).count(), 1, "one Close: {last:?}");
+    for hook in [0x0425, 0x0262, 0x0321] {
+        assert!(of(hook).next().is_some(), "no {hook:#06x}");
+    }
+}
+
+/// OV-23: page faults of a program, and their kinds.
+#[test]
+fn the_page_faults_of_a_program_are_recorded() {
+    const PAGES: usize = 300;
+    let touch = |_: &mut Recorder| {
+        let mut memory = vec![0u8; PAGES * 4096];
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(1));
+        std::hint::black_box(memory);
+    };
+    let own = std::process::id();
+    let Some(records) = record("process,thread,pf,hf", None, touch) else { return };
+    check_live(&records);
+    if records.iter().any(is_loss) {
+        return eprintln!(
+            "left out: the machine was too busy, and the kernel had no room for records"
+        );
+    }
+    let kinds = [0x020a, 0x020b, 0x020c];
+    let faults = records.iter().filter(|one| kinds.contains(&one.hook) && one.process == own);
+    // Huge pages need fewer faults; then there is at least one.
+    assert!(faults.count() >= 1);
 }

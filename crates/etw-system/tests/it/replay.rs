@@ -62,7 +62,25 @@ fn rings_of_perf_cause_no_panic() {
         sample(16, 700, &raw(&[9, 0])),
         sample(17, 800, &raw(&[9, 1])),
     ];
-    let seeds =
-        [("lives", lives.concat()), ("schedule", schedule.concat()), ("devices", devices.concat())];
+    // The numbers of openat, write and close on both architectures.
+    let [open, write, close] =
+        if cfg!(target_arch = "aarch64") { [56, 64, 57] } else { [257, 1, 3] };
+    let files = [
+        sample(16, 100, &raw(&[open, 0, 0])),
+        sample(17, 200, &raw(&[open, 3])),
+        sample(16, 300, &raw(&[write, 3, 0])),
+        sample(17, 400, &raw(&[write, 9])),
+        sample(16, 500, &raw(&[close, 3])),
+        sample(17, 600, &raw(&[close, 0])),
+        sample(18, 700, &raw(&[50, 120, 98])),
+        sample(19, 800, &raw(&[3])),
+        sample(20, 900, &raw(&[7, 8, 9])),
+    ];
+    let seeds = [
+        ("lives", lives.concat()),
+        ("schedule", schedule.concat()),
+        ("devices", devices.concat()),
+        ("files", files.concat()),
+    ];
     replaying::replay("perf_ring", &seeds, 400, target::ring);
 }

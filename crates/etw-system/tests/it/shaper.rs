@@ -5,6 +5,7 @@ use std::sync::Arc;
 use etw_system::flags::{Flag, Masks};
 use etw_system::neutral::*;
 use etw_system::record::Records;
+use etw_system::system_calls::{FileOperation, SystemCall};
 use etw_system::{Machine, Options, Shaper, Turn};
 
 use crate::invariants::{Taken, check, take_all};
@@ -253,6 +254,18 @@ fn an_id_that_is_used_again_is_another_process() {
 }
 
 #[test]
+fn an_id_that_is_used_again_with_another_thread_is_another_process() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, fork(60, 50));
+    let detail =
+        Detail::Fork { process: 60, parent_process: 50, thread: 70, parent_thread: 50, soon: None };
+    machine.at(20, 0, 50, detail);
+    let records = machine.end();
+    let of_process = |hook| of(&records, hook).iter().filter(|one| one.u32(8) == 60).count();
+    assert_eq!((of_process(0x0301), of_process(0x0302), of_process(0x0304)), (2, 1, 1));
+}
+
+#[test]
 fn an_event_of_an_unknown_process_gives_it_a_beginning() {
     let mut machine = Machinery::new();
     machine.at(10, 0, 70, Detail::Exit { process: 70, thread: 70 });
@@ -340,12 +353,12 @@ fn memory_that_a_program_maps_is_virtual_memory() {
     let mut machine = Machinery::new();
     let (map, unmap) = if cfg!(target_arch = "aarch64") { (222, 215) } else { (9, 11) };
     let arguments = [0, 0x2000, 3, 0x22, u64::MAX, 0];
-    machine.at(10, 0, 50, Detail::SyscallEnter { number: map, arguments });
+    machine.at(10, 0, 50, Detail::SyscallEnter { number: map, arguments, file: None });
     machine.at(11, 0, 50, Detail::SyscallExit { number: map, result: 0x7000_0000 });
     let arguments = [0x7000_0000, 0x2000, 0, 0, 0, 0];
-    machine.at(12, 0, 50, Detail::SyscallEnter { number: unmap, arguments });
+    machine.at(12, 0, 50, Detail::SyscallEnter { number: unmap, arguments, file: None });
     machine.at(13, 0, 50, Detail::SyscallExit { number: unmap, result: 0 });
-    machine.at(14, 0, 50, Detail::SyscallEnter { number: unmap, arguments });
+    machine.at(14, 0, 50, Detail::SyscallEnter { number: unmap, arguments, file: None });
     machine.at(15, 0, 50, Detail::SyscallExit { number: unmap, result: -22 });
     let records = machine.end();
     let made = of(&records, 0x0262)[0];
@@ -374,4 +387,222 @@ fn the_last_exit_status_is_that_of_the_process() {
     };
     assert_eq!((status(0x0301, 60), status(0x0302, 60)), (Some(259), Some(7)));
     assert_eq!(status(0x0302, 61), Some(0), "not known");
+}
+
+/// The number of a system call of this architecture.
+fn number(is_wanted: impl Fn(SystemCall) -> bool) -> u64 {
+    etw_system::system_calls::numbers(is_wanted)[0]
+}
+
+fn operation(wanted: FileOperation) -> u64 {
+    number(|call| matches!(call, SystemCall::File(one, _) if one == wanted))
+}
+
+impl Machinery {
+    /// A call of thread 50 from one microsecond to the next.
+    fn call(&mut self, time: u64, number: u64, arguments: &[u64], result: i64) {
+        self.call_with(time, (number, arguments), None, result);
+    }
+
+    fn call_with(
+        &mut self,
+        time: u64,
+        (number, arguments): (u64, &[u64]),
+        file: Option<&FileFacts>,
+        result: i64,
+    ) {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        self.at(time, 0, 50, Detail::SyscallEnter { number, arguments: all, file });
+        self.at(time + 1, 0, 50, Detail::SyscallExit { number, result });
+    }
+}
+
+fn some_file() -> FileFacts {
+    FileFacts { id: FileId { device: 0xfd << 20 | 1, inode: 77 }, path: b"/data/x".to_vec() }
+}
+
+#[test]
+fn an_open_file_is_named_from_its_opening_to_its_close() {
+    let mut machine = Machinery::new();
+    let file = some_file();
+    let open = number(
+        |call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags.is_some()),
+    );
+    // O_CREAT and O_TRUNC, where open and openat have them.
+    machine.call_with(10, (open, &[0, 0o1101, 0o1101]), Some(&file), 5);
+    machine.call(20, operation(FileOperation::Write), &[5, 0x1000, 100], 60);
+    machine.call(30, operation(FileOperation::Write), &[5, 0x1000, 40], 40);
+    machine.call(40, number(|call| call == SystemCall::Seek), &[5, 7, 0], 7);
+    machine.call(50, operation(FileOperation::Read), &[5, 0x1000, 10], -5);
+    machine.call(60, operation(FileOperation::Flush), &[5], 0);
+    machine.call(70, operation(FileOperation::Close), &[5], 0);
+    machine.call(80, operation(FileOperation::Read), &[5, 0x1000, 10], 10);
+    let records = machine.end();
+    let create = of(&records, 0x0440)[0];
+    let object = create.u64(8);
+    assert_eq!((create.u32(16), create.u32(20) >> 24), (50, 5), "OVERWRITE_IF");
+    let path: Vec<u8> = "/data/x\0".bytes().flat_map(|byte| [byte, 0]).collect();
+    assert!(create.payload.ends_with(&path));
+    let writes = of(&records, 0x0444);
+    let offsets: Vec<u64> = writes.iter().map(|one| one.u64(0)).collect();
+    assert_eq!(offsets, [0, 60]);
+    assert_eq!((writes[0].u64(16), writes[0].u32(36)), (object, 100));
+    let reads = of(&records, 0x0443);
+    assert_eq!(reads.len(), 1, "a closed descriptor is that of no known file");
+    assert_eq!(reads[0].u64(0), 7);
+    let ends = of(&records, 0x044c);
+    assert_eq!(ends.len(), 6);
+    let read_end = ends.iter().find(|one| one.u64(0) == reads[0].u64(8)).unwrap();
+    assert_eq!((read_end.u64(8) as i64, read_end.u32(16) as i32), (-5, -5));
+    assert_eq!((of(&records, 0x0441).len(), of(&records, 0x0442).len()), (1, 1));
+    let (names, rundown) = (of(&records, 0x0400), of(&records, 0x0424));
+    assert_eq!((names.len(), rundown.len()), (1, 1));
+    assert_eq!((names[0].u64(0), rundown[0].u64(0)), (writes[0].u64(24), writes[0].u64(24)));
+}
+
+#[test]
+fn a_descriptor_that_was_open_before_is_found_once() {
+    let mut machine = Machinery::new();
+    let read = operation(FileOperation::Read);
+    let file = some_file();
+    let found = |descriptor, file| Detail::DescriptorFound { process: 50, descriptor, file };
+    machine.at(5, 0, 50, found(3, Some(&file)));
+    machine.at(5, 0, 50, found(4, None));
+    machine.call(10, read, &[3, 0, 10], 10);
+    machine.call(20, read, &[4, 0, 10], 10);
+    // dup2 makes it another file, and an exec closes everything.
+    machine.call(30, number(|call| call == SystemCall::Replace), &[4, 3], 3);
+    machine.call(40, read, &[3, 0, 10], 10);
+    machine.at(50, 0, 50, found(3, Some(&file)));
+    machine.at(60, 0, 50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
+    machine.call(70, read, &[3, 0, 10], 10);
+    let records = machine.end();
+    let reads = of(&records, 0x0443);
+    assert_eq!(reads.len(), 1, "a socket or pipe is no file");
+    assert_eq!(reads[0].u64(0), u64::MAX - 1, "the position is not known");
+}
+
+#[test]
+fn operations_by_path_have_no_file() {
+    let mut machine = Machinery::new();
+    for (time, kind) in
+        [(10, FileOperation::Delete), (20, FileOperation::Rename), (30, FileOperation::Query)]
+    {
+        let by_path = number(
+            |call| matches!(call, SystemCall::File(one, meaning) if one == kind && meaning.descriptor.is_none()),
+        );
+        machine.call(time, by_path, &[], -2);
+    }
+    let records = machine.end();
+    for hook in [0x0446, 0x0447, 0x044a] {
+        assert_eq!((of(&records, hook).len(), of(&records, hook)[0].u64(8)), (1, 0));
+    }
+    assert!(of(&records, 0x044c).iter().all(|end| end.u32(16) as i32 == -2));
+}
+
+#[test]
+fn a_file_in_memory_is_mapped_and_unmapped() {
+    let mut machine = Machinery::new();
+    let file = some_file();
+    machine.at(5, 0, 50, Detail::DescriptorFound { process: 50, descriptor: 3, file: Some(&file) });
+    let map = number(|call| call == SystemCall::Map);
+    let unmap = number(|call| call == SystemCall::Unmap);
+    machine.call(10, map, &[0, 0x3000, 1, 2, 3, 0], 0x7000_0000);
+    machine.call(20, unmap, &[0x7000_0000, 0x3000], 0);
+    let records = machine.end();
+    let (mapped, unmapped) = (of(&records, 0x0425)[0], of(&records, 0x0426)[0]);
+    assert_eq!((mapped.u64(0), mapped.u64(24), mapped.u32(32)), (0x7000_0000, 0x3000, 50));
+    assert_eq!(mapped.payload, unmapped.payload);
+    assert_eq!(mapped.u64(8), of(&records, 0x0400)[0].u64(0));
+    assert!(of(&records, 0x0263).is_empty(), "it was no memory of the program's own");
+}
+
+#[test]
+fn the_heap_grows_and_shrinks() {
+    let mut machine = Machinery::new();
+    let to = number(|call| call == SystemCall::Break);
+    for (time, end) in [(10, 0x5000_0000), (20, 0x5000_3000), (30, 0x5000_1000), (40, 0x5000_1000)]
+    {
+        machine.call(time, to, &[end as u64], end);
+    }
+    let advise = number(|call| call == SystemCall::Advise);
+    machine.call(50, advise, &[0x5000_0000, 0x1000, 4], 0);
+    machine.call(60, advise, &[0x5000_0000, 0x1000, 3], 0);
+    let records = machine.end();
+    let changes = |hook| {
+        let all = of(&records, hook);
+        all.iter().map(|one| (one.u64(0), one.u64(8), one.u32(20))).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(0x0262), [(0x5000_0000, 0x3000, 0x3000)]);
+    assert_eq!(changes(0x0263), [(0x5000_1000, 0x2000, 0x4000), (0x5000_0000, 0x1000, 0x4000)]);
+}
+
+#[test]
+fn page_faults_have_their_kinds() {
+    let mut machine = Machinery::new();
+    let begin = |is_protection| Detail::FaultBegin { is_protection };
+    let page = Detail::FileFault { file: some_file().id, offset: 0x2000 };
+    let fault = |is_hard| Detail::Fault { address: 0x1234, program_counter: 0x4010, is_hard };
+    for (time, before) in [(10, None), (20, Some(begin(true))), (30, Some(begin(false)))] {
+        before.into_iter().for_each(|before| machine.at(time, 0, 50, before));
+        machine.at(time + 1, 0, 50, fault(false));
+    }
+    for (time, is_hard) in [(40, false), (50, true)] {
+        machine.at(time, 0, 50, begin(false));
+        machine.at(time + 1, 0, 50, page);
+        machine.at(time + 2, 0, 50, fault(is_hard));
+    }
+    let records = machine.end();
+    let counts = [0x020a, 0x020b, 0x020c, 0x0220].map(|hook| of(&records, hook).len());
+    assert_eq!(counts, [1, 2, 1, 1]);
+    let hard = of(&records, 0x0220)[0];
+    assert_eq!(hard.u64(0) as i64, (SECOND + 50_000) as i64 / 100);
+    assert_eq!((hard.u64(8), hard.u64(16), hard.u32(32)), (0x2000, 0x1234, 50));
+    assert_ne!(hard.u64(24), 0);
+}
+
+#[test]
+fn a_changed_priority_is_recorded_with_both_values() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 1, Detail::Priority { thread: 50, old: 120, new: 98 });
+    machine.at(20, 0, 50, Detail::Sample { address: 1 });
+    let records = machine.end();
+    assert_eq!(of(&records, 0x0530)[0].payload, [50, 0, 0, 0, 8, 17, 0, 0]);
+    assert_eq!(of(&records, 0x0f2e)[0].payload[14] >> 3, 17);
+}
+
+#[test]
+fn counters_lie_before_the_end_of_their_process() {
+    let mut machine = Machinery::new();
+    let counters = ProcessCounters { faults: 7, resident: 0x5000, ..ProcessCounters::default() };
+    machine.at(10, 0, 0, Detail::Counters { process: 50, counters: &counters });
+    let records = machine.end();
+    let at = records.iter().position(|one| one.hook == 0x0321).unwrap();
+    assert_eq!((records[at].u32(0), records[at].u32(4), records[at].payload.len()), (50, 7, 104));
+    assert_eq!(records[at].u64(16 + 6 * 8), 0x5000);
+    assert_eq!((records[at + 1].hook, records[at + 1].u32(8)), (0x0304, 50));
+}
+
+#[test]
+fn a_call_has_the_address_of_its_routine() {
+    let machine =
+        Machine { cpus: 1, system_calls: vec![0, 0xffff_ffff_8100_0000], ..Machine::default() };
+    let options = Options { masks: all_flags(), ..Options::default() };
+    let (mut shaper, mut out) = (Shaper::new(options, machine), Records::default());
+    for number in [0, 1] {
+        let detail = Detail::SyscallEnter { number, arguments: [0; 6], file: None };
+        let event = NeutralEvent {
+            time: 1,
+            cpu: 0,
+            process: 1,
+            thread: 1,
+            stack: Stack::default(),
+            detail,
+        };
+        shaper.take(&event, &mut out);
+    }
+    let all = take_all(&mut out);
+    let calls: Vec<u64> = of(&all, 0x0f33).iter().map(|one| one.u64(0)).collect();
+    assert_eq!(calls, [0xffff_0000_0000_0000, 0xffff_ffff_8100_0000]);
 }

@@ -155,8 +155,7 @@ mod tests {
         assert_eq!(config.stacks, [0x0f2e, 0x0524]);
         let mut none = Kernel::default();
         none.add("spinlock").unwrap();
-        // A class of logman, and a group of xperf.
-        none.add_class("fileio").unwrap();
+        none.add_class("registry").unwrap();
         assert!(none.config("x").is_err());
         assert!(Kernel::default().config("x").is_ok_and(|config| config.is_none()));
     }

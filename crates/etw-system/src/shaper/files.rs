@@ -1,0 +1,311 @@
+//! Operations on files: FileIo events, and the names of files.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{KEY, Shaper};
+use crate::flags::Flag;
+use crate::neutral::{FileFacts, FileId, NeutralEvent};
+use crate::record::{Head, Payload, Records};
+use crate::system_calls::{FileArguments, FileOperation, SystemCall};
+
+const NAME: u16 = 0x0400;
+const RUNDOWN: u16 = 0x0424;
+const CREATE: u16 = 0x0440;
+const CLEANUP: u16 = 0x0441;
+const CLOSE: u16 = 0x0442;
+const OPERATION_END: u16 = 0x044c;
+/// Names and processes that are remembered; only damage makes more.
+const LIMIT: usize = 1 << 16;
+/// Descriptors of a process that are remembered. Those of a process with more are looked up again.
+const MAX_DESCRIPTORS: usize = 1 << 12;
+/// The offset of an operation at the position of its descriptor, if that is not known.
+const CURRENT_POSITION: u64 = u64::MAX - 1;
+/// `O_CREAT`, `O_EXCL` and `O_TRUNC`.
+const CREATE_FLAG: u64 = 0o100;
+const EXCLUSIVE_FLAG: u64 = 0o200;
+const TRUNCATE_FLAG: u64 = 0o1000;
+
+/// Descriptors, files and their names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Files {
+    /// By process and descriptor; `None`: it is that of no file.
+    descriptors: HashMap<u32, HashMap<i32, Option<OpenFile>>>,
+    /// By key.
+    names: BTreeMap<u64, Vec<u8>>,
+    next_object: u64,
+    next_operation: u64,
+}
+
+/// A file that a process has open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenFile {
+    object: u64,
+    pub key: u64,
+    /// Where the next operation without an offset begins.
+    position: Option<u64>,
+}
+
+/// An operation that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    kind: FileOperation,
+    arguments: FileArguments,
+    id: u64,
+    /// The file that it opens.
+    opened: Option<OpenFile>,
+}
+
+/// The identity of a file in records.
+pub(super) fn file_key(file: FileId) -> u64 {
+    let device = u64::from(file.device >> 20 << 8 ^ file.device & 0xf_ffff) & 0xffff;
+    KEY | (device << 32 ^ file.inode) & !KEY
+}
+
+/// Windows' disposition of an open call.
+fn disposition(flags: u64) -> u32 {
+    let has = |flag| flags & flag != 0;
+    match has(CREATE_FLAG) {
+        true if has(EXCLUSIVE_FLAG) => 2,
+        true if has(TRUNCATE_FLAG) => 5,
+        true => 3,
+        false if has(TRUNCATE_FLAG) => 4,
+        false => 1,
+    }
+}
+
+impl Shaper {
+    /// Whether a session records anything that names files.
+    fn has_files(&self) -> bool {
+        let flags = [Flag::FILE_NAME, Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE];
+        flags.iter().any(|flag| self.has(*flag))
+    }
+
+    /// Whether the file of a call's descriptor has to be found, with
+    /// [`DescriptorFound`](crate::neutral::Detail::DescriptorFound), before the call is given.
+    pub fn lacks_file(&self, process: u32, call: SystemCall, arguments: &[u64; 6]) -> Option<i32> {
+        let descriptor = call.descriptor(arguments).filter(|descriptor| *descriptor >= 0)?;
+        let of_process = self.files.descriptors.get(&process);
+        let is_known = of_process.is_some_and(|all| all.contains_key(&descriptor));
+        (self.has_files() && !is_known).then_some(descriptor)
+    }
+
+    pub(super) fn descriptor_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (process, descriptor): (u32, i32),
+        file: Option<&FileFacts>,
+        out: &mut Records,
+    ) {
+        let open = file.map(|file| self.open_file(event, file, None, out));
+        self.set_descriptor(process, descriptor, open);
+    }
+
+    fn set_descriptor(&mut self, process: u32, descriptor: i32, open: Option<OpenFile>) {
+        if self.files.descriptors.len() >= LIMIT {
+            self.files.descriptors.clear();
+        }
+        let of_process = self.files.descriptors.entry(process).or_default();
+        if of_process.len() >= MAX_DESCRIPTORS {
+            of_process.clear();
+        }
+        of_process.insert(descriptor, open);
+    }
+
+    fn open_file(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        file: &FileFacts,
+        position: Option<u64>,
+        out: &mut Records,
+    ) -> OpenFile {
+        let key = file_key(file.id);
+        self.name_file(event, key, &file.path, out);
+        self.files.next_object += 1;
+        OpenFile { object: KEY | self.files.next_object, key, position }
+    }
+
+    /// Adds the name of a file that no record has named.
+    fn name_file(&mut self, event: &NeutralEvent<'_>, key: u64, path: &[u8], out: &mut Records) {
+        if !self.has_files() || self.files.names.contains_key(&key) {
+            return;
+        }
+        if self.files.names.len() < LIMIT {
+            self.files.names.insert(key, path.to_vec());
+        }
+        out.perf_info(self.head(event), NAME, 2, &Payload::new().u64(key).wide(path));
+    }
+
+    /// Adds the names of all files.
+    pub(super) fn run_files_down(&mut self, head: Head, out: &mut Records) {
+        for (key, path) in std::mem::take(&mut self.files.names) {
+            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&path));
+        }
+    }
+
+    /// The process executes a program or has ended: its descriptors are looked up again.
+    pub(super) fn forget_descriptors(&mut self, process: u32) {
+        self.files.descriptors.remove(&process);
+    }
+
+    /// The file of a descriptor.
+    pub(super) fn file_of(&self, process: u32, descriptor: Option<i32>) -> Option<OpenFile> {
+        self.files.descriptors.get(&process)?.get(&descriptor?).copied().flatten()
+    }
+
+    /// An operation begins. `None`: it is not about a file.
+    pub(super) fn operation_begun(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (kind, arguments): (FileOperation, FileArguments),
+        values: &[u64; 6],
+        opens: Option<&FileFacts>,
+        out: &mut Records,
+    ) -> Option<Operation> {
+        if !self.has_files() {
+            return None;
+        }
+        let descriptor = arguments.descriptor.map(|at| values[at] as i32);
+        let file = match descriptor {
+            Some(_) => Some(self.file_of(event.process, descriptor)?),
+            None => opens.map(|facts| self.open_file(event, facts, Some(0), out)),
+        };
+        self.files.next_operation += 1;
+        let id = KEY | 1 << 47 | self.files.next_operation;
+        let opened = file.filter(|_| kind == FileOperation::Open);
+        let operation = Operation { kind, arguments, id, opened };
+        if self.has(Flag::FILE_IO_INIT) {
+            let path = opens.map_or(&[][..], |facts| &facts.path);
+            self.operation_records(event, operation, file, (values, path), out);
+        }
+        Some(operation)
+    }
+
+    fn operation_records(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        operation: Operation,
+        file: Option<OpenFile>,
+        (values, path): (&[u64; 6], &[u8]),
+        out: &mut Records,
+    ) {
+        let value = |at: Option<usize>| at.map(|at| values[at]);
+        let Operation { kind, arguments, id, .. } = operation;
+        let (object, key) = file.map_or((0, 0), |file| (file.object, file.key));
+        let head = self.head_with_stack(event, out);
+        let thread = head.thread;
+        let size = value(arguments.size).map_or(0, |size| size.min(u64::from(u32::MAX)) as u32);
+        let about =
+            |class: u32| Payload::new().u64(id).u64(object).u64(key).u64(0).u32(thread).u32(class);
+        let (hook, payload) = match kind {
+            FileOperation::Open => {
+                let options = disposition(value(arguments.flags).unwrap_or(0)) << 24;
+                let payload = Payload::new().u64(id).u64(object).u32(thread).u32(options);
+                // Attributes are not known; everybody may share it.
+                (CREATE, payload.u32(0).u32(7).wide(path))
+            }
+            FileOperation::Close | FileOperation::Flush => {
+                let payload = Payload::new().u64(id).u64(object).u64(key).u32(thread);
+                if kind == FileOperation::Close {
+                    out.perf_info(head, CLEANUP, 3, &payload);
+                }
+                (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
+            }
+            FileOperation::Read | FileOperation::Write => {
+                let position = file.and_then(|file| file.position);
+                let offset = value(arguments.offset).or(position).unwrap_or(CURRENT_POSITION);
+                let payload = Payload::new().u64(offset).u64(id).u64(object).u64(key);
+                let payload = payload.u32(thread).u32(size).u32(0).u32(0);
+                (if kind == FileOperation::Read { 0x0443 } else { 0x0444 }, payload)
+            }
+            FileOperation::List => {
+                let payload = Payload::new().u64(id).u64(object).u64(key).u32(thread);
+                (0x0448, payload.u32(size).u32(0).u32(0).wide(&[]))
+            }
+            FileOperation::Set => (0x0445, about(0)),
+            FileOperation::Delete => (0x0446, about(0)),
+            FileOperation::Rename => (0x0447, about(0)),
+            FileOperation::Query => (0x044a, about(0)),
+            FileOperation::Control => {
+                let request = values[1] as u32;
+                (0x044b, about(request))
+            }
+        };
+        out.perf_info(head, hook, 3, &payload);
+        self.add_stack(head, hook, event.stack, out);
+    }
+
+    /// An operation has ended.
+    pub(super) fn operation_ended(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (descriptor, operation): (i32, Operation),
+        result: i64,
+        out: &mut Records,
+    ) {
+        if self.has(Flag::FILE_IO) {
+            let status = if is_error(result) { result as u32 } else { 0 };
+            let payload = Payload::new().u64(operation.id).u64(result as u64).u32(status);
+            out.perf_info(self.head(event), OPERATION_END, 3, &payload);
+        }
+        match operation.kind {
+            // Linux closes it even if it reports an error.
+            FileOperation::Close => {
+                self.remove_descriptor(event.process, descriptor);
+            }
+            _ if is_error(result) => {}
+            FileOperation::Open => self.opened(event.process, result as i32, operation.opened),
+            FileOperation::Read | FileOperation::Write if operation.arguments.offset.is_none() => {
+                if let Some(OpenFile { position: Some(position), .. }) =
+                    self.file_mut(event.process, descriptor)
+                {
+                    *position = position.saturating_add(result as u64);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn opened(&mut self, process: u32, descriptor: i32, file: Option<OpenFile>) {
+        match file {
+            Some(file) => self.set_descriptor(process, descriptor, Some(file)),
+            // It is looked up when it is used.
+            None => self.remove_descriptor(process, descriptor),
+        }
+    }
+
+    fn remove_descriptor(&mut self, process: u32, descriptor: i32) {
+        if let Some(of_process) = self.files.descriptors.get_mut(&process) {
+            of_process.remove(&descriptor);
+        }
+    }
+
+    fn file_mut(&mut self, process: u32, descriptor: i32) -> Option<&mut OpenFile> {
+        self.files.descriptors.get_mut(&process)?.get_mut(&descriptor)?.as_mut()
+    }
+
+    /// A call that changes descriptors has returned.
+    pub(super) fn descriptors_changed(
+        &mut self,
+        process: u32,
+        (kind, descriptor): (SystemCall, i32),
+        result: i64,
+    ) {
+        if is_error(result) {
+            return;
+        }
+        match kind {
+            SystemCall::Seek => {
+                if let Some(file) = self.file_mut(process, descriptor) {
+                    file.position = Some(result as u64);
+                }
+            }
+            SystemCall::Replace => self.remove_descriptor(process, result as i32),
+            _ => self.forget_descriptors(process),
+        }
+    }
+}
+
+/// Whether a result of a call is an error number.
+pub(super) fn is_error(result: i64) -> bool {
+    (-4095..0).contains(&result)
+}

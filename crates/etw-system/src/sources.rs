@@ -1,0 +1,148 @@
+//! Facts about programs and files from `/proc`, until the watermark passes the records that need them.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::neutral::{ExecFacts, FileFacts};
+use crate::perf::{DescriptorChange, Executed};
+use crate::process_files::{Images, exec_facts};
+
+/// Execs and opened files that are remembered until the watermark passes them.
+const LIMIT: usize = 1 << 16;
+
+/// Facts about programs and files that perf records do not have.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    pub images: Images,
+    /// By process, with the times of the execs.
+    execs: HashMap<u32, Vec<(u64, ExecFacts)>>,
+    exec_count: usize,
+    /// By thread, with the times at which the calls returned.
+    opened: HashMap<u32, VecDeque<(u64, Option<FileFacts>)>>,
+    opened_count: usize,
+    /// Threads and times of the files that were looked up last, by process and descriptor.
+    looked_up: HashMap<(u32, i32), (u32, u64)>,
+}
+
+impl Sources {
+    /// A program is executed. Its facts are read as early as possible: it may have ended by the time that the watermark passes.
+    pub fn add_exec(&mut self, one: Executed) {
+        if self.exec_count >= LIMIT {
+            self.execs.clear();
+            self.exec_count = 0;
+        }
+        self.exec_count += 1;
+        let facts = exec_facts(one.process, &one.name);
+        self.execs.entry(one.process).or_default().push((one.time, facts));
+    }
+
+    /// The first program that a process executes after a time.
+    pub fn next_exec(&self, process: u32, after: u64) -> Option<&ExecFacts> {
+        let all = self.execs.get(&process)?;
+        all.iter().find(|(time, _)| *time >= after).map(|(_, facts)| facts)
+    }
+
+    pub fn take_exec(&mut self, process: u32, at: u64) -> Option<ExecFacts> {
+        let all = self.execs.get_mut(&process)?;
+        let index = all.iter().position(|(time, _)| *time == at)?;
+        let (_, facts) = all.remove(index);
+        self.exec_count -= 1;
+        if all.is_empty() {
+            self.execs.remove(&process);
+        }
+        Some(facts)
+    }
+
+    /// Descriptors have changed. A file that was opened is looked up with `find`, unless its descriptor has changed again: it
+    /// would be that of another file.
+    pub fn add_opened(
+        &mut self,
+        changes: &[DescriptorChange],
+        find: impl Fn(u32, i32) -> Option<FileFacts>,
+    ) {
+        let mut last = HashMap::new();
+        for one in changes {
+            let time = last.entry((one.process, one.descriptor)).or_insert(0);
+            *time = one.time.max(*time);
+        }
+        self.looked_up.clear();
+        for one in changes.iter().filter(|one| one.is_open) {
+            if self.opened_count >= LIMIT {
+                self.opened.clear();
+                self.opened_count = 0;
+            }
+            self.opened_count += 1;
+            let is_last = last.get(&(one.process, one.descriptor)) == Some(&one.time);
+            let is_valid = is_last && one.descriptor >= 0;
+            let file = is_valid.then(|| find(one.process, one.descriptor)).flatten();
+            if file.is_some() {
+                self.looked_up.insert((one.process, one.descriptor), (one.thread, one.time));
+            }
+            self.opened.entry(one.thread).or_default().push_back((one.time, file));
+        }
+    }
+
+    /// Descriptors have changed, perhaps before their files were looked up: those files may be others.
+    pub fn reject_changed(&mut self, changes: &[DescriptorChange]) {
+        for one in changes {
+            let looked_up = self.looked_up.get(&(one.process, one.descriptor));
+            let Some((thread, at)) = looked_up else { continue };
+            let opened = self.opened.get_mut(thread);
+            let found = opened.and_then(|all| all.iter_mut().find(|(time, _)| time == at));
+            if let Some((_, file)) = found {
+                *file = None;
+            }
+        }
+    }
+
+    /// The file that the call opens which a thread began at a time.
+    pub fn file_opened_after(&mut self, thread: u32, after: u64) -> Option<FileFacts> {
+        let all = self.opened.get_mut(&thread)?;
+        while all.front().is_some_and(|(time, _)| *time < after) {
+            all.pop_front();
+            self.opened_count -= 1;
+        }
+        let file = all.front().and_then(|(_, file)| file.clone());
+        if all.is_empty() {
+            self.opened.remove(&thread);
+        }
+        file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_is_used_again_does_not_name_the_file_before() {
+        let change = |time, descriptor, is_open| DescriptorChange {
+            time,
+            process: 50,
+            thread: 50,
+            descriptor,
+            is_open,
+        };
+        let find = |_, descriptor: i32| {
+            let path = descriptor.to_string().into_bytes();
+            Some(FileFacts { path, ..FileFacts::default() })
+        };
+        let mut sources = Sources::default();
+        let changes = [
+            change(10, 3, true),
+            change(20, 3, false),
+            change(30, 3, true),
+            change(40, 4, true),
+            change(50, 4, false),
+            change(60, -2, true),
+            change(70, 5, true),
+        ];
+        sources.add_opened(&changes, find);
+        sources.reject_changed(&[change(80, 5, false)]);
+        let mut path_after = |time| sources.file_opened_after(50, time).map(|file| file.path);
+        assert_eq!([5, 25, 35].map(&mut path_after), [None, Some(b"3".to_vec()), None]);
+        assert_eq!([45, 55].map(&mut path_after), [None, None], "the call that failed");
+        assert_eq!(path_after(65), None, "it may have been looked up too late");
+        assert_eq!(path_after(75), None);
+        assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
+    }
+}

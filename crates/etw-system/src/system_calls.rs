@@ -1,0 +1,232 @@
+//! System calls that use files or change memory: their numbers, and which of their arguments mean what.
+
+/// An operation on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOperation {
+    /// Open or create.
+    Open,
+    /// Close.
+    Close,
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Write back to the disk.
+    Flush,
+    /// Remove a name.
+    Delete,
+    /// Change a name.
+    Rename,
+    /// List a directory.
+    List,
+    /// Read attributes.
+    Query,
+    /// Change attributes or the size.
+    Set,
+    /// Another request to the file system or driver.
+    Control,
+}
+
+/// The meaning of a call's arguments; `None`: it has no such argument.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileArguments {
+    /// The file's descriptor.
+    pub descriptor: Option<usize>,
+    /// Bytes to transfer.
+    pub size: Option<usize>,
+    /// The offset in the file.
+    pub offset: Option<usize>,
+    /// Flags of an open call.
+    pub flags: Option<usize>,
+}
+
+/// What a system call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemCall {
+    /// It uses a file.
+    File(FileOperation, FileArguments),
+    /// `lseek`: it changes the offset of a descriptor.
+    Seek,
+    /// `dup2`, `dup3`: it replaces a descriptor.
+    Replace,
+    /// `close_range`: it closes several descriptors.
+    CloseRange,
+    /// `mmap`
+    Map,
+    /// `munmap`
+    Unmap,
+    /// `brk`
+    Break,
+    /// `madvise`
+    Advise,
+}
+
+/// A call and its numbers; [`NONE`]: the architecture has no such call.
+struct Row {
+    x86_64: u64,
+    aarch64: u64,
+    call: SystemCall,
+}
+
+const NONE: u64 = u64::MAX;
+
+const fn row(x86_64: u64, aarch64: u64, call: SystemCall) -> Row {
+    Row { x86_64, aarch64, call }
+}
+
+/// A call about a descriptor, its first argument.
+const fn of_descriptor(operation: FileOperation) -> SystemCall {
+    transfer(operation, None, None)
+}
+
+const fn transfer(
+    operation: FileOperation,
+    size: Option<usize>,
+    offset: Option<usize>,
+) -> SystemCall {
+    let arguments = FileArguments { descriptor: Some(0), size, offset, flags: None };
+    SystemCall::File(operation, arguments)
+}
+
+/// A call about a path. perf records only have the address of the path.
+const fn of_path(operation: FileOperation, flags: Option<usize>) -> SystemCall {
+    let arguments = FileArguments { descriptor: None, size: None, offset: None, flags };
+    SystemCall::File(operation, arguments)
+}
+
+use FileOperation::*;
+
+const ROWS: &[Row] = &[
+    row(2, NONE, of_path(Open, Some(1))),
+    row(85, NONE, of_path(Open, None)),
+    row(257, 56, of_path(Open, Some(2))),
+    row(437, 437, of_path(Open, None)),
+    row(3, 57, of_descriptor(Close)),
+    row(0, 63, transfer(Read, Some(2), None)),
+    row(17, 67, transfer(Read, Some(2), Some(3))),
+    row(19, 65, of_descriptor(Read)),
+    row(295, 69, transfer(Read, None, Some(3))),
+    row(327, 286, transfer(Read, None, Some(3))),
+    row(1, 64, transfer(Write, Some(2), None)),
+    row(18, 68, transfer(Write, Some(2), Some(3))),
+    row(20, 66, of_descriptor(Write)),
+    row(296, 70, transfer(Write, None, Some(3))),
+    row(328, 287, transfer(Write, None, Some(3))),
+    row(74, 82, of_descriptor(Flush)),
+    row(75, 83, of_descriptor(Flush)),
+    row(277, 84, of_descriptor(Flush)),
+    row(84, NONE, of_path(Delete, None)),
+    row(87, NONE, of_path(Delete, None)),
+    row(263, 35, of_path(Delete, None)),
+    row(82, NONE, of_path(Rename, None)),
+    row(264, 38, of_path(Rename, None)),
+    row(316, 276, of_path(Rename, None)),
+    row(78, NONE, transfer(List, Some(2), None)),
+    row(217, 61, transfer(List, Some(2), None)),
+    row(4, NONE, of_path(Query, None)),
+    row(6, NONE, of_path(Query, None)),
+    row(262, 79, of_path(Query, None)),
+    row(332, 291, of_path(Query, None)),
+    row(5, 80, of_descriptor(Query)),
+    row(76, 45, of_path(Set, None)),
+    row(77, 46, of_descriptor(Set)),
+    row(90, NONE, of_path(Set, None)),
+    row(91, 52, of_descriptor(Set)),
+    row(93, 55, of_descriptor(Set)),
+    row(268, 53, of_path(Set, None)),
+    row(285, 47, of_descriptor(Set)),
+    row(16, 29, of_descriptor(Control)),
+    row(8, 62, SystemCall::Seek),
+    row(33, NONE, SystemCall::Replace),
+    row(292, 24, SystemCall::Replace),
+    row(436, 436, SystemCall::CloseRange),
+    row(9, 222, SystemCall::Map),
+    row(11, 215, SystemCall::Unmap),
+    row(12, 214, SystemCall::Break),
+    row(28, 233, SystemCall::Advise),
+];
+
+impl Row {
+    fn number(&self) -> u64 {
+        if cfg!(target_arch = "aarch64") { self.aarch64 } else { self.x86_64 }
+    }
+}
+
+impl SystemCall {
+    /// The call with a number of this architecture; `None`: it does something else.
+    pub fn of_number(number: u64) -> Option<SystemCall> {
+        let row = ROWS.iter().find(|row| row.number() == number && number != NONE)?;
+        Some(row.call)
+    }
+
+    /// Whether it changes memory.
+    pub fn is_memory(self) -> bool {
+        use SystemCall::{Advise, Break, Map, Unmap};
+        matches!(self, Map | Unmap | Break | Advise)
+    }
+
+    /// The argument that is a descriptor whose file has to be known.
+    pub fn descriptor(self, arguments: &[u64; 6]) -> Option<i32> {
+        let at = match self {
+            SystemCall::File(_, one) => one.descriptor?,
+            SystemCall::Map => 4,
+            _ => return None,
+        };
+        i32::try_from(arguments[at] as u32).ok()
+    }
+}
+
+/// The numbers of this architecture for calls that a test selects.
+pub fn numbers(is_wanted: impl Fn(SystemCall) -> bool) -> Vec<u64> {
+    let wanted = ROWS.iter().filter(|row| row.number() != NONE && is_wanted(row.call));
+    wanted.map(Row::number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_names_one_call() {
+        for numbers in [
+            ROWS.iter().map(|row| row.x86_64).collect::<Vec<_>>(),
+            ROWS.iter().map(|row| row.aarch64).collect(),
+        ] {
+            let mut known: Vec<u64> = numbers.into_iter().filter(|one| *one != NONE).collect();
+            let all = known.len();
+            known.sort_unstable();
+            known.dedup();
+            assert_eq!(known.len(), all);
+        }
+        assert_eq!(SystemCall::of_number(NONE), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn numbers_are_those_of_the_system() {
+        let file =
+            |operation| move |call| matches!(call, SystemCall::File(one, _) if one == operation);
+        for (number, is_right) in [
+            (libc::SYS_openat, numbers(file(Open))),
+            (libc::SYS_close, numbers(file(Close))),
+            (libc::SYS_preadv2, numbers(file(Read))),
+            (libc::SYS_pwrite64, numbers(file(Write))),
+            (libc::SYS_fdatasync, numbers(file(Flush))),
+            (libc::SYS_unlinkat, numbers(file(Delete))),
+            (libc::SYS_renameat2, numbers(file(Rename))),
+            (libc::SYS_getdents64, numbers(file(List))),
+            (libc::SYS_statx, numbers(file(Query))),
+            (libc::SYS_fallocate, numbers(file(Set))),
+            (libc::SYS_ioctl, numbers(file(Control))),
+            (libc::SYS_lseek, numbers(|call| call == SystemCall::Seek)),
+            (libc::SYS_dup3, numbers(|call| call == SystemCall::Replace)),
+            (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
+            (libc::SYS_mmap, numbers(|call| call == SystemCall::Map)),
+            (libc::SYS_munmap, numbers(|call| call == SystemCall::Unmap)),
+            (libc::SYS_brk, numbers(|call| call == SystemCall::Break)),
+            (libc::SYS_madvise, numbers(|call| call == SystemCall::Advise)),
+        ] {
+            assert!(is_right.contains(&(number as u64)), "{number} in {is_right:?}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The perf events that a session needs for its classes, and the order in which they are opened.
+
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+
+use crate::flags::Flag;
+use crate::perf::{Attribute, Event, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted};
+use crate::shaper::Options;
+use crate::system_calls::{FileOperation, SystemCall, numbers};
+
+/// Bytes of the ring of a CPU for processes and mappings.
+const SIDE_RING: RingSize = RingSize(1 << 20);
+/// Bytes of the ring of a CPU for everything else.
+const MAIN_RING: RingSize = RingSize(4 << 20);
+/// The same for users who may lock little memory.
+const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
+const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
+
+/// Why a session cannot record events of the system.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The kernel refuses events of other users' programs.
+    Refused {
+        /// The kernel's answer.
+        source: io::Error,
+        /// `perf_event_paranoid`, if it can be read.
+        paranoid: Option<i32>,
+    },
+    /// A class needs a tracepoint.
+    Tracepoints {
+        /// logman's words for the classes.
+        classes: Vec<&'static str>,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The rings could not be made.
+    Rings(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Refused { paranoid, .. } => {
+                f.write_str("the kernel refuses to record other programs")?;
+                if let Some(level) = paranoid {
+                    write!(f, " (kernel.perf_event_paranoid is {level})")?;
+                }
+                f.write_str(
+                    "; run as root, give CAP_PERFMON, or record your own command with -- COMMAND",
+                )
+            }
+            StartError::Tracepoints { classes, source } => write!(
+                f,
+                "{}: the kernel's tracepoints cannot be read ({source}); run as root, or mount tracefs with your group (gid=)",
+                classes.join(", ")
+            ),
+            StartError::Rings(error) => write!(
+                f,
+                "the kernel gives no memory for perf rings ({error}); raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Refused { source, .. } | StartError::Tracepoints { source, .. } => {
+                Some(source)
+            }
+            StartError::Rings(error) => Some(error),
+        }
+    }
+}
+
+/// `kernel.perf_event_paranoid`
+pub(crate) fn paranoid() -> Option<i32> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
+    text.trim().parse().ok()
+}
+
+/// Tracepoints of a flag, with the hook whose stacks come with the tracepoint.
+pub(crate) const TRACEPOINTS: &[(Flag, &[(Tracepoint, u16)])] = &[
+    (Flag::SWITCH, &[(Tracepoint::Switch, 0x0524)]),
+    (Flag::READY, &[(Tracepoint::Waking, 0x0532), (Tracepoint::NewTaskWakeup, 0x0532)]),
+    (Flag::INTERRUPT, &[(Tracepoint::InterruptEntry, 0), (Tracepoint::InterruptExit, 0)]),
+    (Flag::DPC, &[(Tracepoint::SoftInterruptEntry, 0), (Tracepoint::SoftInterruptExit, 0)]),
+    (Flag::DISK, DISK_POINTS),
+    (Flag::DISK_INIT, DISK_POINTS),
+    (
+        Flag::NETWORK,
+        &[
+            (Tracepoint::SocketState, 0),
+            (Tracepoint::SocketSend, 0),
+            (Tracepoint::SocketReceive, 0),
+            (Tracepoint::Retransmit, 0),
+        ],
+    ),
+    (Flag::SYSCALL, CALL_POINTS),
+    (Flag::VIRTUAL_ALLOC, CALL_POINTS),
+    (Flag::MAP_FILE, CALL_POINTS),
+    (Flag::FILE_IO, CALL_POINTS),
+    (Flag::FILE_IO_INIT, CALL_POINTS),
+    (Flag::PRIORITY, &[(Tracepoint::Priority, 0x0530)]),
+];
+/// Tracepoints that add facts to events of perf. Without them, the events have fewer facts.
+const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
+    (Flag::HARD_FAULTS, &[Tracepoint::FileFault]),
+    (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault]),
+];
+const DISK_POINTS: &[(Tracepoint, u16)] =
+    &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskComplete, 0)];
+const CALL_POINTS: &[(Tracepoint, u16)] =
+    &[(Tracepoint::SyscallEnter, 0x0f33), (Tracepoint::SyscallExit, 0x0f34)];
+/// Events with call stacks that the beginning or the return of a system call gives.
+const ENTRY_STACKS: &[u16] = &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449];
+const EXIT_STACKS: &[u16] = &[0x0f34, 0x0262, 0x0263, 0x0425, 0x0426];
+
+/// Opens the records of processes and mappings. Returns whose events this process may record.
+pub(crate) fn open_side(
+    perf: &mut Perf,
+    process: Option<u32>,
+    cpus: &[u16],
+) -> Result<Target, StartError> {
+    let wanted = |attribute| [(attribute, Kind::Side).into()];
+    let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, SIDE_RING);
+    let Err(error) = opened else { return Ok(Target::Machine) };
+    let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+    let refused = |source| StartError::Refused { source, paranoid: paranoid() };
+    let Some(process) = process.filter(|_| is_right) else {
+        return Err(if is_right { refused(error) } else { StartError::Rings(error) });
+    };
+    *perf = Perf::default();
+    let target = Target::Tree(process);
+    let attribute = Attribute::side().without_kernel();
+    perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(refused)?;
+    Ok(target)
+}
+
+/// Opens the events that come often. If the kernel may not be recorded, what happens in it is left out.
+pub(crate) fn open_main(
+    perf: &mut Perf,
+    mut wanted: Vec<Wanted>,
+    target: Target,
+    cpus: &[u16],
+    notes: &mut Vec<String>,
+) -> Result<(), StartError> {
+    let Some(first) = wanted.first() else { return Ok(()) };
+    let is_machine = target == Target::Machine;
+    if !is_machine && Event::open(&first.attribute, target, cpus[0]).is_err() {
+        let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
+        notes.push(note.to_owned());
+        for one in &mut wanted {
+            one.attribute = one.attribute.without_kernel();
+        }
+    }
+    let size = if is_machine { MAIN_RING } else { OWN_MAIN_RING };
+    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
+}
+
+/// Samples and faults, which need no tracepoints.
+fn plain_events(options: &Options) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    if options.masks.has(Flag::PROFILE) {
+        let distance = u64::from(options.sample_interval) * 100;
+        let has_stack = options.has_stack(0x0f2e);
+        let attribute = Attribute::samples(distance).with_stack(has_stack);
+        wanted.push((attribute, Kind::Sample { has_stack }).into());
+    }
+    for (flag, is_hard, hook) in
+        [(Flag::HARD_FAULTS, true, 0x0220), (Flag::ALL_FAULTS, false, 0x020b)]
+    {
+        if options.masks.has(flag) {
+            let hooks: &[u16] = if is_hard { &[hook] } else { &[hook, 0x020a, 0x020c] };
+            let has_stack = hooks.iter().any(|hook| options.has_stack(*hook));
+            let attribute = Attribute::faults(is_hard).with_stack(has_stack);
+            wanted.push((attribute, Kind::Fault { is_hard, has_stack }).into());
+        }
+    }
+    wanted
+}
+
+pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartError> {
+    let mut wanted = plain_events(options);
+    let classes = TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
+    let classes: Vec<_> = classes.collect();
+    let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
+    let additions: Vec<Tracepoint> = additions.flat_map(|(_, points)| *points).copied().collect();
+    if classes.is_empty() && additions.is_empty() {
+        return Ok(wanted);
+    }
+    let files = match TraceFiles::open() {
+        Ok(files) => files,
+        Err(_) if classes.is_empty() => return Ok(wanted),
+        Err(source) => {
+            let classes = classes.iter().map(|(flag, _)| flag.name()).collect();
+            return Err(StartError::Tracepoints { classes, source });
+        }
+    };
+    let filter = call_filter(options);
+    let mut seen = Vec::new();
+    let points = classes.iter().flat_map(|(_, points)| *points).copied();
+    for (point, hook) in points.chain(additions.iter().map(|point| (*point, 0))) {
+        if seen.contains(&point) {
+            continue;
+        }
+        seen.push(point);
+        // Older kernels have fewer tracepoints.
+        let Ok((id, layout)) = files.tracepoint(point) else { continue };
+        let has_any = |hooks: &[u16]| hooks.iter().any(|hook| options.has_stack(*hook));
+        let has_stack = match point {
+            Tracepoint::DiskIssue => has_any(&[0x010c, 0x010d, 0x010f]),
+            Tracepoint::SyscallEnter => has_any(ENTRY_STACKS),
+            Tracepoint::SyscallExit => has_any(EXIT_STACKS),
+            _ => options.has_stack(hook),
+        };
+        let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
+        wanted.push(Wanted {
+            attribute: Attribute::tracepoint(id).with_stack(has_stack),
+            kind: Kind::Tracepoint { point, layout, has_stack },
+            filter: filter.clone().filter(|_| is_call),
+        });
+    }
+    Ok(wanted)
+}
+
+/// The system calls that the classes need; `None`: all of them.
+fn call_filter(options: &Options) -> Option<CString> {
+    let has = |flag| options.masks.has(flag);
+    if has(Flag::SYSCALL) {
+        return None;
+    }
+    let has_operations = has(Flag::FILE_IO) || has(Flag::FILE_IO_INIT);
+    // Files in memory are known by their descriptors.
+    let has_descriptors = has_operations || has(Flag::MAP_FILE);
+    let has_memory = has(Flag::VIRTUAL_ALLOC) || has(Flag::MAP_FILE);
+    let wanted = numbers(|call| match call {
+        SystemCall::File(FileOperation::Open | FileOperation::Close, _) => has_descriptors,
+        SystemCall::Replace | SystemCall::CloseRange => has_descriptors,
+        SystemCall::File(..) | SystemCall::Seek => has_operations,
+        call => has_memory && call.is_memory(),
+    });
+    let terms: Vec<String> = wanted.iter().map(|number| format!("id=={number}")).collect();
+    CString::new(terms.join("||")).ok()
+}
+
+pub(crate) fn own_events(options: &Options, notes: &mut Vec<String>) -> Vec<Wanted> {
+    let mut wanted = plain_events(options);
+    if options.masks.has(Flag::SWITCH) {
+        wanted.push((Attribute::own_switches(), Kind::Side).into());
+    }
+    let missing = TRACEPOINTS
+        .iter()
+        .filter(|(flag, _)| *flag != Flag::SWITCH && options.masks.has(*flag))
+        .map(|(flag, _)| flag.name());
+    let missing: Vec<&str> = missing.collect();
+    if !missing.is_empty() {
+        notes.push(format!(
+            "{}: left out, because tracepoints need CAP_PERFMON and readable tracefs",
+            missing.join(", ")
+        ));
+    }
+    wanted
+}
