@@ -8,6 +8,7 @@ pub mod eventlog;
 pub mod evtx;
 pub mod host;
 pub mod mc;
+pub mod recording_profile;
 #[cfg(target_os = "linux")]
 pub mod ring;
 pub mod symbols;

@@ -51,6 +51,12 @@ pub static FRONTENDS: &[Frontend] = &[
         run: crate::live::frontends::xperf::run,
         help: crate::live::frontends::xperf::help,
     },
+    #[cfg(target_os = "linux")]
+    Frontend {
+        name: "wpr",
+        run: crate::live::frontends::wpr::run,
+        help: crate::live::frontends::wpr::help,
+    },
 ];
 
 /// A Windows command that this program does not have.
@@ -62,11 +68,6 @@ pub struct Absent {
 
 /// Absent commands that users of Windows know.
 pub static ABSENT: &[Absent] = &[
-    Absent {
-        name: "wpr",
-        instead: "etw record -o FILE -p PROVIDER records programs, etw session start runs a session; \
-                  etw convert --to perfetto makes a trace for a viewer",
-    },
     Absent {
         name: "wpa",
         instead: "etw report makes a page of HTML, and etw convert --to perfetto a trace for ui.perfetto.dev",

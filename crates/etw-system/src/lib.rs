@@ -10,6 +10,7 @@
 //! * [`system_calls`]: the calls that use files or change memory;
 //! * [`neutral`]: what a source can say of the machine;
 //! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
+//! * `recording_profile` (feature `wprp`): recording profiles of Windows Performance Recorder;
 //! * [`elf`]: headers and build ids of executable files;
 //! * `Recorder` (Linux): the perf rings and `/proc` of one session, with its shaper; `availability`: what this machine permits.
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -18,6 +19,8 @@ pub mod elf;
 pub mod flags;
 pub mod neutral;
 pub mod record;
+#[cfg(feature = "wprp")]
+pub mod recording_profile;
 mod shaper;
 pub mod stack_names;
 pub mod system_calls;

@@ -1,4 +1,4 @@
-//! `tracelog`, `logman` and `xperf`: the everyday forms of Windows' controller commands. Forms and displays are those of
+//! `tracelog`, `logman`, `xperf` and `wpr`: the everyday forms of Windows' controller commands. Forms and displays are those of
 //! Microsoft's documentation.
 //!
 //! A command parses all of its words before it asks a host: a command with a word that is not supported changes nothing.
@@ -7,6 +7,7 @@ mod kernel;
 pub mod logman;
 mod setup;
 pub mod tracelog;
+pub mod wpr;
 pub mod xperf;
 
 use super::host::{self, HostChoice, ask, ask_session};

@@ -14,6 +14,7 @@ mod hosts;
 mod logman;
 mod record;
 mod tracelog;
+mod wpr;
 mod xperf;
 
 define_provider!(pub PROVIDER, "OpenEtw.Test.Controllers");
@@ -334,11 +335,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("tracelog -stop GlobalLogger", "kernel"),
     ("tracelog -start s -EFLAG 1 x", "no class of system events"),
     ("tracelog -start s -cm", "kernel"),
-    ("tracelog -start s -fio", "does not record these events"),
+    ("tracelog -start s -eflag 1 REGISTRY", "does not record these events"),
     ("tracelog -start -guid *A", "records the kernel only"),
     ("tracelog -start s -stackwalk Profile", "name its flags"),
     ("tracelog -start -setprofint 1", "shortest interval"),
-    ("tracelog -start -stackwalk FileRead", "no call stacks of this event"),
+    ("tracelog -start -stackwalk ImageLoad", "no call stacks of this event"),
     ("tracelog -addautologger s", "sessions.json"),
     ("tracelog -start s -um", "private session"),
     ("tracelog -start s -gs", "sequence numbers"),
@@ -634,7 +635,7 @@ fn options_are_spelt_alike_everywhere() {
         ("session start t", 2, "session start t: no output is named: give -o FILE"),
         ("tail", 2, "tail: name a session (etw tail SESSION) or a provider"),
         ("session list --system-host", 3, "/run/openetw"),
-        ("wpr -start GeneralProfile", 2, "etw record"),
+        ("wpa -i x.etl", 2, "ui.perfetto.dev"),
         ("pktmon start", 2, "tcpdump"),
         ("netsh trace start", 2, "tcpdump"),
     ] {

@@ -9,11 +9,21 @@ use etw_system::{Options, Recorder};
 
 use crate::invariants::{Taken, check_live, is_loss, take_from};
 
-fn record(
-    flags: &str,
-    process: Option<u32>,
-    run: impl FnOnce(&mut Recorder),
-) -> Option<Vec<Taken>> {
+/// A recording that runs, and its records.
+struct Live {
+    recorder: Recorder,
+    records: Vec<Taken>,
+}
+
+impl Live {
+    /// Reads what there is. The kernel has its memory again when the records have left the recorder.
+    fn poll(&mut self) {
+        self.recorder.poll();
+        take_from(&mut self.recorder, &mut self.records);
+    }
+}
+
+fn record(flags: &str, process: Option<u32>, run: impl FnOnce(&mut Live)) -> Option<Vec<Taken>> {
     let masks = Masks::parse(flags).unwrap().masks;
     let options = Options { masks, stacks: vec![0x0f2e, 0x0524], sample_interval: 10_000 };
     let mut recorder = match Recorder::open(options, process) {
@@ -24,20 +34,19 @@ fn record(
         }
     };
     recorder.begin().unwrap();
-    let mut all = Vec::new();
-    run(&mut recorder);
-    recorder.poll();
-    take_from(&mut recorder, &mut all);
-    recorder.finish();
-    take_from(&mut recorder, &mut all);
-    recorder.take_lost();
-    Some(all)
+    let mut live = Live { recorder, records: Vec::new() };
+    run(&mut live);
+    live.poll();
+    live.recorder.finish();
+    take_from(&mut live.recorder, &mut live.records);
+    live.recorder.take_lost();
+    Some(live.records)
 }
 
 /// OV-23: this program's own samples, with and without rights.
 #[test]
 fn a_program_that_computes_is_sampled() {
-    let spin = |_: &mut Recorder| {
+    let spin = |_: &mut Live| {
         let end = Instant::now() + Duration::from_millis(200);
         let mut sum = 0u64;
         while Instant::now() < end {
@@ -69,7 +78,7 @@ fn is_first_namespace() -> bool {
 fn the_end_of_a_process_has_its_exit_status() {
     let mut ids = Vec::new();
     let mut can_listen = false;
-    let run = |recorder: &mut Recorder| {
+    let run = |live: &mut Live| {
         for end in ["exit 7", "kill -9 $$", "exit 0"] {
             let mut child = Command::new("sh").args(["-c", end]).spawn().unwrap();
             ids.push(child.id());
@@ -77,7 +86,7 @@ fn the_end_of_a_process_has_its_exit_status() {
         }
         // A parent may see the end before the connector has said the status.
         std::thread::sleep(Duration::from_millis(20));
-        can_listen = !recorder.notes().iter().any(|note| note.contains("exit statuses"));
+        can_listen = !live.recorder.notes().iter().any(|note| note.contains("exit statuses"));
     };
     let Some(records) = record("process,thread,cswitch", None, run) else { return };
     if !can_listen || !is_first_namespace() {
@@ -94,11 +103,11 @@ fn the_end_of_a_process_has_its_exit_status() {
 /// OV-23: a child's whole life, and chains of switches without gaps.
 #[test]
 fn a_child_is_recorded_from_its_start_to_its_end() {
-    let run = |recorder: &mut Recorder| {
+    let run = |live: &mut Live| {
         let mut child = Command::new("sh").args(["-c", "sleep 0.2; exit 3"]).spawn().unwrap();
         // Its command line is read while it runs.
         while child.try_wait().unwrap().is_none() {
-            recorder.poll();
+            live.poll();
             std::thread::sleep(Duration::from_millis(5));
         }
         // Records come within the recorder's delay.
@@ -133,21 +142,21 @@ fn the_files_of_a_program_are_recorded() {
         "(for i in 1 2 3 4 5 6 7; do echo line; sleep 0.01; done; read x) | tee {}",
         path.display()
     );
-    let run = |recorder: &mut Recorder| {
+    let run = |live: &mut Live| {
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let until = Instant::now() + Duration::from_secs(120);
         while std::fs::metadata(&path).map_or(0, |file| file.len()) < SIZE {
             assert!(Instant::now() < until, "the file does not grow");
-            recorder.poll();
+            live.poll();
             std::thread::sleep(Duration::from_millis(1));
         }
         // Names of files are looked up when records are read.
-        recorder.poll();
+        live.poll();
         drop(child.stdin.take());
         while child.try_wait().unwrap().is_none() {
-            recorder.poll();
+            live.poll();
             std::thread::sleep(Duration::from_millis(1));
         }
         std::fs::remove_file(&path).unwrap();
@@ -187,7 +196,7 @@ fn the_files_of_a_program_are_recorded() {
 #[test]
 fn the_page_faults_of_a_program_are_recorded() {
     const PAGES: usize = 300;
-    let touch = |_: &mut Recorder| {
+    let touch = |_: &mut Live| {
         let mut memory = vec![0u8; PAGES * 4096];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = std::hint::black_box(1));
         std::hint::black_box(memory);

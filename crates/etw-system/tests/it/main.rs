@@ -3,5 +3,7 @@
 mod invariants;
 mod live;
 mod perf_records;
+#[cfg(feature = "wprp")]
+mod recording_profile;
 mod replay;
 mod shaper;

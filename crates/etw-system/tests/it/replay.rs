@@ -4,7 +4,7 @@
 use crate::perf_records::{record, words};
 
 #[path = "../../../../fuzz/src/replay.rs"]
-mod replaying;
+pub mod replaying;
 #[path = "../../../../fuzz/src/system.rs"]
 mod target;
 

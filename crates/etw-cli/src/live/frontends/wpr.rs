@@ -1,0 +1,264 @@
+//! `wpr`: records profiles, as Windows Performance Recorder does.
+//!
+//! As on Windows, a recording has two sessions at most: one with the system's events, and one with those of programs. `-stop` merges
+//! them into one file.
+
+mod keywords;
+mod options;
+mod profiles;
+
+use super::kernel::Kernel;
+use super::setup::Setup;
+use super::{Controller, Enablement, all_sessions, mode_names, shown_file, worse};
+use crate::format::safe;
+use crate::frontends::answer::{print, usage};
+use crate::frontends::table::{Help, Table, show_help};
+use crate::output::{Failure, Outcome};
+use crate::rewrite;
+use etw_host::EnableProperties;
+use etw_system::recording_profile::{Buffers, RecordingProfile};
+use etw_wire::requests::SessionStatus;
+use options::*;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The sessions of a recording.
+const SYSTEM: &str = "WPR_initiated_WprApp_WPR System Collector";
+const EVENTS: &str = "WPR_initiated_WprApp_WPR Event Collector";
+/// KB of a buffer, where a profile does not say.
+const BUFFER_KB: u32 = 1024;
+
+static TABLE: Table<Command> = Table {
+    command: "wpr",
+    about: "Record profiles of the system and of programs, as Windows' wpr does",
+    forms: &[
+        "-start PROFILE [-start PROFILE]... [-filemode] [-recordtempto FOLDER]",
+        "-stop FILE.etl [DESCRIPTION]",
+        "-cancel | -status | -profiles [FILE.wprp]",
+    ],
+    repeatable: START,
+    actions: ACTIONS,
+    operand: None,
+    rows: ROWS,
+    notes: "The profiles GeneralProfile, CPU, DiskIO, FileIO and Network have the levels Light and Verbose, which is the \
+            default. Sessions belong to your own host, which starts when it is needed. etw record --system and \
+            etw session start are the commands behind it.",
+};
+
+/// A command line, parsed.
+#[derive(Debug, Default)]
+struct Command {
+    profiles: Vec<String>,
+    is_file_mode: bool,
+    /// The folder of files until `-stop`.
+    folder: Option<PathBuf>,
+    output: Option<PathBuf>,
+    /// A file of profiles.
+    file: Option<String>,
+}
+
+pub fn help() -> Help {
+    TABLE.help()
+}
+
+pub fn run(words: &[String]) -> Result<Outcome, Failure> {
+    let mut command = Command::default();
+    let Some(given) = TABLE.parse(words, &mut command)? else { return show_help(&help()) };
+    let Some(by) = TABLE.action(&given) else {
+        return Err(usage("wpr: name an action: -start, -stop, -cancel, -status or -profiles"));
+    };
+    let action = by.row.actions;
+    if let Some(odd) = TABLE.odd(&given, action) {
+        return Err(TABLE.wrong(odd.name, format!("it does not go with -{}", by.name)));
+    }
+    match action {
+        START => start(&command),
+        STOP => stop(&command.output.unwrap_or_default()),
+        CANCEL => cancel(),
+        STATUS => status(),
+        _ => list(command.file.as_deref()),
+    }
+}
+
+/// The sessions of the recording that runs.
+fn running() -> Result<Vec<SessionStatus>, Failure> {
+    let mut sessions = all_sessions()?;
+    sessions.retain(|one| [SYSTEM, EVENTS].contains(&one.name.as_str()));
+    Ok(sessions)
+}
+
+fn not_running() -> Failure {
+    Failure::new("wpr: error: There are no trace profiles running. (0xc5583000)")
+}
+
+/// What the profiles of a command record together.
+#[derive(Default)]
+struct Recording {
+    kernel: Kernel,
+    has_system: bool,
+    system_buffers: Buffers,
+    providers: Vec<Enablement>,
+    buffers: Buffers,
+}
+
+impl Recording {
+    fn add(&mut self, profile: &RecordingProfile) -> Result<(), Failure> {
+        if let Some(system) = &profile.system {
+            keywords::add(&mut self.kernel, system)?;
+            self.has_system = true;
+            self.system_buffers = largest(self.system_buffers, system.buffers);
+        }
+        self.buffers = largest(self.buffers, profile.buffers);
+        for one in &profile.providers {
+            let level = if one.level == 0 { u8::MAX } else { one.level };
+            let mut enablement = Enablement::parse(&one.name, level, one.keywords)?;
+            if one.has_stacks {
+                enablement.info.properties = EnableProperties::STACK_TRACE;
+            }
+            self.providers.push(enablement);
+        }
+        Ok(())
+    }
+}
+
+fn largest(one: Buffers, other: Buffers) -> Buffers {
+    Buffers { size_kb: one.size_kb.max(other.size_kb), count: one.count.max(other.count) }
+}
+
+fn start(command: &Command) -> Result<Outcome, Failure> {
+    let mut recording = Recording::default();
+    let mut is_file_mode = command.is_file_mode;
+    for word in &command.profiles {
+        let profile = profiles::find(word, is_file_mode)?;
+        is_file_mode |= profile.is_file;
+        recording.add(&profile)?;
+    }
+    let Recording { kernel, has_system, system_buffers, providers, buffers } = recording;
+    if !running()?.is_empty() {
+        return Err(Failure::new(
+            "wpr: error: The profiles are already running. (0xc5583001). Use -stop FILE or -cancel first",
+        ));
+    }
+    let system = if has_system { kernel.config("wpr")? } else { None };
+    let folder = is_file_mode.then(|| make_folder(command.folder.as_deref())).transpose()?;
+    let config = |name: &str, buffers: Buffers, file: &str, system| {
+        let mut setup = Setup::default();
+        setup.config.system = system;
+        setup.file = folder.as_ref().map(|folder| folder.join(file));
+        setup.buffering = folder.is_none();
+        setup.buffer_kb = Some(buffers.size_kb.unwrap_or(BUFFER_KB).into());
+        setup.max_buffers = buffers.count;
+        setup.finish("wpr", name.to_owned(), PathBuf::new)
+    };
+    let mut all = Vec::new();
+    if system.is_some() {
+        all.push((config(SYSTEM, system_buffers, "system.etl", system)?, Vec::new()));
+    }
+    if !providers.is_empty() {
+        all.push((config(EVENTS, buffers, "events.etl", None)?, providers));
+    }
+    let controller = Controller::connect_or_start()?;
+    for (config, providers) in all {
+        if let Err(failure) = controller.start(config, providers) {
+            // All sessions or none; the first failure is the one that is reported.
+            let _ = cancel();
+            if let Some(folder) = &folder {
+                let _ = std::fs::remove_dir(folder);
+            }
+            return Err(failure);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// A new folder that only this user can read.
+fn make_folder(parent: Option<&Path>) -> Result<PathBuf, Failure> {
+    let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+    let folder = parent.join(format!("wpr-{}", std::process::id()));
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&folder);
+    made.map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+    Ok(folder)
+}
+
+/// Removes a file of a recording, and its folder with the last one.
+fn remove(file: &Path) {
+    // What remains is only a file too many.
+    let _ = std::fs::remove_file(file);
+    if let Some(folder) = file.parent() {
+        let is_own =
+            folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("wpr-"));
+        let _ = is_own.then(|| std::fs::remove_dir(folder));
+    }
+}
+
+fn stop(output: &Path) -> Result<Outcome, Failure> {
+    let sessions = running()?;
+    let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
+        return Err(not_running());
+    };
+    let mut outcome = Outcome::Done;
+    let mut files = Vec::new();
+    for (number, session) in sessions.iter().enumerate() {
+        let file = match &session.file {
+            Some(file) => file.clone(),
+            None => {
+                let mut name = output.as_os_str().to_owned();
+                name.push(format!(".{number}"));
+                controller.snapshot(&session.name, Path::new(&name))?;
+                name.into()
+            }
+        };
+        files.push(file);
+    }
+    for session in &sessions {
+        outcome = worse(outcome, controller.stop(&session.name)?.1);
+    }
+    outcome = worse(outcome, rewrite::merge_to(output.to_owned(), &files)?);
+    files.iter().for_each(|file| remove(file));
+    Ok(outcome)
+}
+
+fn cancel() -> Result<Outcome, Failure> {
+    let sessions = running()?;
+    let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
+        return Err(not_running());
+    };
+    for session in sessions {
+        controller.stop(&session.name)?;
+        if let Some(file) = session.file {
+            remove(&file);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn status() -> Result<Outcome, Failure> {
+    let sessions = running()?;
+    if sessions.is_empty() {
+        return print("WPR is not recording\n");
+    }
+    let mut text = "WPR recording is in progress...\n".to_owned();
+    for session in &sessions {
+        let name = session.name.rsplit('_').next().unwrap_or_default();
+        let mode = if session.file.is_some() { "File" } else { "Memory" };
+        text += &format!(
+            "\n{}\n  Logging mode   : {mode} ({})\n  Events lost    : {}\n",
+            safe(name),
+            mode_names(session.mode).0,
+            session.lost
+        );
+        if session.file.is_some() {
+            text += &format!("  File           : {}\n", safe(&shown_file(session)));
+        }
+    }
+    print(&text)
+}
+
+fn list(file: Option<&str>) -> Result<Outcome, Failure> {
+    let mut text = String::new();
+    for one in profiles::all(file)? {
+        let name = format!("{}.{}", one.name, one.level);
+        text += &format!("{:<28}{}\n", safe(&name), safe(&one.description));
+    }
+    print(&text)
+}

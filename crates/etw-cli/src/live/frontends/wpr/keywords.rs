@@ -1,0 +1,98 @@
+//! WPR's words for classes of the system's events and for call stacks.
+
+use super::super::kernel::Kernel;
+use crate::frontends::answer::usage;
+use crate::output::Failure;
+use etw_system::recording_profile::SystemCollector;
+use etw_system::stack_names::{StackNameError, parse};
+
+/// WPR's keywords, and xperf's flags.
+const KEYWORDS: &[(&str, &str)] = &[
+    ("ProcessThread", "PROC_THREAD"),
+    ("Loader", "LOADER"),
+    ("ProcessCounter", "PERF_COUNTER"),
+    ("CSwitch", "CSWITCH"),
+    ("CompactCSwitch", "CSWITCH"),
+    ("ReadyThread", "DISPATCHER"),
+    ("ThreadPriority", "PRIORITY"),
+    ("DPC", "DPC"),
+    ("Interrupt", "INTERRUPT"),
+    ("SystemCall", "SYSCALL"),
+    ("DiskIO", "DISK_IO"),
+    ("DiskIOInit", "DISK_IO_INIT"),
+    ("Filename", "FILENAME"),
+    ("FileIO", "FILE_IO"),
+    ("FileIOInit", "FILE_IO_INIT"),
+    ("AllFaults", "ALL_FAULTS"),
+    ("HardFaults", "HARD_FAULTS"),
+    ("VirtualAllocation", "VIRT_ALLOC"),
+    ("VAMap", "VAMAP"),
+    ("NetworkTrace", "NETWORKTRACE"),
+    ("SampledProfile", "PROFILE"),
+    ("Registry", "REGISTRY"),
+    ("ALPC", "ALPC"),
+    ("SplitIO", "SPLIT_IO"),
+    ("Drivers", "DRIVERS"),
+    ("MemoryInfo", "MEMINFO"),
+    ("MemoryInfoWS", "MEMINFO_WS"),
+    ("Power", "POWER"),
+    ("Memory", "MEMORY"),
+    ("MemoryFootprint", "FOOTPRINT"),
+    ("Session", "SESSION"),
+    ("Spinlock", "SPINLOCK"),
+    ("KernelQueue", "KQUEUE"),
+    ("Pool", "POOL"),
+    ("CC", "CC"),
+    ("Timer", "TIMER"),
+    ("IdleStates", "IDLE_STATES"),
+    ("IPI", "IPI"),
+    ("OpticalIO", "OPTICAL_IO"),
+    ("OpticalIOInit", "OPTICAL_IO_INIT"),
+    ("FltIO", "FLT_IO"),
+    ("FltIOInit", "FLT_IO_INIT"),
+    ("HvProfile", "HV_PROFILE"),
+    ("ClockInterrupt", "CLOCKINT"),
+    ("ReferenceSet", "ReferenceSet"),
+];
+
+/// Keywords of configuration, which is always recorded.
+const CONFIGURATION: &[&str] = &["CpuConfig", "SysConfig", "StorageConfig", "NetworkConfig"];
+
+/// WPR's names of events with call stacks that differ from xperf's.
+const STACKS: &[(&str, &str)] = &[
+    ("SampledProfile", "Profile"),
+    ("SystemCallEnter", "SyscallEnter"),
+    ("SystemCallExit", "SyscallExit"),
+    ("VirtualAllocation", "VirtualAlloc"),
+];
+
+fn translated(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
+    table.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, other)| *other)
+}
+
+/// Adds the classes and call stacks of a profile.
+pub fn add(kernel: &mut Kernel, system: &SystemCollector) -> Result<(), Failure> {
+    let wrong = |what: String| usage(format!("wpr: {what}"));
+    for keyword in &system.keywords {
+        if CONFIGURATION.iter().any(|one| one.eq_ignore_ascii_case(keyword)) {
+            continue;
+        }
+        let Some(flag) = translated(KEYWORDS, keyword) else {
+            return Err(wrong(format!("{keyword:?} is not a keyword of the system")));
+        };
+        kernel.add(flag).map_err(wrong)?;
+    }
+    for stack in &system.stacks {
+        let name = translated(STACKS, stack).unwrap_or(stack);
+        match parse(name) {
+            Ok(_) => kernel.add_stacks(name).map_err(wrong)?,
+            Err(StackNameError::NotRecorded(name)) => {
+                eprintln!(
+                    "etw: note: {name}: its call stacks are left out, because openetw does not record them"
+                );
+            }
+            Err(error) => return Err(wrong(error.to_string())),
+        }
+    }
+    Ok(())
+}
