@@ -216,6 +216,11 @@ impl Perf {
         }
     }
 
+    /// Records that the kernel has counted as lost, so far. A ring has a record of them only if a later record fitted into it.
+    pub fn counted_losses(&self) -> u64 {
+        self.events.iter().filter_map(Event::lost).sum()
+    }
+
     /// Number of open events.
     pub fn len(&self) -> usize {
         self.events.len()
@@ -259,6 +264,11 @@ impl Perf {
     /// Programs whose records have been read since the last call.
     pub fn take_executed(&mut self) -> Vec<Executed> {
         std::mem::take(&mut self.executed)
+    }
+
+    /// The same, without taking them.
+    pub fn losses(&self) -> u64 {
+        self.lost
     }
 
     /// Records that were lost since the last call.

@@ -45,6 +45,8 @@ pub struct Recorder {
     /// No later record is earlier.
     watermark: u64,
     lost: u64,
+    /// Lost records that have been counted, or were before this recorder.
+    known_losses: u64,
     is_finished: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
@@ -204,6 +206,7 @@ impl Recorder {
             side_events,
             watermark: 0,
             lost: 0,
+            known_losses: 0,
             is_finished: false,
             stored_until: None,
             released: VecDeque::new(),
@@ -231,6 +234,7 @@ impl Recorder {
             // The rundown has the time of the last stored record: if this process is killed, too, the next one still takes all
             // records behind that time from the rings.
             self.perf.read();
+            self.known_losses = self.perf.counted_losses().saturating_sub(self.perf.losses());
             let turn = this_turn();
             let time = match u64::try_from(stored_until) {
                 Ok(ticks @ 1..) => ticks * TICK,
@@ -325,7 +329,9 @@ impl Recorder {
         if self.has_operations {
             self.look_files_up();
         }
-        self.lost += self.perf.take_lost();
+        let lost = self.perf.take_lost();
+        self.lost += lost;
+        self.known_losses += lost;
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let Recorder { perf, shaper, out, sources, exit_statuses, .. } = self;
         // A thread says its status before it leaves its CPU, so no process ends below without one.
@@ -407,6 +413,16 @@ impl Recorder {
         std::mem::take(&mut self.lost)
     }
 
+    /// Adds the losses behind the last records of the rings.
+    fn add_last_losses(&mut self) {
+        let count = self.perf.counted_losses().saturating_sub(self.known_losses);
+        if count > 0 {
+            self.lost += count;
+            let Recorder { shaper, out, .. } = self;
+            Giver { shaper, out, turn: this_turn() }.event(Detail::Lost { count });
+        }
+    }
+
     /// Gives the shaper the counters of all processes.
     fn count_processes(&mut self) {
         if !self.has_counters {
@@ -432,6 +448,7 @@ impl Recorder {
         }
         self.perf.disable();
         self.read_until(u64::MAX);
+        self.add_last_losses();
         self.count_processes();
         self.shaper.finish(this_turn(), &mut self.out);
         self.is_finished = true;

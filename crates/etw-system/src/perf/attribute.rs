@@ -47,6 +47,9 @@ const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_RAW: u64 = 1 << 10;
 const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
+/// `PERF_FORMAT_LOST`, since Linux 6.0.
+const FORMAT_LOST: u64 = 1 << 4;
+
 const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -78,6 +81,7 @@ impl Attribute {
             size: size_of::<Attribute>() as u32,
             config,
             sample_type: SAMPLE_IDENTIFIER | SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU,
+            read_format: FORMAT_LOST,
             flags: DISABLED | WATERMARK | SAMPLE_ID_ALL | USE_CLOCK | EXCLUDE_HYPERVISOR,
             // The host looks at the rings by itself.
             wakeup: u32::MAX >> 1,
@@ -166,6 +170,26 @@ impl AsFd for Event {
     }
 }
 
+fn open(attribute: &Attribute, process: libc::pid_t, cpu: u16) -> io::Result<Event> {
+    // SAFETY: the attribute has the size that it states, and lives during the call; the rest are numbers.
+    let file = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const *attribute,
+            process,
+            libc::c_int::from(cpu),
+            -1,
+            OPEN_CLOEXEC,
+        )
+    };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call returned a new descriptor, which nobody else has.
+    let file = unsafe { OwnedFd::from_raw_fd(file as libc::c_int) };
+    Ok(Event { file })
+}
+
 impl Event {
     /// Opens an event; it does not record yet.
     pub fn open(attribute: &Attribute, target: Target, cpu: u16) -> io::Result<Event> {
@@ -177,23 +201,23 @@ impl Event {
                 process as libc::pid_t
             }
         };
-        // SAFETY: the attribute has the size that it states, and lives during the call; the rest are numbers.
-        let file = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                &raw const attribute,
-                process,
-                libc::c_int::from(cpu),
-                -1,
-                OPEN_CLOEXEC,
-            )
-        };
-        if file < 0 {
-            return Err(io::Error::last_os_error());
+        match open(&attribute, process, cpu) {
+            // An older kernel.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                attribute.read_format = 0;
+                open(&attribute, process, cpu)
+            }
+            result => result,
         }
-        // SAFETY: the call returned a new descriptor, which nobody else has.
-        let file = unsafe { OwnedFd::from_raw_fd(file as libc::c_int) };
-        Ok(Event { file })
+    }
+
+    /// Records of this event for which its ring had no room, so far; `None`: an older kernel does not count them.
+    pub fn lost(&self) -> Option<u64> {
+        let mut counts = [0u64; 2];
+        let size = size_of_val(&counts);
+        // SAFETY: memory of the size that is passed, which outlives the call.
+        let read = unsafe { libc::read(self.raw(), counts.as_mut_ptr().cast(), size) };
+        (usize::try_from(read) == Ok(size)).then_some(counts[1])
     }
 
     /// The descriptor's number.

@@ -214,3 +214,26 @@ fn the_page_faults_of_a_program_are_recorded() {
     // Huge pages need fewer faults; then there is at least one.
     assert!(faults.count() >= 1);
 }
+
+/// OV-23: a recording that nobody reads counts what the kernel had no room for, also behind the last record of a ring.
+#[test]
+fn losses_at_the_end_are_counted() {
+    let masks = Masks::parse("process,thread,syscall").unwrap().masks;
+    let options = Options { masks, stacks: Vec::new(), sample_interval: 10_000 };
+    let mut recorder = match Recorder::open(options, None) {
+        Ok(recorder) => recorder,
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    recorder.begin().unwrap();
+    // More calls than the rings hold; those of this process are recorded, too, before they are left out.
+    for _ in 0..400_000 {
+        std::hint::black_box(std::fs::metadata("/").is_ok());
+    }
+    recorder.finish();
+    let mut all = Vec::new();
+    take_from(&mut recorder, &mut all);
+    assert!(recorder.take_lost() > 0);
+    let last_loss = all.iter().rposition(is_loss).expect("no lost event");
+    let rundown = all.iter().rposition(|one| one.hook == 0x0020).unwrap();
+    assert!(last_loss < rundown, "it lies behind the records, and before the rundown");
+}
