@@ -13,6 +13,11 @@
 //! * `recording_profile` (feature `wprp`): recording profiles of Windows Performance Recorder;
 //! * [`elf`]: headers and build ids of executable files;
 //! * `Recorder` (Linux): the perf rings and `/proc` of one session, with its shaper; `availability`: what this machine permits.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `wprp` | `recording_profile`: files of recording profiles |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod elf;
@@ -20,6 +25,7 @@ pub mod flags;
 pub mod neutral;
 pub mod record;
 #[cfg(feature = "wprp")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wprp")))]
 pub mod recording_profile;
 mod shaper;
 pub mod stack_names;

@@ -21,7 +21,7 @@ pub struct RecordingProfile {
     pub name: String,
     /// Its detail level: `Light` or `Verbose`.
     pub level: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     /// It writes files; otherwise it records into memory.
     pub is_file: bool,
@@ -71,7 +71,7 @@ pub struct EventProvider {
 pub struct ProfileError {
     /// The line, from 1.
     pub line: u32,
-    /// What is wrong there.
+    /// The fault there.
     pub message: String,
 }
 

@@ -40,7 +40,7 @@ pub struct FileArguments {
     pub flags: Option<usize>,
 }
 
-/// What a system call does.
+/// The effect of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemCall {
     /// It uses a file.

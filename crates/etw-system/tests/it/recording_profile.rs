@@ -18,7 +18,7 @@ const FILE: &str = concat!(
 );
 
 #[test]
-fn recording_profile() {
+fn files_of_profiles_give_profiles_or_errors() {
     replaying::replay(
         "recording_profile",
         &[("profile", FILE.as_bytes().to_vec())],

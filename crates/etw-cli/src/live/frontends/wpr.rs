@@ -91,7 +91,7 @@ fn not_running() -> Failure {
     Failure::new("wpr: error: There are no trace profiles running. (0xc5583000)")
 }
 
-/// What the profiles of a command record together.
+/// The events that the profiles of a command record together.
 #[derive(Default)]
 struct Recording {
     kernel: Kernel,
@@ -182,7 +182,7 @@ fn make_folder(parent: Option<&Path>) -> Result<PathBuf, Failure> {
 
 /// Removes a file of a recording, and its folder with the last one.
 fn remove(file: &Path) {
-    // What remains is only a file too many.
+    // A file that remains is only one too many.
     let _ = std::fs::remove_file(file);
     if let Some(folder) = file.parent() {
         let is_own =
