@@ -159,8 +159,12 @@ pub const SHOP: &str = "e0b2f6f1-2f0a-4d4c-9ab8-0f3d7bb7c001";
 /// Writes so many events of the tests' manifest into each of its channels, and waits. Channels 16 to 18 are Admin, Operational and
 /// Debug.
 fn channels(events: u64) {
-    use etw::evntprov::{EventDataDescriptor, event_register, event_write};
+    use etw::evntprov::{EventDataDescriptor, event_provider_enabled, event_register, event_write};
     let handle = event_register(&SHOP.parse().unwrap(), None).unwrap();
+    // A worker that takes over may answer later than a registration waits.
+    while !event_provider_enabled(handle, etw::Level(4), etw::Keyword(0)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     for number in 0..events {
         for channel in 16..=18u8 {
             let descriptor = etw::EventDescriptor {
@@ -183,6 +187,10 @@ fn channels(events: u64) {
 /// Reports so many events, and waits.
 fn reports(events: u64) {
     let source = etw::EventLogSource::register("Till");
+    // A busy host may answer later than a registration waits.
+    while !source.is_kept() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let status = source.report(&etw::Report {
         kind: etw::ReportType::ERROR,
         category: 3,
