@@ -22,6 +22,7 @@ mod abi;
 mod classic;
 mod consumer;
 mod decoding;
+mod event_sources;
 mod evntprov;
 #[cfg_attr(not(target_os = "linux"), path = "no_evntrace.rs")]
 mod evntrace;

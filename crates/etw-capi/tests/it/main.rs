@@ -6,6 +6,7 @@ mod classic;
 mod consumer;
 mod consumer_layouts;
 mod controller;
+mod event_sources;
 mod expected;
 mod hostile;
 mod layouts;

@@ -1,0 +1,53 @@
+//! `ReportEvent` from C.
+
+use etw_eventlog::registry::Scope;
+use etwd::{Host, HostOptions};
+
+use crate::support::*;
+
+const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
+const ARGUMENTS: &[&str] =
+    &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"];
+
+/// OV-22: a program for Windows reports to the Application log as it is; without a host, it learns that nobody keeps the report.
+#[test]
+fn reports_from_c_are_records_of_the_application_log() {
+    for compiler in [Compiler("gcc", ARGUMENTS), Compiler("clang", ARGUMENTS)] {
+        let folder = Folder::new(&format!("reports-{}", compiler.0));
+        let source = home().join("tests/c/windows/reporter.c");
+        let Some(program) = compile_file(&folder, &source, compiler) else { continue };
+        let directory = folder.0.join("run");
+        let scope =
+            Scope { packs: folder.0.join("packs"), logs: folder.0.join("logs"), is_machine: false };
+        let report = || {
+            let mut command = run(&program, compiler);
+            let output = command.env("ETW_RUNTIME_DIR", &directory).output().unwrap();
+            assert!(output.status.success());
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(report(), "10011\n");
+        let options = HostOptions { logs: vec![scope.clone()], ..HostOptions::new(&directory) };
+        let host = Host::start(options).unwrap();
+        assert_eq!(report(), "11111\n");
+        // Its end closes the logs.
+        drop(host);
+        let log = etw_evtx::Log::open(scope.logs.join("Application.evtx")).unwrap();
+        let mut records = log.records();
+        let first = records.next().unwrap().unwrap().to_xml().unwrap();
+        for part in [
+            "<Provider Name='Reporter'/>",
+            "<EventID Qualifiers='49152'>7</EventID>",
+            "<Task>3</Task>",
+            "<Data>first</Data><Data>gr\u{fc}\u{df}e</Data>",
+            "<Binary>010203</Binary>",
+        ] {
+            assert!(first.contains(part), "{part} is not in {first}");
+        }
+        let second = records.next().unwrap().unwrap().to_xml().unwrap();
+        assert!(
+            second.contains("<Level>3</Level>") && second.contains("<Data>plain</Data>"),
+            "{second}"
+        );
+        assert!(records.next().unwrap().is_none());
+    }
+}
