@@ -390,7 +390,19 @@ EVT_HANDLE EvtOpenLog(EVT_HANDLE Session, LPCWSTR Path, DWORD Flags);
 BOOL EvtGetLogInfo(EVT_HANDLE Log, EVT_LOG_PROPERTY_ID PropertyId, DWORD PropertyValueBufferSize, PEVT_VARIANT PropertyValueBuffer,
                    PDWORD PropertyValueBufferUsed);
 BOOL EvtExportLog(EVT_HANDLE Session, LPCWSTR Path, LPCWSTR Query, LPCWSTR TargetFilePath, DWORD Flags);
+BOOL EvtClearLog(EVT_HANDLE Session, LPCWSTR ChannelPath, LPCWSTR TargetFilePath, DWORD Flags);
 BOOL EvtArchiveExportedLog(EVT_HANDLE Session, LPCWSTR LogFilePath, DWORD Locale, DWORD Flags);
+
+/* Channels: those of installed manifests, with System and Application. The settings that a channel's own session has on Windows (buffers,
+ * latency, clock, SIDs) are defaults here, and cannot be set: 50. EvtSaveChannelConfig takes effect at once. */
+EVT_HANDLE EvtOpenChannelEnum(EVT_HANDLE Session, DWORD Flags);
+BOOL EvtNextChannelPath(EVT_HANDLE ChannelEnum, DWORD ChannelPathBufferSize, LPWSTR ChannelPathBuffer, PDWORD ChannelPathBufferUsed);
+EVT_HANDLE EvtOpenChannelConfig(EVT_HANDLE Session, LPCWSTR ChannelPath, DWORD Flags);
+BOOL EvtGetChannelConfigProperty(EVT_HANDLE ChannelConfig, EVT_CHANNEL_CONFIG_PROPERTY_ID PropertyId, DWORD Flags,
+                                 DWORD PropertyValueBufferSize, PEVT_VARIANT PropertyValueBuffer, PDWORD PropertyValueBufferUsed);
+BOOL EvtSetChannelConfigProperty(EVT_HANDLE ChannelConfig, EVT_CHANNEL_CONFIG_PROPERTY_ID PropertyId, DWORD Flags,
+                                 PEVT_VARIANT PropertyValue);
+BOOL EvtSaveChannelConfig(EVT_HANDLE ChannelConfig, DWORD Flags);
 
 /* Publishers: the providers of manifests. */
 EVT_HANDLE EvtOpenPublisherEnum(EVT_HANDLE Session, DWORD Flags);

@@ -1,5 +1,6 @@
 //! `winevt.h`: the Event Log's calls. This file has the handles, the statuses and what all of them share.
 
+mod channels;
 mod logs;
 mod message;
 mod publisher;
@@ -27,7 +28,6 @@ use crate::status::{ERROR_FILE_CORRUPT, ERROR_INSUFFICIENT_BUFFER};
 const ERROR_NO_MORE_ITEMS: Status = Status(259);
 const ERROR_EVT_INVALID_QUERY: Status = Status(15_001);
 const ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND: Status = Status(15_002);
-const ERROR_EVT_CHANNEL_NOT_FOUND: Status = Status(15_007);
 const ERROR_EVT_QUERY_RESULT_STALE: Status = Status(15_011);
 const ERROR_EVT_MESSAGE_NOT_FOUND: Status = Status(15_027);
 
@@ -83,6 +83,8 @@ enum Object {
     Bookmark(Mutex<BookmarkList>),
     Log(PathBuf),
     Names(Mutex<std::vec::IntoIter<String>>),
+    Channels(Mutex<std::vec::IntoIter<String>>),
+    ChannelConfig(Mutex<channels::Config>),
     Publisher(publisher::Publisher),
     Events(Mutex<std::vec::IntoIter<publisher::EventMetadata>>),
     EventMetadata(publisher::EventMetadata),
@@ -187,18 +189,30 @@ unsafe fn put_text(text: &str, buffer: *mut u16, size: u32, used: *mut u32) -> R
     Ok(())
 }
 
+/// Copies the next one of several names. A name that did not fit is the next one again.
+///
+/// # Safety
+/// OUT `buffer`, `size` units; OUT `used`.
+unsafe fn put_next(
+    names: &Mutex<std::vec::IntoIter<String>>,
+    buffer: *mut u16,
+    size: u32,
+    used: *mut u32,
+) -> Result<(), Failure> {
+    let mut names = lock(names);
+    let next = names.as_slice().first().ok_or(Failure::from(ERROR_NO_MORE_ITEMS))?;
+    // SAFETY: OUT.
+    unsafe { put_text(next, buffer, size, used) }?;
+    names.next();
+    Ok(())
+}
+
 /// The file of a channel, or of `file://` and a path.
 fn file_of(path: &str) -> Result<PathBuf, Failure> {
     match path.strip_prefix("file://") {
         Some(path) => Ok(PathBuf::from(path)),
-        None => channel_file(path),
+        None => channels::log_file(path),
     }
-}
-
-/// The file of a channel's log.
-fn channel_file(name: &str) -> Result<PathBuf, Failure> {
-    let text = format!("{name}: there is no such channel; give a file");
-    Err(Failure::new(ERROR_EVT_CHANNEL_NOT_FOUND, text))
 }
 
 fn now() -> FileTime {
@@ -210,6 +224,8 @@ fn now() -> FileTime {
 struct Selected {
     name: String,
     file: PathBuf,
+    /// It is the log of a channel, whose file may not exist yet.
+    is_channel: bool,
     selector: Selector,
 }
 
@@ -235,8 +251,9 @@ fn selected(
         for name in list.paths() {
             let selector = Selector::list(list.clone(), Some(name), now());
             let name = name.to_owned();
+            let is_channel = !name.starts_with("file://");
             match file_of(&name) {
-                Ok(file) => known.push(Selected { name, file, selector }),
+                Ok(file) => known.push(Selected { name, file, is_channel, selector }),
                 Err(failure) => unknown.push(Unknown { name, failure }),
             }
         }
@@ -245,9 +262,10 @@ fn selected(
     let name = path.ok_or_else(|| Failure::invalid("without a query list, a path is needed"))?;
     let selector = Selector::query(query.parse().map_err(|error| refused(&error))?, now());
     let name = name.to_owned();
+    let is_channel = !is_file && !name.starts_with("file://");
     let file = if is_file { Ok(PathBuf::from(&name)) } else { file_of(&name) };
     match file {
-        Ok(file) => known.push(Selected { name, file, selector }),
+        Ok(file) => known.push(Selected { name, file, is_channel, selector }),
         Err(failure) => unknown.push(Unknown { name, failure }),
     }
     Ok((known, unknown))

@@ -5,7 +5,7 @@ use crate::frontends::answer::print;
 use crate::output::{Failure, Outcome};
 use clap::Args;
 use etw_eventlog::channel::{Change, Channel};
-use etw_eventlog::log_file::{Limit, LogFile, WhenFull};
+use etw_eventlog::log_file::clear_file;
 use etw_eventlog::registry::{Registry, RegistryError, Scope};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,34 @@ pub fn registry(machine: bool) -> Registry {
     }
 }
 
+/// The file of a log: the word itself if it is a file or has the extension of one, else the file of the log with this name.
+/// It may not exist yet.
+pub fn log_file(log: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(log);
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if path.is_file() || ["evtx", "evt"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
+        return Ok(path.to_owned());
+    }
+    let registry = registry(false);
+    let channel = registry.channel(log).map_err(|error| failure(&error))?;
+    let file = channel.settings.file.clone();
+    match channel.kind.is_direct() {
+        true => Err(Failure::new(format!(
+            "{}: its events are in a trace; etw dump {} shows them",
+            channel.name,
+            file.display()
+        ))),
+        false => Ok(file),
+    }
+}
+
+/// [`log_file`] of a log that has records; `None`: nothing was written to it yet.
+pub fn existing_log_file(log: &str) -> Result<Option<PathBuf>, Failure> {
+    let file = log_file(log)?;
+    let is_missing = file != Path::new(log) && !file.exists();
+    Ok(if is_missing { None } else { Some(file) })
+}
+
 /// The failure of a command that a registry refused.
 pub fn failure(error: &RegistryError) -> Failure {
     match error {
@@ -87,7 +115,9 @@ pub fn change(registry: &mut Registry, name: &str, change: &Change) -> Result<()
 /// Lets running hosts read the registry again.
 pub fn notify() {
     #[cfg(target_os = "linux")]
-    crate::live::kept_logs::refresh_logs();
+    for warning in etw_wire::kept_logs::refresh() {
+        eprintln!("etw: warning: {warning}");
+    }
 }
 
 /// A log as a running host has it.
@@ -100,7 +130,7 @@ struct Kept {
 /// The logs that running hosts keep.
 fn kept() -> Vec<Kept> {
     #[cfg(target_os = "linux")]
-    let kept = crate::live::kept_logs::log_states().into_iter().map(|log| Kept {
+    let kept = etw_wire::kept_logs::states().into_iter().map(|log| Kept {
         name: log.name,
         lost: log.lost,
         failure: log.failure,
@@ -152,22 +182,13 @@ pub fn clear_log(name: &str, backup: Option<&Path>) -> Result<Outcome, Failure> 
         return Err(Failure::new(what));
     }
     #[cfg(target_os = "linux")]
-    if crate::live::kept_logs::clear_log(&channel.name, backup.clone())? {
+    if etw_wire::kept_logs::clear(&channel.name, backup.clone())
+        .map_err(crate::live::host::failure)?
+    {
         return Ok(Outcome::Done);
     }
-    if !file.exists() {
-        return match backup {
-            None => Ok(Outcome::Done),
-            Some(_) => {
-                Err(Failure::new(format!("{}: the log has no records yet", safe(&channel.name))))
-            }
-        };
-    }
-    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", file.display()));
-    let limit = Limit { max_size: u64::MAX, when_full: WhenFull::Refuse };
-    let mut log = LogFile::open(file, limit, 0).map_err(failed)?;
-    log.clear(backup.as_deref()).map_err(failed)?;
-    log.finish().map_err(failed)?;
+    clear_file(file, backup.as_deref())
+        .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
     Ok(Outcome::Done)
 }
 

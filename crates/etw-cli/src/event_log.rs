@@ -116,18 +116,18 @@ impl Printing {
 struct ShowArguments {
     #[command(flatten)]
     printing: Printing,
-    /// Event logs
-    #[arg(required = true, value_name = "FILE.evtx")]
-    files: Vec<PathBuf>,
+    /// Event logs: files (.evtx), or names as in `etw log list`
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<String>,
 }
 
 #[derive(Args)]
 struct QueryArguments {
     #[command(flatten)]
     printing: Printing,
-    /// Event log
-    #[arg(value_name = "FILE.evtx")]
-    file: PathBuf,
+    /// Event log: a file (.evtx), or a name as in `etw log list`
+    #[arg(value_name = "LOG")]
+    log: String,
     /// XPath, or a QueryList element
     query: String,
 }
@@ -139,9 +139,9 @@ struct ExportArguments {
     output: PathBuf,
     #[command(flatten)]
     replace: ReplaceOption,
-    /// Event log
-    #[arg(value_name = "FILE.evtx")]
-    file: PathBuf,
+    /// Event log: a file (.evtx), or a name as in `etw log list`
+    #[arg(value_name = "LOG")]
+    log: String,
     /// XPath, or a QueryList element; default: every record
     query: Option<String>,
 }
@@ -151,21 +151,25 @@ struct InfoArguments {
     /// Form of the output
     #[arg(long)]
     json: bool,
-    /// Event logs
-    #[arg(required = true, value_name = "FILE.evtx")]
-    files: Vec<PathBuf>,
+    /// Event logs: files (.evtx), or names as in `etw log list`
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
-        LogCommand::Show(show) => print(&show.printing, Input::all(&show.files)),
+        LogCommand::Show(show) => {
+            let inputs = show.logs.iter().map(|log| Input::of(log, Selector::all()));
+            print(&show.printing, inputs.flat_map(Result::transpose).collect::<Result<_, _>>()?)
+        }
         LogCommand::Query(query) => {
             let selector = selector(Some(&query.query))?;
-            print(&query.printing, vec![Input { file: query.file.clone(), selector }])
+            print(&query.printing, Input::of(&query.log, selector)?.into_iter().collect())
         }
         LogCommand::Export(arguments) => {
-            let ExportArguments { output, replace, file, query } = arguments;
-            let count = export(file, query.as_deref(), output, replace.force)?;
+            let ExportArguments { output, replace, log, query } = arguments;
+            let file = channels::log_file(log)?;
+            let count = export(&file, query.as_deref(), output, replace.force)?;
             crate::frontends::answer::print(&format!("{}: {count} records\n", output.display()))
         }
         LogCommand::Info(arguments) => info(arguments),
@@ -198,10 +202,10 @@ struct Input {
 }
 
 impl Input {
-    /// All records of some logs.
-    fn all(files: &[PathBuf]) -> Vec<Input> {
-        let input = |file: &PathBuf| Input { file: file.clone(), selector: Selector::all() };
-        files.iter().map(input).collect()
+    /// Records of the log that a file or a name stands for; `None`: nothing was written to it yet.
+    fn of(log: &str, selector: Selector) -> Result<Option<Input>, Failure> {
+        let file = channels::existing_log_file(log)?;
+        Ok(file.map(|file| Input { file, selector }))
     }
 }
 
@@ -416,7 +420,8 @@ impl Job<'_> {
 /// A query of `wevtutil qe`.
 #[derive(Default)]
 pub struct WindowsQuery {
-    pub file: PathBuf,
+    /// The log; `None`: nothing was written to it yet.
+    pub file: Option<PathBuf>,
     /// XPath or a query list; `None`: every record.
     pub query: Option<String>,
     pub is_reverse: bool,
@@ -425,7 +430,7 @@ pub struct WindowsQuery {
     pub is_rendered: bool,
     /// Name of an element around all.
     pub root: Option<String>,
-    /// `file` has a query list, whose paths are files.
+    /// `file` has a query list, whose paths are logs, or files behind `file://`.
     pub is_query_file: bool,
     /// The bookmark to continue behind.
     pub bookmark: Option<PathBuf>,
@@ -444,9 +449,11 @@ pub fn windows_query(query: WindowsQuery) -> Result<Outcome, Failure> {
         windows: Some(WindowsForm { is_xml, is_rendered, root }),
         ..Printing::default()
     };
-    let inputs = match query.is_query_file {
-        true => inputs_of(&query.file)?,
-        false => vec![Input { file: query.file, selector: selector(query.query.as_deref())? }],
+    let selector = selector(query.query.as_deref())?;
+    let inputs = match query.file {
+        Some(list) if query.is_query_file => inputs_of(&list)?,
+        Some(file) => vec![Input { file, selector }],
+        None => Vec::new(),
     };
     print(&printing, inputs)
 }
@@ -487,10 +494,13 @@ fn inputs_of(path: &Path) -> Result<Vec<Input>, Failure> {
     let list = QueryList::parse(&text_of(&bytes))
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let input = |name: &str| {
-        let file = name.strip_prefix("file://").unwrap_or(name).into();
-        Input { file, selector: Selector::list(list.clone(), Some(name), now()) }
+        let selector = Selector::list(list.clone(), Some(name), now());
+        match name.strip_prefix("file://") {
+            Some(file) => Ok(Some(Input { file: file.into(), selector })),
+            None => Input::of(name, selector),
+        }
     };
-    Ok(list.paths().into_iter().map(input).collect())
+    list.paths().into_iter().map(input).flat_map(Result::transpose).collect()
 }
 
 fn print(printing: &Printing, inputs: Vec<Input>) -> Result<Outcome, Failure> {
@@ -575,7 +585,8 @@ fn now() -> FileTime {
 fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {
     let mut output = Output::open(None, &[])?;
     let mut outcome = Outcome::Done;
-    for path in &arguments.files {
+    for log in &arguments.logs {
+        let path = &channels::log_file(log)?;
         let failure = |error| Failure::new(format!("{}: {error}", path.display()));
         let log = Log::open(path).map_err(failure)?;
         let (mut count, mut oldest, mut newest) = (0u64, None, None);

@@ -7,9 +7,8 @@ mod diagnosis;
 mod doctor;
 #[cfg(target_os = "linux")]
 pub mod frontends;
-mod host;
+pub mod host;
 #[cfg(target_os = "linux")]
-pub mod kept_logs;
 mod lookup;
 mod options;
 mod provider;

@@ -215,6 +215,23 @@ impl LogFile {
     }
 }
 
+/// [`LogFile::clear`] of a log that no host keeps. A log without a file has no records; a backup of it is an error.
+///
+/// # Errors
+/// Those of the system.
+pub fn clear_file(path: &Path, backup: Option<&Path>) -> io::Result<()> {
+    if !path.exists() {
+        return match backup {
+            None => Ok(()),
+            Some(_) => Err(io::Error::new(io::ErrorKind::NotFound, "the log has no records yet")),
+        };
+    }
+    let limit = Limit { max_size: u64::MAX, when_full: WhenFull::Refuse };
+    let mut log = LogFile::open(path, limit, 0)?;
+    log.clear(backup)?;
+    log.finish()
+}
+
 /// Copies a log to a file that does not exist, and closes the copy.
 fn copy_log(from: &Path, to: &Path) -> Result<(), Error> {
     let mut copy = File::options().read(true).write(true).create_new(true).open(to)?;

@@ -7,6 +7,7 @@
 //! * [`message`]: messages of programs and hosts; a fixed binary form, versioned by the first message;
 //! * `requests` (feature `requests`): requests of controllers and the host's responses; JSON;
 //! * `host_client` (feature `requests`): a controller's connection, and hosts that programs start;
+//! * `kept_logs` (feature `requests`): the event logs of running hosts;
 //! * [`frames`], `live_stream` (feature `requests`): the stream of a real-time session, across restarts of the host's worker.
 //!
 //! ```text
@@ -42,6 +43,8 @@ pub mod host_client;
 mod host_command;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 mod host_process;
+#[cfg(all(target_os = "linux", feature = "requests"))]
+pub mod kept_logs;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 pub mod live_stream;
 #[cfg(feature = "requests")]

@@ -1,4 +1,4 @@
-//! Logs as a whole: `EvtOpenLog`, `EvtGetLogInfo`, `EvtExportLog`, `EvtArchiveExportedLog`.
+//! Logs as a whole: `EvtOpenLog`, `EvtGetLogInfo`, `EvtExportLog`, `EvtClearLog`, `EvtArchiveExportedLog`.
 
 use std::ffi::c_void;
 use std::fs::OpenOptions;
@@ -13,8 +13,8 @@ use etw_types::FileTime;
 
 use super::variant::Variants;
 use super::{
-    Failure, Object, Selected, boolean, file_of, handle, local, object, optional, selected,
-    status_of, wrong_kind,
+    Failure, Object, Selected, boolean, channels, file_of, handle, local, object, optional,
+    selected, status_of, wrong_kind,
 };
 
 /// `EvtOpenFilePath`, `EvtExportLogFilePath`
@@ -37,8 +37,12 @@ pub unsafe extern "C" fn EvtOpenLog(
         // SAFETY: TEXT.
         let path = unsafe { optional(path) };
         let path = path.ok_or_else(|| Failure::invalid("the path is NULL"))?;
+        let is_file = flags & FILE_PATH != 0 || path.starts_with("file://");
         let file = if flags & FILE_PATH != 0 { PathBuf::from(&path) } else { file_of(&path)? };
-        Log::open(&file).map_err(|error| Failure::of_log(&file, &error))?;
+        // Nothing may have been written to the log of a channel yet.
+        if is_file || file.exists() {
+            Log::open(&file).map_err(|error| Failure::of_log(&file, &error))?;
+        }
         Ok(Object::Log(file))
     })
 }
@@ -74,9 +78,23 @@ pub unsafe extern "C" fn EvtGetLogInfo(
     boolean(|| {
         let found = object(log)?;
         let Object::Log(path) = &*found else { return wrong_kind() };
-        let metadata = std::fs::metadata(path)
-            .map_err(|error| Failure::new(status_of(&error), error.to_string()))?;
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::new(status_of(&error), error.to_string())),
+        };
         let mut out = Variants::default();
+        let Some(metadata) = metadata else {
+            match property {
+                0..=2 => out.null(),
+                3 | 5 | 6 => out.number(ValueType::UINT64, Some(0u64)),
+                4 => out.number(ValueType::UINT32, Some(32u32)),
+                7 => out.boolean(false),
+                _ => return Err(Failure::invalid("there is no such property of a log")),
+            }
+            // SAFETY: OUT.
+            return unsafe { out.put_into(buffer, size, used) };
+        };
         match property {
             0 => out.time(time(metadata.created())),
             1 => out.time(time(metadata.accessed())),
@@ -152,6 +170,27 @@ fn write(
         let _ = std::fs::remove_file(&part);
     }
     result
+}
+
+/// Removes the records of a channel's log, by the host that keeps it, if one does. `target`, if it is not NULL, is an event log that receives
+/// them first.
+///
+/// # Safety
+/// TEXT `path`, `target`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn EvtClearLog(
+    session: *mut c_void,
+    path: *const u16,
+    target: *const u16,
+    _flags: u32,
+) -> i32 {
+    boolean(|| {
+        local(session)?;
+        // SAFETY: TEXT.
+        let (path, target) = unsafe { (optional(path), optional(target)) };
+        let path = path.ok_or_else(|| Failure::invalid("the path is NULL"))?;
+        channels::clear(&path, target.map(PathBuf::from))
+    })
 }
 
 /// Windows stores the publishers' texts beside an exported log; here they stay with the schemas.

@@ -11,7 +11,7 @@ use etw_evtx::value::ValueType;
 use super::variant::Variants;
 use super::{
     ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND, ERROR_NO_MORE_ITEMS, Failure, Object, boolean, handle,
-    insert, local, lock, object, optional, put_text, wrong_kind,
+    insert, local, lock, object, optional, put_next, wrong_kind,
 };
 use crate::abi::store;
 use crate::loaded;
@@ -146,13 +146,8 @@ pub unsafe extern "C" fn EvtNextPublisherId(
     boolean(|| {
         let found = object(names)?;
         let Object::Names(names) = &*found else { return wrong_kind() };
-        let mut names = lock(names);
-        let next = names.as_slice().first().ok_or(Failure::from(ERROR_NO_MORE_ITEMS))?;
-        // A name that did not fit is the next one again.
         // SAFETY: OUT.
-        unsafe { put_text(next, buffer, size, used) }?;
-        names.next();
-        Ok(())
+        unsafe { put_next(names, buffer, size, used) }
     })
 }
 

@@ -55,8 +55,12 @@ pub unsafe extern "C" fn EvtQuery(
             first.get_or_insert(one.failure);
         }
         let mut sources = Vec::new();
-        for Selected { name, file, selector } in known {
+        for Selected { name, file, is_channel, selector } in known {
             match Log::open(&file) {
+                // A channel to which nothing was written yet.
+                Err(_) if is_channel && !file.exists() => {
+                    statuses.push((name, Status::ERROR_SUCCESS));
+                }
                 Ok(log) => {
                     statuses.push((name.clone(), Status::ERROR_SUCCESS));
                     sources.push(Source { name, log, selector });
@@ -68,7 +72,8 @@ pub unsafe extern "C" fn EvtQuery(
                 }
             }
         }
-        if let Some(failure) = first.filter(|_| !is_tolerant || sources.is_empty()) {
+        let is_found = statuses.iter().any(|(_, status)| *status == Status::ERROR_SUCCESS);
+        if let Some(failure) = first.filter(|_| !is_tolerant || !is_found) {
             return Err(failure);
         }
         let set = Mutex::new(ResultSet::new(sources, flags & REVERSE != 0));

@@ -171,7 +171,7 @@ pub unsafe extern "C" fn etw_evt_subscribe(
             _ => return Err(Failure::invalid("the start of a subscription is 1 to 3")),
         };
         let names = known.iter().map(|one| one.name.clone()).collect();
-        let watch = |Selected { name, file, selector }| Watch { name, path: file, selector };
+        let watch = |Selected { name, file, selector, .. }| Watch { name, path: file, selector };
         let subscription = Subscription::new(known.into_iter().map(watch).collect(), &start);
         let subscription = subscription.map_err(|error| match &error {
             SubscribeError::Stale { .. } => {

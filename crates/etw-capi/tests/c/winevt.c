@@ -298,12 +298,81 @@ static void subscriptions(LPCWSTR channel)
     CHECK(CloseHandle(signal) && CloseHandle(pushed.done));
 }
 
+/* A value of a channel's settings. */
+static PEVT_VARIANT setting(EVT_HANDLE config, EVT_CHANNEL_CONFIG_PROPERTY_ID property)
+{
+    CHECK(EvtGetChannelConfigProperty(config, property, 0, sizeof buffer, VARIANTS, &used));
+    return VARIANTS;
+}
+
+/* System has a log with 300 records; nothing was written to Application. */
+static void channels(LPCWSTR backup)
+{
+    EVT_HANDLE list = EvtOpenChannelEnum(NULL, 0), config, result, log;
+    static EVT_VARIANT value;
+    WCHAR name[64];
+    int found = 0;
+
+    FAILS_WITH(EvtNextChannelPath(list, 3, name, &used), ERROR_INSUFFICIENT_BUFFER);
+    CHECK(used > 3);
+    while (EvtNextChannelPath(list, 64, name, &used))
+        found += equal(name, "Application") || equal(name, "System");
+    CHECK(GetLastError() == ERROR_NO_MORE_ITEMS && found == 2);
+    CHECK(EvtClose(list));
+
+    FAILS_WITH(EvtOpenChannelConfig(NULL, ETW_W("NoSuchChannel"), 0), ERROR_EVT_CHANNEL_NOT_FOUND);
+    config = EvtOpenChannelConfig(NULL, ETW_W("application"), 0);
+    CHECK(config != NULL);
+    CHECK(setting(config, EvtChannelConfigEnabled)->Type == EvtVarTypeBoolean && VARIANTS[0].BooleanVal);
+    CHECK(setting(config, EvtChannelConfigType)->UInt32Val == EvtChannelTypeAdmin);
+    CHECK(setting(config, EvtChannelConfigClassicEventlog)->BooleanVal);
+    CHECK(setting(config, EvtChannelLoggingConfigMaxSize)->UInt64Val == 20971520);
+    CHECK(contains(setting(config, EvtChannelLoggingConfigLogFilePath)->StringVal, "/Application.evtx"));
+    CHECK(setting(config, EvtChannelPublishingConfigLatency)->Type == EvtVarTypeNull);
+    value.Type = EvtVarTypeUInt64;
+    value.UInt64Val = 2097152;
+    CHECK(EvtSetChannelConfigProperty(config, EvtChannelLoggingConfigMaxSize, 0, &value));
+    FAILS_WITH(EvtSetChannelConfigProperty(config, EvtChannelConfigEnabled, 0, &value), ERROR_INVALID_PARAMETER);
+    FAILS_WITH(EvtSetChannelConfigProperty(config, EvtChannelPublishingConfigLatency, 0, &value), ERROR_NOT_SUPPORTED);
+    value.Type = EvtVarTypeBoolean;
+    value.UInt64Val = 0;
+    value.BooleanVal = TRUE;
+    CHECK(EvtSetChannelConfigProperty(config, EvtChannelLoggingConfigRetention, 0, &value));
+    CHECK(EvtSaveChannelConfig(config, 0));
+    value.Type = EvtVarTypeString;
+    value.StringVal = ETW_W("no SDDL");
+    CHECK(EvtSetChannelConfigProperty(config, EvtChannelConfigAccess, 0, &value));
+    FAILS_WITH(EvtSaveChannelConfig(config, 0), ERROR_INVALID_PARAMETER);
+    CHECK(EvtClose(config));
+    config = EvtOpenChannelConfig(NULL, ETW_W("Application"), 0);
+    CHECK(setting(config, EvtChannelLoggingConfigMaxSize)->UInt64Val == 2097152);
+    CHECK(setting(config, EvtChannelLoggingConfigRetention)->BooleanVal);
+    CHECK(EvtClose(config));
+
+    result = EvtQuery(NULL, ETW_W("Application"), NULL, EvtQueryChannelPath);
+    CHECK(result != NULL && next(result) == 0 && EvtClose(result));
+    result = EvtQuery(NULL, ETW_W("System"), ETW_W("*[System[EventRecordID=300]]"), EvtQueryChannelPath);
+    CHECK(next(result) == 300 && next(result) == 0 && EvtClose(result));
+
+    CHECK(EvtClearLog(NULL, ETW_W("System"), backup, 0));
+    result = EvtQuery(NULL, ETW_W("System"), NULL, EvtQueryChannelPath);
+    CHECK(result != NULL && next(result) == 0 && EvtClose(result));
+    result = EvtQuery(NULL, backup, NULL, EvtQueryFilePath | EvtQueryReverseDirection);
+    CHECK(next(result) == 300 && EvtClose(result));
+    FAILS_WITH(EvtClearLog(NULL, ETW_W("System"), backup, 0), ERROR_FILE_EXISTS);
+    FAILS_WITH(EvtClearLog(NULL, ETW_W("NoSuchChannel"), NULL, 0), ERROR_EVT_CHANNEL_NOT_FOUND);
+    log = EvtOpenLog(NULL, ETW_W("Application"), EvtOpenChannelPath);
+    CHECK(log != NULL && EvtGetLogInfo(log, EvtLogNumberOfLogRecords, sizeof buffer, VARIANTS, &used));
+    CHECK(VARIANTS[0].UInt64Val == 0 && EvtClose(log));
+}
+
 int main(int argc, char **argv)
 {
-    WCHAR log[512], channel[512], target[512], manifest[512];
+    WCHAR log[512], channel[512], target[512], manifest[512], backup[512];
 
-    if (argc != 4)
+    if (argc != 5)
         return 2;
+    wide(backup, "", argv[4]);
     wide(manifest, "", argv[3]);
     CHECK(TdhLoadManifest(manifest) == ERROR_SUCCESS);
     wide(log, "", argv[1]);
@@ -314,6 +383,7 @@ int main(int argc, char **argv)
     rendering(log);
     logs(log, target);
     subscriptions(channel);
+    channels(backup);
     printf("%d failures\n", failures);
     return failures != 0;
 }

@@ -122,10 +122,17 @@ fn the_event_log_from_c() {
         let path = |name: &str| folder.0.join(name);
         log(&path("log.evtx"));
         std::fs::write(path("shop.man"), manifest()).unwrap();
+        // The logs of root are the machine's.
+        for logs in ["data/etw/logs", "machine/logs"] {
+            std::fs::create_dir_all(path(logs)).unwrap();
+            log(&path(logs).join("System.evtx"));
+        }
         let output = Command::new(program)
-            .args([path("log.evtx"), path("export.evtx"), path("shop.man")])
+            .args([path("log.evtx"), path("export.evtx"), path("shop.man"), path("backup.evtx")])
             // Without the manifests of the user.
             .env("XDG_DATA_HOME", path("data"))
+            .env("ETW_MACHINE_PACKS", path("machine/packs"))
+            .env("ETW_RUNTIME_DIR", path("run"))
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

@@ -5,7 +5,7 @@ use crate::format::TextOrJson;
 use crate::output::{Failure, Outcome, Output};
 use clap::Args;
 use etw_evtx::Log;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 #[derive(Args)]
@@ -26,7 +26,7 @@ pub struct Arguments {
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let path = file_of(&arguments.log)?;
+    let path = crate::channels::log_file(&arguments.log)?;
     let printing = Printing { format: arguments.format.format(), ..Printing::default() };
     let mut job = Job::new(&printing)?;
     let mut output = Output::open(None, &[])?;
@@ -68,16 +68,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     output.finish()?;
     Ok(Outcome::Done)
-}
-
-/// The file of a log by its name, or the file itself.
-pub fn file_of(log: &str) -> Result<PathBuf, Failure> {
-    if Path::new(log).is_file() {
-        return Ok(log.into());
-    }
-    let registry = crate::channels::registry(false);
-    let channel = registry.channel(log).map_err(|error| crate::channels::failure(&error))?;
-    Ok(channel.settings.file.clone())
 }
 
 /// Length and time of the last change.

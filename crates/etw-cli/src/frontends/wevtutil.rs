@@ -7,12 +7,13 @@ use super::answer::{print, usage};
 use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
 use super::words::Words;
+use crate::channels;
 use crate::event_log::{self, WindowsQuery};
 use crate::output::{Failure, Outcome};
 use etw_evtx::Log;
 use etw_types::FileTime;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 #[derive(Default)]
@@ -89,7 +90,7 @@ const ROWS: &[Row<Command>] = &[
         ALL,
         "lf",
         "true|false",
-        "The operand is a file; names of logs are not supported",
+        "The operand is a file, not the name of a log",
         Effect::Values(|command, words, name| {
             command.is_file = truth(words, name)?;
             Ok(())
@@ -184,10 +185,10 @@ static TABLE: Table<Command> = Table {
     command: "wevtutil",
     about: "Query, describe and export event logs, as Windows' wevtutil does",
     forms: &[
-        "qe FILE.evtx /lf:true [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME] [/bm:FILE] [/sbm:FILE]",
+        "qe LOG [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME] [/bm:FILE] [/sbm:FILE]",
         "qe LIST.xml /sq:true [options of qe]",
-        "gli FILE.evtx /lf:true",
-        "epl FILE.evtx OUT.evtx /lf:true [/q:XPATH] [/ow:true]",
+        "gli LOG",
+        "epl LOG OUT.evtx [/q:XPATH] [/ow:true]",
         "el",
         "gl LOG [/f:text|xml]",
         "sl LOG SETTINGS, sl /c:FILE.xml",
@@ -253,26 +254,23 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         return Err(usage("wevtutil: name an action: qe, gli or epl; wevtutil -h shows all forms"));
     };
     match (short(action, LONG_NAMES).as_str(), operands) {
-        ("qe", [log]) => {
-            let file = if command.is_query_file { log } else { command.file(log)? };
-            event_log::windows_query(WindowsQuery {
-                file: file.into(),
-                query: command.query.clone(),
-                is_reverse: command.is_reverse,
-                count: command.count,
-                is_xml: command.form != Form::Text,
-                is_rendered: command.form == Form::RenderedXml,
-                root: command.root.clone(),
-                is_query_file: command.is_query_file,
-                bookmark: command.bookmark.clone().map(Into::into),
-                saved_bookmark: command.saved_bookmark.clone().map(Into::into),
-            })
-        }
-        ("gli", [log]) => print(&log_info(Path::new(command.file(log)?))?),
+        ("qe", [log]) => event_log::windows_query(WindowsQuery {
+            file: command.queried_file(log)?,
+            query: command.query.clone(),
+            is_reverse: command.is_reverse,
+            count: command.count,
+            is_xml: command.form != Form::Text,
+            is_rendered: command.form == Form::RenderedXml,
+            root: command.root.clone(),
+            is_query_file: command.is_query_file,
+            bookmark: command.bookmark.clone().map(Into::into),
+            saved_bookmark: command.saved_bookmark.clone().map(Into::into),
+        }),
+        ("gli", [log]) => print(&log_info(&command.file(log)?)?),
         ("epl", [log, output]) => {
-            let file = Path::new(command.file(log)?);
+            let file = command.file(log)?;
             let query = command.query.as_deref();
-            event_log::export(file, query, Path::new(output), command.overwrites)?;
+            event_log::export(&file, query, Path::new(output), command.overwrites)?;
             Ok(Outcome::Done)
         }
         ("qe" | "gli", _) => Err(usage(format!("wevtutil {action}: name one log"))),
@@ -287,18 +285,24 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 }
 
 impl Command {
-    /// The file of a log.
-    fn file<'w>(&self, log: &'w str) -> Result<&'w str, Failure> {
+    /// The file of a log, which may not exist yet.
+    fn file(&self, log: &str) -> Result<PathBuf, Failure> {
         if self.is_query_file {
             return Err(usage(
                 "wevtutil -sq: only qe reads a file with a query list; give the query as /q:QUERY",
             ));
         }
-        match self.is_file || Path::new(log).is_file() {
-            true => Ok(log),
-            false => Err(usage(format!(
-                "wevtutil: {log}: names of logs are not supported; give a file and /lf:true"
-            ))),
+        match self.is_file {
+            true => Ok(log.into()),
+            false => channels::log_file(log),
+        }
+    }
+
+    /// The file of a log or of a query list; `None`: nothing was written to the log yet.
+    fn queried_file(&self, log: &str) -> Result<Option<PathBuf>, Failure> {
+        match self.is_file || self.is_query_file {
+            true => Ok(Some(log.into())),
+            false => channels::existing_log_file(log),
         }
     }
 }

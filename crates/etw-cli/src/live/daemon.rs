@@ -1,6 +1,5 @@
 //! `etw daemon`: the host of sessions, in the foreground.
 
-use super::kept_logs;
 use super::signals::Signals;
 use crate::orphans;
 use crate::output::{Failure, Outcome};
@@ -60,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let directory =
         arguments.directory.clone().unwrap_or_else(etw_wire::runtime_directory::of_user);
     let mut options = HostOptions::new(directory);
-    options.logs = Scope::of_host(kept_logs::is_root());
+    options.logs = Scope::of_host(is_root());
     options.idle_exit = arguments.idle_exit.map(Duration::from_secs);
     if !arguments.worker {
         orphans::remove();
@@ -125,6 +124,12 @@ fn keep(
 fn worker(options: HostOptions, sessions: Option<&std::path::Path>) -> std::io::Result<Host> {
     let stdin = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned()?;
     etwd::begin_work(options, stdin.into(), sessions)
+}
+
+/// Whether this process is root's.
+fn is_root() -> bool {
+    // SAFETY: takes nothing and gives a number.
+    unsafe { libc::geteuid() == 0 }
 }
 
 #[cfg(test)]

@@ -312,7 +312,7 @@ fn wevtutil_queries_describes_and_exports_logs() {
     assert_eq!(numbers(&etw(&["dump", "--json", &output])), [49, 50]);
     for wrong in [
         &["wevtutil", "qe", &name, "/lf:true", "/q:*[System[Level=]]"][..],
-        &["wevtutil", "qe", "Application"],
+        &["wevtutil", "qe", "Application", "/sq:maybe"],
         &["wevtutil", "al", "Application"],
         &["wevtutil", "qe", &name, "/lf:perhaps"],
         &["wevtutil", "qe", &name, "/r:other"],

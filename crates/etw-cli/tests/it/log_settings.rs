@@ -77,6 +77,43 @@ impl Drop for Home {
     }
 }
 
+/// OV-22: names of logs stand for their files in every command that reads them.
+#[test]
+fn logs_are_read_by_name() {
+    let home = Home::new("names");
+    let lines = "<3>Nov 22 10:00:00 till shop[12]: drawer open\n<6>Nov 22 10:00:01 till shop[12]: drawer closed\n";
+    std::fs::write(home.file("lines"), lines).unwrap();
+    home.does(&["manifest", "install", "shop.man"]);
+    let file = PathBuf::from(home.log("Shop/Operational")["file"].as_str().unwrap());
+    // Nothing was written to it yet.
+    for words in [
+        &["log", "show", "--json", "shop/operational"][..],
+        &["log", "query", "--json", "Shop/Operational", "*"],
+        &["wevtutil", "qe", "Shop/Operational"],
+    ] {
+        assert_eq!(home.does(words), "", "{words:?}");
+    }
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    home.does(&["log", "import", "syslog", "lines", "-o", file.to_str().unwrap()]);
+    let shown = home.does(&["log", "show", "--json", "Shop/Operational"]);
+    assert_eq!(shown.lines().count(), 2);
+    assert_eq!(shown, home.does(&["log", "show", "--json", file.to_str().unwrap()]));
+    let query = "*[System[EventRecordID=2]]";
+    let found = home.does(&["log", "query", "--json", "Shop/Operational", query]);
+    assert_eq!(found.lines().count(), 1);
+    let found = home.does(&["wevtutil", "qe", "Shop/Operational", &format!("/q:{query}")]);
+    assert_eq!(found.matches("<EventRecordID>2</EventRecordID>").count(), 1, "{found}");
+    assert!(home.does(&["wevtutil", "gli", "Shop/Operational"]).contains("numberOfLogRecords: 2"));
+    home.does(&["log", "export", "-o", "copy.evtx", "Shop/Operational"]);
+    assert_eq!(home.does(&["log", "show", "--json", "copy.evtx"]).lines().count(), 2);
+    assert!(home.does(&["log", "info", "Shop/Operational"]).contains("2"));
+    // A direct channel's events are in a trace.
+    let output = home.run(&["log", "show", "Shop/Debug"]);
+    assert!(stderr(&output).contains("etw dump"), "{}", stderr(&output));
+    let output = home.run(&["log", "show", "NoSuchLog"]);
+    assert!(stderr(&output).contains("NoSuchLog: no such log"), "{}", stderr(&output));
+}
+
 /// OV-22: logs are listed, shown and changed by both commands, which agree.
 #[test]
 fn settings_of_logs_are_shown_and_changed() {
