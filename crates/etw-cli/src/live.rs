@@ -8,7 +8,6 @@ mod doctor;
 #[cfg(target_os = "linux")]
 pub mod frontends;
 pub mod host;
-#[cfg(target_os = "linux")]
 mod lookup;
 mod options;
 mod provider;

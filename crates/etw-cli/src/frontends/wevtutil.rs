@@ -185,7 +185,8 @@ static TABLE: Table<Command> = Table {
     command: "wevtutil",
     about: "Query, describe and export event logs, as Windows' wevtutil does",
     forms: &[
-        "qe LOG [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME] [/bm:FILE] [/sbm:FILE]",
+        "qe LOG [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME]",
+        "qe LOG /bm:FILE [/sbm:FILE] [options of qe]",
         "qe LIST.xml /sq:true [options of qe]",
         "gli LOG",
         "epl LOG OUT.evtx [/q:XPATH] [/ow:true]",
