@@ -2,7 +2,12 @@
 
 use etw_decode::Decoder;
 use etw_etl::record::RecordContext;
+use etw_eventlog::access::{Access, Rights, User};
+use etw_eventlog::channel::ChannelKind;
+use etw_eventlog::config_file;
+use etw_eventlog::import::{journal::Journal, syslog};
 use etw_eventlog::record::{RecordBuilder, RecordFacts};
+use etw_eventlog::registry::{Registry, Scope};
 use etw_eventlog::translate::Translator;
 use etw_evtx::chunk::{Chunk, Options};
 use etw_evtx::write::ChunkWriter;
@@ -36,4 +41,46 @@ pub fn eventlog_chunk(data: &[u8]) {
     let mut again = Chunk::new(written.to_bytes(), 4096, Options::default());
     while again.next().is_some() {}
     assert_eq!(again.take_damage(), []);
+}
+
+/// The rights of a log, as SDDL. Root's owner is never locked out by a text that grants nothing.
+pub fn sddl(data: &[u8]) {
+    let Ok(access) = Access::parse(&String::from_utf8_lossy(data)) else { return };
+    let user = User { uid: 1000, groups: vec![4], is_reader: true, is_owner: false };
+    let all = Rights::READ | Rights::WRITE | Rights::CLEAR;
+    let each = [Rights::READ, Rights::WRITE, Rights::CLEAR];
+    let allowed = each.iter().all(|right| access.allows(&user, *right));
+    assert!(allowed || !access.allows(&user, all), "all rights without one of them");
+    let _ = access.named_readers();
+}
+
+/// The settings of a channel as XML, applied to a channel.
+pub fn channel_settings(data: &[u8]) {
+    let Ok((name, change)) = config_file::parse(data) else { return };
+    assert!(!name.is_empty());
+    let registry = Registry::of(&[Scope::machine()], &mut |_| ());
+    let Some(channel) = registry.channels().first() else { return };
+    let mut settings = channel.settings.clone();
+    if settings.change(&change, ChannelKind::Admin).is_ok() {
+        assert!(settings.max_size >= 1 << 20);
+        let again = settings.difference(&channel.settings);
+        let mut same = channel.settings.clone();
+        same.change(&again, ChannelKind::Admin).unwrap();
+        assert_eq!(same, settings);
+    }
+}
+
+/// Entries of systemd's journal, in either form.
+pub fn journal(data: &[u8]) {
+    let mut journal = Journal::new(data);
+    while journal.read().unwrap().is_some() {}
+}
+
+/// Lines of syslog.
+pub fn syslog_lines(data: &[u8]) {
+    for line in String::from_utf8_lossy(data).lines() {
+        if let Some(entry) = syslog::parse(line, 2026) {
+            assert!(entry.severity < 8 && !entry.source.is_empty());
+        }
+    }
 }

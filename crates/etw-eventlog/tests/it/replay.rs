@@ -62,3 +62,50 @@ fn chunk() -> Vec<u8> {
 fn records_of_any_bytes_become_events_and_records() {
     replaying::replay("eventlog_chunk", &[("whole", chunk())], 400, targets::eventlog_chunk);
 }
+
+/// P5
+#[test]
+fn rights_of_any_text_are_read_or_refused() {
+    let seeds = [
+        (
+            "windows",
+            b"O:BAG:SYD:(A;;0xf0007;;;SY)(A;;0x7;;;BA)(A;;0x3;;;SO)(A;;0x1;;;S-1-5-32-573)"
+                .to_vec(),
+        ),
+        ("deny", b"D:(D;;0x2;;;S-1-22-1-1000)(A;;0x3;;;WD)".to_vec()),
+    ];
+    replaying::replay("sddl", &seeds, 2000, targets::sddl);
+}
+
+/// P5
+#[test]
+fn settings_of_any_xml_are_read_or_refused() {
+    let text = "<?xml version='1.0'?><channel name='Application' isolation='Application' enabled='true' \
+                access='D:(A;;0x7;;;SY)' xmlns='http://schemas.microsoft.com/win/2004/08/events'><logging>\
+                <retention>true</retention><autoBackup>true</autoBackup><maxSize>2097152</maxSize></logging>\
+                <publishing><level>3</level><keywords>0x10</keywords></publishing></channel>";
+    replaying::replay(
+        "channel_settings",
+        &[("whole", text.as_bytes().to_vec())],
+        2000,
+        targets::channel_settings,
+    );
+}
+
+/// P5
+#[test]
+fn entries_of_any_journal_are_read_or_left_out() {
+    let json = br#"{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"1700000000000000","PRIORITY":"3","SYSLOG_IDENTIFIER":"till","MESSAGE":[100,255]}"#;
+    let export = b"__CURSOR=s=1\n__REALTIME_TIMESTAMP=1700000000000000\nPRIORITY=3\nMESSAGE\n\x05\0\0\0\0\0\0\0a\nb\nc\nSYSLOG_IDENTIFIER=till\n\n";
+    let seeds = [("json", json.to_vec()), ("export", export.to_vec())];
+    replaying::replay("journal", &seeds, 2000, targets::journal);
+}
+
+/// P5
+#[test]
+fn lines_of_any_syslog_are_read_or_left_out() {
+    let lines = "<165>1 2026-11-22T10:00:00.003Z host till 12 ID47 [a@1 b=\"c]\"] drawer open\n\
+                 <3>Nov 22 10:00:00 host till[12]: drawer open\n\
+                 2026-11-22T10:00:00.003+01:00 host till: drawer closed\n";
+    replaying::replay("syslog_lines", &[("forms", lines.into())], 2000, targets::syslog_lines);
+}
