@@ -87,8 +87,8 @@ impl RecordBuilder {
         result
     }
 
-    /// Makes the record of a program's report, as Windows has those of `ReportEvent`, and gives it to `then`. `event`: the event
-    /// that brought the report.
+    /// Makes the record of a program's report in the form of Windows' `ReportEvent`, and gives it to `then`. `event` contains the
+    /// report.
     pub fn build_report<R>(
         &mut self,
         event: &EventRecord<'_>,

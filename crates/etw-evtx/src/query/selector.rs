@@ -48,8 +48,8 @@ impl Selector {
         Selector { condition: Condition::Query(query), screen, ids, now }
     }
 
-    /// The records that a query list selects. A path in it names the channel of a record or, if `path` is given, the log
-    /// that the selector is used for.
+    /// The records that a query list selects. If `path` is given, only the queries of that path apply; otherwise a path in the list
+    /// names the channel of a record.
     pub fn list(list: QueryList, path: Option<&str>, now: FileTime) -> Selector {
         let screen = Some(Screen::of_list(&list, now)).filter(Screen::is_useful);
         let ids = 0..=u64::MAX;

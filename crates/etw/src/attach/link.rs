@@ -394,8 +394,8 @@ mod tests {
 
     use super::*;
 
-    /// The kinds of messages by which a program registers a provider with schemas. `capabilities`: of its host; `None` for a host
-    /// that is older than the word in the control page.
+    /// The kinds of messages by which a program registers a provider with schemas. `capabilities`: of its host; `None` for an older
+    /// host, whose control page has no such word.
     fn kinds_sent_to(capabilities: Option<u32>) -> Vec<u8> {
         let memory = Memory::shared(Control::SIZE).unwrap();
         let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
