@@ -10,6 +10,7 @@ pub mod frontends;
 pub mod host;
 mod lookup;
 mod options;
+mod payload_option;
 mod provider;
 mod record;
 mod session;

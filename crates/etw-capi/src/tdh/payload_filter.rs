@@ -11,9 +11,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use etw_api::{Guid, Status};
-use etw_decode::{Count, Field, Kind, Length, Schema, Wire};
+use etw_decode::PayloadLayout;
 use etw_session::{Condition, EventKey, PayloadFilter, PayloadOp};
-use etw_tracelogging::{Count as MetaCount, InType, MetadataBuilder, OutType};
 
 use crate::abi::{
     RawDescriptor, RawFilterDescriptor, RawGuid, descriptor_of, guarded, guid_of, read, store,
@@ -93,10 +92,9 @@ pub unsafe extern "C" fn TdhCreatePayloadFilter(
         let Some(schema) = catalog.event(provider, event.id, event.version) else {
             return ERROR_NOT_FOUND;
         };
-        let (metadata, known) = match metadata_of(schema) {
-            Some(found) => found,
-            None => return Status::ERROR_NOT_SUPPORTED,
-        };
+        let layout = PayloadLayout::of(schema);
+        let known = layout.fields().to_vec();
+        let Some(metadata) = layout.metadata() else { return Status::ERROR_NOT_SUPPORTED };
         let mut conditions = Vec::new();
         let mut size = metadata.len();
         for number in 0..count as usize {
@@ -246,78 +244,4 @@ fn operator(number: u16) -> Option<PayloadOp> {
     let all =
         [Eq, Ne, Le, Gt, Lt, Ge, Between, NotBetween, Modulo, Contains, DoesntContain, Is, IsNot];
     all.into_iter().find(|op| *op as u16 == number)
-}
-
-/// A schema as TraceLogging metadata, by which sessions read payloads, and the names of the fields in it. The metadata ends in front of the
-/// first field whose size the payload does not give. `None`: TraceLogging cannot express the schema.
-fn metadata_of(schema: &Schema) -> Option<(Vec<u8>, Vec<String>)> {
-    let mut made = Made { builder: MetadataBuilder::new("", 0), known: Vec::new() };
-    for field in &schema.fields[..schema.top_level] {
-        // Fields behind this one have no known offset, so no filter can use them.
-        let Some(with) = made.clone().field(schema, field, "", 0) else { break };
-        made = with;
-    }
-    Some((made.builder.finish().ok()?, made.known))
-}
-
-#[derive(Clone)]
-struct Made {
-    builder: MetadataBuilder,
-    known: Vec<String>,
-}
-
-impl Made {
-    fn field(self, schema: &Schema, field: &Field, outer: &str, depth: u8) -> Option<Made> {
-        let Made { builder, mut known } = self;
-        let count = match field.count {
-            Count::One => MetaCount::Scalar,
-            Count::Fixed(count) => MetaCount::Fixed(count),
-            Count::Prefixed => MetaCount::Variable,
-            _ => return None,
-        };
-        match &field.kind {
-            Kind::Constant(_) => Some(Made { builder, known }),
-            Kind::Struct { first, count: members } => {
-                let range = schema.fields.get(*first..first.checked_add(*members)?)?;
-                if depth > 8 {
-                    return None;
-                }
-                let path = format!("{outer}{}.", field.name);
-                let mut made = Made {
-                    builder: builder.structure(&field.name, (*members).try_into().ok()?, count, 0),
-                    known,
-                };
-                for member in range {
-                    made = made.field(schema, member, &path, depth + 1)?;
-                }
-                Some(made)
-            }
-            Kind::Scalar { wire, .. } => {
-                let (in_type, length) = match (wire, field.length) {
-                    (Wire::Nothing, _) => return Some(Made { builder, known }),
-                    // A text of fixed length becomes an array of numbers: the session skips it and cannot compare it.
-                    (Wire::Utf16, Length::Fixed(length)) => (InType::UINT16, Some(length)),
-                    (Wire::Ansi | Wire::Binary, Length::Fixed(length)) => {
-                        (InType::UINT8, Some(length))
-                    }
-                    (_, Length::Own) => (InType::of_wire(*wire)?, None),
-                    _ => return None,
-                };
-                let count = match (length, count) {
-                    (None, count) => {
-                        known.push(format!("{outer}{}", field.name));
-                        count
-                    }
-                    (Some(length), MetaCount::Scalar) => MetaCount::Fixed(length),
-                    (Some(length), MetaCount::Fixed(count)) => {
-                        MetaCount::Fixed(length.checked_mul(count)?)
-                    }
-                    (Some(_), MetaCount::Variable) => return None,
-                };
-                let builder = builder.field(&field.name, in_type, OutType(0), count, 0);
-                Some(Made { builder, known })
-            }
-            _ => None,
-        }
-    }
 }

@@ -6,7 +6,7 @@ use crate::format::safe;
 use crate::output::Failure;
 use crate::schemas;
 use crate::where_filter::closest;
-use etw_decode::Catalog;
+use etw_decode::{Catalog, Schema};
 use etw_host::ProviderKey;
 use etw_types::{Guid, Keyword, LevelKeyword};
 use etw_wire::requests::{ProviderStatus, Request, Response};
@@ -19,6 +19,13 @@ pub struct Lookup<'c> {
     named: Arc<Catalog>,
     own: OnceCell<Arc<Catalog>>,
     registered: OnceCell<Vec<ProviderStatus>>,
+}
+
+/// An event of a manifest.
+pub struct KnownEvent<'a> {
+    pub id: u16,
+    pub version: u8,
+    pub schema: &'a Schema,
 }
 
 impl<'c> Lookup<'c> {
@@ -127,6 +134,21 @@ impl<'c> Lookup<'c> {
             }
         }
         Ok(masks)
+    }
+
+    /// The events of a provider in manifests, each id and version once.
+    pub fn events(&self, provider: &Guid) -> Vec<KnownEvent<'_>> {
+        let mut found: Vec<KnownEvent<'_>> = Vec::new();
+        for catalog in self.catalogs() {
+            for event in catalog.events_of(provider) {
+                let (id, version) = (event.id, event.version);
+                let is_new = found.iter().all(|known| (known.id, known.version) != (id, version));
+                if let Some(schema) = catalog.event(*provider, id, version).filter(|_| is_new) {
+                    found.push(KnownEvent { id, version, schema });
+                }
+            }
+        }
+        found
     }
 
     fn mask(&self, names: &str, provider: &Named, id: Guid) -> Result<u64, Failure> {

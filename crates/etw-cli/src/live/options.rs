@@ -2,6 +2,7 @@
 
 use super::host::Client;
 use super::lookup::Lookup;
+use super::payload_option::PayloadOption;
 use super::wanted::{Named, Wanted};
 use crate::output::Failure;
 use crate::output_file::ReplaceOption;
@@ -9,9 +10,8 @@ use crate::schemas::Schemas;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_host::{
-    Condition, ConfigError, EnableInfo, EnableProperties, Enablement, EventKey, FileMode, Filters,
-    IdFilter, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, SessionClock,
-    SessionConfig, StackFilter,
+    ConfigError, EnableInfo, EnableProperties, Enablement, FileMode, Filters, IdFilter,
+    LevelKeywordFilter, NameFilter, SessionClock, SessionConfig, StackFilter,
 };
 use etw_types::{Guid, LevelKeyword};
 use std::path::{Path, PathBuf};
@@ -167,10 +167,11 @@ pub struct EnableOptions {
     /// Only TraceLogging events of these names; -a,b: all but these
     #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
     pub event_name: Option<String>,
-    /// Record TraceLogging events of a name only if their fields match: 'Request:status>=500,path~/api'. Operators: = != < <= > >=,
-    /// ~ contains, !~ does not. All conditions of one option have to hold; if a name has several options, one suffices
-    #[arg(long, value_name = "NAME:FIELD=VALUE,...", value_parser = payload)]
-    pub payload: Vec<PayloadFilter>,
+    /// Record an event only if its fields match: 'Request:status>=500,path~/api'. EVENT is the name of a TraceLogging event, or the
+    /// name or id of one in a manifest (--manifest, or a registered one). Operators: = != < <= > >=, ~ contains, !~ does not. All
+    /// conditions of one option have to hold; if an event has several options, one suffices
+    #[arg(long, value_name = "EVENT:FIELD=VALUE,...", value_parser = PayloadOption::parse)]
+    pub payload: Vec<PayloadOption>,
     /// Events without a keyword are not wanted
     #[arg(long)]
     pub ignore_keyword_0: bool,
@@ -201,14 +202,22 @@ pub enum Property {
 }
 
 impl EnableOptions {
-    pub fn info(&self, wanted: &LevelKeyword) -> Result<EnableInfo, Failure> {
+    /// The enablement of a provider. `lookup` has the schemas of its events.
+    pub fn info(
+        &self,
+        wanted: &LevelKeyword,
+        provider: Guid,
+        lookup: &Lookup<'_>,
+    ) -> Result<EnableInfo, Failure> {
         let usage = |what: &str| Failure::Usage(what.to_owned());
         let mut filters = Filters {
             process_ids: self.pid.clone(),
             executables: self.exe.clone(),
-            payload: self.payload.clone(),
             ..Filters::default()
         };
+        for option in &self.payload {
+            filters.payload.extend(option.filters(provider, lookup)?);
+        }
         let ids = |option: &str, text: &String| {
             let (include, list) = including(text);
             let ids: Result<Vec<u16>, _> = list.split(',').map(str::parse).collect();
@@ -273,7 +282,8 @@ pub fn enablement(
 ) -> Result<Enablement, Failure> {
     let provider = lookup.key(&wanted.provider)?;
     let masks = lookup.level_keyword(wanted, provider.id())?;
-    Ok(Enablement::new(provider, options.info(&masks)?))
+    let info = options.info(&masks, provider.id(), lookup)?;
+    Ok(Enablement::new(provider, info))
 }
 
 /// Schemas in which names of providers and keywords are looked up.
@@ -293,40 +303,6 @@ impl NameSchemas {
         let schemas = Schemas { manifest, pack, ..Schemas::default() };
         Ok(Lookup::new(client, schemas.load()?))
     }
-}
-
-/// `NAME:FIELD=VALUE,FIELD~VALUE`
-fn payload(text: &str) -> Result<PayloadFilter, String> {
-    const OPERATORS: [(&str, PayloadOp); 9] = [
-        ("==", PayloadOp::Eq),
-        ("!=", PayloadOp::Ne),
-        ("<=", PayloadOp::Le),
-        (">=", PayloadOp::Ge),
-        ("!~", PayloadOp::DoesntContain),
-        ("=", PayloadOp::Eq),
-        ("<", PayloadOp::Lt),
-        (">", PayloadOp::Gt),
-        ("~", PayloadOp::Contains),
-    ];
-    let (name, conditions) = text
-        .split_once(':')
-        .filter(|(name, _)| !name.is_empty())
-        .ok_or("an event's name and a colon are missing: NAME:FIELD=VALUE")?;
-    let condition = |text: &str| {
-        let found = OPERATORS.iter().filter_map(|(sign, op)| Some((text.find(sign)?, *sign, *op)));
-        // The first in the text; of those in one place the longest, which stand first in the table.
-        let (at, sign, op) = found
-            .min_by_key(|(at, ..)| *at)
-            .ok_or_else(|| format!("{text:?}: one of = != < <= > >= ~ !~ is missing"))?;
-        let (field, value) = (text[..at].trim(), text[at + sign.len()..].trim());
-        if field.is_empty() {
-            return Err(format!("{text:?}: the field is missing"));
-        }
-        Condition::new(field, op, &[value]).map_err(|error| format!("{text:?}: {error}"))
-    };
-    let conditions: Result<Vec<Condition>, String> = conditions.split(',').map(condition).collect();
-    let of = EventKey::Name(name.to_owned());
-    Ok(PayloadFilter { of, conditions: conditions?, any: false, match_all: false, metadata: None })
 }
 
 /// `[-]LEVEL[:ANY[:ALL]]`
@@ -350,23 +326,6 @@ fn including(text: &str) -> (bool, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn conditions_on_fields() {
-        let filter = payload("Request:status>=500, path!~/api").unwrap();
-        assert_eq!(filter.of, EventKey::Name("Request".to_owned()));
-        let of = |field, op, value| Condition::new(field, op, &[value]).unwrap();
-        let expected =
-            [of("status", PayloadOp::Ge, "500"), of("path", PayloadOp::DoesntContain, "/api")];
-        assert_eq!(filter.conditions, expected);
-        for (text, op) in [("a==1", PayloadOp::Eq), ("a=1", PayloadOp::Eq), ("a<1", PayloadOp::Lt)]
-        {
-            assert_eq!(payload(&format!("X:{text}")).unwrap().conditions, [of("a", op, "1")]);
-        }
-        for bad in ["", "status=5", ":a=5", "X:", "X:a", "X:=5", "X:a>b", "X:a=1,"] {
-            assert!(payload(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn providers_with_levels_and_masks() {

@@ -220,6 +220,21 @@ fn write(provider: &'static Provider, number: u32) {
     let _ = write_event!(provider, "Detail", level(Verbose), keyword(0x2), u32("Number", &number));
 }
 
+/// An event of a manifest: id 2, a number, and a text of the number in UTF-16.
+fn write_numbered(shop: etw::evntprov::RegHandle, number: u32) {
+    let descriptor = etw::EventDescriptor {
+        id: 2,
+        level: Level::INFO,
+        keyword: etw::Keyword(0x10),
+        ..Default::default()
+    };
+    let text: Vec<u8> =
+        format!("n{number}\0").encode_utf16().flat_map(|unit| unit.to_le_bytes()).collect();
+    let number = number.to_le_bytes();
+    let data = [&number[..], &text].map(etw::evntprov::EventDataDescriptor::new);
+    let _ = etw::evntprov::event_write(shop, Some(&descriptor), &data);
+}
+
 /// Not a test by itself: the program that writes.
 #[test]
 fn program() {
@@ -266,6 +281,9 @@ fn program() {
             let _ = etw::evntprov::event_write(shop, Some(&descriptor), &[]);
         }
         for number in 0..line.unwrap().parse().unwrap() {
+            if let Some(shop) = shop {
+                write_numbered(shop, number);
+            }
             write(&PROVIDER, number);
             write(&SECOND, number);
             write(&THIRD, number);

@@ -9,7 +9,8 @@ const MANIFEST: &str = r#"<?xml version="1.0"?>
 <provider name="OpenEtw.Test.Shop" guid="{11111111-2222-3333-4444-555555555555}" symbol="SHOP"
   resourceFileName="x" messageFileName="x">
 <keywords><keyword name="Sales" mask="0x10"/><keyword name="Net" mask="0x20"/><keyword name="Add" mask="0x40"/></keywords>
-<events><event value="1" symbol="A" keywords="Sales"/></events>
+<templates><template tid="T"><data name="Number" inType="win:UInt32"/><data name="Name" inType="win:UnicodeString"/></template></templates>
+<events><event value="1" symbol="A" keywords="Sales"/><event value="2" symbol="B" keywords="Sales" template="T"/></events>
 </provider></events></instrumentation></instrumentationManifest>"#;
 
 fn query(place: &Place) -> Value {
@@ -220,4 +221,43 @@ fn keywords_have_names_where_the_schema_is_known() {
     assert!(text.contains("did you mean Sales?"), "{text}");
     let text = refused("*Unknown:4:Sales");
     assert!(text.contains("no schema of this provider is known"), "{text}");
+}
+
+/// OV-17: the host evaluates conditions on the fields of an event that only a manifest describes.
+#[test]
+fn a_payload_filter_reads_the_fields_of_a_manifest() {
+    const SHOP: &str = "11111111-2222-3333-4444-555555555555";
+    let place = Place::new("names-payload");
+    std::fs::write(place.file("shop.man"), MANIFEST).unwrap();
+    let refused = |option: &str, words: &[&str]| {
+        let start = ["session", "start", "x", "-o", "x.etl", "-p", SHOP, "--payload", option];
+        let output = place.etw(&[&start[..], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", stderr(&output));
+        stderr(&output)
+    };
+    let known = ["--manifest", "shop.man"];
+    assert!(refused("2:Number>=3", &[]).contains("no manifest of provider"));
+    assert!(refused("9:Number>=3", &known).contains("has no event 9"));
+    let misspelt = refused("2:Numbr>=3", &known);
+    assert!(misspelt.contains("did you mean Number?"), "{misspelt}");
+    assert!(misspelt.contains("are Name, Number"), "{misspelt}");
+
+    let mut program = place.program_without_names_at_once();
+    place.does(&format!(
+        "session start s -o s.etl -p {SHOP} --manifest shop.man --payload 2:Number>=3,Name!~n4"
+    ));
+    program.writes(6);
+    drop(program);
+    place.does("session stop s");
+    let dump = place.does("dump --json --manifest shop.man s.etl");
+    let events = dump.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_shop = events.filter(|event| {
+        event["provider_guid"] == SHOP
+            || event["provider"] == SHOP
+            || event["provider"] == "OpenEtw.Test.Shop"
+    });
+    let fields: Vec<Value> = of_shop.map(|event| event["fields"].clone()).collect();
+    let number =
+        |number: u32| serde_json::json!({ "Number": number, "Name": format!("n{number}") });
+    assert_eq!(fields, [serde_json::json!({}), number(3), number(5)], "{dump}");
 }
