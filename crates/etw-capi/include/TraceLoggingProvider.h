@@ -3,8 +3,8 @@
  * link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. Differences:
- * - Wide texts are char16_t (ETW_W("text")). Texts and characters of wchar_t, which has 32 bits here, are converted; arrays of wchar_t need
- *   -fshort-wchar.
+ * - Wide texts are char16_t (ETW_W("text")). Texts, characters and arrays of wchar_t, which has 32 bits here, are converted.
+ * - TraceLoggingLong and its relatives make fields of 64 bits from values of type long, which has 64 bits here.
  * - The tag in an event's metadata has one byte, or five with TraceLoggingEventTag.
  * - TraceLoggingPackedDataEx takes payload only: descriptors of type 0.
  *
@@ -19,6 +19,7 @@
 #define TRACELOGGINGPROVIDER_H
 
 #include "evntprov.h"
+#include "etw_tracelogging_values.h"
 #include <string.h>
 
 /* ---- Providers -------------------------------------------------------------------------------------------------------- */
@@ -46,11 +47,6 @@ typedef struct etw_event_site {
     uint32_t MetadataRoom; /* size of the metadata in a stored event: 8 bytes more, rounded up to 8 */
     uint64_t Ids[8] __attribute__((aligned(8))); /* initially 0 */
 } etw_event_site;
-#ifdef __cplusplus
-#define ETW_TLG_ASSERT(condition, text) static_assert(condition, text)
-#else
-#define ETW_TLG_ASSERT(condition, text) _Static_assert(condition, text)
-#endif
 ETW_TLG_ASSERT(offsetof(etw_event_site, Size) == sizeof(void *) && offsetof(etw_event_site, Ids) == 16 &&
                    sizeof(etw_event_site) == 80,
                "the layout differs from the library's");
@@ -153,12 +149,14 @@ static inline ULONG TraceLoggingRegister(TraceLoggingHProvider hProvider)
     return TraceLoggingRegisterEx(hProvider, NULL, NULL);
 }
 
-static inline void TraceLoggingUnregister(TraceLoggingHProvider hProvider)
+/* Returns 0, as in Microsoft's TraceLogging headers for Linux; on Windows it has no result. */
+static inline ULONG TraceLoggingUnregister(TraceLoggingHProvider hProvider)
 {
     REGHANDLE handle = hProvider->RegHandle;
     hProvider->RegHandle = 0;
     ETW_TLG_SET(hProvider->LevelPlus1, 0, RELAXED);
     EventUnregister(handle);
+    return ERROR_SUCCESS;
 }
 
 static inline ULONG TraceLoggingSetInformation(TraceLoggingHProvider hProvider, EVENT_INFO_CLASS class_,
@@ -185,6 +183,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
     return (BOOLEAN)(etw_tlg_has_level(hProvider, eventLevel) && etw_tlg_has_keyword(hProvider, eventKeyword));
 }
 
+/* As in Microsoft's TraceLogging headers for Linux: TRUE if a session enabled the provider. */
+#define TraceLoggingEventEnabled(hProvider, eventName) TraceLoggingProviderEnabled(hProvider, 0, 0)
+
 #define TraceLoggingProviderId(hProvider) ((hProvider)->ProviderId)
 /* As in Microsoft's TraceLogging headers for Linux. */
 #define TraceLoggingProviderName(hProvider) ((const char *)(hProvider)->Traits + sizeof(uint16_t))
@@ -210,7 +211,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_SEND \
     etw_write_site(etw_provider->RegHandle, &etw_site, etw_tlg_size(etw_data, etw_count), etw_count, etw_data)
 #define ETW_TLG_SEND_EX(filter, flags, activity, related) \
-    etw_write_site_ex(etw_provider->RegHandle, &etw_site, filter, flags, activity, related, etw_count, etw_data)
+    etw_write_site_ex(etw_provider->RegHandle, &etw_site, filter, flags, ETW_TLG_ID(activity), ETW_TLG_ID(related), etw_count, etw_data)
 
 /* The last level wins: 5 * 0 + (4) * 0 + (3) is 3. */
 #define ETW_TLG_WRITE(send, hProvider, eventName, ...) \
@@ -272,6 +273,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_LV_DA(...)
 #define ETW_TLG_LV_DX(...)
 #define ETW_TLG_LV_AV(...)
+#define ETW_TLG_LV_AW(...)
+#define ETW_TLG_LV_FW(...)
+#define ETW_TLG_LV_SA(...)
 #define ETW_TLG_OP_LEVEL(...)
 #define ETW_TLG_OP_KEYWORD(...)
 #define ETW_TLG_OP_OPCODE(i, x) * 0 + (x)
@@ -293,6 +297,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_OP_DA(...)
 #define ETW_TLG_OP_DX(...)
 #define ETW_TLG_OP_AV(...)
+#define ETW_TLG_OP_AW(...)
+#define ETW_TLG_OP_FW(...)
+#define ETW_TLG_OP_SA(...)
 #define ETW_TLG_CH_LEVEL(...)
 #define ETW_TLG_CH_KEYWORD(...)
 #define ETW_TLG_CH_OPCODE(...)
@@ -314,6 +321,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_CH_DA(...)
 #define ETW_TLG_CH_DX(...)
 #define ETW_TLG_CH_AV(...)
+#define ETW_TLG_CH_AW(...)
+#define ETW_TLG_CH_FW(...)
+#define ETW_TLG_CH_SA(...)
 #define ETW_TLG_KW_LEVEL(...)
 #define ETW_TLG_KW_KEYWORD(i, x) | (x)
 #define ETW_TLG_KW_OPCODE(...)
@@ -335,6 +345,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_KW_DA(...)
 #define ETW_TLG_KW_DX(...)
 #define ETW_TLG_KW_AV(...)
+#define ETW_TLG_KW_AW(...)
+#define ETW_TLG_KW_FW(...)
+#define ETW_TLG_KW_SA(...)
 #define ETW_TLG_TM_LEVEL(...)
 #define ETW_TLG_TM_KEYWORD(...)
 #define ETW_TLG_TM_OPCODE(...)
@@ -356,6 +369,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TM_DA(...)
 #define ETW_TLG_TM_DX(...)
 #define ETW_TLG_TM_AV(...)
+#define ETW_TLG_TM_AW(...)
+#define ETW_TLG_TM_FW(...)
+#define ETW_TLG_TM_SA(...)
 #define ETW_TLG_TI_LEVEL(...)
 #define ETW_TLG_TI_KEYWORD(...)
 #define ETW_TLG_TI_OPCODE(...)
@@ -377,6 +393,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TI_DA(...)
 #define ETW_TLG_TI_DX(...)
 #define ETW_TLG_TI_AV(...)
+#define ETW_TLG_TI_AW(...)
+#define ETW_TLG_TI_FW(...)
+#define ETW_TLG_TI_SA(...)
 #define ETW_TLG_MEM_LEVEL(...)
 #define ETW_TLG_MEM_KEYWORD(...)
 #define ETW_TLG_MEM_OPCODE(...)
@@ -427,11 +446,18 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DCL_SC(i, in, ho, out, type, value, name, ht, tag) const type v_##i = (type)(value);
 #define ETW_TLG_DSC_SC(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_PIECE(&v_##i, sizeof(v_##i))
 
+/* SA: a structure by value. */
+#define ETW_TLG_MEM_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_SA(i, in, ho, out, type, value, name, ht, tag) const type v_##i = ETW_TLG_STRUCT(type, value);
+#define ETW_TLG_DSC_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_PIECE(&v_##i, sizeof(v_##i))
+
 /* AR: an array of variable count. */
 #define ETW_TLG_MEM_AR(i, in, ho, out, type, value, count, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
 #define ETW_TLG_INI_AR(i, in, ho, out, type, value, count, name, ht, tag) ETW_TLG_FIELD_INI((in) | 0x40, ho, out, ht, tag, name)
 #define ETW_TLG_DCL_AR(i, in, ho, out, type, value, count, name, ht, tag) \
-    const type *v_##i = (value);                                          \
+    ETW_TLG_ASSERT_ARRAY(type, value)                                     \
+    const type *v_##i = ETW_TLG_ARRAY(type, value);                       \
     const uint16_t c_##i = (uint16_t)(count);
 #define ETW_TLG_DSC_AR(i, in, ho, out, type, value, count, name, ht, tag) \
     ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, (ULONG)c_##i * sizeof(type))
@@ -442,26 +468,52 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
     uint16_t c_##i;
 #define ETW_TLG_INI_FA(i, in, ho, out, type, value, count, name, ht, tag) \
     ETW_TLG_FIELD_INI((in) | 0x20, ho, out, ht, tag, name)(uint16_t)(count),
-#define ETW_TLG_DCL_FA(i, in, ho, out, type, value, count, name, ht, tag) const type *v_##i = (value);
+#define ETW_TLG_DCL_FA(i, in, ho, out, type, value, count, name, ht, tag) \
+    ETW_TLG_ASSERT_ARRAY(type, value)                                     \
+    const type *v_##i = ETW_TLG_ARRAY(type, value);
 #define ETW_TLG_DSC_FA(i, in, ho, out, type, value, count, name, ht, tag) \
     ETW_TLG_PIECE(v_##i, (ULONG)(count) * sizeof(type))
 
 /* TX: a text with a NUL; NULL is an empty text. */
 #define ETW_TLG_MEM_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
 #define ETW_TLG_INI_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
-#define ETW_TLG_DCL_TX(i, in, ho, out, value, name, ht, tag) const char *v_##i = etw_tlg_text(value);
+#define ETW_TLG_DCL_TX(i, in, ho, out, value, name, ht, tag) \
+    ETW_TLG_ASSERT_TEXT(value)                                        \
+    const char *v_##i = ETW_TLG_TEXT(value);
 #define ETW_TLG_DSC_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_PIECE(v_##i, strlen(v_##i) + 1)
 
-/* WT: a text of char16_t with a NUL, or of 32-bit units, which is converted on the stack. */
+/* WT: a text of char16_t with a NUL, or of 32-bit units, which is converted. */
 #define ETW_TLG_MEM_WT(i, value, name, ht, tag) ETW_TLG_FIELD(i, 0, ht, name)
 #define ETW_TLG_INI_WT(i, value, name, ht, tag) ETW_TLG_FIELD_INI(1, 0, 0, ht, tag, name)
-#define ETW_TLG_DCL_WT(i, value, name, ht, tag)                                                    \
-    const void *w_##i = (value);                                                                   \
-    const size_t n_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_wide_length((const uint32_t *)w_##i) : 0; \
-    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16((PWSTR)__builtin_alloca(n_##i * 4 + 2), \
-                                                                (const uint32_t *)w_##i, n_##i)    \
-                                                : etw_tlg_wide((PCWSTR)w_##i);
+#define ETW_TLG_DCL_WT(i, value, name, ht, tag)                                           \
+    ETW_TLG_ASSERT_WIDE(value)                                                            \
+    ETW_TLG_UTF16(i, ETW_TLG_IS_WIDE(value))                                              \
+    const void *w_##i = (value);                                                          \
+    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16(u_##i, &a_##i, w_##i) : etw_tlg_wide((PCWSTR)w_##i);
 #define ETW_TLG_DSC_WT(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i, (etw_tlg_length(v_##i) + 1) * 2)
+
+/* AW: an array of characters of 16 bits, variable count. Characters of 32 bits are converted. */
+#define ETW_TLG_MEM_AW(i, value, count, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
+#define ETW_TLG_INI_AW(i, value, count, name, ht, tag) ETW_TLG_FIELD_INI(6 | 0x40, 1, 2, ht, tag, name)
+#define ETW_TLG_DCL_AW(i, value, count, name, ht, tag)  \
+    ETW_TLG_ASSERT_WIDE(value)                          \
+    ETW_TLG_UTF16(i, ETW_TLG_IS_WIDE(value))            \
+    const void *w_##i = (value);                        \
+    uint16_t c_##i = (uint16_t)(count);                 \
+    const void *v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_characters(u_##i, &a_##i, w_##i, &c_##i) : w_##i;
+#define ETW_TLG_DSC_AW(i, value, count, name, ht, tag) ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, (ULONG)c_##i * 2)
+
+/* FW: the same, constant count. */
+#define ETW_TLG_MEM_FW(i, value, count, name, ht, tag) \
+    ETW_TLG_FIELD(i, 1, ht, name)                      \
+    uint16_t c_##i;
+#define ETW_TLG_INI_FW(i, value, count, name, ht, tag) ETW_TLG_FIELD_INI(6 | 0x20, 1, 2, ht, tag, name)(uint16_t)(count),
+#define ETW_TLG_DCL_FW(i, value, count, name, ht, tag)       \
+    ETW_TLG_ASSERT_WIDE(value)                               \
+    ETW_TLG_UNUSED WCHAR u_##i[ETW_TLG_IS_WIDE(value) ? (count) : 1]; \
+    const void *w_##i = (value);                             \
+    const void *v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_fixed_characters(u_##i, w_##i, count) : w_##i;
+#define ETW_TLG_DSC_FW(i, value, count, name, ht, tag) ETW_TLG_PIECE(v_##i, (ULONG)(count) * 2)
 
 /* LP: a length, then the bytes. */
 #define ETW_TLG_MEM_LP(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
@@ -473,16 +525,16 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_LP(i, in, ho, out, value, size, name, ht, tag) \
     ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
 
-/* LW: a length, then a text of char16_t, or of 32-bit units, which is converted on the stack. */
+/* LW: a length, then a text of char16_t, or of 32-bit units, which is converted. */
 #define ETW_TLG_MEM_LW(i, value, count, name, ht, tag) ETW_TLG_FIELD(i, 0, ht, name)
 #define ETW_TLG_INI_LW(i, value, count, name, ht, tag) ETW_TLG_FIELD_INI(22, 0, 0, ht, tag, name)
-#define ETW_TLG_DCL_LW(i, value, count, name, ht, tag)                                                                       \
-    const void *w_##i = (value);                                                                                             \
-    const size_t n_##i = (count);                                                                                            \
-    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16((PWSTR)__builtin_alloca(n_##i * 4 + 2),                      \
-                                                                (const uint32_t *)w_##i, n_##i)                              \
-                                                : (PCWSTR)w_##i;                                                             \
-    const size_t s_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16_size((const uint32_t *)w_##i, n_##i) : n_##i * 2;            \
+#define ETW_TLG_DCL_LW(i, value, count, name, ht, tag)                                                            \
+    ETW_TLG_ASSERT_WIDE(value)                                                                                    \
+    ETW_TLG_UTF16(i, ETW_TLG_IS_WIDE(value))                                                                      \
+    const void *w_##i = (value);                                                                                  \
+    size_t s_##i = (size_t)(count) * 2;                                                                           \
+    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_counted_utf16(u_##i, &a_##i, w_##i, s_##i / 2, &s_##i) \
+                                                : (PCWSTR)w_##i;                                                  \
     const uint16_t c_##i = (uint16_t)s_##i;
 #define ETW_TLG_DSC_LW(i, value, count, name, ht, tag) ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
 
@@ -555,96 +607,8 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DCL_AV(i, value, name, ht, tag) const auto v_##i = etw_tlg_of(value);
 #define ETW_TLG_DSC_AV(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i.address(), v_##i.size())
 
-#ifdef __cplusplus
-/* Does not evaluate the value. */
-#define ETW_TLG_IS_WIDE(value) decltype(etw_tlg_is_wide(value))::is_true
-extern "C++" {
-template <bool IsTrue> struct etw_tlg_bool {
-    static constexpr bool is_true = IsTrue;
-};
-etw_tlg_bool<sizeof(wchar_t) == 4> etw_tlg_is_wide(const wchar_t *);
-etw_tlg_bool<true> etw_tlg_is_wide(const char32_t *);
-template <typename Unit> etw_tlg_bool<false> etw_tlg_is_wide(const Unit *);
-etw_tlg_bool<false> etw_tlg_is_wide(decltype(nullptr));
-/* NULL is an integer in C++. Of integers, only NULL can initialise the pointer to the text. */
-template <class Null> struct etw_tlg_null {
-};
-template <> struct etw_tlg_null<int> {
-    typedef etw_tlg_bool<false> type;
-};
-template <> struct etw_tlg_null<long> {
-    typedef etw_tlg_bool<false> type;
-};
-template <class Null> typename etw_tlg_null<Null>::type etw_tlg_is_wide(Null &&);
-}
-#else
-/* char32_t is another name of uint32_t. */
-#if __SIZEOF_WCHAR_T__ == 4
-#define ETW_TLG_IS_WIDE(value) \
-    _Generic((value), wchar_t *: 1, const wchar_t *: 1, uint32_t *: 1, const uint32_t *: 1, default: 0)
-#else
-#define ETW_TLG_IS_WIDE(value) _Generic((value), uint32_t *: 1, const uint32_t *: 1, default: 0)
-#endif
-#endif
 #define ETW_TLG_COUNT_OF(...) sizeof((const unsigned char[]){__VA_ARGS__})
 #define ETW_TLG_UNPACK(...) __VA_ARGS__
-
-static inline uint16_t etw_tlg_family(const void *address, size_t size)
-{
-    uint16_t family = 0;
-    if (address != NULL)
-        memcpy(&family, address, size);
-#ifdef __linux__
-    if (size == 2 && family == 10)
-        family = 23;
-#endif
-    return family;
-}
-static inline const char *etw_tlg_text(const char *text) { return text != NULL ? text : ""; }
-static inline PCWSTR etw_tlg_wide(PCWSTR text)
-{
-    static const WCHAR nothing[1] = {0};
-    return text != NULL ? text : nothing;
-}
-static inline size_t etw_tlg_length(PCWSTR text)
-{
-    size_t length = 0;
-    while (text[length] != 0)
-        length++;
-    return length;
-}
-static inline size_t etw_tlg_wide_length(const uint32_t *text)
-{
-    size_t length = 0;
-    while (text != NULL && text[length] != 0)
-        length++;
-    return length;
-}
-/* Bytes of a text of 32-bit units as UTF-16, without a NUL. */
-static inline size_t etw_tlg_utf16_size(const uint32_t *text, size_t length)
-{
-    size_t units = length;
-    for (size_t n = 0; n < length; n++)
-        units += text[n] >= 0x10000 && text[n] <= 0x10ffff;
-    return units * 2;
-}
-/* Converts a text of 32-bit units, and appends a NUL. */
-static inline PCWSTR etw_tlg_utf16(PWSTR to, const uint32_t *text, size_t length)
-{
-    PWSTR at = to;
-    for (size_t n = 0; n < length; n++) {
-        uint32_t c = text[n];
-        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-            c = 0xfffd;
-        if (c >= 0x10000) {
-            *at++ = (WCHAR)(0xd800 + ((c - 0x10000) >> 10));
-            c = 0xdc00 + ((c - 0x10000) & 0x3ff);
-        }
-        *at++ = (WCHAR)c;
-    }
-    *at = 0;
-    return to;
-}
 
 /* ---- Fields ----------------------------------------------------------------------------------------------------------- */
 
@@ -663,7 +627,6 @@ typedef struct _SYSTEMTIME {
     WORD wYear, wMonth, wDayOfWeek, wDay, wHour, wMinute, wSecond, wMilliseconds;
 } SYSTEMTIME, *PSYSTEMTIME;
 #endif
-typedef const void *etw_tlg_pointer;
 
 #define TraceLoggingInt8(value, ...) ETW_TLG_NAMED((SC, 3, 0, 0, int8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingInt16(value, ...) ETW_TLG_NAMED((SC, 5, 0, 0, int16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
@@ -673,8 +636,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingUInt16(value, ...) ETW_TLG_NAMED((SC, 6, 0, 0, uint16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUInt32(value, ...) ETW_TLG_NAMED((SC, 8, 0, 0, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUInt64(value, ...) ETW_TLG_NAMED((SC, 10, 0, 0, uint64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingLong(value, ...) ETW_TLG_NAMED((SC, 7, 0, 0, LONG, value), #value __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingULong(value, ...) ETW_TLG_NAMED((SC, 8, 0, 0, ULONG, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingLong(value, ...) ETW_TLG_NAMED((SC, sizeof(ETW_TLG_LONG(value)) == 8 ? 9 : 7, 0, 0, ETW_TLG_LONG(value), value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingULong(value, ...) ETW_TLG_NAMED((SC, sizeof(ETW_TLG_ULONG(value)) == 8 ? 10 : 8, 0, 0, ETW_TLG_ULONG(value), value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingIntPtr(value, ...) ETW_TLG_NAMED((SC, 9, 0, 0, intptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUIntPtr(value, ...) ETW_TLG_NAMED((SC, 10, 0, 0, uintptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFloat32(value, ...) ETW_TLG_NAMED((SC, 11, 0, 0, float, value), #value __VA_OPT__(,) __VA_ARGS__)
@@ -689,13 +652,14 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingHexUInt64(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, uint64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexIntPtr(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, intptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexUIntPtr(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, uintptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingHexLong(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, LONG, value), #value __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingHexULong(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, ULONG, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexLong(value, ...) ETW_TLG_NAMED((SC, sizeof(ETW_TLG_LONG(value)) == 8 ? 21 : 20, 0, 0, ETW_TLG_LONG(value), value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexULong(value, ...) ETW_TLG_NAMED((SC, sizeof(ETW_TLG_ULONG(value)) == 8 ? 21 : 20, 0, 0, ETW_TLG_ULONG(value), value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBool(value, ...) ETW_TLG_NAMED((SC, 13, 0, 0, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBoolean(value, ...) ETW_TLG_NAMED((SC, 4, 1, 3, uint8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingChar(value, ...) ETW_TLG_NAMED((SC, 4, 1, 2, char, value), #value __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingWChar(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, WCHAR, value), #value __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingChar16(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, char16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWChar(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, WCHAR, etw_tlg_unit((uint32_t)(value))), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar16(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, char16_t, etw_tlg_unit((uint32_t)(value))), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar32(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, char16_t, etw_tlg_unit((uint32_t)(value))), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingGuid(value, ...) ETW_TLG_NAMED((SA, 15, 0, 0, GUID, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingPointer(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, etw_tlg_pointer, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCodePointer(value, ...) ETW_TLG_NAMED((SC, 21, 1, 37, etw_tlg_pointer, value), #value __VA_OPT__(,) __VA_ARGS__)
@@ -710,13 +674,6 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingWinError(value, ...) ETW_TLG_NAMED((SC, 8, 1, 13, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingNTStatus(value, ...) ETW_TLG_NAMED((SC, 8, 1, 14, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHResult(value, ...) ETW_TLG_NAMED((SC, 7, 1, 15, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
-/* An array of void * is one of const void * in C++, and in C by a cast. */
-#ifdef __cplusplus
-#define ETW_TLG_POINTERS(values) (values)
-#else
-#define ETW_TLG_POINTERS(values) \
-    _Generic((values), void **: (const void *)(values), void *const *: (const void *)(values), default: (values))
-#endif
 #define TraceLoggingInt8Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 3, 0, 0, int8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 5, 0, 0, int16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 7, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -725,8 +682,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingUInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 0, 0, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 10, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 7, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, sizeof(ETW_TLG_LONGS(pValues)) == 8 ? 9 : 7, 0, 0, ETW_TLG_LONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, sizeof(ETW_TLG_ULONGS(pValues)) == 8 ? 10 : 8, 0, 0, ETW_TLG_ULONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 9, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 10, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFloat32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 11, 0, 0, float, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -741,13 +698,14 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingHexUInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexUIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingHexLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingHexULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, sizeof(ETW_TLG_LONGS(pValues)) == 8 ? 21 : 20, 0, 0, ETW_TLG_LONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, sizeof(ETW_TLG_ULONGS(pValues)) == 8 ? 21 : 20, 0, 0, ETW_TLG_ULONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBoolArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 13, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBooleanArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 1, 3, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCharArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 1, 2, char, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingWCharArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 2, WCHAR, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingChar16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 2, char16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWCharArray(pValues, cValues, ...) ETW_TLG_NAMED((AW, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar16Array(pValues, cValues, ...) ETW_TLG_NAMED((AW, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar32Array(pValues, cValues, ...) ETW_TLG_NAMED((AW, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingGuidArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 15, 0, 0, GUID, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingPointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCodePointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 1, 37, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -770,8 +728,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingUInt16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 0, 0, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUInt32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 10, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 7, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, sizeof(ETW_TLG_LONGS(pValues)) == 8 ? 9 : 7, 0, 0, ETW_TLG_LONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, sizeof(ETW_TLG_ULONGS(pValues)) == 8 ? 10 : 8, 0, 0, ETW_TLG_ULONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 9, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 10, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFloat32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 11, 0, 0, float, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -786,13 +744,14 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingHexUInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexUIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingHexLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingHexULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, sizeof(ETW_TLG_LONGS(pValues)) == 8 ? 21 : 20, 0, 0, ETW_TLG_LONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, sizeof(ETW_TLG_ULONGS(pValues)) == 8 ? 21 : 20, 0, 0, ETW_TLG_ULONGS(pValues), pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBoolFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 13, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBooleanFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 1, 3, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCharFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 1, 2, char, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingWCharFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 2, WCHAR, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingChar16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 2, char16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWCharFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FW, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FW, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FW, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingGuidFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 15, 0, 0, GUID, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingPointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCodePointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 1, 37, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -838,11 +797,13 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingBinaryEx(pValue, cbValue, outType, ...) \
     ETW_TLG_NAMED((LP, 14, 1, outType, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingIPv6Address(pValue, ...) ETW_TLG_NAMED((LP, 14, 1, 9, pValue, 16), #pValue __VA_OPT__(,) __VA_ARGS__)
+/* Short names, as in Microsoft's TraceLogging headers for Linux. */
+#define TraceLoggingIPv4 TraceLoggingIPv4Address
+#define TraceLoggingIPv6 TraceLoggingIPv6Address
 #define TraceLoggingSocketAddress(pValue, cbValue, ...) \
     ETW_TLG_NAMED((SK, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
-/* A SID has 8 bytes, and 4 for each sub-authority. */
 #define TraceLoggingSid(pValue, ...) \
-    ETW_TLG_NAMED((PT, 19, 0, 0, pValue, 8 + 4 * (size_t)((const uint8_t *)(pValue))[1]), #pValue __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_NAMED((PT, 19, 0, 0, etw_tlg_sid(pValue), etw_tlg_sid_size(etw_tlg_sid(pValue))), #pValue __VA_OPT__(,) __VA_ARGS__)
 /* The next fieldCount fields are members. A nested structure counts as one, with all of its members. */
 #define TraceLoggingStruct(fieldCount, ...) \
     ETW_TLG_NAMED((ST, 24, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
@@ -892,117 +853,10 @@ enum TlgOut_t {
 /* A number, bool, pointer, GUID, FILETIME, SYSTEMTIME or text; its C++ type selects the in-type. */
 #define TraceLoggingValue(value, ...) ETW_TLG_NAMED((AV, value), #value __VA_OPT__(,) __VA_ARGS__)
 
-extern "C++" {
-template <class T, uint8_t In, uint8_t Out> struct etw_tlg_scalar {
-    static constexpr uint8_t in = In, out = Out;
-    T value;
-    const void *address() const { return &value; }
-    size_t size() const { return sizeof(value); }
-};
-template <class T, uint8_t In> struct etw_tlg_string {
-    static constexpr uint8_t in = In, out = 0;
-    const T *value;
-    const void *address() const { return value; }
-    size_t size() const
-    {
-        size_t length = 0;
-        while (value[length] != 0)
-            length++;
-        return (length + 1) * sizeof(T);
-    }
-};
-#define ETW_TLG_OF(type, in, out) \
-    inline etw_tlg_scalar<type, in, out> etw_tlg_of(type value) { return {value}; }
-ETW_TLG_OF(signed char, 3, 0)
-ETW_TLG_OF(unsigned char, 4, 0)
-ETW_TLG_OF(short, 5, 0)
-ETW_TLG_OF(unsigned short, 6, 0)
-ETW_TLG_OF(int, 7, 0)
-ETW_TLG_OF(unsigned int, 8, 0)
-ETW_TLG_OF(long, 9, 0)
-ETW_TLG_OF(unsigned long, 10, 0)
-ETW_TLG_OF(long long, 9, 0)
-ETW_TLG_OF(unsigned long long, 10, 0)
-ETW_TLG_OF(float, 11, 0)
-ETW_TLG_OF(double, 12, 0)
-ETW_TLG_OF(bool, 4, 3)
-ETW_TLG_OF(char, 4, 2)
-ETW_TLG_OF(char16_t, 6, 2)
-ETW_TLG_OF(GUID, 15, 0)
-ETW_TLG_OF(FILETIME, 17, 0)
-ETW_TLG_OF(SYSTEMTIME, 18, 0)
-inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(const void *value) { return {value}; }
-inline etw_tlg_string<char, 2> etw_tlg_of(const char *value) { return {etw_tlg_text(value)}; }
-inline etw_tlg_string<char16_t, 1> etw_tlg_of(const char16_t *value) { return {value != nullptr ? value : u""}; }
-inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(decltype(nullptr)) { return {nullptr}; }
-#if __SIZEOF_WCHAR_T__ == 2
-ETW_TLG_OF(wchar_t, 6, 2)
-inline etw_tlg_string<wchar_t, 1> etw_tlg_of(const wchar_t *value) { return {etw_tlg_wide(value)}; }
 #else
-/* A text of 32-bit units as UTF-16, in this object or, if the text is long, in allocated memory. */
-class etw_tlg_converted
-{
-public:
-    static constexpr uint8_t in = 1, out = 0;
-    explicit etw_tlg_converted(const wchar_t *value) : m_long(nullptr)
-    {
-        const uint32_t *text = reinterpret_cast<const uint32_t *>(value);
-        const size_t length = etw_tlg_wide_length(text);
-        const size_t size = length * 4 + 2;
-        if (size > sizeof m_short)
-            m_long = static_cast<PWSTR>(__builtin_malloc(size));
-        if (m_long != nullptr || size <= sizeof m_short)
-            etw_tlg_utf16(m_long != nullptr ? m_long : m_short, text, length);
-        else
-            m_short[0] = 0;
-    }
-    etw_tlg_converted(etw_tlg_converted &&other) : m_long(other.m_long)
-    {
-        memcpy(m_short, other.m_short, sizeof m_short);
-        other.m_long = nullptr;
-    }
-    ~etw_tlg_converted() { __builtin_free(m_long); }
-    const void *address() const { return m_long != nullptr ? m_long : m_short; }
-    size_t size() const { return (etw_tlg_length(static_cast<PCWSTR>(address())) + 1) * sizeof(WCHAR); }
-
-private:
-    etw_tlg_converted(const etw_tlg_converted &);
-    PWSTR m_long;
-    WCHAR m_short[256];
-};
-inline etw_tlg_converted etw_tlg_of(const wchar_t *value) { return etw_tlg_converted(value); }
-inline etw_tlg_scalar<char16_t, 6, 2> etw_tlg_of(wchar_t value)
-{
-    return {static_cast<char16_t>(static_cast<uint32_t>(value) > 0xffff ? 0xfffd : value)};
-}
+#define TraceLoggingValue(...) \
+    (DA, __extension__({ ETW_TLG_ASSERT(0, "TraceLoggingValue needs C++: use the macro of the value's type"); (void *)0; }), 0)
 #endif
-/* The name of a function, in the metadata of TraceLoggingFunction. */
-template <size_t Size> struct etw_tlg_name {
-    char text[Size];
-};
-#if __cplusplus >= 201402L
-template <size_t Size> constexpr etw_tlg_name<Size> etw_tlg_name_of(const char (&text)[Size])
-{
-    etw_tlg_name<Size> name{};
-    for (size_t n = 0; n < Size; n++)
-        name.text[n] = text[n];
-    return name;
-}
-#endif
-}
-#endif
-
-#define ETW_TLG_LV_SA(...)
-#define ETW_TLG_OP_SA(...)
-#define ETW_TLG_CH_SA(...)
-#define ETW_TLG_KW_SA(...)
-#define ETW_TLG_TM_SA(...)
-#define ETW_TLG_TI_SA(...)
-/* SA: a structure by value. */
-#define ETW_TLG_MEM_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
-#define ETW_TLG_INI_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
-#define ETW_TLG_DCL_SA(i, in, ho, out, type, value, name, ht, tag) const type v_##i = value;
-#define ETW_TLG_DSC_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_PIECE(&v_##i, sizeof(v_##i))
 
 /* ---- Each of up to 99 arguments, numbered downwards --------------------------------------------------------------------- */
 

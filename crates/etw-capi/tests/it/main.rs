@@ -18,6 +18,7 @@ mod support;
 mod threads;
 mod tracelogging;
 mod tracelogging_macros;
+mod tracelogging_values;
 mod unsafe_clauses;
 mod wide_strings;
 mod windows_headers;

@@ -168,13 +168,23 @@ pub fn try_compile(
     compiler: Compiler,
     mistake: u32,
 ) -> Option<String> {
+    try_compile_file(folder, &home().join("tests/c").join(source), compiler, mistake)
+}
+
+/// As [`try_compile`], any file.
+pub fn try_compile_file(
+    folder: &Folder,
+    source: &Path,
+    compiler: Compiler,
+    mistake: u32,
+) -> Option<String> {
     let output = Command::new(compiler.0)
         .args(compiler.1)
         .args(["-Wall", "-Wextra", "-Werror", "-c"])
         .arg(format!("-DMISTAKE={mistake}"))
         .arg("-I")
         .arg(home().join("include"))
-        .arg(home().join("tests/c").join(source))
+        .arg(source)
         .arg("-o")
         .arg(folder.0.join("object"))
         .output();

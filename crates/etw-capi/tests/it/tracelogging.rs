@@ -7,16 +7,17 @@ use etw_types::Guid;
 
 use crate::support::*;
 
-struct Event {
+/// An event of a C program, decoded.
+pub struct Event {
     name: String,
     metadata: Vec<u8>,
     payload: Vec<u8>,
     level: u8,
     opcode: u8,
     keyword: u64,
-    ids: (Guid, Option<Guid>),
+    pub ids: (Guid, Option<Guid>),
     traits: Vec<u8>,
-    fields: String,
+    pub fields: String,
 }
 
 struct Text(String);
@@ -39,7 +40,8 @@ impl etw_decode::Visitor for Text {
     }
 }
 
-fn read(out: &std::path::Path) -> Vec<Event> {
+/// The events of a program, without those of its session.
+pub fn read(out: &std::path::Path) -> Vec<Event> {
     let mut records = Records::new(vec![TraceFile::open(out).unwrap()]);
     let mut decoder = etw_decode::Decoder::new();
     let mut events = Vec::new();
