@@ -1,6 +1,6 @@
 //! The bodies of the fuzz targets for a Windows in a folder; the stable tests of `etw-windows` replay them.
 
-use etw_windows::hive::{Hive, Key};
+use etw_windows::hive::{Hive, HiveState, Key};
 
 /// A registry hive: keys and values that describe providers, and a walk of all keys.
 pub fn hive(data: &[u8]) {
@@ -26,5 +26,23 @@ fn walk(key: &Key<'_>, depth: usize, budget: &mut usize) {
         assert!(subkey.name().len() < 4096);
         let _ = subkey.value("Name").and_then(|value| value.text());
         walk(&subkey, depth + 1, budget);
+    }
+}
+
+/// A hive that was not closed, with two logs: sizes of the hive and of the first log, then all three.
+pub fn hive_log(data: &[u8]) {
+    let Some((sizes, rest)) = data.split_at_checked(8) else { return };
+    let size = |at: usize| {
+        let bytes = [sizes[at], sizes[at + 1], sizes[at + 2], sizes[at + 3]];
+        u32::from_le_bytes(bytes) as usize
+    };
+    let (hive, logs) = rest.split_at(size(0).min(rest.len()));
+    let (first, second) = logs.split_at(size(4).min(logs.len()));
+    let logs = [first.to_vec(), second.to_vec()];
+    let Ok(hive) = Hive::from_bytes_with_logs(hive.to_vec(), &logs) else { return };
+    assert!(hive.state() != HiveState::Recovered(0));
+    let mut budget = 1000;
+    if let Ok(root) = hive.root() {
+        walk(&root, 0, &mut budget);
     }
 }

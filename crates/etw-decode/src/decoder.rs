@@ -7,7 +7,7 @@ use crate::event_trace;
 use crate::eventsource;
 use crate::kernel::{self, KernelEvent};
 use crate::known_providers::known_provider_name;
-use crate::measure::measure;
+use crate::pointer_width::fitting_pointer_size;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
 use crate::schema_cache::{CachedEvent, Candidate, EventForm, EventId, SchemaCache, SchemaRef};
@@ -141,7 +141,7 @@ impl Decoder {
                     self.event_trace(hook.kind(), record, Reason::NoKernelClass)
                 }
                 Some(hook) => match hook.class_guid() {
-                    Some(class) => self.class(EventForm::Kernel, class, hook.kind(), record),
+                    Some(class) => self.kernel(class, hook.kind(), record),
                     None => Decoded::undecoded(Reason::UnknownGroup),
                 },
                 None => Decoded::undecoded(Reason::NoKernelClass),
@@ -291,7 +291,18 @@ impl Decoder {
             return schema_record(record);
         }
         let mut decoded = self.class(EventForm::Classic, class, record.descriptor.opcode.0, record);
-        decoded.pointer_size = decoded.schema.and_then(|schema| pointer_size(schema, record));
+        decoded.pointer_size =
+            decoded.schema.and_then(|schema| fitting_pointer_size(schema, record));
+        decoded
+    }
+
+    /// A record with one of the kernel's own headers. A 64-bit kernel gives some records a header of 32 bits.
+    fn kernel<'d>(&'d mut self, class: Guid, kind: u8, record: &EventRecord<'d>) -> Decoded<'d> {
+        let mut decoded = self.class(EventForm::Kernel, class, kind, record);
+        if record.pointer_size == 4 {
+            decoded.pointer_size =
+                decoded.schema.and_then(|schema| fitting_pointer_size(schema, record));
+        }
         decoded
     }
 
@@ -506,22 +517,6 @@ impl Decoder {
             }
         }
     }
-}
-
-/// The other pointer width, if the payload fits it better than the record's: a program may log a class as a machine of the other
-/// width would, which the record's flags do not say.
-fn pointer_size(schema: &Schema, record: &EventRecord<'_>) -> Option<u8> {
-    if !schema.has_pointers() {
-        return None;
-    }
-    // Smaller is better: an error, then the bytes that are left.
-    let misfit = |size| {
-        let measured = measure(schema, record.payload, size);
-        (measured.is_cut, record.payload.len() - measured.used)
-    };
-    let own = misfit(record.pointer_size);
-    let other = if record.pointer_size == 4 { 8 } else { 4 };
-    (own != (false, 0) && misfit(other) < own).then_some(other)
 }
 
 /// The first schema that fits the payload; if none does, the first one.

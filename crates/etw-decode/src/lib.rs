@@ -64,6 +64,7 @@ mod message;
 pub mod mof;
 pub mod pack;
 mod payload_layout;
+mod pointer_width;
 mod provider;
 mod read;
 mod reason;

@@ -15,11 +15,12 @@
 //! Source: public descriptions of the format. Damage costs the key or value that has it. No key is searched for by its hash, and data
 //! beyond 16,344 bytes, which have segments, are not read: no value that describes a provider has so many.
 
+use crate::hive_log;
 use etw_types::le;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Where the bins begin.
@@ -30,6 +31,8 @@ const CELL_LIMIT: usize = 8 * 65_536 + 16;
 const SUBKEY_LIMIT: usize = 1 << 20;
 /// Values of one key.
 const VALUE_LIMIT: usize = 4096;
+/// Bytes of a hive, or of one of its logs, that are read into memory where the logs are needed.
+const RECOVERY_LIMIT: u64 = 512 << 20;
 /// Bytes of a value that are read.
 const DATA_LIMIT: usize = 16_344;
 
@@ -108,7 +111,18 @@ pub struct Hive {
     /// Bytes of the file.
     size: u64,
     root: u32,
-    is_clean: bool,
+    state: HiveState,
+}
+
+/// Whether all changes of a hive are in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HiveState {
+    /// Windows closed it.
+    Clean,
+    /// Windows did not close it. These many changes of its logs were applied.
+    Recovered(usize),
+    /// Windows did not close it, and its last changes, which are in its logs, are missing.
+    Outdated,
 }
 
 impl fmt::Debug for Hive {
@@ -137,18 +151,59 @@ impl Hive {
         Hive::new(Source::Memory(bytes), size)
     }
 
+    /// Opens a file. If Windows did not close it, the changes in its transaction logs are applied in memory; logs that cannot be
+    /// read, or belong to another state of the hive, are ignored. [`state`](Hive::state) says what came of it.
+    ///
+    /// # Errors
+    /// [`HiveError`].
+    pub fn open_with_logs(path: &Path, logs: &[PathBuf]) -> Result<Hive, HiveError> {
+        let hive = Hive::open(path)?;
+        if hive.is_clean() || hive.size > RECOVERY_LIMIT {
+            return Ok(hive);
+        }
+        let read = |path: &PathBuf| {
+            let size = path.metadata().ok()?.len();
+            // A log that was never written to is empty.
+            if size > RECOVERY_LIMIT { None } else { std::fs::read(path).ok() }
+        };
+        let logs: Vec<Vec<u8>> = logs.iter().filter_map(read).collect();
+        Hive::from_bytes_with_logs(std::fs::read(path).map_err(HiveError::Io)?, &logs)
+    }
+
+    /// Opens a hive in memory with its transaction logs, as [`open_with_logs`](Hive::open_with_logs).
+    ///
+    /// # Errors
+    /// [`HiveError`].
+    pub fn from_bytes_with_logs(mut bytes: Vec<u8>, logs: &[Vec<u8>]) -> Result<Hive, HiveError> {
+        let changes = match is_closed(&bytes) {
+            true => 0,
+            false => hive_log::replay(&mut bytes, logs),
+        };
+        let mut hive = Hive::from_bytes(bytes)?;
+        if changes > 0 {
+            hive.state = HiveState::Recovered(changes);
+        }
+        Ok(hive)
+    }
+
     fn new(source: Source, size: u64) -> Result<Hive, HiveError> {
-        let mut head = [0; 0x2c];
+        let mut head = [0; 0x200];
         if size < BINS || source.read(0, &mut head).is_err() || !head.starts_with(b"regf") {
             return Err(HiveError::NotAHive);
         }
         let number = |at: usize| le::u32(&head, at).unwrap_or(0);
-        Ok(Hive { source, size, root: number(0x24), is_clean: number(4) == number(8) })
+        let state = if is_closed(&head) { HiveState::Clean } else { HiveState::Outdated };
+        Ok(Hive { source, size, root: number(0x24), state })
     }
 
-    /// Whether it was closed. What was written last to one that was not is in its logs.
+    /// Whether Windows closed it. The last changes of one that was not are in its logs.
     pub fn is_clean(&self) -> bool {
-        self.is_clean
+        self.state == HiveState::Clean
+    }
+
+    /// Whether all changes are in it.
+    pub fn state(&self) -> HiveState {
+        self.state
     }
 
     /// The root key.
@@ -248,6 +303,11 @@ impl Hive {
         }
         Ok(())
     }
+}
+
+/// Whether the first sector of a hive says that Windows closed it.
+fn is_closed(head: &[u8]) -> bool {
+    head.get(4..8) == head.get(8..12) && hive_log::is_sound_head(head)
 }
 
 /// A name with its size before it; `size_at`, `at`: where both are.

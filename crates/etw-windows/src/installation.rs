@@ -1,6 +1,6 @@
 //! [`Installation`]: a Windows that lies in a folder, and what its registry says of providers.
 
-use crate::hive::{Hive, HiveError, Key};
+use crate::hive::{Hive, HiveError, HiveState, Key};
 use crate::tree::Tree;
 use etw_decode::pack::WindowsVersion;
 use etw_types::Guid;
@@ -80,6 +80,7 @@ impl Installation {
     pub fn open(folder: &Path) -> Result<Installation, InstallationError> {
         let tree = Tree::default();
         const HIVE: [&str; 3] = ["System32", "config", "SOFTWARE"];
+        const LOGS: [&str; 3] = ["SOFTWARE.LOG1", "SOFTWARE.LOG2", "SOFTWARE.LOG"];
         let candidates = ["Windows", "WINNT", "."].into_iter().filter_map(|name| match name {
             "." => Some((folder.to_owned(), None)),
             name => Some((tree.find(folder, [name])?, Some(folder.to_owned()))),
@@ -91,14 +92,10 @@ impl Installation {
             return Err(InstallationError::NotWindows(folder.to_owned()));
         };
         let failed = |error| InstallationError::Hive { path: path.clone(), error };
-        let hive = Hive::open(&path).map_err(failed)?;
-        let mut notes = Vec::new();
-        if !hive.is_clean() {
-            notes.push(format!(
-                "{}: not closed by Windows: what was registered last may be missing",
-                path.display()
-            ));
-        }
+        let log = |name: &str| tree.find(&windows, ["System32", "config", name]);
+        let logs: Vec<PathBuf> = LOGS.into_iter().filter_map(log).collect();
+        let hive = Hive::open_with_logs(&path, &logs).map_err(failed)?;
+        let notes = state_note(&path, hive.state(), &logs).into_iter().collect();
         let mut installation = Installation {
             version: WindowsVersion::default(),
             publishers: Vec::new(),
@@ -268,6 +265,24 @@ impl Installation {
             }
         }
         out + rest
+    }
+}
+
+/// A note for the user about a hive that Windows did not close.
+fn state_note(path: &Path, state: HiveState, logs: &[PathBuf]) -> Option<String> {
+    let shown = path.display();
+    match state {
+        HiveState::Clean => None,
+        HiveState::Recovered(changes) => {
+            let s = if changes == 1 { "" } else { "s" };
+            Some(format!("{shown}: not closed by Windows: {changes} change{s} of its logs applied"))
+        }
+        HiveState::Outdated if logs.is_empty() => Some(format!(
+            "{shown}: not closed by Windows: what was registered last may be missing; copy SOFTWARE.LOG1 and SOFTWARE.LOG2, too"
+        )),
+        HiveState::Outdated => Some(format!(
+            "{shown}: not closed by Windows, and its logs have no change that follows it: what was registered last may be missing"
+        )),
     }
 }
 

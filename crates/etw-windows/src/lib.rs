@@ -1,6 +1,6 @@
 //! Finds the schemas of all events that a Windows can emit: of a mounted image, a share, a backup or a copied folder.
 //!
-//! * [`hive`]: keys and values of registry hives, read where they lie;
+//! * [`hive`]: keys and values of registry hives, read where they lie, and with their transaction logs if Windows did not close them;
 //! * [`gather()`]: the providers that the registry lists, the programs with their compiled manifests and texts, TraceLogging metadata and
 //!   MOF files, gathered into one schema pack.
 //!
@@ -18,6 +18,7 @@
 
 mod gather;
 pub mod hive;
+mod hive_log;
 mod installation;
 mod program;
 mod tree;

@@ -85,7 +85,7 @@ fn text(text: &str) -> Vec<u8> {
 }
 
 /// GUID, name, resource file, message file.
-type Publisher = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
+pub type Publisher = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
 pub const PUBLISHERS: [Publisher; 6] = [
     (
@@ -113,6 +113,11 @@ pub const PUBLISHERS: [Publisher; 6] = [
 
 /// The SOFTWARE hive.
 pub fn software() -> Vec<u8> {
+    software_of(&PUBLISHERS)
+}
+
+/// A SOFTWARE hive with some publishers.
+pub fn software_of(list: &[Publisher]) -> Vec<u8> {
     let mut hive = HiveBuilder::new_with_name("SOFTWARE").unwrap();
     let root = hive.root_offset();
     let mut path = |from: u32, names: &[&str]| {
@@ -123,8 +128,8 @@ pub fn software() -> Vec<u8> {
     let current = path(microsoft, &["Windows", "CurrentVersion"]);
     let publishers = path(current, &["WINEVT", "Publishers"]);
     let mut keys = Vec::new();
-    for (guid, ..) in PUBLISHERS {
-        keys.push(path(publishers, &[guid]));
+    for (guid, ..) in list {
+        keys.push(path(publishers, &[*guid]));
     }
     let mut set = |key: u32, name: &str, kind: DataType, data: &[u8]| {
         hive.add_value(key, name, kind, data).unwrap();
@@ -136,7 +141,7 @@ pub fn software() -> Vec<u8> {
     set(version, "ProductName", DataType::String, &text("Windows 10 Pro"));
     set(version, "SystemRoot", DataType::String, &text(r"C:\WINDOWS"));
     set(current, "ProgramFilesDir", DataType::String, &text(r"C:\Program Files"));
-    for (key, (_, name, resource, message)) in keys.into_iter().zip(PUBLISHERS) {
+    for (key, (_, name, resource, message)) in keys.into_iter().zip(list) {
         set(key, "", DataType::String, &text(name));
         if let Some(file) = resource {
             set(key, "ResourceFileName", DataType::ExpandString, &text(file));
