@@ -2,80 +2,15 @@
  * The cost of events from C: TraceLoggingWrite, EventWriteTransfer and the log sink, beside a hand-written floor in the same run.
  * One JSON object a figure.
  */
-#define _GNU_SOURCE
+#include "measure.h"
 #include <TraceLoggingProvider.h>
 #include <etw_log.h>
-#include <etw_session.h>
-#include <inttypes.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#ifdef __x86_64__
-#include <x86intrin.h>
-#else
-#define __rdtsc() 0
-#endif
-
-enum { BURST = 4000, ROUNDS = 200, MANY = 20000000, PINNED_BURST = 20000, PINNED_ROUNDS = 60 };
 
 TRACELOGGING_DEFINE_PROVIDER(BENCH, "OpenEtw.Bench.C", (0x5d1e5b6a, 0x1c51, 0x4f0e, 0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x01));
 static const GUID CLASSIC = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x02}};
 static const GUID SINK = {0xdad29f36, 0x0a48, 0x4def, {0x9d, 0x50, 0x8e, 0xf9, 0x03, 0x6b, 0x92, 0xb4}};
 static REGHANDLE classic;
-static const char *text = "a text of thirty-two characters.";
 static const char *who = "orders";
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static void figure(const char *name, double value, const char *unit)
-{
-    printf("{\"name\":\"%s\",\"value\":%.3f,\"unit\":\"%s\"}\n", name, value, unit);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* First quartiles of many bursts, in turn. The session's pool holds a whole burst and is drained outside of the measured time. */
-static void costs(ETW_SESSION session, int rounds, int burst, int kinds, void (*const of[])(int), double *cost)
-{
-    enum { KINDS = 4 };
-    static double bursts[KINDS][ROUNDS];
-    for (int round = 0; round < rounds; round++) {
-        for (int kind = 0; kind < kinds; kind++) {
-            void (*const one)(int) = of[kind];
-            double start = now();
-            for (int n = 0; n < burst; n++)
-                one(n);
-            bursts[kind][round] = (now() - start) / burst;
-            etw_session_query(session, NULL, NULL);
-        }
-    }
-    for (int kind = 0; kind < kinds; kind++) {
-        qsort(bursts[kind], (size_t)rounds, sizeof bursts[kind][0], ascending);
-        cost[kind] = bursts[kind][rounds / 4];
-    }
-}
-
-/* Keeps all threads on this processor: writing to memory that another processor has read costs more, and nobody reads the floor's
- * memory. */
-static void stay_here(void)
-{
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    sched_setaffinity(0, sizeof one, &one);
-}
 
 __attribute__((noinline)) static void trace_logging(int n)
 {
@@ -97,36 +32,6 @@ __attribute__((noinline)) static void event_write(int n)
     EventDataDescCreate(&data[0], &n, sizeof n);
     EventDataDescCreate(&data[1], text, 32);
     EventWriteTransfer(classic, &descriptor, NULL, NULL, 2, data);
-}
-
-/* Gate, clock, an 80-byte header and two pieces copied into 16 MiB without a reader, one release store. */
-static uint64_t *memory;
-static size_t at;
-static uint64_t head, gate = 1;
-
-__attribute__((noinline)) static void floor_write(int n)
-{
-    const void *pieces[2] = {&n, text};
-    const size_t sizes[2] = {sizeof n, 32};
-    if (__atomic_load_n(&gate, __ATOMIC_RELAXED) == 0)
-        return;
-    size_t size = 80 + sizes[0] + sizes[1], room = (size + 7) & ~(size_t)7;
-    if (at + room > 16u << 20)
-        at = 0;
-    uint64_t *words = memory + at / 8;
-    words[0] = size;
-    words[1] = 1;
-    words[2] = __rdtsc();
-    for (uint64_t i = 3; i < 10; i++)
-        words[i] = i;
-    char *to = (char *)(words + 10);
-    for (int i = 0; i < 2; i++) {
-        __asm__ volatile("" : "+r"(to));
-        memcpy(to, pieces[i], sizes[i]);
-        to += sizes[i];
-    }
-    at += room;
-    __atomic_store_n(&head, at, __ATOMIC_RELEASE);
 }
 
 static void format(int n)
@@ -151,32 +56,15 @@ static double disabled(void (*one)(int))
     return (now() - start) / MANY;
 }
 
-/* Compared with an empty turn of the same loop. */
-static inline __attribute__((always_inline)) double turns(bool with_event)
+static void one_event(int n)
 {
-    double best = 1e9;
-    for (int round = 0; round < 10; round++) {
-        double start = now();
-        for (int n = 0; n < MANY / 10; n++) {
-            __asm__ volatile("" : "+r"(n) : : "memory");
-            if (with_event)
-                TraceLoggingWrite(BENCH, "Event", TraceLoggingLevel(4), TraceLoggingKeyword(2), TraceLoggingInt32(n, "n"),
-                                  TraceLoggingString(text, "text"));
-        }
-        double one = (now() - start) / (MANY / 10);
-        best = one < best ? one : best;
-    }
-    return best;
-}
-
-__attribute__((noinline)) static double empty_turn(void)
-{
-    return turns(false);
+    TraceLoggingWrite(BENCH, "Event", TraceLoggingLevel(4), TraceLoggingKeyword(2), TraceLoggingInt32(n, "n"),
+                      TraceLoggingString(text, "text"));
 }
 
 __attribute__((noinline)) static double disabled_turn(void)
 {
-    return turns(true);
+    return turns(one_event);
 }
 
 int main(void)
@@ -195,10 +83,8 @@ int main(void)
     };
     LOG_CONTEXT request = ETW_LOG_CONTEXT(pairs);
     context = &request;
-    memory = malloc(16u << 20);
-    if (memory == NULL)
+    if (!floor_start())
         return 2;
-    memset(memory, 1, 16u << 20);
     if (TraceLoggingRegister(BENCH) != 0 || EventRegister(&CLASSIC, NULL, NULL, &classic) != 0 || log_sink_etw.init() != 0)
         return 1;
     double empty = empty_turn(), with_event = disabled_turn();

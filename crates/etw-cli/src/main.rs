@@ -119,7 +119,7 @@ fn command() -> clap::Command {
             .num_args(0..)
             .trailing_var_arg(true)
             .allow_hyphen_values(true)
-            .help(format!("As {0} takes them; etw {0} -h lists them", frontend.name));
+            .help(format!("As {0} takes them; etw {0} --help lists them", frontend.name));
         let about = (frontend.help)().about;
         let known = clap::Command::new(frontend.name).about(about).disable_help_flag(true);
         command = command.subcommand(known.arg(words));

@@ -6,6 +6,7 @@ use super::lttng::{Lttng, Writers};
 use super::report::{Figure, Goal, Unit};
 use crate::{Result, cargo, root};
 use std::collections::HashMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Goals by the example's name of the figure.
@@ -133,39 +134,12 @@ impl Bench {
 
     /// From C, through the library.
     pub fn c(&mut self) -> Result<()> {
-        let program = self.folder.join("c_cost");
-        let built = Command::new(cargo())
-            .args(["build", "--release", "--locked", "--quiet", "--package", "etw-capi"])
-            .args(["--message-format=json"])
-            .current_dir(root())
-            .stderr(Stdio::inherit())
-            .output()?;
-        let text = String::from_utf8_lossy(&built.stdout).into_owned();
-        let library = text
-            .split('"')
-            .find(|part| part.ends_with("/libetw.a"))
-            .ok_or("the library was not built")?;
-        let compiled = Command::new("cc")
-            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(root().join("crates/etw-capi/include"))
-            .arg(root().join("bench/c/cost.c"))
-            .arg(library)
-            .args(["-lpthread", "-ldl", "-lm", "-o"])
-            .arg(&program)
-            .status();
-        match compiled {
-            Ok(status) if status.success() => {}
-            Ok(_) => return Err("bench/c/cost.c does not compile".into()),
-            Err(error) => {
-                self.report.skip("c", &format!("no C compiler: {error}"));
-                return Ok(());
-            }
-        }
-        let output = Command::new(&program).output()?;
-        if !output.status.success() {
-            return Err("bench/c/cost.c failed".into());
-        }
-        for (name, value, unit) in figures(&output.stdout)? {
+        let folder = self.folder.clone();
+        let Some(output) = c_program("bench/c/cost.c", &folder)? else {
+            self.report.skip("c", "no C compiler");
+            return Ok(());
+        };
+        for (name, value, unit) in figures(&output)? {
             let goal = match name.as_str() {
                 "C: TraceLoggingWrite, disabled / empty loop turn" => Goal::AtMost(1.1),
                 "C: log sink, not enabled" => Goal::AtMost(5.0),
@@ -223,7 +197,7 @@ impl Bench {
         }
     }
 
-    fn add(&mut self, name: &str, value: f64, unit: Unit, goal: Goal, only: &str) {
+    pub fn add(&mut self, name: &str, value: f64, unit: Unit, goal: Goal, only: &str) {
         self.report.add(&Figure { name, best: value, median: None, unit, goal, only });
     }
 
@@ -255,6 +229,43 @@ impl Bench {
     }
 }
 
+/// Compiles a measuring program of C against the library, with the headers in `folder`, and returns what it prints. `None`: there is no
+/// C compiler.
+pub fn c_program(source: &str, folder: &Path) -> Result<Option<Vec<u8>>> {
+    let built = Command::new(cargo())
+        .args(["build", "--release", "--locked", "--quiet", "--package", "etw-capi"])
+        .args(["--message-format=json"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let text = String::from_utf8_lossy(&built.stdout).into_owned();
+    let library = text
+        .split('"')
+        .find(|part| part.ends_with("/libetw.a"))
+        .ok_or("the library was not built")?;
+    let program = folder.join("c_cost");
+    let compiled = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root().join("crates/etw-capi/include"))
+        .arg("-I")
+        .arg(folder)
+        .arg(root().join(source))
+        .arg(library)
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .status();
+    match compiled {
+        Ok(status) if status.success() => {}
+        Ok(_) => return Err(format!("{source} does not compile").into()),
+        Err(_) => return Ok(None),
+    }
+    let output = Command::new(&program).output()?;
+    match output.status.success() {
+        true => Ok(Some(output.stdout)),
+        false => Err(format!("{source} failed").into()),
+    }
+}
+
 /// The highest rate at which LTTng's program discards nothing, and bytes an event.
 fn highest_of(lttng: &Lttng, writers: Writers, seconds: u32) -> Result<(f64, f64)> {
     let (mut good, mut bad, mut bytes) = (0.0f64, 64e6, 0.0);
@@ -282,7 +293,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Reads a program's output: a JSON object a line.
-fn figures(text: &[u8]) -> Result<Vec<(String, f64, Unit)>> {
+pub fn figures(text: &[u8]) -> Result<Vec<(String, f64, Unit)>> {
     let mut figures = Vec::new();
     for line in String::from_utf8_lossy(text).lines() {
         let figure: serde_json::Value = serde_json::from_str(line)?;

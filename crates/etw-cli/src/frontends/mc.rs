@@ -44,7 +44,7 @@ enum Encoding {
 }
 
 const ROWS: &[Row<Command>] = &[
-    option(ALL, "? help", "", "Show this text", Effect::Help),
+    option(ALL, "? help -help", "", "Show this text", Effect::Help),
     option(
         ALL,
         "um",

@@ -139,7 +139,7 @@ impl<C> Table<C> {
             };
             let Some((row, name)) = self.find(&written) else {
                 let command = self.command;
-                let what = format!("there is no such option; {command} -h lists them");
+                let what = format!("there is no such option; {command} --help lists them");
                 return Err(self.wrong(&written, what));
             };
             match row.effect {
@@ -182,7 +182,7 @@ impl<C> Table<C> {
     /// The error about a word that no option takes.
     pub fn stray(&self, word: &str) -> Failure {
         let command = self.command;
-        usage(format!("{command}: {word:?} belongs to no option; {command} -h lists them"))
+        usage(format!("{command}: {word:?} belongs to no option; {command} --help lists them"))
     }
 
     /// An error about an option.

@@ -15,7 +15,7 @@ const fn row(names: &'static str, values: &'static str, help: &'static str) -> R
 }
 
 const ROWS: &[Row<Options>] = &[
-    option(ALL, "? help", "", "Show this text", Effect::Help),
+    option(ALL, "? help -help", "", "Show this text", Effect::Help),
     row("func", ":F{A=1}(LEVEL,MSG,...)", "Declare a trace function; can be repeated"),
     row("scan", ":FILE", "Read the configuration in FILE's comments (begin_wpp config … end_wpp)"),
     row("ini", ":FILE", "Read a configuration behind the default one"),

@@ -3,6 +3,7 @@
 mod corpus;
 mod diagnostics;
 mod header;
+mod large_manifest;
 mod message_text;
 mod replay;
 mod review;

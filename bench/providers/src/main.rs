@@ -1,0 +1,65 @@
+//! The cost of a manifest's event from Rust, beside the floor. One JSON object a figure.
+
+use etw::{Keyword, Level, Session};
+use std::hint::black_box;
+
+#[path = "../../../crates/etw/examples/measuring/floor.rs"]
+mod floor;
+use floor::{Floor, median, nanoseconds, pinned, quartile};
+
+include!(concat!(env!("OUT_DIR"), "/bench.rs"));
+use bench_manifest::{PROVIDER, request_taken};
+
+const TEXT: &str = "a text of thirty-two characters.";
+/// Events of one burst: the session's pool of 16 MiB takes it whole.
+const BURST: u64 = 20_000;
+const ROUNDS: usize = 60;
+const MANY: u64 = 20_000_000;
+
+fn figure(name: &str, value: f64, unit: &str) {
+    println!("{{\"name\":\"Rust: {name}\",\"value\":{value:.3},\"unit\":\"{unit}\"}}");
+}
+
+#[inline(never)]
+fn event(n: i32) {
+    request_taken(n, black_box(TEXT));
+}
+
+/// Nanoseconds of one turn of a loop.
+#[inline(always)]
+fn turn(one: impl Fn(u64)) -> f64 {
+    let each = (0..5).map(|_| nanoseconds(MANY, || (0..MANY).for_each(|n| one(black_box(n)))));
+    median(each.collect())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let _registration = bench_manifest::register();
+    let empty = turn(|_| {});
+    let disabled = turn(|n| {
+        request_taken(n as i32, TEXT);
+    });
+    figure("empty loop turn", empty, "ns");
+    figure("manifest event, not enabled", disabled, "ns");
+    figure("manifest event, not enabled / empty loop turn", disabled / empty, "x");
+    pinned(|| -> Result<(), Box<dyn std::error::Error>> {
+        let session = Session::builder("cost").memory().pool_size(16 << 20, 16 << 20).start()?;
+        session.enable(&PROVIDER, Level::VERBOSE, Keyword(0))?;
+        let mut floor = Floor::new();
+        let (mut ours, mut floors) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            floors.push(nanoseconds(BURST, || {
+                for n in 0..BURST as i32 {
+                    floor.write(&[&black_box(n).to_le_bytes(), black_box(TEXT.as_bytes())]);
+                }
+            }));
+            ours.push(nanoseconds(BURST, || (0..BURST as i32).for_each(|n| event(black_box(n)))));
+            session.statistics()?;
+        }
+        let (ours, floor) = (quartile(ours), quartile(floors));
+        figure("floor", floor, "ns");
+        figure("manifest event", ours, "ns");
+        figure("manifest event / floor", ours / floor, "x");
+        figure("lost while measuring", session.stop()?.ledger.lost_total() as f64, "events");
+        Ok(())
+    })?
+}
