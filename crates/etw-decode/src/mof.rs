@@ -3,16 +3,18 @@
 //! A class with a `Guid` is a provider's or an event's; a class below it with `EventType` describes events of these types. A version is that
 //! of the class or the nearest above it. Properties lie packed, in the order of `WmiDataId`.
 //!
-//! Source: Microsoft's documentation of MOF and of its qualifiers for event tracing.
+//! Binary MOF has the same classes in compiled form. Source: Microsoft's documentation of MOF and of its qualifiers for event tracing.
 
+mod binary;
 mod compiler;
+mod doublespace;
 mod parser;
 
 use crate::schema::Schema;
 use crate::wpp::text_of;
 use compiler::compile;
 use etw_types::Guid;
-use parser::Parser;
+use parser::{Class, Parser};
 use std::collections::HashMap;
 
 /// Text that is looked at.
@@ -35,11 +37,35 @@ pub struct MofEvent {
     pub schema: Schema,
 }
 
-/// Reads classes; returns warnings about what could not be read.
+/// Whether bytes are binary MOF, which has the file extension `bmf`.
+pub fn is_binary(bytes: &[u8]) -> bool {
+    binary::is_binary(bytes)
+}
+
+/// Reads classes, as text or as binary MOF; returns warnings about what could not be read.
 pub fn parse(bytes: &[u8]) -> (Vec<MofEvent>, Vec<String>) {
     if bytes.len() > SIZE_LIMIT {
         return (Vec::new(), vec!["larger than 64 MiB".to_owned()]);
     }
+    let mut warnings = Vec::new();
+    let classes = match is_binary(bytes) {
+        true => binary::classes(bytes, &mut warnings),
+        false => classes_of_text(bytes, &mut warnings),
+    };
+    let by_name: HashMap<String, usize> = classes
+        .iter()
+        .enumerate()
+        .map(|(index, class)| (class.name.to_ascii_lowercase(), index))
+        .collect();
+    let (mut events, mut copied) = (Vec::new(), 0);
+    for class in &classes {
+        compile(class, &classes, &by_name, &mut events, &mut copied, &mut warnings);
+    }
+    warnings.truncate(100);
+    (events, warnings)
+}
+
+fn classes_of_text(bytes: &[u8], warnings: &mut Vec<String>) -> Vec<Class> {
     let text = text_of(bytes);
     let mut parser = Parser { text: &text, at: 0, warnings: Vec::new() };
     let mut classes = Vec::new();
@@ -54,18 +80,8 @@ pub fn parse(bytes: &[u8]) -> (Vec<MofEvent>, Vec<String>) {
             }
         }
     }
-    let mut warnings = parser.warnings;
-    let by_name: HashMap<String, usize> = classes
-        .iter()
-        .enumerate()
-        .map(|(index, class)| (class.name.to_ascii_lowercase(), index))
-        .collect();
-    let (mut events, mut copied) = (Vec::new(), 0);
-    for class in &classes {
-        compile(class, &classes, &by_name, &mut events, &mut copied, &mut warnings);
-    }
-    warnings.truncate(100);
-    (events, warnings)
+    *warnings = parser.warnings;
+    classes
 }
 
 #[cfg(test)]

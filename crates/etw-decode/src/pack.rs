@@ -190,7 +190,7 @@ impl PackBuilder {
             self.put(SourceKind::Tmf, name, bytes.to_vec(), guids);
             return Ok(warnings);
         }
-        if lower.ends_with(".mof") {
+        if lower.ends_with(".mof") || mof::is_binary(bytes) {
             let (events, warnings) = mof::parse(bytes);
             if events.is_empty() {
                 return Err("no classes of events in it".to_owned());

@@ -61,7 +61,7 @@ impl fmt::Display for WevtError {
         match self {
             WevtError::NotPe(what) => write!(f, "neither a manifest nor a PE file: {what}"),
             WevtError::NoTemplates => f.write_str(
-                "a PE file without a WEVT_TEMPLATE resource and without TraceLogging metadata",
+                "a PE file without a WEVT_TEMPLATE resource, TraceLogging metadata and classes of events",
             ),
             WevtError::Bad { offset, what } => {
                 write!(f, "bad WEVT_TEMPLATE resource: {what} was expected at offset {offset:#x}")
@@ -119,6 +119,11 @@ pub(crate) fn parts(
     }
     let templates = templates.into_iter().map(|blob| (TEMPLATES, blob.to_vec()));
     Ok(templates.chain(message_parts(file, language)?).collect())
+}
+
+/// The binary MOF in a PE file.
+pub(crate) fn binary_mof(file: &[u8]) -> Vec<&[u8]> {
+    resources(file, &Kind::MOF_DATA, None).unwrap_or_default()
 }
 
 /// The message tables of a PE file, in the order of [`parts`].

@@ -163,7 +163,8 @@ impl<W: Write> Pcapng<W> {
         }
         if let Some(drop) = &packet.drop {
             let Drop { reason, location } = drop;
-            let comment = format!("dropped: reason {reason} at location {location:#x}");
+            let name = drop.reason_name().map(|name| format!(" ({name})")).unwrap_or_default();
+            let comment = format!("dropped: reason {reason}{name} at location {location:#x}");
             option(&mut body, 1, comment.as_bytes());
         }
         if let (Some(process), Some(thread)) = (event.record.process_id, event.record.thread_id) {

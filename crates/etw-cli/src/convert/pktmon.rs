@@ -18,6 +18,7 @@ use etw_types::{Guid, le};
 use std::collections::HashMap;
 
 pub const PKTMON: Guid = Guid::from_u128(0x4d4f80d9_c8bd_4d73_bb5b_19c90402c5ac);
+static DROP_REASONS: &str = include_str!("drop_reasons.txt");
 /// Components of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 12;
 
@@ -26,6 +27,17 @@ const LIMIT: usize = 1 << 12;
 pub struct Drop {
     pub reason: u32,
     pub location: u32,
+}
+
+impl Drop {
+    /// The published name of the reason, without its prefix `PktMonDrop_`.
+    pub fn reason_name(&self) -> Option<&'static str> {
+        let lines = DROP_REASONS.lines().filter(|line| !line.starts_with('#'));
+        lines.filter_map(|line| line.split_once(' ')).find_map(|(first, names)| {
+            let place = self.reason.checked_sub(first.parse().ok()?)?;
+            names.split(' ').nth(place as usize)
+        })
+    }
 }
 
 /// A part of the network stack.
@@ -185,6 +197,17 @@ impl Visitor for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drop_reasons_have_their_published_names() {
+        let name = |reason| Drop { reason, location: 0 }.reason_name();
+        let names = [0, 23, 201, 228, 1002, 1224, 1507].map(|reason| name(reason).unwrap_or("-"));
+        let expected = ["Unknown", "MTUMismatch", "Pause", "SteeringMismatch", "NL_SwUsoFailure"];
+        assert_eq!(names[..5], expected);
+        let rest = ["INET_TcbNotInTcbTable", "NetCx_BufferBounceFailureAndPacketIgnore"];
+        assert_eq!(names[5..], rest);
+        assert_eq!([62, 224, 1508, u32::MAX].map(name), [None; 4]);
+    }
 
     #[test]
     fn malicious_packets_are_none() {

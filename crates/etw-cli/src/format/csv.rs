@@ -64,11 +64,11 @@ fn put_head(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>, 
     out.push(b',');
 }
 
-/// Event Name and Type: class and type of kernel events, else provider and event.
+/// Event Name and Type: class and type of classic events, else provider and event.
 fn put_names(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
     let event = decoded.event_name();
-    let kernel = event.filter(|_| record.hook.is_some()).and_then(|name| name.split_once('/'));
-    match kernel {
+    let classic = event.filter(|_| is_classic(record)).and_then(|name| name.split_once('/'));
+    match classic {
         Some((class, kind)) => {
             text(out, class);
             out.push(b',');

@@ -6,8 +6,8 @@ use etw_decode::pack::PackBuilder;
 use std::path::{Path, PathBuf};
 
 /// Extensions of files that are packed from a folder.
-const EXTENSIONS: [&str; 10] =
-    ["man", "xml", "exe", "dll", "sys", "bin", "tmf", "pdb", "mof", "etwpack"];
+const EXTENSIONS: [&str; 11] =
+    ["man", "xml", "exe", "dll", "sys", "bin", "tmf", "pdb", "mof", "bmf", "etwpack"];
 /// Folders within folders that are searched.
 const DEPTH_LIMIT: usize = 16;
 

@@ -35,7 +35,7 @@ fn packets_of_pktmon_have_their_size_direction_drop_and_component() {
     for (after, id, payload) in [
         (1, 160, seen(1, 4, 1, 12, 0, &udp)),
         (2, 160, seen(1, 2, 1, 31, 0, &udp)),
-        (3, 170, seen(2, 3, 1, 12, 62, &udp)),
+        (3, 170, seen(2, 3, 1, 12, 23, &udp)),
         (4, 160, seen(3, 0, 5, 31, 0, b"tcp")),
         (90, 20, named.concat()),
         (91, 70, mac.concat()),
@@ -73,7 +73,8 @@ fn packets_of_pktmon_have_their_size_direction_drop_and_component() {
     assert!(interfaces[1].1.contains("component 31"));
     let sizes: Vec<_> = packets.iter().map(|packet| (packet.0, packet.1, packet.2)).collect();
     assert_eq!(sizes, [(0, 44, 52), (1, 44, 52), (0, 44, 52), (2, 3, 52)]);
-    assert!(packets[2].3.contains("dropped: reason 62 at location 0xe0004107"), "{}", packets[2].3);
+    let comment = "dropped: reason 23 (MTUMismatch) at location 0xe0004107";
+    assert!(packets[2].3.contains(comment), "{}", packets[2].3);
     assert!(packets[0].3.contains("\u{2}\0\u{4}\0\u{2}\0\0\0"), "sent");
     assert!(packets[2].3.contains("\u{2}\0\u{4}\0\u{1}\0\0\0"), "received");
     no_frame_is_malformed(&out, 4);
@@ -112,6 +113,13 @@ fn tracerpt_writes_the_forms_that_scripts_parse() {
     record.hook = Some(Hook(0x0f2e));
     record.descriptor.version = 2;
     record.order_time = file.header.start_raw + 10;
+    file.push(0, &record).unwrap();
+    // A class of the kernel under another header.
+    let names: Vec<u8> = "a\0b\0".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut record = EventRecord::new(HeaderType::Full64, &names);
+    record.provider = "9b79ee91-b5fd-41c0-a243-4248e266e9d0".parse().ok();
+    record.descriptor.opcode.0 = 35;
+    record.order_time = file.header.start_raw + 15;
     file.push(0, &record).unwrap();
     let payload = 3u32.to_le_bytes();
     let mut record = EventRecord::new(HeaderType::Event64, &payload);
@@ -156,6 +164,7 @@ fn tracerpt_writes_the_forms_that_scripts_parse() {
     let zeros = "00000000-0000-0000-0000-000000000000";
     let sample = format!("PerfInfo,SampleProf,0,2,0,0,46,0,0x0000000000000000,,,0,,,{zeros},,");
     assert!(row("PerfInfo").starts_with(&sample), "{csv}");
+    assert!(row("SysConfigEx,VolumeMapping,0,0,0,0,35").ends_with(",\"a\",\"b\""), "{csv}");
     assert!(row("Maker").ends_with(",\"three \""), "{csv}");
     let header: Vec<&str> = row("EventTrace,Header").split(',').collect();
     // 19 columns, then BufferSize to LogFileName, without the time zone, then BootTime.

@@ -1,6 +1,7 @@
 //! [`ProgramSources`]: what a program or library says of its events, ready for a pack.
 
 use super::{PackBuilder, Source, SourceKind, compiled, join};
+use crate::mof;
 use crate::tracelogging::program::{ProgramMetadata, to_blobs};
 use crate::wevt::{self, Language, WevtError};
 use etw_types::Guid;
@@ -14,12 +15,12 @@ pub struct ProgramSources {
 }
 
 impl ProgramSources {
-    /// Reads a PE file or a bare WEVT_TEMPLATE: its compiled manifest, and its TraceLogging metadata. `texts`: files with texts that it
+    /// Reads a PE file or a bare WEVT_TEMPLATE: its compiled manifest, its TraceLogging metadata and its binary MOF. `texts`: files with texts that it
     /// lacks, which are PE files (`.mui`) or bare message tables; the first text of a message counts. `language`: the one that comes
     /// first, before English.
     ///
     /// # Errors
-    /// It has neither, or a damaged manifest alone.
+    /// It has none of them, or a damaged manifest alone.
     pub fn read(
         bytes: &[u8],
         texts: &[Vec<u8>],
@@ -35,6 +36,7 @@ impl ProgramSources {
             Err(error) => Err(error),
         };
         program.metadata(bytes);
+        program.classes(bytes);
         match manifest {
             Err(error) if program.sources.is_empty() => return Err(error),
             Err(WevtError::NoTemplates) | Ok(()) => {}
@@ -72,6 +74,18 @@ impl ProgramSources {
             self.sources.push(Source::new(SourceKind::TraceLogging, &to_blobs(&found), guids));
         }
         self.warnings.extend(found.warnings);
+    }
+
+    /// Classes of classic events in its binary MOF. Most such MOF has classes of other things.
+    fn classes(&mut self, bytes: &[u8]) {
+        for resource in wevt::binary_mof(bytes) {
+            let (events, warnings) = mof::parse(resource);
+            self.warnings.extend(warnings);
+            if !events.is_empty() {
+                let guids = events.iter().map(|event| event.class).collect();
+                self.sources.push(Source::new(SourceKind::Mof, resource, guids));
+            }
+        }
     }
 
     /// Warnings about what was left out.

@@ -14,6 +14,8 @@ impl Kind {
     /// RT_MESSAGETABLE
     pub const MESSAGE_TABLE: Kind = Kind::Id(11);
     pub const WEVT_TEMPLATE: Kind = Kind::Name("WEVT_TEMPLATE");
+    /// Binary MOF.
+    pub const MOF_DATA: Kind = Kind::Name("MOFDATA");
 }
 
 /// The resources of a kind: those in the wanted language, then those in English, come first.

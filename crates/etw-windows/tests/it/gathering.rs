@@ -1,7 +1,8 @@
 //! A whole Windows as one pack.
 
-use crate::pe::{AMD64, MESSAGES, TEMPLATES};
-use crate::tree::{Folder, german, maker, messages, program, write_windows};
+use crate::hive_writer::HiveWriter;
+use crate::pe::{AMD64, MESSAGES, MOF_DATA, TEMPLATES};
+use crate::tree::{Folder, binary_mof, german, maker, messages, program, write_windows};
 use etw_decode::Catalog;
 use etw_decode::pack::{Pack, PackBuilder, ProgramSources, ProviderContents, WindowsVersion};
 use etw_windows::{Gathered, InstallationError, Options, Skipped, gather};
@@ -134,5 +135,87 @@ fn the_pack_of_a_traces_build_comes_first() {
         catalog.prefer_build(build);
         let event = catalog.event(guid, 7, 2).unwrap();
         assert_eq!(event.message.as_ref().unwrap().template(), text, "build {build}");
+    }
+}
+
+/// A driver describes classic events by binary MOF in a resource.
+#[test]
+fn binary_mof_of_a_driver_is_in_the_pack() {
+    let folder = Folder::new("mof");
+    write_windows(&folder);
+    let driver = program(AMD64, &[], &[(MOF_DATA, 0, &binary_mof())]);
+    folder.write("Windows/System32/drivers/job.sys", &driver);
+    let gathered = gather(&folder.0, &options(None, 2), |_| {}).unwrap();
+    let found = contents(&gathered);
+    let job = found.iter().find(|one| one.source == "job.sys").unwrap();
+    let names: Vec<_> = job.events.iter().map(|event| event.schema.names.event.clone()).collect();
+    assert_eq!(names, [Some("Job/Begin".to_owned()), Some("Job/End".to_owned())]);
+    assert_eq!(job.events[0].schema.fields[1].name, "Name");
+    // The resource as a file.
+    let mut builder = PackBuilder::default();
+    builder.add("job.bmf", &binary_mof()).unwrap();
+    let pack = Pack::open(builder.finish().into()).unwrap();
+    assert_eq!(pack.contents().map(|one| one.events.len()).sum::<usize>(), 2);
+}
+
+/// As many publishers as no Windows has, with a library each.
+#[test]
+fn two_thousand_publishers_become_one_pack_and_each_that_is_left_out_is_named() {
+    const COUNT: usize = 2000;
+    let folder = Folder::new("many");
+    let names: Vec<[String; 3]> = (0..COUNT)
+        .map(|number| {
+            [
+                format!("{{{number:08x}-2222-3333-4444-555555555555}}"),
+                format!("Maker-{number}"),
+                format!(r"%SystemRoot%\System32\maker{number}.dll"),
+            ]
+        })
+        .collect();
+    let mut hive = HiveWriter::new();
+    let mut keys = Vec::new();
+    for [guid, name, file] in &names {
+        let values = [hive.text("", name), hive.text("ResourceFileName", file)];
+        keys.push(hive.key(guid, &[], &values));
+    }
+    folder.write("Windows/System32/config/SOFTWARE", &hive.software(&keys));
+    let (resource, english) = maker();
+    // The provider's GUID is the first of the list behind the head.
+    let place = 16;
+    assert_eq!(resource[place..place + 4], 0x1111_1111u32.to_le_bytes());
+    let texts = program(AMD64, &[], &[(MESSAGES, 0x409, &english)]);
+    for number in 0..COUNT {
+        let mut resource = resource.clone();
+        let first = number as u32;
+        resource[place..place + 4].copy_from_slice(&first.to_le_bytes());
+        let library = match number % 100 {
+            // A library that is damaged, one of another provider, one that is not there.
+            7 => b"MZ".to_vec(),
+            8 => program(AMD64, &[], &[(TEMPLATES, 0x409, &maker().0)]),
+            9 => continue,
+            _ => program(AMD64, &[], &[(TEMPLATES, 0x409, &resource)]),
+        };
+        folder.write(&format!("Windows/System32/maker{number}.dll"), &library);
+        folder.write(&format!("Windows/System32/en-US/maker{number}.dll.mui"), &texts);
+    }
+    let mut steps = 0;
+    let gathered = gather(&folder.0, &options(None, 2), |_| steps += 1).unwrap();
+    assert_eq!((gathered.registered, gathered.described), (COUNT, COUNT - 60));
+    assert_eq!((gathered.programs, steps), (COUNT - 20, COUNT - 20));
+    assert_eq!(gathered.skipped.len(), 60);
+    let why = |number: usize| {
+        let name = format!("Maker-{number}");
+        let found = gathered.skipped.iter().find(|skipped| skipped.what == name);
+        found.map_or("", |skipped| skipped.why.as_str())
+    };
+    assert!(why(1907).contains("neither a manifest nor a PE file"), "{}", why(1907));
+    assert!(why(1908).ends_with("its compiled manifest does not have this provider"));
+    assert!(why(1909).ends_with("not there"));
+    let pack = Pack::open(gathered.builder.finish().into()).unwrap();
+    let mut catalog = Catalog::default();
+    catalog.add_pack(Arc::new(pack));
+    for number in [0, 1234, COUNT - 1] {
+        let event = catalog.event(names[number][0].parse().unwrap(), 7, 2).unwrap();
+        assert_eq!(event.message.as_ref().unwrap().template(), "%1 said %2");
     }
 }

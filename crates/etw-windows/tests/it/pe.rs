@@ -3,6 +3,7 @@
 /// RT_MESSAGETABLE
 pub const MESSAGES: Kind = Kind::Number(11);
 pub const TEMPLATES: Kind = Kind::Name("WEVT_TEMPLATE");
+pub const MOF_DATA: Kind = Kind::Name("MOFDATA");
 
 #[derive(Clone, Copy)]
 pub enum Kind {

@@ -33,13 +33,27 @@ pub const MAKER: &str = "{11111111-2222-3333-4444-555555555555}";
 
 /// Its resource and its message table.
 pub fn maker() -> (Vec<u8>, Vec<u8>) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/wevt/whole");
-    let seed = std::fs::read(path).unwrap();
-    let part = |at: usize| {
-        let size = usize::from(u16::from_le_bytes([seed[at], seed[at + 1]]));
-        seed[at + 2..at + 2 + size].to_vec()
-    };
-    (part(0), part(2 + part(0).len()))
+    let seed = corpus("wevt/whole");
+    let resource = sized_part(&seed);
+    let messages = sized_part(&seed[2 + resource.len()..]);
+    (resource, messages)
+}
+
+/// Binary MOF, compressed: the class of the decoder's tests.
+pub fn binary_mof() -> Vec<u8> {
+    sized_part(&corpus("mof/compressed"))
+}
+
+/// An input of the fuzz corpus.
+fn corpus(name: &str) -> Vec<u8> {
+    std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/").to_owned() + name)
+        .unwrap()
+}
+
+/// The bytes behind their size.
+fn sized_part(bytes: &[u8]) -> Vec<u8> {
+    let size = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+    bytes[2..2 + size].to_vec()
 }
 
 /// A table of messages from 100 on.
@@ -85,9 +99,9 @@ fn text(text: &str) -> Vec<u8> {
 }
 
 /// GUID, name, resource file, message file.
-pub type Publisher = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
+pub type Publisher<'t> = (&'t str, &'t str, Option<&'t str>, Option<&'t str>);
 
-pub const PUBLISHERS: [Publisher; 6] = [
+pub const PUBLISHERS: [Publisher<'static>; 6] = [
     (
         MAKER,
         "Maker",
@@ -117,7 +131,7 @@ pub fn software() -> Vec<u8> {
 }
 
 /// A SOFTWARE hive with some publishers.
-pub fn software_of(list: &[Publisher]) -> Vec<u8> {
+pub fn software_of(list: &[Publisher<'_>]) -> Vec<u8> {
     let mut hive = HiveBuilder::new_with_name("SOFTWARE").unwrap();
     let root = hive.root_offset();
     let mut path = |from: u32, names: &[&str]| {
