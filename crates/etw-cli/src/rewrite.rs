@@ -235,10 +235,11 @@ fn report(relog: &Relog) -> Outcome {
     for number in relog.converted_files() {
         let _ = writeln!(
             text,
-            "etw: note: {}: another clock than that of {}: times of records were converted to that, to 100 ns; \
+            "etw: note: {}: another clock than that of {}: times of records were converted to that, to {} ns; \
              times inside of payloads are as they were",
             files[number].path().display(),
-            files[0].path().display(),
+            files[relog.base()].path().display(),
+            relog.precision(),
         );
     }
     let mut tell = |count: u64, what: &str| {

@@ -211,6 +211,13 @@ mod tests {
         let portable = event("b3e675d7-2554-4f18-830b-2762732560de", 38, 2).unwrap();
         assert_eq!(portable.name, "ImageID/DbgPPDB");
         assert_eq!(crate::walk(portable.schema().unwrap(), &[1; 20], 8, &mut ()), Ok(20));
+        let fault = "3d6fa8d3-fe05-11d0-9dda-00c04fd7ba7c";
+        let access = event(fault, 118, 2).unwrap();
+        for size in [24, 32] {
+            let whole = crate::walk(access.schema().unwrap(), &vec![1; size], 8, &mut ());
+            assert_eq!(whole, Ok(size));
+        }
+        assert_eq!(event(fault, 112, 2).unwrap().name, "PageFault/SystemMemInfo");
         let processor = "01853a65-418f-4f36-aefc-dc0f1d2fd235".parse().unwrap();
         assert_eq!(name(processor, 35), Some("SystemConfig/Processor"));
         let process = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c";

@@ -164,10 +164,24 @@ impl Relog {
         })
     }
 
-    /// Numbers of the files whose times move to the clock of the first.
+    /// Numbers of the files whose times move to the clock of another one, the [`base`](Relog::base).
     pub fn converted_files(&self) -> impl Iterator<Item = usize> {
         let inputs = self.inputs.iter().enumerate();
         inputs.filter(|(_, input)| input.onto.is_some()).map(|(number, _)| number)
+    }
+
+    /// The number of the file that gives the new file its clock.
+    pub fn base(&self) -> usize {
+        self.inputs.iter().position(|input| input.is_base).unwrap_or(0)
+    }
+
+    /// Nanoseconds that a converted time may be off: 100, or a tick of the new file's clock if that is longer.
+    pub fn precision(&self) -> u64 {
+        let clock = self.header.logfile.clock(self.header.start_raw);
+        match is_fine(&clock) {
+            true => 100,
+            false => 1_000_000_000u64.div_ceil(clock.frequency.max(1)),
+        }
     }
 
     /// The files and, after [`run`](Relog::run), the damage in them.

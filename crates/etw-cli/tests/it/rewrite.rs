@@ -143,22 +143,34 @@ fn damage_is_told_and_the_rest_kept() {
 }
 
 #[test]
-fn another_clock_is_told() {
+fn a_note_names_files_of_another_clock_and_how_exact_their_times_are() {
     let folder = Folder::new();
-    let mut file = FileBuilder::new();
-    file.header.logfile.perf_freq = 3_000_000;
-    file.header.start_raw = 77;
-    for number in 0..10 {
-        push_tracelogging(&mut file, 0, number * 3000 + 15, &number.to_string());
-    }
-    let (other, home) = (TempFile::new(&file.finish()), TempFile::new(&session(0..50, 1)));
+    let counted = |frequency: u64| {
+        let mut file = FileBuilder::new();
+        file.header.logfile.perf_freq = frequency;
+        file.header.start_raw = 77;
+        for number in 0..10 {
+            push_tracelogging(&mut file, 0, number * 3000 + 15, &number.to_string());
+        }
+        TempFile::new(&file.finish())
+    };
+    let (other, coarse) = (counted(3_000_000), counted(2_400_000));
+    let home = TempFile::new(&session(0..50, 1));
     let out = folder.path("out.etl");
-    let output = etw(&["merge", "-o", out.to_str().unwrap()], &[home.path(), other.path()]);
-    assert_eq!(output.status.code(), Some(0));
-    let text = stderr(&output);
-    let note = format!("note: {}: another clock", other.path().display());
-    assert_eq!(text.matches("another clock").count(), 1, "{text}");
-    assert!(text.contains(&note), "{text}");
+    let note = |paths: [&Path; 2], of: &Path, base: &Path, exact: &str| {
+        let output = etw(&["merge", "--force", "-o", out.to_str().unwrap()], &paths);
+        assert_eq!(output.status.code(), Some(0));
+        let (text, of, base) = (stderr(&output), of.display(), base.display());
+        let note = format!(
+            "note: {of}: another clock than that of {base}: times of records were converted to that, {exact};"
+        );
+        assert_eq!(text.matches("another clock").count(), 1, "{text}");
+        assert!(text.contains(&note), "{text}");
+    };
+    // No tick of 10 MHz is longer than a time's unit, so that file gives the clock, wherever it stands.
+    note([coarse.path(), other.path()], other.path(), coarse.path(), "to 417 ns");
+    note([other.path(), home.path()], other.path(), home.path(), "to 100 ns");
+    note([home.path(), other.path()], other.path(), home.path(), "to 100 ns");
     let merged = dump(&out);
     for line in dump(other.path()).iter().chain(&dump(home.path())) {
         let same =
