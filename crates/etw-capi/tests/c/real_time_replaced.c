@@ -1,5 +1,6 @@
-/* A consumer of a real-time session. The test kills the worker of its host meanwhile. Argument 1 is the time to write, in ms.
-   Compiled as C and as C++. */
+/* A consumer of a real-time session, which also writes its events until standard input ends. For each byte of standard input it prints the
+   number of the next event that it writes, and of the next one that it expects, so that the test can kill the worker of the host between
+   events. Compiled as C and as C++. */
 #ifndef _GNU_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -7,11 +8,13 @@
 #include <evntcons.h>
 #include <evntprov.h>
 #include <evntrace.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -35,7 +38,7 @@ static VOID WINAPI on_event(PEVENT_RECORD event)
         return;
     memcpy(&number, event->UserData, sizeof number);
     doubles += number < next;
-    next = number + 1;
+    __atomic_store_n(&next, number + 1, __ATOMIC_RELAXED);
     seen++;
 }
 
@@ -51,7 +54,7 @@ static void *consume(void *context)
     return context;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     static struct {
         EVENT_TRACE_PROPERTIES p;
@@ -63,8 +66,9 @@ int main(int argc, char **argv)
     TRACEHANDLE session;
     REGHANDLE provider;
     pthread_t thread;
-    ULONG number = 0;
-    long left = argc > 1 ? atol(argv[1]) : 1000;
+    ULONG number = 0, refused = 0;
+    struct pollfd input = {0, POLLIN, 0};
+    char asked;
 
     all.p.Wnode.BufferSize = sizeof all;
     all.p.Wnode.Flags = WNODE_FLAG_TRACED_GUID;
@@ -90,14 +94,24 @@ int main(int argc, char **argv)
 
     memset(&descriptor, 0, sizeof descriptor);
     descriptor.Level = 4;
-    for (; left > 0; left--) {
+    for (;;) {
         int more;
         for (more = 0; more < 20; more++) {
+            /* While no worker runs, the memory for events may fill up. */
+            ULONG written;
             EventDataDescCreate(&data, &number, sizeof number);
-            CHECK(EventWrite(provider, &descriptor, 1, &data), ERROR_SUCCESS);
+            written = EventWrite(provider, &descriptor, 1, &data);
+            CHECK_TRUE(written == ERROR_SUCCESS || written == ERROR_NOT_ENOUGH_MEMORY);
+            refused += written != ERROR_SUCCESS;
             number++;
         }
         pause_ms(1);
+        if (poll(&input, 1, 0) <= 0)
+            continue;
+        if (read(0, &asked, 1) != 1)
+            break;
+        printf("%lu %lu\n", (unsigned long)number, (unsigned long)__atomic_load_n(&next, __ATOMIC_RELAXED));
+        fflush(stdout);
     }
     /* The new worker may not have started yet. */
     while (ControlTraceA(0, "Replaced", &all.p, EVENT_TRACE_CONTROL_STOP) != ERROR_SUCCESS)
@@ -105,7 +119,8 @@ int main(int argc, char **argv)
     CHECK(pthread_join(thread, NULL), 0);
     CHECK(EventUnregister(provider), ERROR_SUCCESS);
     CHECK(CloseTrace(trace), ERROR_SUCCESS);
-    printf("%lu written, %lu seen, %lu lost, %lu doubles, status %lu\n", (unsigned long)number, (unsigned long)seen,
-           (unsigned long)lost, (unsigned long)doubles, (unsigned long)status);
-    return seen + lost == number && doubles == 0 && status == ERROR_SUCCESS ? 0 : 1;
+    printf("%lu written, %lu refused, %lu seen, %lu lost, %lu lost by the session, %lu doubles, status %lu\n", (unsigned long)number,
+           (unsigned long)refused, (unsigned long)seen, (unsigned long)lost, (unsigned long)all.p.EventsLost, (unsigned long)doubles,
+           (unsigned long)status);
+    return seen + lost + all.p.EventsLost == number && doubles == 0 && status == ERROR_SUCCESS ? 0 : 1;
 }

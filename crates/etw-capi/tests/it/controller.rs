@@ -1,7 +1,8 @@
 //! C programs that control sessions and consume them while they run.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use etw_etl::read::{Records, TraceFile};
@@ -217,39 +218,88 @@ fn start_trace_starts_a_host() {
     }
 }
 
+/// A daemon, which ends with this, and its worker with it.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+            let _ = self.0.wait();
+        }
+    }
+}
+
 /// P3: `ProcessTrace` goes on when the host's worker is killed: no event comes twice, and what went with the worker is in `EventsLost`.
 #[test]
 fn a_real_time_consumer_from_c_goes_on_after_kill_9_of_the_worker() {
     let folder = Folder::new("real-time-replaced");
     let Some(program) = compile(&folder, "real_time_replaced.c", COMPILERS[0]) else { return };
     let directory = folder.0.join("run");
-    let mut daemon = Command::new(command_line()).arg("daemon").arg(&directory).spawn().unwrap();
+    let daemon = Command::new(command_line()).arg("daemon").arg(&directory).spawn().unwrap();
+    let mut daemon = Daemon(daemon);
     let end = Instant::now() + Duration::from_secs(120);
     while etw_wire::host_client::Client::connect(&directory).is_err() {
         assert!(Instant::now() < end, "the daemon does not begin");
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut command = command(&program, &directory);
-    let consumer = command.arg("1500").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut consumer = command.spawn().unwrap();
+    let mut ask = consumer.stdin.take().unwrap();
+    let mut lines = BufReader::new(consumer.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
     let worker = || {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).unwrap();
+        let threads = std::fs::read_dir(format!("/proc/{}/task", daemon.0.id())).unwrap();
         threads.flatten().find_map(|thread| {
             let children = std::fs::read_to_string(thread.path().join("children")).ok()?;
             children.split_ascii_whitespace().next().map(str::to_owned)
         })
     };
-    for _ in 0..5 {
-        std::thread::sleep(Duration::from_millis(200));
-        if let Some(worker) = worker() {
-            assert!(Command::new("kill").args(["-9", &worker]).status().unwrap().success());
+    // The keeper starts a worker in place of the one that was killed.
+    let mut killed = None;
+    let mut next_worker = || {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            let found = worker().filter(|found| Some(found) != killed.as_ref());
+            if let Some(found) = found {
+                killed = Some(found.clone());
+                return found;
+            }
+            assert!(Instant::now() < end, "no worker follows {killed:?}");
+            std::thread::sleep(Duration::from_millis(5));
         }
+    };
+    // The consumer receives an event that was written after this call.
+    let mut receives_new = || {
+        let end = Instant::now() + Duration::from_secs(120);
+        let mut written_before = None;
+        loop {
+            ask.write_all(b"?").unwrap();
+            let line = lines.next().expect("the program runs");
+            let (written, received) = line.split_once(' ').unwrap();
+            let (written, received): (u64, u64) =
+                (written.parse().unwrap(), received.parse().unwrap());
+            if received > *written_before.get_or_insert(written) {
+                return;
+            }
+            assert!(Instant::now() < end, "nothing new is received: {line}, {written_before:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    for _ in 0..5 {
+        let worker = next_worker();
+        receives_new();
+        assert!(Command::new("kill").args(["-9", &worker]).status().unwrap().success());
     }
-    let output = consumer.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    next_worker();
+    receives_new();
+    drop(ask);
+    let said: String = lines.collect();
     let client = etw_wire::host_client::Client::connect(&directory).unwrap();
     client.ask(&etw_wire::requests::Request::Shutdown).unwrap();
-    assert!(daemon.wait().unwrap().success());
-    assert!(output.status.success(), "{said}");
+    assert!(daemon.0.wait().unwrap().success());
+    assert!(consumer.wait().unwrap().success(), "{said}");
 }
 
 /// OV-23, OV-24: the kernel's session through C: flags, stacks, masks, intervals and system providers of a running session.
