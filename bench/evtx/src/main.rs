@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use etw_evtx::Log;
 use etw_evtx::query::Selector;
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_types::{FileTime, Guid};
@@ -111,30 +109,13 @@ fn peak_kb() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-fn element(name: &str, attributes: Vec<(&str, Node)>, children: Vec<Node>) -> Node {
-    let attributes = attributes
-        .into_iter()
-        .map(|(name, value)| Attribute { name: name.into(), value: vec![value] });
-    Node::Element(Element {
-        name: name.into(),
-        dependency: None,
-        attributes: attributes.collect(),
-        is_empty: children.is_empty(),
-        children,
-    })
-}
-
-fn value(index: u16, value_type: ValueType) -> Node {
-    Node::Substitution(Substitution { index, is_optional: false, value_type })
-}
-
 /// `System` with the values that Windows has there.
 fn system() -> Arc<Template> {
-    let of = |name: &str, index, value_type| element(name, vec![], vec![value(index, value_type)]);
+    let of = |name: &str, index, value_type| Node::element(name, vec![], vec![Node::value(index, value_type)]);
     let system = vec![
-        element(
+        Node::element(
             "Provider",
-            vec![("Name", value(14, ValueType::STRING)), ("Guid", value(15, ValueType::GUID))],
+            vec![("Name", Node::value(14, ValueType::STRING)), ("Guid", Node::value(15, ValueType::GUID))],
             vec![],
         ),
         of("EventID", 3, ValueType::UINT16),
@@ -143,27 +124,27 @@ fn system() -> Arc<Template> {
         of("Task", 2, ValueType::UINT16),
         of("Opcode", 1, ValueType::UINT8),
         of("Keywords", 5, ValueType::HEX64),
-        element("TimeCreated", vec![("SystemTime", value(6, ValueType::FILETIME))], vec![]),
+        Node::element("TimeCreated", vec![("SystemTime", Node::value(6, ValueType::FILETIME))], vec![]),
         of("EventRecordID", 10, ValueType::UINT64),
-        element("Correlation", vec![("ActivityID", value(7, ValueType::GUID))], vec![]),
-        element(
+        Node::element("Correlation", vec![("ActivityID", Node::value(7, ValueType::GUID))], vec![]),
+        Node::element(
             "Execution",
-            vec![("ProcessID", value(8, ValueType::UINT32)), ("ThreadID", value(9, ValueType::UINT32))],
+            vec![("ProcessID", Node::value(8, ValueType::UINT32)), ("ThreadID", Node::value(9, ValueType::UINT32))],
             vec![],
         ),
         of("Channel", 16, ValueType::STRING),
-        element("Computer", vec![], vec![Node::Text("host".into())]),
-        element("Security", vec![("UserID", value(12, ValueType::SID))], vec![]),
+        Node::element("Computer", vec![], vec![Node::Text("host".into())]),
+        Node::element("Security", vec![("UserID", Node::value(12, ValueType::SID))], vec![]),
     ];
-    let event = vec![element("System", vec![], system), value(17, ValueType::FRAGMENT)];
-    let event = element("Event", vec![], event);
+    let event = vec![Node::element("System", vec![], system), Node::value(17, ValueType::FRAGMENT)];
+    let event = Node::element("Event", vec![], event);
     Arc::new(Template::new(Guid::from_name("bench system"), vec![event]))
 }
 
 fn data() -> Arc<Template> {
     let of = |name: &str, index, value_type| {
         let name = ("Name", Node::Text(name.into()));
-        element("Data", vec![name], vec![value(index, value_type)])
+        Node::element("Data", vec![name], vec![Node::value(index, value_type)])
     };
     let data = vec![
         of("UserName", 0, ValueType::STRING),
@@ -173,7 +154,7 @@ fn data() -> Arc<Template> {
         of("Status", 4, ValueType::HEX32),
         of("Count", 5, ValueType::UINT64),
     ];
-    let data = element("EventData", vec![], data);
+    let data = Node::element("EventData", vec![], data);
     Arc::new(Template::new(Guid::from_name("bench data"), vec![data]))
 }
 

@@ -23,36 +23,10 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use etw_api::{Channel, EventDescriptor, Guid, Keyword, Level, Opcode, Status};
+use etw_api::{EventDescriptor, Guid, Status};
+pub use etw_types::raw::{RawDescriptor, RawFilterDescriptor, RawGuid};
 
 use crate::status::ERROR_INSUFFICIENT_BUFFER;
-
-/// `EVENT_DESCRIPTOR`, 16 bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawDescriptor {
-    pub id: u16,
-    pub version: u8,
-    pub channel: u8,
-    pub level: u8,
-    pub opcode: u8,
-    pub task: u16,
-    pub keyword: u64,
-}
-
-impl RawDescriptor {
-    pub fn descriptor(self) -> EventDescriptor {
-        EventDescriptor {
-            id: self.id,
-            version: self.version,
-            channel: Channel(self.channel),
-            level: Level(self.level),
-            opcode: Opcode(self.opcode),
-            task: self.task,
-            keyword: Keyword(self.keyword),
-        }
-    }
-}
 
 /// `EVENT_DATA_DESCRIPTOR`, 16 bytes.
 #[repr(C)]
@@ -62,46 +36,6 @@ pub struct RawData {
     pub size: u32,
     pub kind: u8,
     pub reserved: [u8; 3],
-}
-
-/// `GUID`. On little-endian machines it has the same bytes in memory and on disk.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawGuid {
-    pub data1: u32,
-    pub data2: u16,
-    pub data3: u16,
-    pub data4: [u8; 8],
-}
-
-impl RawGuid {
-    pub fn guid(self) -> Guid {
-        let mut bytes = [0; 16];
-        bytes[..4].copy_from_slice(&self.data1.to_le_bytes());
-        bytes[4..6].copy_from_slice(&self.data2.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.data3.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.data4);
-        Guid(bytes)
-    }
-
-    pub fn from_guid(guid: &Guid) -> RawGuid {
-        let b = &guid.0;
-        RawGuid {
-            data1: u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
-            data2: u16::from_le_bytes([b[4], b[5]]),
-            data3: u16::from_le_bytes([b[6], b[7]]),
-            data4: [b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]],
-        }
-    }
-}
-
-/// `EVENT_FILTER_DESCRIPTOR`, 16 bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawFilterDescriptor {
-    pub address: u64,
-    pub size: u32,
-    pub kind: u32,
 }
 
 /// The context that a program registers with a callback. The library passes it to the callback and never reads through it.
@@ -269,5 +203,4 @@ pub fn guarded(call: impl FnOnce() -> Status) -> u32 {
 
 const _: () = {
     assert!(size_of::<RawDescriptor>() == 16 && size_of::<RawData>() == 16);
-    assert!(size_of::<RawGuid>() == 16 && size_of::<RawFilterDescriptor>() == 16);
 };

@@ -2,7 +2,6 @@
 
 mod arrival;
 mod event;
-mod layout;
 mod process;
 #[cfg_attr(not(target_os = "linux"), path = "consumer/no_real_time.rs")]
 mod real_time;
@@ -17,8 +16,8 @@ use etw_api::Status;
 use crate::abi::{array, guarded, read, utf16_of};
 use crate::last_error::SetLastError;
 use crate::status::{ERROR_INVALID_TIME, ERROR_WMI_ALREADY_ENABLED};
-pub use layout::RawRecord;
-use layout::{ProcessTraceMode, RawLogfile};
+pub use etw_types::raw::RawRecord;
+use etw_types::raw::{ProcessTraceMode, RawLogfile};
 use process::{Processing, Taken};
 use trace::{Input, Trace};
 

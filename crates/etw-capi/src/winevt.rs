@@ -82,8 +82,8 @@ enum Object {
     Context(render::Context),
     Bookmark(Mutex<BookmarkList>),
     Log(PathBuf),
-    Names(Mutex<std::vec::IntoIter<String>>),
-    Channels(Mutex<std::vec::IntoIter<String>>),
+    Names(NameList),
+    Channels(NameList),
     ChannelConfig(Mutex<channels::Config>),
     Publisher(publisher::Publisher),
     Events(Mutex<std::vec::IntoIter<publisher::EventMetadata>>),
@@ -189,22 +189,31 @@ unsafe fn put_text(text: &str, buffer: *mut u16, size: u32, used: *mut u32) -> R
     Ok(())
 }
 
-/// Copies the next one of several names. A name that did not fit is the next one again.
+/// Names that a program enumerates.
+type NameList = Mutex<std::vec::IntoIter<String>>;
+
+/// Copies the next one of several names. A name that did not fit is the next one again. `names_of`: the names in an object of the
+/// function's kind.
 ///
 /// # Safety
-/// OUT `buffer`, `size` units; OUT `used`.
+/// HANDLE `enumeration`; OUT `buffer`, `size` units; OUT `used`.
 unsafe fn put_next(
-    names: &Mutex<std::vec::IntoIter<String>>,
+    enumeration: *mut c_void,
+    names_of: fn(&Object) -> Option<&NameList>,
     buffer: *mut u16,
     size: u32,
     used: *mut u32,
-) -> Result<(), Failure> {
-    let mut names = lock(names);
-    let next = names.as_slice().first().ok_or(Failure::from(ERROR_NO_MORE_ITEMS))?;
-    // SAFETY: OUT.
-    unsafe { put_text(next, buffer, size, used) }?;
-    names.next();
-    Ok(())
+) -> i32 {
+    boolean(|| {
+        let found = object(enumeration)?;
+        let Some(names) = names_of(&found) else { return wrong_kind() };
+        let mut names = lock(names);
+        let next = names.as_slice().first().ok_or(Failure::from(ERROR_NO_MORE_ITEMS))?;
+        // SAFETY: OUT.
+        unsafe { put_text(next, buffer, size, used) }?;
+        names.next();
+        Ok(())
+    })
 }
 
 /// The file of a channel, or of `file://` and a path.

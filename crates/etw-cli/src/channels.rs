@@ -75,17 +75,8 @@ pub fn log_file(log: &str) -> Result<PathBuf, Failure> {
     if path.is_file() || ["evtx", "evt"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
         return Ok(path.to_owned());
     }
-    let registry = registry(false);
-    let channel = registry.channel(log).map_err(|error| failure(&error))?;
-    let file = channel.settings.file.clone();
-    match channel.kind.is_direct() {
-        true => Err(Failure::new(format!(
-            "{}: its events are in a trace; etw dump {} shows them",
-            channel.name,
-            file.display()
-        ))),
-        false => Ok(file),
-    }
+    let file = registry(false).log_file(log).map(Path::to_owned);
+    file.map_err(|error| failure(&error))
 }
 
 /// [`log_file`] of a log that has records; `None`: nothing was written to it yet.
@@ -170,22 +161,20 @@ pub fn clear(arguments: &ClearArguments) -> Result<Outcome, Failure> {
 /// Removes the records of a log, by its host if one keeps it.
 pub fn clear_log(name: &str, backup: Option<&Path>) -> Result<Outcome, Failure> {
     let registry = registry(false);
-    let channel = registry.channel(name).map_err(|error| failure(&error))?;
+    let file = registry.log_file(name).map_err(|error| match error {
+        RegistryError::Direct { .. } => {
+            Failure::new(format!("{error}; disabling and enabling the channel starts a new file"))
+        }
+        _ => failure(&error),
+    })?;
     let backup = backup.map(std::path::absolute).transpose().map_err(Failure::new)?;
-    let file = &channel.settings.file;
-    if channel.kind.is_direct() {
-        let what = format!(
-            "{}: this channel's events are in {}; disabling and enabling it begins a new file",
-            safe(&channel.name),
-            file.display()
-        );
-        return Err(Failure::new(what));
-    }
     #[cfg(target_os = "linux")]
-    if etw_wire::kept_logs::clear(&channel.name, backup.clone())
-        .map_err(crate::live::host::failure)?
     {
-        return Ok(Outcome::Done);
+        let channel = registry.channel(name).map_err(|error| failure(&error))?;
+        let cleared = etw_wire::kept_logs::clear(&channel.name, backup.clone());
+        if cleared.map_err(crate::live::host::failure)? {
+            return Ok(Outcome::Done);
+        }
     }
     clear_file(file, backup.as_deref())
         .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;

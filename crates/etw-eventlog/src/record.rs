@@ -6,9 +6,7 @@
 use crate::report::Report;
 use crate::shape::{Leaf, Shape, Values};
 use etw_decode::Decoded;
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Attribute, Element, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_types::{EventRecord, ExtType, FileTime, Guid};
 use std::collections::HashMap;
@@ -261,39 +259,27 @@ fn guid_of(key: &[u8]) -> Guid {
     Guid::from_u128(u128::from(one) << 64 | u128::from(other))
 }
 
-fn substitution(index: u16, value_type: ValueType, is_optional: bool) -> Node {
-    Node::Substitution(Substitution { index, is_optional, value_type })
-}
-
-fn element(name: &str, attributes: Vec<Attribute>, children: Vec<Node>) -> Element {
-    let is_empty = children.is_empty();
-    Element { name: name.into(), dependency: None, attributes, children, is_empty }
-}
-
-fn attribute(name: &str, value: Node) -> Attribute {
-    Attribute { name: name.into(), value: vec![value] }
-}
-
 /// Windows' `Event` element: the substitutions of its `System` have Windows' numbers, and the last is the data.
 fn event_element(computer: &str) -> Node {
-    let optional = |index, value_type| substitution(index, value_type, true);
+    let optional = Node::optional_value;
     let leaf = |name: &str, index, value_type| {
-        let mut leaf = element(name, Vec::new(), vec![optional(index, value_type)]);
+        let mut leaf = Element::new(name, Vec::new(), vec![optional(index, value_type)]);
         leaf.dependency = Some(index);
         Node::Element(leaf)
     };
-    let with = |name: &str, attributes| Node::Element(element(name, attributes, Vec::new()));
-    let qualifiers = attribute("Qualifiers", optional(4, ValueType::UINT16));
-    let mut event_id = element("EventID", vec![qualifiers], vec![optional(3, ValueType::UINT16)]);
+    let with = |name: &str, attributes| Node::Element(Element::new(name, attributes, Vec::new()));
+    let qualifiers = Attribute::new("Qualifiers", optional(4, ValueType::UINT16));
+    let mut event_id =
+        Element::new("EventID", vec![qualifiers], vec![optional(3, ValueType::UINT16)]);
     event_id.dependency = Some(3);
-    let name = attribute("Name", optional(14, ValueType::STRING));
-    let guid = attribute("Guid", optional(15, ValueType::GUID));
-    let created = attribute("SystemTime", optional(6, ValueType::FILETIME));
-    let activity = attribute("ActivityID", optional(7, ValueType::GUID));
-    let related = attribute("RelatedActivityID", optional(13, ValueType::GUID));
-    let process = attribute("ProcessID", optional(8, ValueType::UINT32));
-    let thread = attribute("ThreadID", optional(9, ValueType::UINT32));
-    let user = attribute("UserID", optional(12, ValueType::SID));
+    let name = Attribute::new("Name", optional(14, ValueType::STRING));
+    let guid = Attribute::new("Guid", optional(15, ValueType::GUID));
+    let created = Attribute::new("SystemTime", optional(6, ValueType::FILETIME));
+    let activity = Attribute::new("ActivityID", optional(7, ValueType::GUID));
+    let related = Attribute::new("RelatedActivityID", optional(13, ValueType::GUID));
+    let process = Attribute::new("ProcessID", optional(8, ValueType::UINT32));
+    let thread = Attribute::new("ThreadID", optional(9, ValueType::UINT32));
+    let user = Attribute::new("UserID", optional(12, ValueType::SID));
     let system = vec![
         with("Provider", vec![name, guid]),
         Node::Element(event_id),
@@ -307,21 +293,21 @@ fn event_element(computer: &str) -> Node {
         with("Correlation", vec![activity, related]),
         with("Execution", vec![process, thread]),
         leaf("Channel", 16, ValueType::STRING),
-        Node::Element(element("Computer", Vec::new(), vec![Node::Text(computer.to_owned())])),
+        Node::Element(Element::new("Computer", Vec::new(), vec![Node::Text(computer.to_owned())])),
         with("Security", vec![user]),
     ];
     let namespace = Node::Text("http://schemas.microsoft.com/win/2004/08/events/event".to_owned());
     let children = vec![
-        Node::Element(element("System", Vec::new(), system)),
+        Node::Element(Element::new("System", Vec::new(), system)),
         optional(17, ValueType::FRAGMENT),
     ];
-    Node::Element(element("Event", vec![attribute("xmlns", namespace)], children))
+    Node::Element(Element::new("Event", vec![Attribute::new("xmlns", namespace)], children))
 }
 
 fn data_element(shape: &Shape) -> Node {
     let mut index = 0;
     let children = shape.leaves().iter().map(|leaf| leaf_node(leaf, &mut index)).collect();
-    let mut data = element("EventData", Vec::new(), children);
+    let mut data = Element::new("EventData", Vec::new(), children);
     data.is_empty = false;
     Node::Element(data)
 }
@@ -330,43 +316,44 @@ fn data_element(shape: &Shape) -> Node {
 fn report_element() -> Node {
     let strings = ValueType(ValueType::STRING.0 | ValueType::ARRAY);
     let optional = |name: &str, index, value_type| {
-        let mut one = element(name, Vec::new(), vec![substitution(index, value_type, true)]);
+        let mut one = Element::new(name, Vec::new(), vec![Node::optional_value(index, value_type)]);
         one.dependency = Some(index);
         Node::Element(one)
     };
     let children = vec![optional("Data", 0, strings), optional("Binary", 2, ValueType::BINARY)];
-    let mut data = element("EventData", Vec::new(), children);
+    let mut data = Element::new("EventData", Vec::new(), children);
     data.is_empty = false;
     Node::Element(data)
 }
 
 fn leaf_node(leaf: &Leaf, index: &mut u16) -> Node {
-    let name = attribute("Name", Node::Text(leaf.name().to_owned()));
+    let name = Attribute::new("Name", Node::Text(leaf.name().to_owned()));
     match leaf {
         Leaf::Value { value_type, .. } => {
-            let value = substitution(*index, *value_type, false);
+            let value = Node::value(*index, *value_type);
             *index += 1;
-            Node::Element(element("Data", vec![name], vec![value]))
+            Node::Element(Element::new("Data", vec![name], vec![value]))
         }
         Leaf::Struct { members, .. } => {
             let members = members.iter().map(|member| leaf_node(member, index)).collect();
-            Node::Element(element("ComplexData", vec![name], members))
+            Node::Element(Element::new("ComplexData", vec![name], members))
         }
     }
 }
 
 /// The payload of an event without a schema.
 fn error_element(decoded: &Decoded<'_>) -> Node {
-    let text =
-        |name: &str, text: String| Node::Element(element(name, Vec::new(), vec![Node::Text(text)]));
+    let text = |name: &str, text: String| {
+        Node::Element(Element::new(name, Vec::new(), vec![Node::Text(text)]))
+    };
     let reason = decoded.reason_text().unwrap_or_default().into_owned();
-    let payload = substitution(0, ValueType::BINARY, false);
+    let payload = Node::value(0, ValueType::BINARY);
     let children = vec![
         text("ErrorCode", ERROR_NO_TEMPLATE.to_string()),
         text("DataItemName", reason),
-        Node::Element(element("EventPayload", Vec::new(), vec![payload])),
+        Node::Element(Element::new("EventPayload", Vec::new(), vec![payload])),
     ];
-    Node::Element(element("ProcessingErrorData", Vec::new(), children))
+    Node::Element(Element::new("ProcessingErrorData", Vec::new(), children))
 }
 
 impl Values {

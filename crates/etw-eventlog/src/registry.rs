@@ -91,6 +91,13 @@ pub enum RegistryError {
         /// Its name.
         name: String,
     },
+    /// The channel has no log: its events are in a trace.
+    Direct {
+        /// The channel.
+        name: String,
+        /// The trace.
+        file: PathBuf,
+    },
     /// The Security log is the machine's own; nobody writes to it here.
     Security,
     /// The setting is not possible.
@@ -122,6 +129,13 @@ impl fmt::Display for RegistryError {
             RegistryError::NoChannel { name } => {
                 write!(f, "{name}: no such log; etw log list shows all of them")
             }
+            RegistryError::Direct { name, file } => {
+                let file = file.display();
+                write!(
+                    f,
+                    "{name}: its events are in the trace {file}; etw dump and OpenTrace read it"
+                )
+            }
             RegistryError::Security => f.write_str(
                 "Security: this log is read-only, and there is none here; name another log",
             ),
@@ -141,6 +155,7 @@ impl RegistryError {
     pub fn code(&self) -> u32 {
         match self {
             RegistryError::NoChannel { .. } => 15_007,
+            RegistryError::Direct { .. } => 50,
             RegistryError::Security => 5,
             RegistryError::Setting { .. } | RegistryError::FileTaken { .. } => 87,
             RegistryError::Io { error, .. } => match error.kind() {
@@ -241,6 +256,22 @@ impl Registry {
             true => RegistryError::Security,
             false => RegistryError::NoChannel { name: name.to_owned() },
         })
+    }
+
+    /// The log of a channel, which may not exist yet.
+    ///
+    /// # Errors
+    /// `NoChannel`, `Security`; `Direct` if the channel's events are in a trace.
+    pub fn log_file(&self, name: &str) -> Result<&Path, RegistryError> {
+        let channel = self.channel(name)?;
+        let file = &channel.settings.file;
+        match channel.kind.is_direct() {
+            true => {
+                let (name, file) = (channel.name.clone(), file.clone());
+                Err(RegistryError::Direct { name, file })
+            }
+            false => Ok(file),
+        }
     }
 
     /// Changes a channel's settings, here and in the file, which is replaced as a whole. A host that keeps the log must be

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use etw_types::{FileTime, Guid, le};
 
-use crate::tree::{Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template};
+use crate::tree::{Argument, Element, Fragment, Instance, Node, Template};
 use crate::value::{Value, ValueType};
 use crate::{Damage, DamageKind, Error, Record};
 
@@ -313,45 +313,35 @@ fn text_at(bytes: &[u8], at: usize) -> &[u8] {
 
 /// The template of classic events.
 fn template() -> Arc<Template> {
-    let value = |index, is_optional, value_type| {
-        Node::Substitution(Substitution { index, is_optional, value_type })
+    let value = |index, value_type| vec![Node::value(index, value_type)];
+    let of = |name: &str, index, value_type| Node::element(name, vec![], value(index, value_type));
+    // Hidden if its value is absent.
+    let optional = |name: &str, index, value_type| {
+        let mut element = Element::new(name, vec![], value(index, value_type));
+        element.dependency = Some(index);
+        Node::Element(element)
     };
-    let attribute = |name: &str, value| Attribute { name: name.into(), value: vec![value] };
-    let element = |name: &str, dependency, attributes, children: Vec<Node>| {
-        let is_empty = children.is_empty();
-        Node::Element(Element { name: name.into(), dependency, attributes, children, is_empty })
-    };
-    let of = |name: &str, index, value_type| {
-        element(name, None, vec![], vec![value(index, false, value_type)])
-    };
-    let qualifiers = attribute("Qualifiers", value(1, true, ValueType::UINT16));
-    let time = attribute("SystemTime", value(6, false, ValueType::FILETIME));
-    let user = attribute("UserID", value(10, true, ValueType::SID));
+    let qualifiers = ("Qualifiers", Node::optional_value(1, ValueType::UINT16));
+    let time = ("SystemTime", Node::value(6, ValueType::FILETIME));
+    let user = ("UserID", Node::optional_value(10, ValueType::SID));
     let system = vec![
-        element(
-            "Provider",
-            None,
-            vec![attribute("Name", value(0, false, ValueType::STRING))],
-            vec![],
-        ),
-        element("EventID", None, vec![qualifiers], vec![value(2, false, ValueType::UINT16)]),
+        Node::element("Provider", vec![("Name", Node::value(0, ValueType::STRING))], vec![]),
+        Node::element("EventID", vec![qualifiers], value(2, ValueType::UINT16)),
         of("Level", 3, ValueType::UINT8),
         of("Task", 4, ValueType::UINT16),
         of("Keywords", 5, ValueType::HEX64),
-        element("TimeCreated", None, vec![time], vec![]),
+        Node::element("TimeCreated", vec![time], vec![]),
         of("EventRecordID", 7, ValueType::UINT64),
-        element("Channel", Some(8), vec![], vec![value(8, false, ValueType::STRING)]),
+        optional("Channel", 8, ValueType::STRING),
         of("Computer", 9, ValueType::STRING),
-        element("Security", None, vec![user], vec![]),
+        Node::element("Security", vec![user], vec![]),
     ];
-    let data = vec![
-        element("Data", Some(12), vec![], vec![value(12, false, ValueType(0x81))]),
-        element("Binary", Some(11), vec![], vec![value(11, false, ValueType::BINARY)]),
-    ];
+    let data =
+        vec![optional("Data", 12, ValueType(0x81)), optional("Binary", 11, ValueType::BINARY)];
     let event =
-        vec![element("System", None, vec![], system), element("EventData", None, vec![], data)];
+        vec![Node::element("System", vec![], system), Node::element("EventData", vec![], data)];
     Arc::new(Template::new(
         Guid::from_name("openetw classic event"),
-        vec![element("Event", None, vec![], event)],
+        vec![Node::element("Event", vec![], event)],
     ))
 }

@@ -54,6 +54,29 @@ pub enum Node {
     Instruction(Name, String),
 }
 
+impl Node {
+    /// An element that is always shown, with attributes of one piece each.
+    pub fn element(name: &str, attributes: Vec<(&str, Node)>, children: Vec<Node>) -> Node {
+        let attributes = attributes.into_iter().map(|(name, value)| Attribute::new(name, value));
+        Node::Element(Element::new(name, attributes.collect(), children))
+    }
+
+    /// Constant text.
+    pub fn text(text: &str) -> Node {
+        Node::Text(text.to_owned())
+    }
+
+    /// A value of the instance.
+    pub fn value(index: u16, value_type: ValueType) -> Node {
+        Node::Substitution(Substitution { index, is_optional: false, value_type })
+    }
+
+    /// A value of the instance whose absence hides its attribute.
+    pub fn optional_value(index: u16, value_type: ValueType) -> Node {
+        Node::Substitution(Substitution { index, is_optional: true, value_type })
+    }
+}
+
 /// An element with its attributes and content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
@@ -69,6 +92,14 @@ pub struct Element {
     pub is_empty: bool,
 }
 
+impl Element {
+    /// An element that is always shown. Without children, it is closed where it is opened.
+    pub fn new(name: &str, attributes: Vec<Attribute>, children: Vec<Node>) -> Element {
+        let is_empty = children.is_empty();
+        Element { name: name.into(), dependency: None, attributes, children, is_empty }
+    }
+}
+
 /// An attribute. Its value is text and substitutions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
@@ -76,6 +107,13 @@ pub struct Attribute {
     pub name: Name,
     /// The pieces of its value.
     pub value: Vec<Node>,
+}
+
+impl Attribute {
+    /// An attribute whose value is one piece.
+    pub fn new(name: &str, value: Node) -> Attribute {
+        Attribute { name: name.into(), value: vec![value] }
+    }
 }
 
 /// A reference to a value of the instance.

@@ -53,6 +53,8 @@ pub mod le;
 mod log_file_mode;
 mod log_item;
 mod module;
+#[doc(hidden)]
+pub mod raw;
 mod record;
 mod schema_blob;
 mod session_report;

@@ -1,6 +1,13 @@
-//! The items and the ledger of a live stream.
+//! The items, the ledger and the errors of a live stream.
 
-use etw_types::EventRecord;
+use std::collections::VecDeque;
+use std::fmt;
+
+use etw_etl::DamageKind;
+use etw_etl::read::TraceFile;
+use etw_types::{EventRecord, Status};
+
+use crate::controller::ControlError;
 
 /// One step of a [`LiveStream`](crate::LiveStream).
 #[derive(Debug)]
@@ -55,5 +62,93 @@ impl StreamLedger {
     /// Events that this consumer did not get.
     pub fn lost_events(&self) -> u64 {
         self.lost + self.lost_in_replacement
+    }
+}
+
+/// What a feed has made ready, and how far it is. `R`: its records.
+pub(crate) struct StreamState<R> {
+    /// The session's header.
+    pub trace: TraceFile,
+    pub ready: VecDeque<Ready<R>>,
+    pub ledger: StreamLedger,
+    pub end: Option<StreamEnd>,
+}
+
+/// An item that its consumer has not received yet.
+pub(crate) enum Ready<R> {
+    Record(R),
+    BufferEnd {
+        filled: u32,
+    },
+    Lost {
+        buffers: u64,
+        events: u64,
+    },
+    #[cfg(target_os = "linux")]
+    WorkerReplaced,
+}
+
+impl<R> StreamState<R> {
+    pub fn new(trace: TraceFile) -> StreamState<R> {
+        let (ready, ledger) = (VecDeque::new(), StreamLedger::default());
+        StreamState { trace, ready, ledger, end: None }
+    }
+}
+
+/// Why a live stream cannot continue.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The connection delivered something that is not a frame.
+    Frame(std::io::Error),
+    /// The stream did not start with the session's header.
+    NoHeader,
+    /// The session's header cannot be read.
+    Header(etw_etl::Error),
+    /// A frame is shorter than its kind requires.
+    Truncated {
+        /// The kind of the frame.
+        kind: u32,
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// A buffer or one of its records is damaged.
+    Buffer(DamageKind),
+    /// Windows ended the stream.
+    System(Status),
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let StreamError::System(status) = self {
+            return write!(f, "the system ended the stream: {status}");
+        }
+        f.write_str("invalid data from the session's host: ")?;
+        match self {
+            StreamError::Frame(error) => write!(f, "not a frame ({error})"),
+            StreamError::NoHeader => f.write_str("the stream starts without a header"),
+            StreamError::Header(error) => write!(f, "session header: {error}"),
+            StreamError::Truncated { kind, size } => {
+                write!(f, "frame of kind {kind} has only {size} bytes")
+            }
+            StreamError::Buffer(damage) => write!(f, "damaged buffer: {damage}"),
+            StreamError::System(status) => status.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StreamError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StreamError::Frame(error) => Some(error),
+            StreamError::Header(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StreamError> for ControlError {
+    fn from(error: StreamError) -> ControlError {
+        ControlError::Stream(Box::new(error))
     }
 }

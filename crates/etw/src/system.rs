@@ -141,7 +141,7 @@ unsafe extern "system" fn on_change(
     level: u8,
     any: u64,
     all: u64,
-    filter: *const api::FilterDescriptor,
+    filter: *const etw_types::raw::RawFilterDescriptor,
     context: *mut c_void,
 ) {
     // SAFETY: the system passes null or a readable GUID and filter descriptor, whose data lives through the call.

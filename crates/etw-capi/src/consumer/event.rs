@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use etw_types::{EventFlags, EventRecord, ExtType, ExtendedItem, HeaderType, MessageFlags, le};
 
-use super::layout::{RawBufferContext, RawItem, RawRecord, RawTrace, RawTraceHeader};
 use crate::abi::{RawDescriptor, RawGuid};
+use etw_types::raw::{RawBufferContext, RawItem, RawRecord, RawTrace, RawTraceHeader};
 
 /// The record that a callback sees. Payload and items are copies: aligned to eight bytes, followed by zeros for programs that take a
 /// payload for text, and a program may write over them.
@@ -69,7 +69,7 @@ impl Event {
         let d = &record.descriptor;
         let times = record.cpu_times.unwrap_or_default();
         RawRecord {
-            header: super::layout::RawHeader {
+            header: etw_types::raw::RawHeader {
                 size: stored_size(record).min(usize::from(u16::MAX)) as u16,
                 header_type: u16::from(record.header.number()),
                 flags: flags(record, facts.is_private),

@@ -14,10 +14,10 @@ use etw_types::{BufferHeader, EventRecord, FileTime, LogFileMode};
 
 use super::arrival::Arrival;
 use super::event::{Event, Facts, stored_size};
-use super::layout::{EventCallback, ProcessTraceMode, RawRecord, RawTrace};
 use super::trace::{Input, Trace};
 use crate::decoding::InProgress;
 use crate::status::ERROR_CANCELLED;
+use etw_types::raw::{EventCallback, ProcessTraceMode, RawRecord, RawTrace};
 
 /// Either flag marks a file of a private session.
 const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::PRIVATE_IN_PROC);

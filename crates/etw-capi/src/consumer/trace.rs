@@ -12,12 +12,12 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
 use etw_types::LogFileMode;
 
-use super::layout::{
-    ProcessTraceMode, RawBufferContext, RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader,
-};
 use super::real_time::Live;
 use crate::abi::RawGuid;
 use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
+use etw_types::raw::{
+    ProcessTraceMode, RawBufferContext, RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader,
+};
 
 /// The source of a trace's events.
 pub enum Input {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use etw_api::Status;
 use etw_types::LogFileMode;
+use etw_types::raw::RawMoreProperties;
+pub use etw_types::raw::RawProperties;
 use etw_wire::requests::SessionStatus;
 
 use super::sessions::handle_of;
@@ -18,54 +20,7 @@ const VERSIONED: u32 = 0x0080_0000;
 /// The most UTF-16 units of a session's or file's name, with its NUL.
 pub const NAME_UNITS: usize = 1024;
 
-/// `EVENT_TRACE_PROPERTIES`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawProperties {
-    /// `Wnode`: bytes of all, names included.
-    pub size: u32,
-    pub provider_id: u32,
-    /// `HistoricalContext`
-    pub handle: u64,
-    pub time_stamp: i64,
-    pub guid: RawGuid,
-    /// `ClientContext`
-    pub clock: u32,
-    pub flags: u32,
-    /// KiB
-    pub buffer_size: u32,
-    pub minimum_buffers: u32,
-    pub maximum_buffers: u32,
-    pub maximum_file_size: u32,
-    pub mode: LogFileMode,
-    pub flush_timer: u32,
-    pub enable_flags: u32,
-    pub age_limit: i32,
-    pub number_of_buffers: u32,
-    pub free_buffers: u32,
-    pub events_lost: u32,
-    pub buffers_written: u32,
-    pub log_buffers_lost: u32,
-    pub real_time_buffers_lost: u32,
-    pub logger_thread: *mut c_void,
-    pub file_name_offset: u32,
-    pub name_offset: u32,
-}
-
-/// The additional members of `EVENT_TRACE_PROPERTIES_V2`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RawMore {
-    control: u32,
-    filter_count: u32,
-    filters: *const c_void,
-    options: u64,
-}
-
 const SIZE: u32 = size_of::<RawProperties>() as u32;
-
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(SIZE == 0x78 && size_of::<RawMore>() == 0x18);
 
 /// The units of a call's texts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -170,12 +125,12 @@ impl Properties {
         let raw = unsafe { at.read_unaligned() };
         let mut least = SIZE;
         if raw.flags & VERSIONED != 0 {
-            least = SIZE + size_of::<RawMore>() as u32;
+            least = SIZE + size_of::<RawMoreProperties>() as u32;
             if size < least {
                 return Err(Status::ERROR_BAD_LENGTH);
             }
             // SAFETY: ONE: the size covers the second structure, too.
-            let more = unsafe { at.add(1).cast::<RawMore>().read_unaligned() };
+            let more = unsafe { at.add(1).cast::<RawMoreProperties>().read_unaligned() };
             if more.control & 0xff != 2 {
                 return Err(Status::ERROR_INVALID_PARAMETER);
             }

@@ -13,7 +13,7 @@ use etw_evtx::value::ValueType;
 
 use super::variant::Variants;
 use super::{
-    Failure, Object, boolean, handle, local, lock, object, optional, put_next, status_of,
+    Failure, NameList, Object, boolean, handle, local, lock, object, optional, put_next, status_of,
     wrong_kind,
 };
 use crate::abi::{read, utf16_of};
@@ -39,15 +39,7 @@ fn channel(name: &str) -> Result<Channel, Failure> {
 
 /// The log of a channel, which may not exist yet.
 pub fn log_file(name: &str) -> Result<PathBuf, Failure> {
-    let channel = channel(name)?;
-    match channel.kind.is_direct() {
-        false => Ok(channel.settings.file),
-        true => {
-            let file = channel.settings.file.display();
-            let text = format!("{name}: its events are in the trace {file}; OpenTrace reads it");
-            Err(Failure::new(Status::ERROR_NOT_SUPPORTED, text))
-        }
-    }
+    registry().log_file(name).map(Path::to_owned).map_err(|error| refused(&error))
 }
 
 /// Removes the records of a channel's log.
@@ -82,6 +74,13 @@ pub extern "C" fn EvtOpenChannelEnum(session: *mut c_void, _flags: u32) -> *mut 
     })
 }
 
+fn channel_names(object: &Object) -> Option<&NameList> {
+    match object {
+        Object::Channels(names) => Some(names),
+        _ => None,
+    }
+}
+
 /// # Safety
 /// HANDLE `channels`; OUT `buffer`, `size` units; OUT `used`.
 #[unsafe(no_mangle)]
@@ -91,12 +90,8 @@ pub unsafe extern "C" fn EvtNextChannelPath(
     buffer: *mut u16,
     used: *mut u32,
 ) -> i32 {
-    boolean(|| {
-        let found = object(channels)?;
-        let Object::Channels(names) = &*found else { return wrong_kind() };
-        // SAFETY: OUT.
-        unsafe { put_next(names, buffer, size, used) }
-    })
+    // SAFETY: HANDLE, OUT.
+    unsafe { put_next(channels, channel_names, buffer, size, used) }
 }
 
 /// # Safety

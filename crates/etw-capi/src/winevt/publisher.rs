@@ -10,8 +10,8 @@ use etw_evtx::value::ValueType;
 
 use super::variant::Variants;
 use super::{
-    ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND, ERROR_NO_MORE_ITEMS, Failure, Object, boolean, handle,
-    insert, local, lock, object, optional, put_next, wrong_kind,
+    ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND, ERROR_NO_MORE_ITEMS, Failure, NameList, Object,
+    boolean, handle, insert, local, lock, object, optional, put_next, wrong_kind,
 };
 use crate::abi::store;
 use crate::loaded;
@@ -134,6 +134,13 @@ pub extern "C" fn EvtOpenPublisherEnum(session: *mut c_void, _flags: u32) -> *mu
     })
 }
 
+fn publisher_names(object: &Object) -> Option<&NameList> {
+    match object {
+        Object::Names(names) => Some(names),
+        _ => None,
+    }
+}
+
 /// # Safety
 /// HANDLE `names`; OUT `buffer`, `size` units; OUT `used`.
 #[unsafe(no_mangle)]
@@ -143,12 +150,8 @@ pub unsafe extern "C" fn EvtNextPublisherId(
     buffer: *mut u16,
     used: *mut u32,
 ) -> i32 {
-    boolean(|| {
-        let found = object(names)?;
-        let Object::Names(names) = &*found else { return wrong_kind() };
-        // SAFETY: OUT.
-        unsafe { put_next(names, buffer, size, used) }
-    })
+    // SAFETY: HANDLE, OUT.
+    unsafe { put_next(names, publisher_names, buffer, size, used) }
 }
 
 /// # Safety

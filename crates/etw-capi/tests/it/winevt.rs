@@ -7,9 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_types::{FileTime, Guid};
@@ -27,49 +25,40 @@ const PROGRAMS: [Compiler; 5] = [
     Compiler("clang++", &["-std=c++17", "-fshort-wchar", WINDOWS, "-x", "c++"]),
 ];
 
-fn element(name: &str, attributes: Vec<(&str, Node)>, children: Vec<Node>) -> Node {
-    let attributes = attributes
-        .into_iter()
-        .map(|(name, value)| Attribute { name: name.into(), value: vec![value] });
-    Node::Element(Element {
-        name: name.into(),
-        dependency: None,
-        attributes: attributes.collect(),
-        is_empty: children.is_empty(),
-        children,
-    })
-}
-
 /// A log with 300 events of `OpenEtw.Shop`, each tenth one an error.
 fn log(path: &Path) {
-    let value = |index, value_type| {
-        Node::Substitution(Substitution { index, is_optional: false, value_type })
-    };
-    let text = |text: &str| Node::Text(text.into());
     let provider = Guid::from_name("OpenEtw.Shop");
     let system = vec![
-        element(
+        Node::element(
             "Provider",
-            vec![("Name", text("OpenEtw.Shop")), ("Guid", value(0, ValueType::GUID))],
+            vec![("Name", Node::text("OpenEtw.Shop")), ("Guid", Node::value(0, ValueType::GUID))],
             vec![],
         ),
-        element("EventID", vec![], vec![value(1, ValueType::UINT16)]),
-        element("Version", vec![], vec![value(2, ValueType::UINT8)]),
-        element("Level", vec![], vec![value(3, ValueType::UINT8)]),
-        element("Task", vec![], vec![text("3")]),
-        element("Keywords", vec![], vec![text("0x10")]),
-        element("TimeCreated", vec![("SystemTime", value(4, ValueType::FILETIME))], vec![]),
-        element("EventRecordID", vec![], vec![value(5, ValueType::UINT64)]),
-        element("Channel", vec![], vec![text("Shop/Operational")]),
+        Node::element("EventID", vec![], vec![Node::value(1, ValueType::UINT16)]),
+        Node::element("Version", vec![], vec![Node::value(2, ValueType::UINT8)]),
+        Node::element("Level", vec![], vec![Node::value(3, ValueType::UINT8)]),
+        Node::element("Task", vec![], vec![Node::text("3")]),
+        Node::element("Keywords", vec![], vec![Node::text("0x10")]),
+        Node::element(
+            "TimeCreated",
+            vec![("SystemTime", Node::value(4, ValueType::FILETIME))],
+            vec![],
+        ),
+        Node::element("EventRecordID", vec![], vec![Node::value(5, ValueType::UINT64)]),
+        Node::element("Channel", vec![], vec![Node::text("Shop/Operational")]),
     ];
     let data = |name: &str, index, value_type| {
-        element("Data", vec![("Name", text(name))], vec![value(index, value_type)])
+        Node::element(
+            "Data",
+            vec![("Name", Node::text(name))],
+            vec![Node::value(index, value_type)],
+        )
     };
     let data = vec![data("Number", 5, ValueType::UINT64), data("Text", 6, ValueType::STRING)];
-    let event = element(
+    let event = Node::element(
         "Event",
         vec![],
-        vec![element("System", vec![], system), element("EventData", vec![], data)],
+        vec![Node::element("System", vec![], system), Node::element("EventData", vec![], data)],
     );
     let template = Arc::new(Template::new(Guid::from_name("winevt"), vec![event]));
     let mut writer = LogWriter::open(path, u64::MAX, Retention::Keep).unwrap();

@@ -1,36 +1,26 @@
 //! `etw log`, and `etw dump` of event logs.
 
 use crate::fixture;
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_types::{FileTime, Guid};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// An element with attributes of constant text.
 fn element(name: &str, attributes: &[(&str, &str)], children: Vec<Node>) -> Node {
-    let attribute = |(name, value): &(&str, &str)| Attribute {
-        name: (*name).into(),
-        value: vec![Node::Text((*value).into())],
-    };
-    Node::Element(Element {
-        name: name.into(),
-        dependency: None,
-        attributes: attributes.iter().map(attribute).collect(),
-        children,
-        is_empty: false,
-    })
+    let attributes = attributes.iter().map(|(name, text)| (*name, Node::text(text)));
+    Node::element(name, attributes.collect(), children)
 }
 
 fn value(index: u16, value_type: ValueType) -> Vec<Node> {
-    vec![Node::Substitution(Substitution { index, is_optional: false, value_type })]
+    vec![Node::value(index, value_type)]
 }
 
 /// Records `numbers`, a second apart, with the level 4 or, where the number is divisible by 10, 2.
 fn log(path: &Path, numbers: impl Iterator<Item = u64>) {
-    let text = |text: &str| vec![Node::Text(text.into())];
+    let text = |text: &str| vec![Node::text(text)];
     let system = element(
         "System",
         &[],
@@ -380,7 +370,7 @@ fn wevtutil_reads_a_file_with_a_query_list() {
 /// A log with one event of a provider with a manifest, and one whose message was stored with it by a forwarder.
 fn log_with_messages(path: &Path) {
     let record = |id: &str, more: Option<Node>| {
-        let text = |text: &str| vec![Node::Text(text.into())];
+        let text = |text: &str| vec![Node::text(text)];
         let provider = Guid::from_name("OpenEtw.Shop").to_string();
         let names = [("Name", "OpenEtw.Shop"), ("Guid", &*provider)];
         let system = vec![

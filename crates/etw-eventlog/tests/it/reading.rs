@@ -6,7 +6,7 @@ use etw_eventlog::subscription::{Start, SubscribeError, Subscription, Watch};
 use etw_evtx::Log;
 use etw_evtx::bookmark::BookmarkList;
 use etw_evtx::query::Selector;
-use etw_evtx::tree::{Argument, Element, Fragment, Instance, Node, Substitution, Template};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_types::{FileTime, Guid};
@@ -23,19 +23,8 @@ fn path(name: &str) -> PathBuf {
 
 /// Appends records that have their number as EventID and EventRecordID, a second apart.
 fn append(writer: &mut LogWriter, numbers: impl Iterator<Item = u64>) {
-    let element = |name: &str, children| {
-        Node::Element(Element {
-            name: name.into(),
-            dependency: None,
-            attributes: vec![],
-            children,
-            is_empty: false,
-        })
-    };
-    let value = |index| {
-        let value_type = ValueType::UINT64;
-        vec![Node::Substitution(Substitution { index, is_optional: false, value_type })]
-    };
+    let element = |name: &str, children| Node::element(name, vec![], children);
+    let value = |index| vec![Node::value(index, ValueType::UINT64)];
     let system = vec![element("EventID", value(0)), element("EventRecordID", value(1))];
     let event = vec![element("Event", vec![element("System", system)])];
     let template = Arc::new(Template::new(Guid::from_name("reading"), event));

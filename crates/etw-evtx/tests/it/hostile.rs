@@ -94,18 +94,8 @@ fn a_record_that_expands_without_end_is_refused() {
     use etw_evtx::tree::*;
     use etw_evtx::value::{Value, ValueType};
     use std::sync::Arc;
-    let substitution = Node::Substitution(Substitution {
-        index: 0,
-        is_optional: false,
-        value_type: ValueType::FRAGMENT,
-    });
-    let element = Node::Element(Element {
-        name: "x".into(),
-        dependency: None,
-        attributes: Vec::new(),
-        children: vec![substitution; 16],
-        is_empty: false,
-    });
+    let substitution = Node::value(0, ValueType::FRAGMENT);
+    let element = Node::element("x", vec![], vec![substitution; 16]);
     let template = Arc::new(Template::new(etw_types::Guid::from_name("laughs"), vec![element]));
     let mut argument = Argument::Value(Value { value_type: ValueType::UINT8, bytes: &[1] });
     for _ in 0..12 {

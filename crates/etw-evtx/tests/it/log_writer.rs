@@ -4,9 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Error, Log};
@@ -20,29 +18,16 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn template() -> Arc<Template> {
-    let substitution = |index, value_type| {
-        Node::Substitution(Substitution { index, is_optional: false, value_type })
-    };
     let data = |name: &str, index, value_type| {
-        Node::Element(Element {
-            name: "Data".into(),
-            dependency: None,
-            attributes: vec![Attribute {
-                name: "Name".into(),
-                value: vec![Node::Text(name.into())],
-            }],
-            children: vec![substitution(index, value_type)],
-            is_empty: false,
-        })
+        Node::element(
+            "Data",
+            vec![("Name", Node::text(name))],
+            vec![Node::value(index, value_type)],
+        )
     };
-    let event = Element {
-        name: "EventData".into(),
-        dependency: None,
-        attributes: Vec::new(),
-        children: vec![data("Number", 0, ValueType::UINT64), data("Text", 1, ValueType::STRING)],
-        is_empty: false,
-    };
-    Arc::new(Template::new(Guid::from_name("log_writer"), vec![Node::Element(event)]))
+    let values = vec![data("Number", 0, ValueType::UINT64), data("Text", 1, ValueType::STRING)];
+    let event = Node::element("EventData", vec![], values);
+    Arc::new(Template::new(Guid::from_name("log_writer"), vec![event]))
 }
 
 fn push(writer: &mut LogWriter, template: &Arc<Template>, number: u64) -> Result<u64, Error> {

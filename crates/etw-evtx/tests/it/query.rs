@@ -4,33 +4,13 @@ use std::sync::Arc;
 
 use etw_evtx::chunk::{Chunk, Options};
 use etw_evtx::query::{Query, QueryList};
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::ChunkWriter;
 use etw_types::{FileTime, Guid};
 
 /// 2017-07-12T17:16:28.2141616Z
 const TIME: i64 = 131_443_533_882_141_616;
-
-fn element(name: &str, attributes: Vec<Attribute>, children: Vec<Node>) -> Node {
-    Node::Element(Element {
-        name: name.into(),
-        dependency: None,
-        attributes,
-        children,
-        is_empty: false,
-    })
-}
-
-fn value(index: u16, value_type: ValueType) -> Node {
-    Node::Substitution(Substitution { index, is_optional: false, value_type })
-}
-
-fn attribute(name: &str, value: Node) -> Attribute {
-    Attribute { name: name.into(), value: vec![value] }
-}
 
 /// A chunk with one event: a `System` with typed values, three named and three unnamed data.
 fn chunk() -> Chunk {
@@ -50,41 +30,41 @@ fn chunk() -> Chunk {
     ];
     let named = |name: &str, index| {
         let value_type = values[usize::from(index)].0;
-        element(
+        Node::element(
             "Data",
-            vec![attribute("Name", Node::Text(name.into()))],
-            vec![value(index, value_type)],
+            vec![("Name", Node::text(name))],
+            vec![Node::value(index, value_type)],
         )
     };
     let system = vec![
-        element(
+        Node::element(
             "Provider",
-            vec![
-                attribute("Name", Node::Text("Shop".into())),
-                attribute("Guid", value(4, ValueType::GUID)),
-            ],
+            vec![("Name", Node::text("Shop")), ("Guid", Node::value(4, ValueType::GUID))],
             Vec::new(),
         ),
-        element("EventID", Vec::new(), vec![value(0, ValueType::UINT16)]),
-        element("Level", Vec::new(), vec![value(1, ValueType::UINT8)]),
-        element("Keywords", Vec::new(), vec![value(2, ValueType::HEX64)]),
-        element(
+        Node::element("EventID", Vec::new(), vec![Node::value(0, ValueType::UINT16)]),
+        Node::element("Level", Vec::new(), vec![Node::value(1, ValueType::UINT8)]),
+        Node::element("Keywords", Vec::new(), vec![Node::value(2, ValueType::HEX64)]),
+        Node::element(
             "TimeCreated",
-            vec![attribute("SystemTime", value(3, ValueType::FILETIME))],
+            vec![("SystemTime", Node::value(3, ValueType::FILETIME))],
             Vec::new(),
         ),
-        element("EventRecordID", Vec::new(), vec![value(9, ValueType::UINT64)]),
+        Node::element("EventRecordID", Vec::new(), vec![Node::value(9, ValueType::UINT64)]),
     ];
     let data = vec![
         named("AppName", 5),
         named("Signed", 6),
         named("Delta", 7),
-        element("Data", Vec::new(), vec![value(8, ValueType(0x81))]),
+        Node::element("Data", Vec::new(), vec![Node::value(8, ValueType(0x81))]),
     ];
-    let event = element(
+    let event = Node::element(
         "Event",
         Vec::new(),
-        vec![element("System", Vec::new(), system), element("EventData", Vec::new(), data)],
+        vec![
+            Node::element("System", Vec::new(), system),
+            Node::element("EventData", Vec::new(), data),
+        ],
     );
     let template = Arc::new(Template::new(Guid::from_name("query"), vec![event]));
     let arguments = values

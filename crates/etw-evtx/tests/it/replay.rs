@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use etw_evtx::layout::FileHeader;
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Attribute, Element, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::ChunkWriter;
 use etw_types::{FileTime, Guid};
@@ -17,19 +15,6 @@ pub mod targets;
 
 /// A chunk with an event in `System`'s form, and data of every kind of value in a fragment of its own.
 fn chunk() -> Vec<u8> {
-    let substitution = |index, is_optional, value_type| {
-        Node::Substitution(Substitution { index, is_optional, value_type })
-    };
-    let element = |name: &str, attributes, children| {
-        Node::Element(Element {
-            name: name.into(),
-            dependency: None,
-            attributes,
-            is_empty: matches!(&children, children if Vec::is_empty(children)),
-            children,
-        })
-    };
-    let attribute = |name: &str, value| Attribute { name: name.into(), value };
     let values: Vec<(ValueType, Vec<u8>)> = (1..=0x15)
         .map(|number| {
             let value_type = ValueType(number);
@@ -38,30 +23,31 @@ fn chunk() -> Vec<u8> {
         .chain([(ValueType(0x81), b"a\0\0\0b\0\0\0".to_vec())])
         .collect();
     let data = values.iter().enumerate().map(|(index, (value_type, _))| {
-        let name = attribute("Name", vec![Node::Text(format!("of type {value_type:?}"))]);
-        element("Data", vec![name], vec![substitution(index as u16, index % 2 == 0, *value_type)])
+        let name = Node::Text(format!("of type {value_type:?}"));
+        let value = match index % 2 {
+            0 => Node::optional_value(index as u16, *value_type),
+            _ => Node::value(index as u16, *value_type),
+        };
+        Node::element("Data", vec![("Name", name)], vec![value])
     });
-    let data = vec![element("EventData", Vec::new(), data.collect())];
+    let data = vec![Node::element("EventData", Vec::new(), data.collect())];
     let data = Arc::new(Template::new(Guid::from_name("data"), data));
     let arguments = values
         .iter()
         .map(|(value_type, bytes)| Argument::Value(Value { value_type: *value_type, bytes }));
     let inner = Instance { template: data, arguments: arguments.collect(), has_header: false };
+    let name = Attribute {
+        name: "Name".into(),
+        value: vec![Node::text("Fuzz"), Node::EntityReference("amp".into())],
+    };
     let system = vec![
-        element("EventID", Vec::new(), vec![substitution(1, false, ValueType::UINT16)]),
-        element(
-            "Provider",
-            vec![attribute(
-                "Name",
-                vec![Node::Text("Fuzz".into()), Node::EntityReference("amp".into())],
-            )],
-            Vec::new(),
-        ),
+        Node::element("EventID", Vec::new(), vec![Node::value(1, ValueType::UINT16)]),
+        Node::Element(Element::new("Provider", vec![name], vec![])),
     ];
-    let event = element(
+    let event = Node::element(
         "Event",
         Vec::new(),
-        vec![element("System", Vec::new(), system), substitution(0, false, ValueType::FRAGMENT)],
+        vec![Node::element("System", Vec::new(), system), Node::value(0, ValueType::FRAGMENT)],
     );
     let template = Arc::new(Template::new(Guid::from_name("event"), vec![event]));
     let mut writer = ChunkWriter::new();

@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use etw_evtx::Log;
 use etw_evtx::query::{Query, QueryList, Selector};
-use etw_evtx::tree::{
-    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
-};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_types::{FileTime, Guid};
@@ -28,43 +26,32 @@ const RECORDS: u64 = 360;
 const PROVIDERS: [&str; 3] = ["Shop", "Till & Co", "Door"];
 const USERS: [&str; 4] = ["ann", "bob", "007", ""];
 
-fn element(name: &str, attributes: Vec<(&str, Node)>, children: Vec<Node>) -> Node {
-    let attributes = attributes
-        .into_iter()
-        .map(|(name, value)| Attribute { name: name.into(), value: vec![value] });
-    Node::Element(Element {
-        name: name.into(),
-        dependency: None,
-        attributes: attributes.collect(),
-        is_empty: children.is_empty(),
-        children,
-    })
-}
-
-fn value(index: u16, value_type: ValueType) -> Node {
-    Node::Substitution(Substitution { index, is_optional: false, value_type })
-}
-
 /// `System` as Windows has it, with the fields that expressions name, and the event's data as a fragment.
 fn system() -> Arc<Template> {
-    let of = |name: &str, index, value_type| element(name, vec![], vec![value(index, value_type)]);
+    let of = |name: &str, index, value_type| {
+        Node::element(name, vec![], vec![Node::value(index, value_type)])
+    };
     let system = vec![
-        element("Provider", vec![("Name", value(0, ValueType::STRING))], vec![]),
+        Node::element("Provider", vec![("Name", Node::value(0, ValueType::STRING))], vec![]),
         of("EventID", 1, ValueType::UINT16),
         of("Version", 2, ValueType::UINT8),
         of("Level", 3, ValueType::UINT8),
         of("Task", 4, ValueType::UINT16),
         of("Keywords", 5, ValueType::HEX64),
-        element("TimeCreated", vec![("SystemTime", value(6, ValueType::FILETIME))], vec![]),
+        Node::element(
+            "TimeCreated",
+            vec![("SystemTime", Node::value(6, ValueType::FILETIME))],
+            vec![],
+        ),
         of("EventRecordID", 7, ValueType::UINT64),
-        element("Execution", vec![("ProcessID", value(8, ValueType::UINT32))], vec![]),
+        Node::element("Execution", vec![("ProcessID", Node::value(8, ValueType::UINT32))], vec![]),
         of("Channel", 9, ValueType::STRING),
-        element("Computer", vec![], vec![Node::Text("host".into())]),
+        Node::element("Computer", vec![], vec![Node::Text("host".into())]),
     ];
-    let event = element(
+    let event = Node::element(
         "Event",
         vec![],
-        vec![element("System", vec![], system), value(10, ValueType::FRAGMENT)],
+        vec![Node::element("System", vec![], system), Node::value(10, ValueType::FRAGMENT)],
     );
     Arc::new(Template::new(Guid::from_name("xpath system"), vec![event]))
 }
@@ -72,17 +59,17 @@ fn system() -> Arc<Template> {
 fn data() -> Arc<Template> {
     let name = |name: &str| ("Name", Node::Text(name.into()));
     let of = |known: &str, index, value_type| {
-        element("Data", vec![name(known)], vec![value(index, value_type)])
+        Node::element("Data", vec![name(known)], vec![Node::value(index, value_type)])
     };
     let data = vec![
         of("User", 0, ValueType::STRING),
         of("Count", 1, ValueType::INT32),
         of("Open", 2, ValueType::BOOL),
-        element("Data", vec![], vec![value(3, ValueType(0x81))]),
+        Node::element("Data", vec![], vec![Node::value(3, ValueType(0x81))]),
         // So that the log has several chunks.
         of("Note", 4, ValueType::STRING),
     ];
-    let data = vec![element("EventData", vec![], data)];
+    let data = vec![Node::element("EventData", vec![], data)];
     Arc::new(Template::new(Guid::from_name("xpath data"), data))
 }
 

@@ -5,29 +5,23 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
 use etw_ring::Piece;
+use etw_types::raw::RawFilterDescriptor;
 use etw_types::{EventDescriptor, Guid, Status};
 
 /// `PENABLECALLBACK`: source, control code, level, any, all, filter, context.
-pub(super) type EnableCallback =
-    unsafe extern "system" fn(*const Guid, u32, u8, u64, u64, *const FilterDescriptor, *mut c_void);
+pub(super) type EnableCallback = unsafe extern "system" fn(
+    *const Guid,
+    u32,
+    u8,
+    u64,
+    u64,
+    *const RawFilterDescriptor,
+    *mut c_void,
+);
 
 /// `WMIDPREQUEST`: request code, context, size of the buffer, buffer with a `WNODE_HEADER`.
 pub(super) type ControlCallback =
     unsafe extern "system" fn(u32, *mut c_void, *mut u32, *mut c_void) -> u32;
-
-/// `EVENT_FILTER_DESCRIPTOR`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FilterDescriptor {
-    pub address: u64,
-    pub size: u32,
-    pub kind: u32,
-}
-
-impl FilterDescriptor {
-    /// `EVENT_FILTER_TYPE_SCHEMATIZED`: the only kind that is meant for providers.
-    pub const SCHEMATIZED: u32 = 0x8000_0000;
-}
 
 /// `EVENT_DESCRIPTOR`.
 pub(super) type Descriptor = [u8; 16];
@@ -287,6 +281,6 @@ pub(crate) fn set_activity_id(mut id: Guid) -> Guid {
 
 /// Structures have the layout of the Windows headers.
 const _: () = {
-    assert!(size_of::<Piece>() == 16 && size_of::<FilterDescriptor>() == 16);
+    assert!(size_of::<Piece>() == 16 && size_of::<RawFilterDescriptor>() == 16);
     assert!(size_of::<Guid>() == 16 && size_of::<Descriptor>() == 16);
 };

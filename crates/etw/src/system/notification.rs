@@ -2,9 +2,9 @@
 
 use etw_types::{Guid, Keyword, Level, LevelKeyword};
 
-use super::api::FilterDescriptor;
 use crate::diagnose::report;
 use crate::registry::{self, Enable, Providers};
+use etw_types::raw::RawFilterDescriptor;
 
 /// The largest filter that is copied. The system allows 64 KiB at most.
 const MAX_FILTER_SIZE: u32 = 1 << 16;
@@ -26,13 +26,13 @@ impl Notification {
         source: *const Guid,
         code: u32,
         (level, any, all): (u8, u64, u64),
-        filter: *const FilterDescriptor,
+        filter: *const RawFilterDescriptor,
     ) -> Option<Notification> {
         // SAFETY: the caller promises it.
         let (source, filter_data) = unsafe {
             let source = source.as_ref().copied().unwrap_or(Guid::ZERO);
             let filter = filter.as_ref().filter(|filter| {
-                filter.kind == FilterDescriptor::SCHEMATIZED
+                filter.kind == RawFilterDescriptor::SCHEMATIZED
                     && filter.address != 0
                     && filter.size <= MAX_FILTER_SIZE
             });

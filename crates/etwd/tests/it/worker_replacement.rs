@@ -214,31 +214,46 @@ fn a_daemon_that_ends_is_not_restarted() {
     }
 }
 
+/// A program that speaks the protocol itself: it has registered the provider and sent its pool.
+struct ProgramWithPool {
+    channel: etw_wire::Channel,
+    pool: std::os::fd::OwnedFd,
+    _writer: etw_ring::Writer,
+}
+
+impl ProgramWithPool {
+    fn connect(daemon: &Daemon) -> ProgramWithPool {
+        use etw_wire::message::{FromProgram, Role};
+        use std::os::fd::AsFd;
+        let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
+        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+        channel.send(&register.to_bytes(), &[]).unwrap();
+        channel.receive().unwrap();
+        let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+        let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+        let pool = memory.take_fd().unwrap();
+        let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+        let control = std::sync::Arc::new(control.unwrap());
+        let writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
+        channel.send(&FromProgram::Pool.to_bytes(), &[pool.as_fd()]).unwrap();
+        ProgramWithPool { channel, pool, _writer: writer }
+    }
+}
+
 /// P4: the next worker disconnects a program whose pool is invalid, and keeps nothing of it: a later program with its number is
 /// recorded.
 #[test]
 fn a_program_that_cannot_be_restored_is_disconnected() {
-    use etw_wire::message::{FromProgram, Role};
-    use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
     let daemon = Daemon::new();
     let file = daemon.start("honest", SessionConfig::default());
-    let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
-    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
-    channel.send(&register.to_bytes(), &[]).unwrap();
-    channel.receive().unwrap();
-    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
-    let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
-    let fd = memory.take_fd().unwrap();
-    let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
-    let control = std::sync::Arc::new(control.unwrap());
-    let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
-    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+    let honest = ProgramWithPool::connect(&daemon);
+    let channel = &honest.channel;
     // It is accepted: the session's enablement arrives.
     channel.receive().unwrap();
-    std::fs::File::from(fd).write_all_at(&[0; 16], 0).unwrap();
+    std::fs::File::from(honest.pool).write_all_at(&[0; 16], 0).unwrap();
     daemon.kill_worker();
-    assert!(crate::hostile_input::is_out(&channel));
+    assert!(crate::hostile_input::is_out(channel));
     let mut program = daemon.rig.program("endless", &[60]);
     program.expect("ready");
     daemon.rig.wait_until(|_| {
@@ -357,21 +372,11 @@ fn a_pool_grows_once() {
 /// P3: a program's answer to a killed worker is not an answer to the next one.
 #[test]
 fn an_answer_to_a_killed_worker_has_no_effect() {
-    use etw_wire::message::{FromHost, FromProgram, Role};
-    use std::os::fd::AsFd;
+    use etw_wire::message::{FromHost, FromProgram};
     let daemon = Daemon::new();
     daemon.start("asks", SessionConfig::default());
-    let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
-    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
-    channel.send(&register.to_bytes(), &[]).unwrap();
-    channel.receive().unwrap();
-    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
-    let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
-    let fd = memory.take_fd().unwrap();
-    let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
-    let control = std::sync::Arc::new(control.unwrap());
-    let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
-    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+    let program = ProgramWithPool::connect(&daemon);
+    let channel = &program.channel;
     let set = || loop {
         let said = channel.receive_within(LIMIT).unwrap();
         match FromHost::read(&said.bytes) {

@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 
-use etw_types::{Guid, LogFileMode, Status};
+use etw_types::raw::{RawFilterDescriptor, RawProperties};
+use etw_types::{Guid, Status};
 
-use crate::system::api::{FilterDescriptor, Function, Optional};
+use crate::system::api::{Function, Optional};
 
 /// Units of a session's or file's name, its NUL included.
 pub const NAME_UNITS: usize = 1024;
@@ -32,45 +33,6 @@ pub enum EnableCode {
     CaptureState = 2,
 }
 
-/// `EVENT_TRACE_PROPERTIES_V2`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct TraceProperties {
-    /// `Wnode.BufferSize`: bytes of all, names included.
-    pub size: u32,
-    pub provider_id: u32,
-    /// `Wnode.HistoricalContext`: the session's handle.
-    pub handle: u64,
-    pub time_stamp: i64,
-    pub guid: Guid,
-    /// `Wnode.ClientContext`
-    pub clock: u32,
-    pub flags: u32,
-    /// KiB
-    pub buffer_size: u32,
-    pub minimum_buffers: u32,
-    pub maximum_buffers: u32,
-    pub maximum_file_size: u32,
-    pub mode: LogFileMode,
-    pub flush_timer: u32,
-    pub enable_flags: u32,
-    pub flush_threshold: i32,
-    pub number_of_buffers: u32,
-    pub free_buffers: u32,
-    pub events_lost: u32,
-    pub buffers_written: u32,
-    pub log_buffers_lost: u32,
-    pub real_time_buffers_lost: u32,
-    pub logger_thread: usize,
-    pub file_name_offset: u32,
-    pub name_offset: u32,
-    /// `V2Control`: the version in the low byte.
-    pub version: u32,
-    pub filter_count: u32,
-    pub filters: *const FilterDescriptor,
-    pub options: u64,
-}
-
 /// `ENABLE_TRACE_PARAMETERS`
 #[repr(C)]
 #[derive(Debug)]
@@ -79,7 +41,7 @@ pub struct EnableParameters {
     pub property: u32,
     pub control_flags: u32,
     pub source: Guid,
-    pub filters: *const FilterDescriptor,
+    pub filters: *const RawFilterDescriptor,
     pub filter_count: u32,
 }
 
@@ -110,16 +72,15 @@ pub struct Predicate {
 
 #[link(name = "advapi32")]
 unsafe extern "system" {
-    pub fn StartTraceW(handle: *mut u64, name: *const u16, properties: *mut TraceProperties)
-    -> u32;
+    pub fn StartTraceW(handle: *mut u64, name: *const u16, properties: *mut RawProperties) -> u32;
     pub fn ControlTraceW(
         handle: u64,
         name: *const u16,
-        properties: *mut TraceProperties,
+        properties: *mut RawProperties,
         code: Control,
     ) -> u32;
     pub fn QueryAllTracesW(
-        properties: *const *mut TraceProperties,
+        properties: *const *mut RawProperties,
         count: u32,
         found: *mut u32,
     ) -> u32;
@@ -283,7 +244,7 @@ impl Drop for PayloadFilterHandle {
 }
 
 /// The descriptor of `TdhAggregatePayloadFilters`, whose memory is the system's.
-pub struct AggregatedFilter(pub FilterDescriptor);
+pub struct AggregatedFilter(pub RawFilterDescriptor);
 
 impl AggregatedFilter {
     /// # Errors
@@ -293,12 +254,12 @@ impl AggregatedFilter {
             u32,
             *const *mut c_void,
             *const u8,
-            *mut FilterDescriptor,
+            *mut RawFilterDescriptor,
         ) -> u32;
         debug_assert_eq!(filters.len(), match_all.len());
         let function = AGGREGATE_FILTERS.get().ok_or(Status::ERROR_NOT_SUPPORTED)?;
         let pointers: Vec<*mut c_void> = filters.iter().map(|filter| filter.0).collect();
-        let mut descriptor = FilterDescriptor { address: 0, size: 0, kind: 0 };
+        let mut descriptor = RawFilterDescriptor { address: 0, size: 0, kind: 0 };
         // SAFETY: the signature of `tdh.h`; as many flags as filters.
         let status = unsafe {
             let function = std::mem::transmute::<Function, Aggregate>(function);
@@ -311,7 +272,7 @@ impl AggregatedFilter {
 
 impl Drop for AggregatedFilter {
     fn drop(&mut self) {
-        type CleanUp = unsafe extern "system" fn(*mut FilterDescriptor) -> u32;
+        type CleanUp = unsafe extern "system" fn(*mut RawFilterDescriptor) -> u32;
         if let Some(function) = CLEAN_UP_FILTERS.get() {
             // SAFETY: the signature of `tdh.h`; a descriptor that `new` returned.
             unsafe { std::mem::transmute::<Function, CleanUp>(function)(&mut self.0) };
@@ -322,7 +283,7 @@ impl Drop for AggregatedFilter {
 /// Structures have the sizes of the Windows headers on 64-bit processors; the tests compare sizes and offsets with `windows-sys`.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    assert!(size_of::<TraceProperties>() == 0x90 && size_of::<EnableParameters>() == 0x30);
+    assert!(size_of::<EnableParameters>() == 0x30);
     assert!(size_of::<ClassicEventId>() == 24 && size_of::<ProfileInterval>() == 8);
     assert!(size_of::<Predicate>() == 24);
 };

@@ -8,7 +8,7 @@ use super::api::{
     AggregatedFilter, EnableCode, EnableParameters, EnableTraceEx2, PayloadFilterHandle, Predicate,
 };
 use super::{refused, wide};
-use crate::system::api::FilterDescriptor;
+use etw_types::raw::RawFilterDescriptor;
 
 /// Types of `EVENT_FILTER_DESCRIPTOR`.
 const PID: u32 = 0x8000_0004;
@@ -100,7 +100,7 @@ impl FilterMemory {
         add(EVENT_ID, event_ids.as_ref().map(ids));
         add(EVENT_NAME, event_names.as_ref().map(names));
         let schematized = (!schematized.is_empty()).then(|| schematized.clone());
-        add(FilterDescriptor::SCHEMATIZED, schematized);
+        add(RawFilterDescriptor::SCHEMATIZED, schematized);
         add(STACKWALK, stacks.event_ids.as_ref().map(ids));
         add(STACKWALK_NAME, stacks.event_names.as_ref().map(names));
         add(STACKWALK_LEVEL_KW, stacks.level_keyword.as_ref().map(level_keyword));
@@ -110,8 +110,8 @@ impl FilterMemory {
         Ok(memory)
     }
 
-    fn descriptors(&self) -> Vec<FilterDescriptor> {
-        let own = self.filters.iter().map(|(kind, bytes)| FilterDescriptor {
+    fn descriptors(&self) -> Vec<RawFilterDescriptor> {
+        let own = self.filters.iter().map(|(kind, bytes)| RawFilterDescriptor {
             address: bytes.as_ptr().expose_provenance() as u64,
             size: bytes.len() as u32,
             kind: *kind,

@@ -5,11 +5,12 @@ use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use etw_session::{SessionClock, SessionConfig};
+use etw_types::raw::{RawGuid, RawMoreProperties, RawProperties};
 use etw_types::{LogFileMode, SYSTEM_TRACE, Status};
 use etw_wire::ClientError;
 use etw_wire::requests::{SessionStatus, Update};
 
-use super::api::{NAME_UNITS, TRACED_GUID, TraceProperties, VERSIONED};
+use super::api::{NAME_UNITS, TRACED_GUID, VERSIONED};
 use super::refused;
 
 /// The session of the system's own events that every Windows has.
@@ -19,7 +20,8 @@ pub const KERNEL_LOGGER: &str = "NT Kernel Logger";
 #[repr(C)]
 #[derive(Clone)]
 pub struct Properties {
-    pub raw: TraceProperties,
+    pub raw: RawProperties,
+    more: RawMoreProperties,
     name: [u16; NAME_UNITS],
     file: [u16; NAME_UNITS],
 }
@@ -32,9 +34,9 @@ impl Properties {
         let raw = &mut properties.raw;
         raw.size = size_of::<Properties>() as u32;
         raw.flags = TRACED_GUID | VERSIONED;
-        raw.version = 2;
         raw.name_offset = std::mem::offset_of!(Properties, name) as u32;
         raw.file_name_offset = std::mem::offset_of!(Properties, file) as u32;
+        properties.more.control = 2;
         properties
     }
 
@@ -57,7 +59,7 @@ impl Properties {
         }
         let mut properties = Properties::empty();
         let raw = &mut properties.raw;
-        raw.guid = config.guid;
+        raw.guid = RawGuid::from_guid(&config.guid);
         raw.clock = config.clock.number();
         raw.buffer_size = config.buffer_size >> 10;
         (raw.minimum_buffers, raw.maximum_buffers) = (config.buffer_count, config.buffer_count);
@@ -68,12 +70,12 @@ impl Properties {
         // With `USE_KBYTES_FOR_SIZE`, which `log_file_mode` states for every file with a maximum size.
         raw.maximum_file_size = config.max_size_kb();
         if let Some(timer) = config.effective_flush_timer() {
-            raw.set_flush_timer(u32::try_from(timer.as_millis()).unwrap_or(u32::MAX));
+            set_flush_timer(raw, u32::try_from(timer.as_millis()).unwrap_or(u32::MAX));
         }
         if let Some(system) = &config.system {
             raw.enable_flags = system.masks[0];
             if config.name.eq_ignore_ascii_case(KERNEL_LOGGER) {
-                raw.guid = SYSTEM_TRACE;
+                raw.guid = RawGuid::from_guid(&SYSTEM_TRACE);
                 raw.mode = raw.mode.without(LogFileMode::SYSTEM_LOGGER);
             }
         }
@@ -96,7 +98,7 @@ impl Properties {
             raw.maximum_buffers = buffers;
         }
         if let Some(timer) = update.flush_timer_ms {
-            raw.set_flush_timer(timer);
+            set_flush_timer(raw, timer);
         }
         match update.real_time {
             Some(true) => raw.mode |= LogFileMode::REAL_TIME,
@@ -131,7 +133,7 @@ impl Properties {
     }
 
     /// The pointer that the system gets, to the names as well.
-    pub fn as_mut_ptr(&mut self) -> *mut TraceProperties {
+    pub fn as_mut_ptr(&mut self) -> *mut RawProperties {
         std::ptr::from_mut(self).cast()
     }
 
@@ -149,7 +151,7 @@ impl Properties {
         let returned = self.name();
         SessionStatus {
             name: if returned.is_empty() { name.to_owned() } else { returned },
-            guid: raw.guid,
+            guid: raw.guid.guid(),
             id: logger_id(raw.handle).into(),
             state: state.to_owned(),
             file: (!file.as_os_str().is_empty()).then_some(file),
@@ -158,7 +160,7 @@ impl Properties {
             buffer_size: raw.buffer_size << 10,
             buffers: raw.number_of_buffers,
             free_buffers: raw.free_buffers,
-            flush_timer_ms: raw.flush_timer_ms(),
+            flush_timer_ms: flush_timer_ms(raw),
             clock: SessionClock::of_number(raw.clock).unwrap_or_default(),
             buffers_written: raw.buffers_written.into(),
             buffers_lost: raw.log_buffers_lost.into(),
@@ -169,26 +171,24 @@ impl Properties {
     }
 }
 
-impl TraceProperties {
-    /// Whole seconds are stated as such, which every version of the system knows.
-    fn set_flush_timer(&mut self, milliseconds: u32) {
-        match milliseconds % 1000 {
-            0 => {
-                self.mode = self.mode.without(LogFileMode::USE_MS_FLUSH_TIMER);
-                self.flush_timer = milliseconds / 1000;
-            }
-            _ => {
-                self.mode |= LogFileMode::USE_MS_FLUSH_TIMER;
-                self.flush_timer = milliseconds;
-            }
+/// Whole seconds are stated as such, which every version of the system knows.
+fn set_flush_timer(raw: &mut RawProperties, milliseconds: u32) {
+    match milliseconds % 1000 {
+        0 => {
+            raw.mode = raw.mode.without(LogFileMode::USE_MS_FLUSH_TIMER);
+            raw.flush_timer = milliseconds / 1000;
+        }
+        _ => {
+            raw.mode |= LogFileMode::USE_MS_FLUSH_TIMER;
+            raw.flush_timer = milliseconds;
         }
     }
+}
 
-    fn flush_timer_ms(&self) -> u32 {
-        match self.mode.contains(LogFileMode::USE_MS_FLUSH_TIMER) {
-            true => self.flush_timer,
-            false => self.flush_timer.saturating_mul(1000),
-        }
+fn flush_timer_ms(raw: &RawProperties) -> u32 {
+    match raw.mode.contains(LogFileMode::USE_MS_FLUSH_TIMER) {
+        true => raw.flush_timer,
+        false => raw.flush_timer.saturating_mul(1000),
     }
 }
 

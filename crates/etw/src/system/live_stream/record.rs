@@ -3,13 +3,12 @@
 use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
 use etw_etl::write::{Starter, logfile_buffer};
+use etw_types::raw::{RawLogfile, RawRecord};
 use etw_types::{
-    Channel, ClockType, CpuTimes, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtType,
-    ExtendedItemsBuf, FileTime, Guid, HeaderType, Keyword, Level, LogFileMode, Opcode,
+    ClockType, CpuTimes, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtType,
+    ExtendedItemsBuf, FileTime, Guid, HeaderType, LogFileMode,
 };
 use etw_wire::requests::SessionStatus;
-
-use super::api::{Logfile, RawRecord};
 
 /// Bytes of the largest payload that an event has.
 const MAX_DATA_SIZE: usize = u16::MAX as usize;
@@ -37,7 +36,7 @@ impl OwnedRecord {
     /// # Safety
     /// The record's items and data are readable.
     pub unsafe fn copy(raw: &RawRecord) -> OwnedRecord {
-        let flags = EventFlags(raw.flags);
+        let flags = EventFlags(raw.header.flags);
         let slice = |address: *const u8, size: usize| match address.is_null() || size == 0 {
             true => &[][..],
             // SAFETY: the caller promises it.
@@ -52,7 +51,7 @@ impl OwnedRecord {
             // An item of 64 KiB does not exist.
             let _ = items.push(ExtType(item.kind), slice(start, item.size.into()));
         }
-        let d = &raw.descriptor;
+        let head = &raw.header;
         // The header that files would have for such an event.
         let is_narrow = flags.contains(EventFlags::HEADER_32_BIT);
         let header = match (flags, is_narrow) {
@@ -66,30 +65,22 @@ impl OwnedRecord {
         OwnedRecord {
             header,
             flags,
-            property: EventProperty(raw.property),
-            process_id: raw.process_id,
-            thread_id: raw.thread_id,
-            time: raw.time,
-            provider: raw.provider,
-            descriptor: EventDescriptor {
-                id: d.id,
-                version: d.version,
-                channel: Channel(d.channel),
-                level: Level(d.level),
-                opcode: Opcode(d.opcode),
-                task: d.task,
-                keyword: Keyword(d.keyword),
-            },
+            property: EventProperty(head.property),
+            process_id: head.process_id,
+            thread_id: head.thread_id,
+            time: head.time,
+            provider: head.provider.guid(),
+            descriptor: head.descriptor.descriptor(),
             cpu_times: (!flags.contains(EventFlags::NO_CPUTIME))
-                .then_some(CpuTimes { kernel: raw.kernel_time, user: raw.user_time }),
-            activity: raw.activity,
-            cpu: if has_wide_cpu { raw.cpu } else { raw.cpu & 0xff },
+                .then_some(CpuTimes { kernel: head.kernel_time, user: head.user_time }),
+            activity: head.activity.guid(),
+            cpu: if has_wide_cpu { raw.buffer.cpu } else { raw.buffer.cpu & 0xff },
             items,
             payload,
         }
     }
 
-    pub fn as_record(&self) -> EventRecord<'_> {
+    pub fn as_record(&self, _: &TraceFile) -> EventRecord<'_> {
         /// The id of a process or thread that the event does not have.
         const NONE: u32 = u32::MAX;
         let mut record = EventRecord::new(self.header, &self.payload);
@@ -112,7 +103,7 @@ impl OwnedRecord {
 /// The header of a stream as a file without events. Its clock is system time, since the system converts times.
 pub fn header(
     session: &str,
-    logfile: &Logfile,
+    logfile: &RawLogfile,
     status: &SessionStatus,
 ) -> Result<TraceFile, etw_etl::Error> {
     let raw = &logfile.header;
