@@ -190,7 +190,7 @@ pub fn tmf(data: &[u8]) {
 pub fn pack(data: &[u8]) {
     let Ok(pack) = etw_decode::pack::Pack::open(data.into()) else { return };
     let guids: Vec<Guid> =
-        pack.sources().flat_map(|(_, _, _, guids)| guids.to_vec()).take(16).collect();
+        pack.sources().flat_map(|source| source.guids.to_vec()).take(16).collect();
     let mut catalog = Catalog::default();
     catalog.add_pack(std::sync::Arc::new(pack));
     catalog.providers_named("Maker");

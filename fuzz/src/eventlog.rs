@@ -4,7 +4,7 @@ use etw_decode::Decoder;
 use etw_etl::record::RecordContext;
 use etw_eventlog::access::{Access, Rights, User};
 use etw_eventlog::channel::ChannelKind;
-use etw_eventlog::config_file;
+use etw_eventlog::config_file::{self, ConfigFile};
 use etw_eventlog::import::{journal::Journal, syslog};
 use etw_eventlog::record::{RecordBuilder, RecordFacts};
 use etw_eventlog::registry::{Registry, Scope};
@@ -56,7 +56,7 @@ pub fn sddl(data: &[u8]) {
 
 /// The settings of a channel as XML, applied to a channel.
 pub fn channel_settings(data: &[u8]) {
-    let Ok((name, change)) = config_file::parse(data) else { return };
+    let Ok(ConfigFile { name, change }) = config_file::parse(data) else { return };
     assert!(!name.is_empty());
     let registry = Registry::of(&[Scope::machine()], &mut |_| ());
     let Some(channel) = registry.channels().first() else { return };

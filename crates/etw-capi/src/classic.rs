@@ -13,7 +13,7 @@ use etw_api::evntrace::{
     TraceHandle,
 };
 use etw_api::rt::{FillRoom, Room};
-use etw_api::{EventClass, Guid, Status};
+use etw_api::{EventClass, Guid, Level, Status};
 
 use crate::abi::{
     CallbackContext, RawData, RawGuid, array, bytes, guarded, guid_of, pointer, read, store,
@@ -397,7 +397,7 @@ pub unsafe extern "C" fn TraceEvent(session: u64, event: *const RawTraceHeader) 
                     guid
                 };
                 let RawHeaderStart { kind, level, version, .. } = raw.start;
-                let class = EventClass { guid: guid.guid(), kind, level, version };
+                let class = EventClass { guid: guid.guid(), kind, level: Level(level), version };
                 evntrace::trace_event(session, class, time(raw.flags, raw.start.time), data)
             })
         }
@@ -435,7 +435,7 @@ pub unsafe extern "C" fn TraceEventInstance(
             flags: raw.flags,
         };
         let RawHeaderStart { kind, level, version, .. } = raw.start;
-        let class = EventClass { kind, level, version, ..EventClass::default() };
+        let class = EventClass { kind, level: Level(level), version, ..EventClass::default() };
         // SAFETY: BYTES.
         unsafe {
             with_data(event.cast(), extent, |data| {

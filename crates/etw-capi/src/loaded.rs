@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use etw_api::{Guid, Status};
 use etw_decode::Catalog;
-use etw_decode::manifest::{self, ManifestError};
+use etw_decode::manifest::{self, KeywordName, ManifestError};
 use etw_decode::wevt::{self, Messages};
 
 use crate::status::{ERROR_INVALID_DATA, ERROR_NOT_FOUND, ERROR_XML_PARSE_ERROR};
@@ -22,8 +22,7 @@ pub enum Key {
 pub struct Provider {
     pub guid: Guid,
     pub name: String,
-    /// Masks and names.
-    pub keywords: Vec<(u64, String)>,
+    pub keywords: Vec<KeywordName>,
 }
 
 struct Source {

@@ -14,8 +14,8 @@
 use etw_api::evntprov::{self, MAX_DATA_DESCRIPTORS, RegHandle};
 use std::mem::offset_of;
 
-use etw_api::rt::{self, FillRoom, Piece, Room, Site};
-use etw_api::{Provider, Status};
+use etw_api::rt::{self, FillRoom, LevelAndKeyword, Piece, Room, Site};
+use etw_api::{Keyword, Level, Provider, Status};
 
 use crate::abi::{RawData, RawDescriptor, RawGuid, guarded, guid_of};
 use crate::evntprov::EventWriteEx;
@@ -113,11 +113,11 @@ pub unsafe extern "C" fn EventWriteTransfer(
         }
         let words: *const [u64; 2] = descriptor.cast();
         let [head, keyword] = words.read_unaligned();
-        let level = (head >> 32) as u8;
+        let level = Level((head >> 32) as u8);
         let Some(provider) = evntprov::provider_of_handle(RegHandle(handle)) else {
             return Status::ERROR_INVALID_HANDLE.0;
         };
-        let only = rt::only_route(provider, level, keyword);
+        let only = rt::only_route(provider, level, Keyword(keyword));
         if only == Some(0) {
             return Status::ERROR_SUCCESS.0;
         }
@@ -172,7 +172,7 @@ unsafe extern "C" fn described(
             (descriptor.read_unaligned(), ids, Pieces { count, data }.payload_size())
         };
         let Some(size) = size else { return Status::ERROR_INVALID_PARAMETER };
-        let routes = rt::routes(provider, (words[0] >> 32) as u8, words[1]);
+        let routes = rt::routes(provider, Level((words[0] >> 32) as u8), Keyword(words[1]));
         if !routes.any() {
             return Status::ERROR_SUCCESS;
         }
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn etw_write_site(
     let Some(site): Option<&'static Site> = (unsafe { site.as_ref() }) else {
         return Status::ERROR_INVALID_PARAMETER.0;
     };
-    let (level, keyword) = site.level_and_keyword();
+    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
     let Some(provider) = evntprov::provider_of_handle(RegHandle(handle)) else {
         return Status::ERROR_INVALID_HANDLE.0;
     };
@@ -231,7 +231,7 @@ unsafe extern "C" fn site_anywhere(
     data: *const RawData,
 ) -> u32 {
     guarded(|| {
-        let (level, keyword) = site.level_and_keyword();
+        let LevelAndKeyword { level, keyword } = site.level_and_keyword();
         let routes = rt::routes(provider, level, keyword);
         if !routes.any() {
             return Status::ERROR_SUCCESS;

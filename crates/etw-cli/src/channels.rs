@@ -7,6 +7,7 @@ use clap::Args;
 use etw_eventlog::channel::{Change, Channel};
 use etw_eventlog::log_file::clear_file;
 use etw_eventlog::registry::{Registry, RegistryError, Scope};
+use etw_types::{Keyword, Level};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -262,7 +263,7 @@ fn json(
         "retention": settings.retention,
         "auto_backup": settings.auto_backup,
         "access": settings.access,
-        "level": settings.level,
+        "level": settings.level.0,
         "keywords": format!("{:#x}", settings.keywords),
         "providers": publishers,
     })
@@ -280,8 +281,8 @@ pub fn set(arguments: &SetArguments) -> Result<Outcome, Failure> {
         auto_backup: arguments.auto_backup,
         max_size: arguments.max_size,
         access: arguments.access.clone(),
-        level: arguments.level,
-        keywords: arguments.keywords,
+        level: arguments.level.map(Level),
+        keywords: arguments.keywords.map(Keyword),
     };
     if wanted == Change::default() && !arguments.reset {
         let what = "etw log set: name a setting to change; etw log set --help lists them";
@@ -312,10 +313,10 @@ pub fn windows_text(channel: &Channel) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{key}:{}{}", if value.is_empty() { "" } else { " " }, safe(&value));
     }
-    if settings.level != 0 {
+    if settings.level != Level(0) {
         let _ = writeln!(text, "  level: {}", settings.level);
     }
-    if settings.keywords != 0 {
+    if settings.keywords != Keyword(0) {
         let _ = writeln!(text, "  keywords: {:#x}", settings.keywords);
     }
     // Windows' default; every log has one file at a time here.
@@ -345,10 +346,10 @@ pub fn windows_xml(channel: &Channel) -> String {
         let _ = writeln!(xml, "    <{name}>{value}</{name}>");
     }
     xml += "  </logging>\n  <publishing>\n";
-    if settings.level != 0 {
+    if settings.level != Level(0) {
         let _ = writeln!(xml, "    <level>{}</level>", settings.level);
     }
-    if settings.keywords != 0 {
+    if settings.keywords != Keyword(0) {
         let _ = writeln!(xml, "    <keywords>{:#x}</keywords>", settings.keywords);
     }
     xml + "    <fileMax>1</fileMax>\n  </publishing>\n</channel>\n"

@@ -320,8 +320,8 @@ fn show(name: &str, format: TextOrJson) -> Result<String, Failure> {
         return Ok(format!("{}\n", pack_show::provider(provider)));
     }
     let mut text = format!("{}\n", line(provider));
-    for (mask, name) in &provider.keywords {
-        let _ = writeln!(text, "  keyword {mask:#018x} {}", safe(name));
+    for keyword in &provider.keywords {
+        let _ = writeln!(text, "  keyword {:#018x} {}", keyword.mask, safe(&keyword.name));
     }
     for channel in &provider.channels {
         let _ = writeln!(text, "  channel {:<3} {}", channel.value, safe(&channel.name));

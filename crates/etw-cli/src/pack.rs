@@ -165,13 +165,15 @@ fn show(path: &Path, format: ShowFormat) -> Result<Outcome, Failure> {
         ShowFormat::Json => pack_show::json_lines(&pack),
         ShowFormat::Text => {
             let mut text = String::new();
-            for (kind, name, size, guids) in pack.sources() {
+            for source in pack.sources() {
                 // Writing to a String cannot fail.
                 let _ = writeln!(
                     text,
-                    "{:<18} {size:>9} bytes {:>6} GUIDs  {name}",
-                    kind.name(),
-                    guids.len()
+                    "{:<18} {:>9} bytes {:>6} GUIDs  {}",
+                    source.kind.name(),
+                    source.size,
+                    source.guids.len(),
+                    source.name
                 );
             }
             text

@@ -48,8 +48,8 @@ pub fn provider(described: &ProviderContents) -> Value {
         "channels": described.channels.iter().map(|channel| {
             json!({"value": channel.value, "name": channel.name})
         }).collect::<Vec<_>>(),
-        "keywords": described.keywords.iter().map(|(mask, name)| {
-            json!({"mask": format!("{mask:#018x}"), "name": name})
+        "keywords": described.keywords.iter().map(|keyword| {
+            json!({"mask": format!("{:#018x}", keyword.mask), "name": keyword.name})
         }).collect::<Vec<_>>(),
     });
     if let Some(control) = described.control_guid {

@@ -3,7 +3,7 @@
 use crate::event_info;
 use crate::manifest::{self, ManifestError};
 use crate::pack::{Pack, add_carried, is_elf};
-use crate::provider::ManifestProvider;
+use crate::provider::{KeywordName, ManifestProvider};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::wevt::{self, Messages};
@@ -169,7 +169,7 @@ impl Catalog {
     /// The names of the providers in packs.
     pub fn pack_providers(&self) -> impl Iterator<Item = &str> {
         self.packs.iter().flat_map(|pack| {
-            let guids = pack.sources().flat_map(|(_, _, _, guids)| guids);
+            let guids = pack.sources().flat_map(|source| source.guids);
             guids.filter_map(|guid| pack.provider_name(guid))
         })
     }
@@ -179,7 +179,7 @@ impl Catalog {
         let own = self.providers().filter(|(_, known)| known.eq_ignore_ascii_case(name));
         let mut found: Vec<Guid> = own.map(|(guid, _)| *guid).collect();
         for pack in &self.packs {
-            for guid in pack.sources().flat_map(|(_, _, _, guids)| guids) {
+            for guid in pack.sources().flat_map(|source| source.guids) {
                 let known = pack.provider_name(guid);
                 if known.is_some_and(|known| known.eq_ignore_ascii_case(name)) {
                     found.push(*guid);
@@ -205,8 +205,8 @@ impl Catalog {
         found
     }
 
-    /// Masks and names of the keywords in a provider's manifests, packs included.
-    pub fn keywords_of(&self, provider: &Guid) -> Vec<(u64, String)> {
+    /// The keywords of a provider's manifests, packs included, by mask.
+    pub fn keywords_of(&self, provider: &Guid) -> Vec<KeywordName> {
         let mut found = self.own.keywords_of(provider).to_vec();
         for pack in &self.packs {
             found.extend(pack.keywords_of(provider));

@@ -10,7 +10,9 @@ mod compiler;
 mod wep;
 mod xml;
 
-pub use crate::provider::{ChannelConfig, Manifest, ManifestChannel, ManifestProvider};
+pub use crate::provider::{
+    ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider,
+};
 use crate::wevt::WevtError;
 use compiler::Compiler;
 use std::fmt;

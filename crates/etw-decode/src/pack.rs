@@ -24,14 +24,14 @@ pub use program::ProgramSources;
 pub use windows::WindowsVersion;
 
 use crate::event_info::{EventInfo, map};
-use crate::provider::{Manifest, ManifestProvider};
+use crate::provider::{KeywordName, Manifest, ManifestProvider};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::store::part;
 use crate::tracelogging::program::ProgramMetadata;
 use crate::wevt::{self, Messages};
 use crate::{manifest, mof, wpp};
-use etw_types::{EVENT_INFO, Guid, MAP_INFO, SchemaBlob, le};
+use etw_types::{EVENT_INFO, Guid, MAP_INFO, SchemaBlob, SchemaRecordRef, le};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -364,6 +364,19 @@ impl fmt::Debug for Pack {
     }
 }
 
+/// A source of a pack.
+#[derive(Clone, Copy, Debug)]
+pub struct PackSource<'p> {
+    /// Its kind.
+    pub kind: SourceKind,
+    /// The name of its file.
+    pub name: &'p str,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Providers and classes that it describes.
+    pub guids: &'p [Guid],
+}
+
 impl Pack {
     /// Reads the index.
     ///
@@ -422,9 +435,14 @@ impl Pack {
         Ok(pack)
     }
 
-    /// Kind, name, size and GUIDs of each source.
-    pub fn sources(&self) -> impl Iterator<Item = (SourceKind, &str, u64, &[Guid])> {
-        self.entries.iter().map(|entry| (entry.kind, &*entry.name, entry.size, &*entry.guids))
+    /// The sources, in their order.
+    pub fn sources(&self) -> impl Iterator<Item = PackSource<'_>> {
+        self.entries.iter().map(|entry| PackSource {
+            kind: entry.kind,
+            name: &entry.name,
+            size: entry.size,
+            guids: &entry.guids,
+        })
     }
 
     /// The source, if its hash is the one that the index has.
@@ -482,7 +500,7 @@ impl Pack {
         self.catalogs(provider).flat_map(|catalog| catalog.events_of(provider)).collect()
     }
 
-    pub(crate) fn keywords_of(&self, provider: &Guid) -> Vec<(u64, String)> {
+    pub(crate) fn keywords_of(&self, provider: &Guid) -> Vec<KeywordName> {
         self.catalogs(provider).flat_map(|catalog| catalog.keywords_of(provider).to_vec()).collect()
     }
 
@@ -545,7 +563,7 @@ fn carried(program: &[u8]) -> (Vec<u8>, BTreeSet<Guid>) {
     let mut parts = Vec::new();
     for blob in SchemaBlob::find(program) {
         guids.insert(blob.provider);
-        for (kind, payload) in blob.records() {
+        for SchemaRecordRef { kind, payload } in blob.records() {
             let kind = match kind {
                 EVENT_INFO => part::EVENT_INFO,
                 MAP_INFO => part::MAP_INFO,

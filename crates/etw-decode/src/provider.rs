@@ -2,7 +2,7 @@
 
 use crate::map::Map;
 use crate::schema::Schema;
-use etw_types::Guid;
+use etw_types::{Guid, Keyword, Level};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -66,9 +66,18 @@ pub struct ChannelConfig {
     /// Bytes of the log.
     pub max_size: Option<u64>,
     /// Level up to which events are kept.
-    pub level: Option<u8>,
+    pub level: Option<Level>,
     /// Keywords of which kept events have one.
-    pub keywords: Option<u64>,
+    pub keywords: Option<Keyword>,
+}
+
+/// A keyword of a provider.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeywordName {
+    /// Its bits.
+    pub mask: Keyword,
+    /// Its name.
+    pub name: String,
 }
 
 /// A provider and its events.
@@ -82,8 +91,8 @@ pub struct ManifestProvider {
     pub name: String,
     /// By id and version.
     pub events: HashMap<(u16, u8), Schema>,
-    /// Masks and names of its keywords.
-    pub keywords: Vec<(u64, String)>,
+    /// Its keywords, by mask.
+    pub keywords: Vec<KeywordName>,
     /// Its channels, by value.
     pub channels: Vec<ManifestChannel>,
     /// Its maps, by name.

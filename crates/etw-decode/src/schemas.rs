@@ -2,7 +2,7 @@
 
 use crate::event_info::EventKey;
 use crate::mof;
-use crate::provider::ManifestProvider;
+use crate::provider::{KeywordName, ManifestProvider};
 use crate::schema::Schema;
 use crate::tracelogging::program::ProgramMetadata;
 use crate::wpp::WppMessage;
@@ -23,8 +23,7 @@ pub(crate) struct Schemas {
     /// Further schemas with other fields, for the same events: builds of a provider differ without a new version.
     others: HashMap<(Guid, u16, u8), Vec<Arc<Schema>>, foldhash::fast::RandomState>,
     pub providers: HashMap<Guid, String, foldhash::fast::RandomState>,
-    /// Masks and names of a provider's keywords.
-    keywords: HashMap<Guid, Vec<(u64, String)>, foldhash::fast::RandomState>,
+    keywords: HashMap<Guid, Vec<KeywordName>, foldhash::fast::RandomState>,
     messages: HashMap<(Guid, u16), Arc<Schema>, foldhash::fast::RandomState>,
     /// TraceLogging events that programs can emit, by provider. They describe themselves in a trace.
     emitted: HashMap<Guid, Vec<DescribedEvent>, foldhash::fast::RandomState>,
@@ -181,8 +180,8 @@ impl Schemas {
             .chain(classes)
     }
 
-    /// Masks and names of a provider's keywords.
-    pub fn keywords_of(&self, provider: &Guid) -> &[(u64, String)] {
+    /// The keywords of a provider's manifest.
+    pub fn keywords_of(&self, provider: &Guid) -> &[KeywordName] {
         self.keywords.get(provider).map_or(&[], Vec::as_slice)
     }
 

@@ -209,8 +209,8 @@ impl Access {
     }
 
     /// Users and groups that the text names by number and that may read: they need more than permission bits.
-    pub fn named_readers(&self) -> (Vec<u32>, Vec<u32>) {
-        let (mut users, mut groups) = (Vec::new(), Vec::new());
+    pub fn named_readers(&self) -> NamedReaders {
+        let NamedReaders { mut users, mut groups } = NamedReaders::default();
         for entry in &self.entries {
             match entry.account {
                 Account::User(uid) => {
@@ -228,8 +228,17 @@ impl Access {
                 _ => {}
             }
         }
-        (users, groups)
+        NamedReaders { users, groups }
     }
+}
+
+/// Accounts that an access list names by number and that may read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedReaders {
+    /// Numbers of users.
+    pub users: Vec<u32>,
+    /// Numbers of groups.
+    pub groups: Vec<u32>,
 }
 
 /// The offset behind the mark of a part. No `D:` or `S:` stands inside of an entry.
@@ -320,7 +329,7 @@ mod tests {
         assert_eq!(mode("D:(A;;0x7;;;BA)(A;;0x1;;;ER)"), 0o640);
         assert_eq!(mode("D:(A;;0x7;;;BA)(A;;0x1;;;S-1-22-1-5)"), 0o600);
         let access = Access::parse("D:(A;;0x1;;;S-1-22-1-5)(A;;0x1;;;S-1-22-2-6)").unwrap();
-        assert_eq!(access.named_readers(), (vec![5], vec![6]));
+        assert_eq!(access.named_readers(), NamedReaders { users: vec![5], groups: vec![6] });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::access::{Access, AccessError};
 use etw_decode::manifest::ManifestChannel;
-use etw_types::Guid;
+use etw_types::{Guid, Keyword, Level};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -131,9 +131,9 @@ pub struct Settings {
     /// Rights, as SDDL.
     pub access: String,
     /// Events up to this level are kept; 0: all.
-    pub level: u8,
+    pub level: Level,
     /// Events with one of these keywords, or with none at all, are kept; 0: all.
-    pub keywords: u64,
+    pub keywords: Keyword,
 }
 
 /// Changes of a channel's settings; `None` leaves one as it is.
@@ -152,9 +152,9 @@ pub struct Change {
     /// As in [`Settings`].
     pub access: Option<String>,
     /// As in [`Settings`].
-    pub level: Option<u8>,
+    pub level: Option<Level>,
     /// As in [`Settings`].
-    pub keywords: Option<u64>,
+    pub keywords: Option<Keyword>,
 }
 
 /// A setting that a channel cannot have.
@@ -328,8 +328,8 @@ impl Channel {
             auto_backup: false,
             max_size: DEFAULT_MAX_SIZE,
             access: access.to_owned(),
-            level: 0,
-            keywords: 0,
+            level: Level(0),
+            keywords: Keyword(0),
         };
         Channel {
             name: name.to_owned(),

@@ -12,7 +12,7 @@ use crate::report::Report;
 use etw_decode::Catalog;
 use etw_etl::read::{BufferRecords, Item, buffer};
 use etw_etl::record::RecordContext;
-use etw_types::{Clock, EVENT_SOURCES, EventRecord, ExtType, FileTime, Guid};
+use etw_types::{Clock, EVENT_SOURCES, EventRecord, ExtType, FileTime, Guid, Keyword, Level};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -156,10 +156,10 @@ impl ChannelLogs {
         let log = *self.routes.get(&(provider, record.descriptor.channel.0))?;
         let settings = &self.logs[log].channel.settings;
         let descriptor = &record.descriptor;
-        let is_wanted = (settings.level == 0 || descriptor.level.0 <= settings.level)
-            && (settings.keywords == 0
-                || descriptor.keyword.0 == 0
-                || descriptor.keyword.0 & settings.keywords != 0);
+        let is_wanted = (settings.level == Level(0) || descriptor.level <= settings.level)
+            && (settings.keywords == Keyword(0)
+                || descriptor.keyword == Keyword(0)
+                || descriptor.keyword.0 & settings.keywords.0 != 0);
         is_wanted.then_some(Routed { log, record, time, report: None })
     }
 

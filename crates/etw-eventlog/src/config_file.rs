@@ -1,6 +1,7 @@
 //! A channel's settings as XML: what `wevtutil gl /f:xml` prints and `wevtutil sl /c:FILE` reads.
 
 use crate::channel::Change;
+use etw_types::{Keyword, Level};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use std::fmt;
@@ -25,11 +26,20 @@ impl fmt::Display for ConfigFileError {
 
 impl std::error::Error for ConfigFileError {}
 
-/// Reads the settings: the channel's name and its changes. Elements and attributes that are not settings are ignored.
+/// The settings of a channel in XML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// The channel's name.
+    pub name: String,
+    /// The settings that the text has.
+    pub change: Change,
+}
+
+/// Reads the settings of a channel. Elements and attributes that are not settings are ignored.
 ///
 /// # Errors
 /// Text that is not XML, has no `channel` with a name, or has a value that is not of its type.
-pub fn parse(bytes: &[u8]) -> Result<(String, Change), ConfigFileError> {
+pub fn parse(bytes: &[u8]) -> Result<ConfigFile, ConfigFileError> {
     let error = |offset, what: &str| ConfigFileError { offset, what: what.to_owned() };
     if bytes.len() > MAX_TEXT {
         return Err(error(MAX_TEXT as u64, "larger than the settings of a log (1 MiB)"));
@@ -70,7 +80,8 @@ pub fn parse(bytes: &[u8]) -> Result<(String, Change), ConfigFileError> {
         }
     }
     let name = name.flatten().filter(|name| !name.is_empty());
-    Ok((name.ok_or_else(|| error(0, "no channel element with a name"))?, change))
+    let name = name.ok_or_else(|| error(0, "no channel element with a name"))?;
+    Ok(ConfigFile { name, change })
 }
 
 fn decode(bytes: &[u8]) -> Option<String> {
@@ -107,9 +118,10 @@ fn set(path: &[&str], value: &str, change: &mut Change) -> Result<(), String> {
         ["channel", "logging", "maxSize"] => change.max_size = Some(number(value)?),
         ["channel", "publishing", "level"] => {
             let level = u8::try_from(number(value)?);
-            change.level = Some(level.map_err(|_| format!("{value}: a level is 0 to 255"))?);
+            let level = level.map_err(|_| format!("{value}: a level is 0 to 255"))?;
+            change.level = Some(Level(level));
         }
-        ["channel", "publishing", "keywords"] => change.keywords = Some(number(value)?),
+        ["channel", "publishing", "keywords"] => change.keywords = Some(Keyword(number(value)?)),
         _ => {}
     }
     Ok(())
@@ -139,7 +151,7 @@ mod tests {
                     xmlns='http://schemas.microsoft.com/win/2004/08/events'><logging><maxSize>2097152</maxSize>\
                     <retention>true</retention><autoBackup>true</autoBackup></logging>\
                     <publishing><level>3</level><keywords>0x10</keywords><fileMax>1</fileMax></publishing></channel>";
-        let (name, change) = parse(text.as_bytes()).unwrap();
+        let ConfigFile { name, change } = parse(text.as_bytes()).unwrap();
         assert_eq!(name, "Shop/Admin");
         let expected = Change {
             is_enabled: Some(false),
@@ -148,13 +160,13 @@ mod tests {
             auto_backup: Some(true),
             max_size: Some(2 << 20),
             access: Some("D:(A;;1;;;BA)".to_owned()),
-            level: Some(3),
-            keywords: Some(16),
+            level: Some(Level(3)),
+            keywords: Some(Keyword(16)),
         };
         assert_eq!(change, expected);
         let mut wide = vec![0xff, 0xfe];
         wide.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
-        assert_eq!(parse(&wide).unwrap().1, expected);
+        assert_eq!(parse(&wide).unwrap().change, expected);
     }
 
     #[test]

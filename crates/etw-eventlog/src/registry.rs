@@ -16,6 +16,7 @@ use crate::channel::{
 };
 use etw_decode::pack::{Pack, ProviderContents, SourceKind};
 use etw_decode::registered;
+use etw_types::{Keyword, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -193,6 +194,7 @@ impl From<Change> for Stored {
         let Change { is_enabled, file, retention, auto_backup, max_size, access, level, keywords } =
             change;
         let enabled = is_enabled;
+        let (level, keywords) = (level.map(|level| level.0), keywords.map(|mask| mask.0));
         Stored { enabled, file, retention, auto_backup, max_size, access, level, keywords }
     }
 }
@@ -202,6 +204,7 @@ impl From<Stored> for Change {
         let Stored { enabled, file, retention, auto_backup, max_size, access, level, keywords } =
             stored;
         let is_enabled = enabled;
+        let (level, keywords) = (level.map(Level), keywords.map(Keyword));
         Change { is_enabled, file, retention, auto_backup, max_size, access, level, keywords }
     }
 }
@@ -558,7 +561,10 @@ mod tests {
         let operational = registry.channel("Shop/Operational").unwrap();
         let settings = &operational.settings;
         assert!(!settings.is_enabled && settings.retention && settings.auto_backup);
-        assert_eq!((settings.max_size, settings.level, settings.keywords), (2 << 20, 3, 0x10));
+        assert_eq!(
+            (settings.max_size, settings.level, settings.keywords),
+            (2 << 20, Level(3), Keyword(0x10))
+        );
         assert_eq!(operational.isolation, Isolation::System);
         let debug = registry.channel("Shop/Debug").unwrap();
         assert!(!debug.settings.is_enabled && debug.kind.is_direct());

@@ -428,14 +428,18 @@ fn push_schema(items: &mut ExtendedItemsBuf, traits: &[u8], metadata: &[u8]) {
 mod tests {
     use super::*;
     use etw_ring::classic::ClassicBytes;
-    use etw_types::{EVENT_METADATA, EventClass};
+    use etw_types::{EVENT_METADATA, EventClass, Level};
 
     /// OV-12, P4: a classic event has its class from the record and its provider from the registration. Records that no writer
     /// of ours can have written are rejected.
     #[test]
     fn classic_records_have_the_provider_of_their_registration() {
-        let class =
-            EventClass { guid: Guid::from_u128(2), kind: 3, level: 4, ..EventClass::default() };
+        let class = EventClass {
+            guid: Guid::from_u128(2),
+            kind: 3,
+            level: Level(4),
+            ..EventClass::default()
+        };
         let header = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
         let bytes = ClassicBytes::new(&header);
         let payload = [&7i64.to_le_bytes()[..], bytes.as_slice(), b"data"].concat();

@@ -154,7 +154,7 @@ fn report_of(metadata: MetadataBuilder, payload: Vec<u8>, level: Level) -> Optio
 
 /// A schema record, which describes events of programs or a map of their values.
 pub fn schema_report(schema: SchemaRecord) -> Report {
-    let class = EventClass { guid: EVENT_METADATA, kind: schema.kind, level: 0, version: 0 };
+    let class = EventClass { guid: EVENT_METADATA, kind: schema.kind, ..EventClass::default() };
     let classic = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
     let (chain, payload) = (Vec::new(), schema.payload);
     Report { chain, payload, level: Level::default(), classic: Some(classic) }

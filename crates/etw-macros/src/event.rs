@@ -116,7 +116,7 @@ pub fn provider_enabled(input: TokenStream) -> Result<TokenStream> {
         ));
     }
     Ok(fill(
-        "$crate::rt::enabled(&($provider), $level, $keyword)",
+        "$crate::rt::enabled(&($provider), $crate::Level($level), $crate::Keyword($keyword))",
         at,
         &[
             ("crate", krate),
@@ -309,9 +309,9 @@ fn expand(
             $level_item
             $keyword_item
             let provider: &$crate::Provider = &($provider);
-            if provider.has_level($level) {
+            if provider.has_level($crate::Level($level)) {
                 static __ETW_SITE: $crate::rt::Site = $site;
-                let routes = $crate::rt::routes(provider, $level, $keyword);
+                let routes = $crate::rt::routes(provider, $crate::Level($level), $crate::Keyword($keyword));
                 if routes.any() {
                     #[allow(unused_imports)]
                     use $crate::rt::{Bytes as _, Id as _, Units as _};

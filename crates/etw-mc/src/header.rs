@@ -8,7 +8,7 @@ mod runtime;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use etw_types::Guid;
+use etw_types::{Guid, Keyword, Level};
 
 use crate::Manifest;
 use crate::manifest::{Event, Provider};
@@ -189,7 +189,7 @@ impl ProviderHeader<'_> {
                 "{{{:#x}, {:#x}, {channel:#x}, {:#x}, {:#x}, {:#x}, {:#x}}}",
                 event.id,
                 event.version,
-                numbers.level,
+                numbers.level.0,
                 numbers.opcode,
                 numbers.task,
                 provider.keyword_of(event),
@@ -220,7 +220,7 @@ impl ProviderHeader<'_> {
         let bits_name = identifier(&provider.name);
         line(out, format_args!("\n#ifndef MCGEN_DISABLE_PROVIDER_CODE_GENERATION"));
         line(out, format_args!("#define {sym}_EventWriteActivity {}", u8::from(is_kernel)));
-        let (bits, of_event) = self.enable_bits();
+        let EnableBits { pairs: bits, of_event } = self.enable_bits();
         let words = bits.len().div_ceil(32).max(1);
         data(out, "ULONG", &format!("{bits_name}EnableBits[{words}]"), "{0}");
         // An array has at least one item.
@@ -279,19 +279,25 @@ impl ProviderHeader<'_> {
     }
 
     /// The distinct pairs of level and keyword in the order of their first use, and each event's index in them.
-    fn enable_bits(&self) -> (Vec<(u8, u64)>, Vec<usize>) {
-        let mut bits: Vec<(u8, u64)> = Vec::new();
-        let mut of_event = Vec::new();
+    fn enable_bits(&self) -> EnableBits {
+        let mut bits = EnableBits { pairs: Vec::new(), of_event: Vec::new() };
         for (_, event) in &self.events {
             let pair = (self.provider.numbers_of(event).level, self.provider.keyword_of(event));
-            let known = bits.iter().position(|bit| *bit == pair);
-            of_event.push(known.unwrap_or(bits.len()));
+            let known = bits.pairs.iter().position(|known| *known == pair);
+            bits.of_event.push(known.unwrap_or(bits.pairs.len()));
             if known.is_none() {
-                bits.push(pair);
+                bits.pairs.push(pair);
             }
         }
-        (bits, of_event)
+        bits
     }
+}
+
+/// The bits of `EnableBits` in generated code: one for each pair of level and keyword.
+struct EnableBits {
+    pairs: Vec<(Level, Keyword)>,
+    /// For each event the number of its pair.
+    of_event: Vec<usize>,
 }
 
 /// A GUID as a C initialiser.

@@ -151,7 +151,7 @@ pub struct Opcode {
 pub struct Keyword {
     pub name: String,
     pub symbol: Option<String>,
-    pub mask: u64,
+    pub mask: etw_types::Keyword,
     pub message: Option<Message>,
 }
 
@@ -277,17 +277,18 @@ pub struct Event {
 
 impl Provider {
     /// The event's keyword as it is written: its keywords' masks and its channel's bit.
-    pub fn keyword_of(&self, event: &Event) -> u64 {
-        let masks = event.keywords.iter().fold(0, |sum, index| sum | self.keywords[*index].mask);
+    pub fn keyword_of(&self, event: &Event) -> etw_types::Keyword {
+        let masks = event.keywords.iter().map(|index| self.keywords[*index].mask);
         let channel = event.channel.and_then(|index| self.channels[index].keyword_bit);
-        masks | channel.map_or(0, |bit| 1 << bit)
+        let channel = channel.map_or(etw_types::Keyword(0), |bit| etw_types::Keyword(1 << bit));
+        masks.fold(channel, |sum, mask| sum | mask)
     }
 
     /// The event's channel, level, task and opcode as numbers.
     pub fn numbers_of(&self, event: &Event) -> Numbers {
         Numbers {
             channel: event.channel.map_or(0, |index| self.channels[index].value),
-            level: event.level.map_or(0, |index| self.levels[index].value),
+            level: etw_types::Level(event.level.map_or(0, |index| self.levels[index].value)),
             task: event.task.map_or(0, |index| self.tasks[index].value),
             opcode: event.opcode.map_or(0, |index| self.opcodes[index].value),
         }
@@ -299,7 +300,7 @@ impl Provider {
 #[allow(missing_docs)]
 pub struct Numbers {
     pub channel: u8,
-    pub level: u8,
+    pub level: etw_types::Level,
     pub task: u16,
     pub opcode: u8,
 }

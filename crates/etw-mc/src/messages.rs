@@ -84,7 +84,7 @@ impl MessageIds {
             own.opcodes.push(self.add(&one.message, id));
         }
         for one in &provider.keywords {
-            let id = KEYWORD | of(&one.name) | (one.mask.trailing_zeros() + 1);
+            let id = KEYWORD | of(&one.name) | (one.mask.0.trailing_zeros() + 1);
             own.keywords.push(self.add(&one.message, id));
         }
         for map in &provider.maps {

@@ -26,7 +26,7 @@ pub fn lint(manifest: &Manifest) -> Vec<Diagnostic> {
     let mut review = Review::default();
     for provider in &manifest.providers {
         for keyword in provider.keywords.iter().filter(|one| !one.name.starts_with("win:")) {
-            if keyword.mask >> 48 != 0 {
+            if keyword.mask.0 >> 48 != 0 {
                 let message = format!(
                     "keyword `{}` has a bit above 47; those belong to channels and to Microsoft",
                     keyword.name
@@ -77,7 +77,7 @@ impl Review {
                 format!("event {id} has no keyword: every session gets it, and none can choose it");
             self.add(Severity::Warning, event.place, message);
         }
-        if provider.numbers_of(event).level == 0 {
+        if provider.numbers_of(event).level.0 == 0 {
             let message = format!("event {id} has no level: sessions of every level get it");
             self.add(Severity::Warning, event.place, message);
         }
@@ -109,7 +109,7 @@ impl Review {
         for one in &old.keywords {
             let now = new.keywords.iter().find(|other| other.name == one.name);
             if !one.name.starts_with("win:") {
-                changed("keyword", &one.name, one.mask, now.map(|now| now.mask));
+                changed("keyword", &one.name, one.mask.0, now.map(|now| now.mask.0));
             }
         }
         for one in &old.channels {

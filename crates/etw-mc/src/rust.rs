@@ -144,15 +144,17 @@ fn function(
         _ => numbers.channel,
     };
     let mut site = event.id.to_le_bytes().to_vec();
-    site.extend([event.version, channel, numbers.level, numbers.opcode]);
+    site.extend([event.version, channel, numbers.level.0, numbers.opcode]);
     site.extend(numbers.task.to_le_bytes());
-    site.extend(keyword.to_le_bytes());
-    let level = numbers.level;
+    site.extend(keyword.0.to_le_bytes());
+    let level = format!("__etw::Level({})", numbers.level.0);
+    let keyword = format!("__etw::Keyword({:#x})", keyword.0);
+    let enabled = "__etw::rt::enabled";
     let (id, version) = (event.id, event.version);
     line(out, 1, &format!("/// Whether a session wants event {id}, version {version}."));
     line(out, 1, "#[inline(always)]");
     line(out, 1, &format!("pub fn {test}() -> bool {{"));
-    line(out, 2, &format!("__etw::rt::enabled(&PROVIDER, {level}, {keyword:#x})\n    }}"));
+    line(out, 2, &format!("{enabled}(&PROVIDER, {level}, {keyword})\n    }}"));
     let known = event.name.as_deref().or(event.symbol.as_deref()).unwrap_or("without a name");
     line(out, 1, &format!("/// Writes event {id}, version {version}: `{}`.", doc(known)));
     line(out, 1, "#[inline(always)]");
@@ -160,7 +162,7 @@ fn function(
     line(out, 1, &format!("pub fn {name}({parameters}) -> __etw::Status {{"));
     line(out, 2, &format!("if !PROVIDER.has_level({level}) {{"));
     line(out, 3, "return __etw::Status::ERROR_SUCCESS;\n        }");
-    line(out, 2, &format!("let __routes = __etw::rt::routes(&PROVIDER, {level}, {keyword:#x});"));
+    line(out, 2, &format!("let __routes = __etw::rt::routes(&PROVIDER, {level}, {keyword});"));
     line(out, 2, "if !__routes.any() {");
     line(out, 3, "return __etw::Status::ERROR_SUCCESS;\n        }");
     line(

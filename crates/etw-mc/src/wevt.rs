@@ -291,9 +291,9 @@ impl ProviderWriter<'_> {
         let (list, ids) = (&self.provider.keywords, &self.ids.keywords);
         offsets.keywords = self.named(
             b"KEYW",
-            list.iter().map(|one| one.mask).collect(),
+            list.iter().map(|one| one.mask.0).collect(),
             |out, index| {
-                out.bytes.extend_from_slice(&list[index].mask.to_le_bytes());
+                out.bytes.extend_from_slice(&list[index].mask.0.to_le_bytes());
                 out.u32(ids[index]);
                 out.u32(0);
                 out.bytes.len() - 4
@@ -466,10 +466,10 @@ impl ProviderWriter<'_> {
             let event = &provider.events[index];
             let numbers = provider.numbers_of(event);
             self.out.u16(event.id);
-            let bytes = [event.version, numbers.channel, numbers.level, numbers.opcode];
+            let bytes = [event.version, numbers.channel, numbers.level.0, numbers.opcode];
             self.out.bytes.extend_from_slice(&bytes);
             self.out.u16(numbers.task);
-            self.out.bytes.extend_from_slice(&provider.keyword_of(event).to_le_bytes());
+            self.out.bytes.extend_from_slice(&provider.keyword_of(event).0.to_le_bytes());
             self.out.u32(self.ids.events[index]);
             let of = |list: &[u32], index: Option<usize>| index.map_or(0, |index| list[index]);
             self.out.u32(of(&offsets.templates, event.template));

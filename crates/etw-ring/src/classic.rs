@@ -8,7 +8,7 @@
 //! message   03 u8 id: 0 none, 1 GUID, 2 component   04 u16 flags   06 u16 number   08 GUID, or u32 component and zeros
 //! ```
 
-use etw_types::{Classic, ClassicHeader, EventClass, Guid, MessageFlags, MessageId, le};
+use etw_types::{Classic, ClassicHeader, EventClass, Guid, Level, MessageFlags, MessageId, le};
 
 /// The size of the longest header.
 pub const MAX_SIZE: usize = 0x30;
@@ -28,7 +28,7 @@ impl ClassicBytes {
         let mut out = [0; MAX_SIZE];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         let of_class = |put: &mut dyn FnMut(usize, &[u8]), class: &EventClass| {
-            put(3, &[class.kind, class.level]);
+            put(3, &[class.kind, class.level.0]);
             put(6, &class.version.to_le_bytes());
             put(8, &class.guid.0);
         };
@@ -94,7 +94,7 @@ pub fn parse(bytes: &[u8]) -> Option<Classic> {
     let form = *bytes.get(2)?;
     let class = || {
         (bytes[5] == 0).then_some(())?;
-        let (kind, level, version) = (bytes[3], bytes[4], le::u16(bytes, 6)?);
+        let (kind, level, version) = (bytes[3], Level(bytes[4]), le::u16(bytes, 6)?);
         Some(EventClass { guid: Guid::read(bytes, 8)?, kind, level, version })
     };
     let size = if form & !IS_32_BIT == 2 { MAX_SIZE } else { SHORT };
@@ -134,7 +134,8 @@ mod tests {
     /// OV-12: each header can be read again, and no other bytes are accepted as a header.
     #[test]
     fn headers_come_back_and_nothing_else_does() {
-        let class = EventClass { guid: Guid::from_u128(7), kind: 1, level: 2, version: 0x304 };
+        let class =
+            EventClass { guid: Guid::from_u128(7), kind: 1, level: Level(2), version: 0x304 };
         let message = |flags, id| {
             let flags = MessageFlags(flags);
             ClassicHeader::Message { flags, id, number: 0x1234 }

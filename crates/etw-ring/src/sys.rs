@@ -15,7 +15,7 @@ mod thread;
 pub use barrier::Barrier;
 pub use clock::RawClock;
 pub(crate) use clock::find_time_namespace;
-pub(crate) use cpu::Cpu;
+pub(crate) use cpu::{Cpu, Moment};
 pub use fork::process_generation;
 pub(crate) use fork::{current_generation, fork_word};
 pub(crate) use futex::{futex_wait, futex_wake};

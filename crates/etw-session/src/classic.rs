@@ -74,7 +74,7 @@ pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut 
             (true, false) => 0x15,
             (true, true) => 0x0b,
         };
-        put(&[kind, TRACE_HEADER, class.kind, class.level]);
+        put(&[kind, TRACE_HEADER, class.kind, class.level.0]);
         put(&class.version.to_le_bytes());
         put(&thread);
         put(&process);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use etw_types::{Classic, ClassicHeader, EventClass, Guid, Hook, KernelClass};
+use etw_types::{Classic, ClassicHeader, EventClass, Guid, Hook, KernelClass, Level};
 
 /// A kernel event, ready to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Records {
 
     /// Adds a FULL record of a class.
     pub fn classic(&mut self, head: Head, guid: Guid, kind: u8, version: u16, payload: &Payload) {
-        let class = EventClass { guid, kind, level: 0, version };
+        let class = EventClass { guid, kind, level: Level::LOG_ALWAYS, version };
         self.add(head, ClassicHeader::Trace(class), payload);
     }
 

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use etw_types::{Keyword, Level};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// Bytes of the largest file that is read.
@@ -54,14 +55,14 @@ pub struct Buffers {
 }
 
 /// A provider of programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventProvider {
     /// GUID, registered name, or `*` and the name of which the GUID is made.
     pub name: String,
     /// The highest level; 0: all.
-    pub level: u8,
+    pub level: Level,
     /// Its keywords; 0: all.
-    pub keywords: u64,
+    pub keywords: Keyword,
     /// Its events have call stacks.
     pub has_stacks: bool,
 }
@@ -268,18 +269,20 @@ impl<'a, 'i> Reader<'a, 'i> {
             for node in self.referred(list, "EventProvider", "EventProviderId")? {
                 let mut provider = EventProvider {
                     name: attribute(node, "Name")?.to_owned(),
+                    level: Level(0),
+                    keywords: Keyword(0),
                     has_stacks: node.attribute("Stack") == Some("true"),
-                    ..EventProvider::default()
                 };
                 if let Some(level) = node.attribute("Level") {
                     let level = u8::try_from(number(node, level)?);
-                    provider.level =
-                        level.or_else(|_| error(node, "a Level is at most 255".to_owned()))?;
+                    provider.level = level
+                        .map(Level)
+                        .or_else(|_| error(node, "a Level is at most 255".to_owned()))?;
                 }
                 let mut keywords = Vec::new();
                 values(node, "Keywords", "Keyword", &mut keywords)?;
                 for keyword in keywords {
-                    provider.keywords |= number(node, &keyword)?;
+                    provider.keywords = provider.keywords | Keyword(number(node, &keyword)?);
                 }
                 profile.providers.push(provider);
                 if profile.providers.len() > MAX_ITEMS {
@@ -344,9 +347,18 @@ mod tests {
         assert_eq!(system.stacks, ["CSwitch"]);
         assert_eq!(system.buffers, Buffers { size_kb: Some(512), count: Some(20) });
         assert_eq!(profile.buffers, Buffers { size_kb: Some(128), count: None });
-        let some =
-            EventProvider { name: "*Some".to_owned(), level: 4, keywords: 0x12, has_stacks: true };
-        let other = EventProvider { name: "Other".to_owned(), ..EventProvider::default() };
+        let some = EventProvider {
+            name: "*Some".to_owned(),
+            level: Level(4),
+            keywords: Keyword(0x12),
+            has_stacks: true,
+        };
+        let other = EventProvider {
+            name: "Other".to_owned(),
+            level: Level(0),
+            keywords: Keyword(0),
+            has_stacks: false,
+        };
         assert_eq!(profile.providers, [some, other]);
     }
 

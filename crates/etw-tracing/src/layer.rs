@@ -3,8 +3,8 @@
 use crate::provider::Providers;
 use crate::record::Recorder;
 use crate::site::{self, Known, Part};
-use etw::rt::{Extras, Routes, routes, write_site, write_site_with};
-use etw::{Guid, create_id, event_activity_id_control};
+use etw::rt::{Extras, LevelAndKeyword, Routes, routes, write_site, write_site_with};
+use etw::{Guid, Keyword, create_id, event_activity_id_control};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,14 +28,15 @@ pub mod keyword {
 /// Larger than any payload: refused by everybody who wants the event, and counted there.
 const TOO_LARGE: usize = 1 << 24;
 
-fn level_of(metadata: &Metadata<'_>) -> (u8, u64) {
-    match *metadata.level() {
-        Level::ERROR => (2, keyword::MAIN),
-        Level::WARN => (3, keyword::MAIN),
-        Level::INFO => (4, keyword::MAIN),
-        Level::DEBUG => (5, keyword::DEBUG),
-        _ => (5, keyword::TRACE),
-    }
+fn level_of(metadata: &Metadata<'_>) -> LevelAndKeyword {
+    let (level, bits) = match *metadata.level() {
+        Level::ERROR => (etw::Level::ERROR, keyword::MAIN),
+        Level::WARN => (etw::Level::WARNING, keyword::MAIN),
+        Level::INFO => (etw::Level::INFO, keyword::MAIN),
+        Level::DEBUG => (etw::Level::VERBOSE, keyword::DEBUG),
+        _ => (etw::Level::VERBOSE, keyword::TRACE),
+    };
+    LevelAndKeyword { level, keyword: Keyword(bits) }
 }
 
 /// Writes spans and events; made by [`Builder::build`](crate::Builder::build).
@@ -55,6 +56,13 @@ pub struct EtwFilter {
 /// The activity of a span.
 struct Activity {
     id: Guid,
+    related: Option<Guid>,
+}
+
+/// The activity ids of an event.
+#[derive(Clone, Copy, Default)]
+struct ActivityIds {
+    activity: Option<Guid>,
     related: Option<Guid>,
 }
 
@@ -92,16 +100,16 @@ impl EtwLayer {
 
     /// Whether no session enabled the level, before anything is formatted. If each target has a provider, this is checked later.
     fn unwanted(&self, metadata: &Metadata<'_>) -> bool {
-        let (level, _) = level_of(metadata);
+        let level = level_of(metadata).level;
         self.providers.one().is_some_and(|provider| !provider.has_level(level))
     }
 
-    /// Writes a part of a callsite's events. `ids`: activity (`None`: the thread's) and related activity.
+    /// Writes a part of a callsite's events. `ids`: without an activity, they have the thread's.
     fn write(
         &self,
         metadata: &'static Metadata<'static>,
         part: Part,
-        ids: (Option<Guid>, Option<Guid>),
+        ids: ActivityIds,
         record: impl FnOnce(&mut Recorder<'_>),
     ) {
         if self.unwanted(metadata) {
@@ -119,7 +127,7 @@ impl EtwLayer {
             let mut recorder = Recorder { payload, shape: Default::default(), is_too_large: false };
             record(&mut recorder);
             let Recorder { payload, shape, is_too_large } = recorder;
-            let (level, bits) = level_of(metadata);
+            let LevelAndKeyword { level, keyword: bits } = level_of(metadata);
             let known = site::find(self.number, metadata, part, shape, || {
                 let keyword = bits | self.providers.keyword(metadata.target());
                 let provider = self.providers.of(metadata)?;
@@ -135,8 +143,10 @@ impl EtwLayer {
             let payload = &payload[..];
             // The session's ledger counts the outcome.
             let _ = match ids {
-                (None, None) => write_site(provider, site, wanted, size, &|room| room.put(payload)),
-                (activity, related) => {
+                ActivityIds { activity: None, related: None } => {
+                    write_site(provider, site, wanted, size, &|room| room.put(payload))
+                }
+                ActivityIds { activity, related } => {
                     let ids = Extras::ids(activity, related);
                     write_site_with(provider, site, wanted, ids, size, &|room| room.put(payload))
                 }
@@ -152,8 +162,11 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         // In a span that is entered, the thread's activity is the span's.
         let ids = match event.is_contextual() {
-            true => (None, None),
-            false => (Some(activity_of(event.parent(), &context).unwrap_or(Guid::ZERO)), None),
+            true => ActivityIds::default(),
+            false => ActivityIds {
+                activity: Some(activity_of(event.parent(), &context).unwrap_or(Guid::ZERO)),
+                related: None,
+            },
         };
         self.write(event.metadata(), Part::Event, ids, |recorder| event.record(recorder));
     }
@@ -164,7 +177,7 @@ where
             false => activity_of(attributes.parent(), &context),
         };
         let activity = Activity { id: create_id(), related };
-        let ids = (Some(activity.id), related);
+        let ids = ActivityIds { activity: Some(activity.id), related };
         if let Some(span) = context.span(id) {
             span.extensions_mut().replace(activity);
         }
@@ -173,13 +186,16 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let ids = (activity_of(Some(id), &context), None);
+        let ids = ActivityIds { activity: activity_of(Some(id), &context), related: None };
         self.write(span.metadata(), Part::Record, ids, |recorder| values.record(recorder));
     }
 
     fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let ids = (activity_of(Some(id), &context), activity_of(Some(follows), &context));
+        let ids = ActivityIds {
+            activity: activity_of(Some(id), &context),
+            related: activity_of(Some(follows), &context),
+        };
         self.write(span.metadata(), Part::Follows, ids, |_| ());
     }
 
@@ -208,7 +224,9 @@ where
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
         let ids = match span.extensions().get::<Activity>() {
-            Some(activity) => (Some(activity.id), activity.related),
+            Some(activity) => {
+                ActivityIds { activity: Some(activity.id), related: activity.related }
+            }
             // Nobody listened when it began.
             None => return,
         };
@@ -241,17 +259,17 @@ fn exchange(id: Guid) -> Guid {
 
 impl EtwFilter {
     fn wants(&self, metadata: &'static Metadata<'static>) -> bool {
-        let (level, bits) = level_of(metadata);
+        let LevelAndKeyword { level, keyword: bits } = level_of(metadata);
         let Some(provider) = self.providers.of(metadata) else { return false };
         let keyword = bits | self.providers.keyword(metadata.target());
-        provider.is_enabled(etw::Level(level), etw::Keyword(keyword))
+        provider.is_enabled(level, keyword)
     }
 }
 
 impl<S> Filter<S> for EtwFilter {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         // Callsites are asked below, and asked anew when sessions change; this is for those that are asked each time.
-        let (level, _) = level_of(metadata);
+        let level = level_of(metadata).level;
         self.providers.one().is_none_or(|provider| provider.has_level(level))
     }
 

@@ -27,6 +27,7 @@ mod provider;
 mod record;
 mod site;
 
+use etw::Keyword;
 pub use layer::{EtwFilter, EtwLayer, keyword};
 
 use provider::Providers;
@@ -54,7 +55,7 @@ where
 pub struct Builder {
     name: String,
     per_target: bool,
-    keywords: Vec<(String, u64)>,
+    keywords: Vec<(String, Keyword)>,
     location: bool,
 }
 
@@ -73,7 +74,7 @@ impl Builder {
 
     /// Keyword bits for the targets that begin with `target`, beside those of the level: `8` and higher are free.
     #[must_use]
-    pub fn keyword(mut self, target: &str, bits: u64) -> Builder {
+    pub fn keyword(mut self, target: &str, bits: Keyword) -> Builder {
         self.keywords.push((target.to_owned(), bits));
         self
     }

@@ -1,6 +1,6 @@
 //! The provider of a callsite's events.
 
-use etw::{Guid, Provider, Registration, Status};
+use etw::{Guid, Keyword, Level, Provider, Registration, Status};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ pub(crate) struct Providers {
     one: Option<Registered>,
     /// By target, where each has its own.
     targets: RwLock<HashMap<&'static str, Registered>>,
-    keywords: Vec<(String, u64)>,
+    keywords: Vec<(String, Keyword)>,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Providers {
     pub fn new(
         name: &str,
         per_target: bool,
-        keywords: Vec<(String, u64)>,
+        keywords: Vec<(String, Keyword)>,
     ) -> Result<Providers, Status> {
         // An invalid name is rejected now, even if it is only the prefix of the names of targets.
         let one = register(name)?;
@@ -77,18 +77,18 @@ impl Providers {
     }
 
     /// Bits for the target, beside those of the level.
-    pub fn keyword(&self, target: &str) -> u64 {
+    pub fn keyword(&self, target: &str) -> Keyword {
         let bits = self.keywords.iter().filter(|(start, _)| target.starts_with(start.as_str()));
-        bits.fold(0, |all, (_, bits)| all | bits)
+        bits.fold(Keyword(0), |all, (_, bits)| all | *bits)
     }
 
     /// The most verbose level that somebody wants.
     pub fn max_level(&self) -> LevelFilter {
         let of = |provider: &Provider| match provider {
-            provider if provider.has_level(5) => LevelFilter::TRACE,
-            provider if provider.has_level(4) => LevelFilter::INFO,
-            provider if provider.has_level(3) => LevelFilter::WARN,
-            provider if provider.has_level(1) => LevelFilter::ERROR,
+            provider if provider.has_level(Level::VERBOSE) => LevelFilter::TRACE,
+            provider if provider.has_level(Level::INFO) => LevelFilter::INFO,
+            provider if provider.has_level(Level::WARNING) => LevelFilter::WARN,
+            provider if provider.has_level(Level::CRITICAL) => LevelFilter::ERROR,
             _ => LevelFilter::OFF,
         };
         match &self.one {

@@ -25,7 +25,7 @@ pub(crate) struct Known {
     pub provider: Arc<Provider>,
     /// `None`: names that no metadata can hold.
     pub site: Option<Site>,
-    pub keyword: u64,
+    pub keyword: Keyword,
 }
 
 /// Layer, callsite, part, kinds.
@@ -106,8 +106,8 @@ pub(crate) fn make(
     part: Part,
     shape: Shape,
     location: bool,
-    level: u8,
-    keyword: u64,
+    level: Level,
+    keyword: Keyword,
 ) -> Option<Site> {
     // Without a name of its own, an event's is its place in the source.
     let name = match part {
@@ -135,9 +135,9 @@ pub(crate) fn make(
     };
     let descriptor = EventDescriptor {
         channel: Channel::TRACE_LOGGING,
-        level: Level(level),
+        level,
         opcode,
-        keyword: Keyword(keyword),
+        keyword,
         ..EventDescriptor::default()
     };
     let blob = builder.finish().ok()?;
@@ -154,7 +154,7 @@ mod tests {
         let key = |place| (0, place, Part::Event, Shape::default());
         let made = || {
             let provider = Provider::dynamic("Test", etw::Guid::default(), None).ok()?;
-            Some(Known { provider, site: None, keyword: 1 })
+            Some(Known { provider, site: None, keyword: Keyword(1) })
         };
         let first = find_slowly(key(1), made).unwrap();
         // As in the child of a process that forked while another thread held it.

@@ -279,7 +279,7 @@ fn options_of_the_layer_change_providers_keywords_and_fields() {
     let _one = one_at_a_time();
     let layer = etw_tracing::Builder::new("Test.Choices")
         .provider_per_target()
-        .keyword("net", 0x100)
+        .keyword("net", Keyword(0x100))
         .with_location()
         .build()
         .unwrap();

@@ -1,19 +1,26 @@
 //! The fields of classic events' headers, except process, thread and time.
 
-use crate::{Guid, HeaderType, Hook, MessageFlags};
+use crate::{Guid, HeaderType, Hook, Level, MessageFlags};
 
 /// The class of a classic event, and what the event is within it.
 #[doc(alias = "EVENT_TRACE_HEADER")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventClass {
     /// The class GUID: not that of the provider.
     pub guid: Guid,
     /// `Class.Type`: start, end, ….
     pub kind: u8,
     /// `Class.Level`.
-    pub level: u8,
+    pub level: Level,
     /// `Class.Version`.
     pub version: u16,
+}
+
+/// All zero.
+impl Default for EventClass {
+    fn default() -> EventClass {
+        EventClass { guid: Guid::ZERO, kind: 0, level: Level::LOG_ALWAYS, version: 0 }
+    }
 }
 
 /// The identification of a message.

@@ -85,7 +85,7 @@ pub use module::LoadedModule;
 pub use record::{CpuTimes, EventRecord, Position};
 pub use schema_blob::{
     EVENT_INFO, MAP_INFO, SCHEMA_NOTE_OWNER, SCHEMA_NOTE_TYPE, SchemaBlob, SchemaRecord,
-    put_schema_record, schema_blob, schema_records,
+    SchemaRecordRef, put_schema_record, schema_blob, schema_records,
 };
 pub use session_report::{EVENT_SOURCES, EVENT_SOURCES_NAME, SESSION_REPORTS, is_session_report};
 pub use status::Status;

@@ -30,6 +30,22 @@ pub struct SchemaRecord {
     pub payload: Vec<u8>,
 }
 
+/// A [`SchemaRecord`] in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaRecordRef<'a> {
+    /// [`EVENT_INFO`] or [`MAP_INFO`].
+    pub kind: u8,
+    /// The payload: TRACE_EVENT_INFO, or a provider's GUID and EVENT_MAP_INFO.
+    pub payload: &'a [u8],
+}
+
+impl SchemaRecordRef<'_> {
+    /// A copy.
+    pub fn to_record(self) -> SchemaRecord {
+        SchemaRecord { kind: self.kind, payload: self.payload.to_vec() }
+    }
+}
+
 /// Schemas of one provider, in place.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemaBlob<'a> {
@@ -49,8 +65,8 @@ impl<'a> SchemaBlob<'a> {
         Some(SchemaBlob { provider: Guid::read(bytes, 8)?, records })
     }
 
-    /// Kinds and payloads, up to the first record that is damaged.
-    pub fn records(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
+    /// The records up to the first that is damaged.
+    pub fn records(&self) -> impl Iterator<Item = SchemaRecordRef<'a>> + use<'a> {
         schema_records(self.records)
     }
 
@@ -73,15 +89,15 @@ impl<'a> SchemaBlob<'a> {
     }
 }
 
-/// Kinds and payloads of records in the form of a blob, up to the first that is damaged.
-pub fn schema_records(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+/// Records in the form of a blob, up to the first that is damaged.
+pub fn schema_records(bytes: &[u8]) -> impl Iterator<Item = SchemaRecordRef<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let kind = *rest.first()?;
         let size = le::u32(rest, 4)? as usize;
         let payload = rest.get(8..8usize.checked_add(size)?)?;
         rest = rest.get((8 + size).next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, payload))
+        Some(SchemaRecordRef { kind, payload })
     })
 }
 
@@ -122,10 +138,7 @@ mod tests {
         let found: Vec<SchemaBlob<'_>> = SchemaBlob::find(&program).collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].provider, provider);
-        let back: Vec<_> = found[0]
-            .records()
-            .map(|(kind, payload)| SchemaRecord { kind, payload: payload.to_vec() })
-            .collect();
+        let back: Vec<_> = found[0].records().map(SchemaRecordRef::to_record).collect();
         assert_eq!(back, records);
         for end in 0..blob.len() {
             assert!(SchemaBlob::parse(&blob[..end]).is_none(), "{end}");

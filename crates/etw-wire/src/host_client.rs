@@ -100,14 +100,14 @@ impl Client {
     /// # Errors
     /// [`ClientError`]: `Refused` with the host's reason.
     pub fn ask(&self, request: &Request) -> Result<Response, ClientError> {
-        Ok(self.ask_for(request)?.0)
+        Ok(self.ask_for(request)?.response)
     }
 
     /// Sends a request whose response contains a descriptor.
     ///
     /// # Errors
     /// Those of [`ask`](Self::ask).
-    pub fn ask_for(&self, request: &Request) -> Result<(Response, Vec<OwnedFd>), ClientError> {
+    pub fn ask_for(&self, request: &Request) -> Result<Answer, ClientError> {
         let bytes = serde_json::to_vec(request).map_err(io::Error::other)?;
         if bytes.len() > crate::MAX_MESSAGE {
             let message = "the request is larger than a message can be (128 KiB)".to_owned();
@@ -119,7 +119,16 @@ impl Client {
     }
 }
 
-fn answer(received: Received) -> Result<(Response, Vec<OwnedFd>), ClientError> {
+/// A response with its descriptors.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response.
+    pub response: Response,
+    /// The descriptors that came with it.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+fn answer(received: Received) -> Result<Answer, ClientError> {
     if received.bytes.is_empty() {
         return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
     }
@@ -134,6 +143,6 @@ fn answer(received: Received) -> Result<(Response, Vec<OwnedFd>), ClientError> {
         |_| io::Error::new(io::ErrorKind::InvalidData, "it does not answer as a host does");
     match serde_json::from_slice(&received.bytes).map_err(invalid)? {
         Response::Error { status, message } => Err(ClientError::Refused { status, message }),
-        response => Ok((response, received.descriptors)),
+        response => Ok(Answer { response, descriptors: received.descriptors }),
     }
 }

@@ -46,14 +46,14 @@ impl Live {
         })
     }
 
-    /// The next frame: its [kind](crate::frames) and its bytes. `None` if the host or the session has ended, or the stream was closed.
+    /// The next frame. `None` if the host or the session has ended, or the stream was closed.
     ///
     /// If the worker is replaced, the stream continues with another [`START`](frames::START) and [`POSITION`](frames::POSITION), from which
     /// [`Progress`] computes the missing events. The caller must compare the start, since it may belong to another session.
     ///
     /// # Errors
     /// The received bytes are not a frame.
-    pub fn next(&self) -> io::Result<Option<(u32, Vec<u8>)>> {
+    pub fn next(&self) -> io::Result<Option<Frame>> {
         loop {
             let from = self.link().from.clone();
             match frame(&from) {
@@ -117,14 +117,24 @@ impl Live {
 
 impl Link {
     fn new(client: Client, session: &str) -> Result<Link, ClientError> {
-        let (_, descriptors) = client.ask_for(&Request::Consume { session: session.to_owned() })?;
+        let request = Request::Consume { session: session.to_owned() };
+        let descriptors = client.ask_for(&request)?.descriptors;
         let from: OwnedFd =
             descriptors.into_iter().next().ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
         Ok(Link { client: Arc::new(client), from: Arc::new(from.into()) })
     }
 }
 
-fn frame(mut from: &UnixStream) -> io::Result<(u32, Vec<u8>)> {
+/// A message of a live stream.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Its [kind](crate::frames).
+    pub kind: u32,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+fn frame(mut from: &UnixStream) -> io::Result<Frame> {
     let mut head = [0; 8];
     from.read_exact(&mut head)?;
     let [a, b, c, d, e, f, g, h] = head;
@@ -134,7 +144,7 @@ fn frame(mut from: &UnixStream) -> io::Result<(u32, Vec<u8>)> {
     }
     let mut bytes = vec![0; size as usize];
     from.read_exact(&mut bytes)?;
-    Ok((kind, bytes))
+    Ok(Frame { kind, bytes })
 }
 
 /// The position of a consumer in the stream, by which it takes each buffer once and counts the missing events.

@@ -201,11 +201,10 @@ impl EventBuilder {
         related_activity_id: Option<&Guid>,
     ) -> Status {
         let descriptor = self.descriptor;
-        let (level, keyword) = (descriptor.level.0, descriptor.keyword.0);
-        if !provider.has_level(level) {
+        if !provider.has_level(descriptor.level) {
             return Status::ERROR_SUCCESS;
         }
-        let routes = provider.routes(level, keyword);
+        let routes = provider.routes(descriptor.level, descriptor.keyword);
         if routes == 0 {
             return Status::ERROR_SUCCESS;
         }

@@ -321,7 +321,7 @@ impl Shape {
     /// An event with a plain payload, in several pieces.
     fn write_plain(&self, prefix: Prefix<'_>, pieces: &[&[u8]]) -> Status {
         let descriptor = prefix.descriptor.unwrap_or_default();
-        let routes = self.provider.routes(descriptor.level.0, descriptor.keyword.0);
+        let routes = self.provider.routes(descriptor.level, descriptor.keyword);
         if routes == 0 {
             return Status::ERROR_SUCCESS;
         }

@@ -65,7 +65,7 @@ impl StreamLedger {
     }
 }
 
-/// What a feed has made ready, and how far it is. `R`: its records.
+/// The items that a feed has made ready, its counts and its end. `R`: its records.
 pub(crate) struct StreamState<R> {
     /// The session's header.
     pub trace: TraceFile,

@@ -168,8 +168,8 @@ impl Provider {
 
     /// The gate of every event: whether some session wants events of this level.
     #[inline(always)]
-    pub fn has_level(&self, level: u8) -> bool {
-        u32::from(level) < self.gate.load(Ordering::Relaxed)
+    pub fn has_level(&self, level: Level) -> bool {
+        u32::from(level.0) < self.gate.load(Ordering::Relaxed)
     }
 
     pub(crate) fn gate(&self) -> &AtomicU32 {
@@ -180,19 +180,19 @@ impl Provider {
     #[doc(alias = "EventProviderEnabled")]
     #[inline]
     pub fn is_enabled(&self, level: Level, keyword: Keyword) -> bool {
-        self.has_level(level.0) && self.routes(level.0, keyword.0) != 0
+        self.has_level(level) && self.routes(level, keyword) != 0
     }
 
     /// The sessions that want events of this level and keyword, as a mask over all attachments.
     #[inline(always)]
-    pub(crate) fn routes(&self, level: u8, keyword: u64) -> u64 {
+    pub(crate) fn routes(&self, level: Level, keyword: Keyword) -> u64 {
         self.only_route(level, keyword).unwrap_or_else(|| self.routes_of_any(level, keyword))
     }
 
     /// [`routes`](Self::routes) if at most the first slot is in use, the usual case: its fields are read while the test of `active`
     /// is still in flight.
     #[inline(always)]
-    pub(crate) fn only_route(&self, level: u8, keyword: u64) -> Option<u64> {
+    pub(crate) fn only_route(&self, level: Level, keyword: Keyword) -> Option<u64> {
         let active = self.active.load(Ordering::Acquire);
         match active {
             0 => Some(0),
@@ -203,7 +203,7 @@ impl Provider {
 
     #[cold]
     #[inline(never)]
-    fn routes_of_any(&self, level: u8, keyword: u64) -> u64 {
+    fn routes_of_any(&self, level: Level, keyword: Keyword) -> u64 {
         let mut left = self.active.load(Ordering::Acquire);
         let mut routes = 0;
         while left != 0 {

@@ -15,8 +15,9 @@ mod text;
 pub use etw_macros::{define_provider, event_error, provider_enabled, provider_error, write_event};
 
 pub use crate::write::{
-    Described, Extras, Fill, Routes, Site, only_route, routes, try_write_described_inline,
-    try_write_site_inline, write_described, write_site, write_site_with,
+    Described, Extras, Fill, LevelAndKeyword, Routes, Site, only_route, routes,
+    try_write_described_inline, try_write_site_inline, write_described, write_site,
+    write_site_with,
 };
 pub use etw_ring::{FillRoom, Piece, Room};
 pub use field::{
@@ -35,6 +36,6 @@ use crate::Provider;
 
 /// `provider_enabled!`
 #[inline(always)]
-pub fn enabled(provider: &Provider, level: u8, keyword: u64) -> bool {
-    provider.is_enabled(Level(level), Keyword(keyword))
+pub fn enabled(provider: &Provider, level: Level, keyword: Keyword) -> bool {
+    provider.is_enabled(level, keyword)
 }

@@ -2,7 +2,7 @@
 //!
 //! A provider in Rust refers to its blob ([`Provider::with_schema`]); a program or library in C has blobs as ELF notes.
 
-use etw_types::{Guid, SchemaBlob, SchemaRecord};
+use etw_types::{Guid, SchemaBlob, SchemaRecord, SchemaRecordRef};
 #[cfg(all(target_os = "linux", feature = "stacks"))]
 use etw_types::{SCHEMA_NOTE_OWNER, SCHEMA_NOTE_TYPE};
 
@@ -25,6 +25,5 @@ fn add(blob: &[u8], provider: Guid, records: &mut Vec<SchemaRecord>) {
     let Some(blob) = SchemaBlob::parse(blob).filter(|blob| blob.provider == provider) else {
         return;
     };
-    let owned = |(kind, payload): (u8, &[u8])| SchemaRecord { kind, payload: payload.to_vec() };
-    records.extend(blob.records().map(owned));
+    records.extend(blob.records().map(SchemaRecordRef::to_record));
 }

@@ -52,12 +52,14 @@ pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
 pub use described::{Described, try_write_described_inline, write_described};
 pub(crate) use message::try_write_message;
-pub use site::{Site, descriptor_bytes};
+pub use site::{LevelAndKeyword, Site, descriptor_bytes};
 pub use site_event::{Extras, try_write_site_inline, write_site, write_site_with};
 
 use etw_ring::Room;
 #[cfg(doc)]
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
+
+use etw_types::{Keyword, Level};
 
 use crate::provider::Provider;
 
@@ -82,13 +84,13 @@ impl Routes {
 /// The sessions that want events of this level and keyword. `write_event!` asks behind its gate, before it evaluates the
 /// event's values.
 #[inline(always)]
-pub fn routes(provider: &Provider, level: u8, keyword: u64) -> Routes {
+pub fn routes(provider: &Provider, level: Level, keyword: Keyword) -> Routes {
     Routes(provider.routes(level, keyword))
 }
 
 /// [`routes`] as a number, if at most one session has the provider enabled: 0 for none, 1 for the first session of the first
 /// host. `None`: several sessions may want the event.
 #[inline(always)]
-pub fn only_route(provider: &Provider, level: u8, keyword: u64) -> Option<u64> {
+pub fn only_route(provider: &Provider, level: Level, keyword: Keyword) -> Option<u64> {
     provider.only_route(level, keyword)
 }

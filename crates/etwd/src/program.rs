@@ -215,11 +215,11 @@ impl Program {
     /// Keeps schemas of a provider's events, for the traces of sessions that enable it. Readers check them, as they do events. Those past
     /// the limit are dropped.
     pub fn receive_schemas(&mut self, provider: Guid, bytes: &[u8]) {
-        for (kind, payload) in schema_records(bytes) {
-            let schema = SchemaRecord { kind, payload: payload.to_vec() };
+        for record in schema_records(bytes) {
+            let schema = record.to_record();
             // Each is kept twice.
-            let size = 2 * (payload.len() + 64);
-            let is_wanted = matches!(kind, EVENT_INFO | MAP_INFO)
+            let size = 2 * (record.payload.len() + 64);
+            let is_wanted = matches!(record.kind, EVENT_INFO | MAP_INFO)
                 && self.schema_size + size <= MAX_SCHEMAS
                 && self.known_schemas.insert(schema.clone());
             if is_wanted {

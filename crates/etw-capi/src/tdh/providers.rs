@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use etw_api::Status;
 use etw_decode::Source;
+use etw_decode::manifest::KeywordName;
 
 use super::info::event_info;
 use crate::abi::{
@@ -160,9 +161,9 @@ unsafe fn fields(
     if kind != KEYWORDS {
         return Status::ERROR_NOT_SUPPORTED;
     }
-    let mut keywords: Vec<(u64, String)> = Vec::new();
+    let mut keywords: Vec<KeywordName> = Vec::new();
     for provider in loaded::providers().into_iter().filter(|provider| provider.guid == guid) {
-        keywords.extend(provider.keywords.into_iter().filter(|(mask, _)| includes(*mask)));
+        keywords.extend(provider.keywords.into_iter().filter(|keyword| includes(keyword.mask.0)));
     }
     if keywords.is_empty() {
         return ERROR_NOT_FOUND;
@@ -172,10 +173,10 @@ unsafe fn fields(
     out.extend((keywords.len() as u32).to_le_bytes());
     out.extend(kind.to_le_bytes());
     let mut names = Vec::new();
-    for (mask, name) in &keywords {
+    for KeywordName { mask, name } in &keywords {
         out.extend(((base + names.len()) as u32).to_le_bytes());
         out.extend(0u32.to_le_bytes());
-        out.extend(mask.to_le_bytes());
+        out.extend(mask.0.to_le_bytes());
         names.extend(utf16_z(name));
     }
     out.extend(names);

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use etw_api::Status;
+use etw_api::{Keyword, Level, Status};
 use etw_eventlog::channel::{Channel, Settings};
 use etw_eventlog::log_file::clear_file;
 use etw_eventlog::registry::{Registry, RegistryError};
@@ -141,8 +141,8 @@ pub unsafe extern "C" fn EvtGetChannelConfigProperty(
             7 => out.boolean(settings.auto_backup),
             8 => out.number(ValueType::UINT64, Some(settings.max_size)),
             9 => out.text(settings.file.to_str()),
-            10 => number(&mut out, u32::from(settings.level)),
-            11 => out.number(ValueType::UINT64, Some(settings.keywords)),
+            10 => number(&mut out, u32::from(settings.level.0)),
+            11 => out.number(ValueType::UINT64, Some(settings.keywords.0)),
             // On Windows, a channel has a session with these.
             12..=18 | 20 => out.null(),
             19 => out.texts(channel.publishers.iter().map(|publisher| publisher.name.as_str())),
@@ -211,9 +211,10 @@ pub unsafe extern "C" fn EvtSetChannelConfigProperty(
             9 => settings.file = unsafe { value.text() }?.into(),
             10 => {
                 let level = u8::try_from(value.is(ValueType::UINT32)? as u32);
-                settings.level = level.map_err(|_| Failure::invalid("a level is 0 to 255"))?;
+                let level = level.map_err(|_| Failure::invalid("a level is 0 to 255"))?;
+                settings.level = Level(level);
             }
-            11 => settings.keywords = value.is(ValueType::UINT64)?,
+            11 => settings.keywords = Keyword(value.is(ValueType::UINT64)?),
             12..=18 | 20 => {
                 let text = "channels have no session of their own here";
                 return Err(Failure::new(Status::ERROR_NOT_SUPPORTED, text));

@@ -82,7 +82,8 @@ impl Publisher {
     fn elements(&self, kind: Kind) -> Vec<Element> {
         let mut all = BTreeMap::new();
         if kind == Kind::Keyword {
-            all.extend(self.catalog.keywords_of(&self.guid));
+            let keywords = self.catalog.keywords_of(&self.guid).into_iter();
+            all.extend(keywords.map(|keyword| (keyword.mask.0, keyword.name)));
         }
         for (descriptor, schema) in self.schemas() {
             let names = &schema.names;

@@ -46,19 +46,14 @@ struct Enablement {
 }
 
 impl Enablement {
-    fn new(provider: Named, level: u8, any: u64, all: u64) -> Enablement {
-        let wanted = LevelKeyword {
-            level: Level(level),
-            any: Keyword(any),
-            all: Keyword(all),
-            ignore_keyword_0: false,
-        };
+    fn new(provider: Named, level: Level, any: Keyword) -> Enablement {
+        let wanted = LevelKeyword::new(level, any);
         Enablement { provider, info: EnableInfo { wanted, ..EnableInfo::default() } }
     }
 
-    fn parse(text: &str, level: u8, any: u64) -> Result<Enablement, Failure> {
+    fn parse(text: &str, level: Level, any: Keyword) -> Result<Enablement, Failure> {
         let provider = text.parse().map_err(|error| usage(format!("{text:?}: {error}")))?;
-        Ok(Enablement::new(provider, level, any, 0))
+        Ok(Enablement::new(provider, level, any))
     }
 }
 

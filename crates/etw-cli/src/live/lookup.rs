@@ -6,6 +6,7 @@ use crate::format::safe;
 use crate::output::Failure;
 use crate::schemas;
 use crate::where_filter::closest;
+use etw_decode::manifest::KeywordName;
 use etw_decode::{Catalog, Schema};
 use etw_host::ProviderKey;
 use etw_types::{Guid, Keyword, LevelKeyword};
@@ -130,7 +131,7 @@ impl<'c> Lookup<'c> {
             [(&wanted.any_names, &mut masks.any), (&wanted.all_names, &mut masks.all)]
         {
             if let Some(names) = names {
-                *mask = Keyword(self.mask(names, &wanted.provider, id)?);
+                *mask = self.mask(names, &wanted.provider, id)?;
             }
         }
         Ok(masks)
@@ -151,20 +152,21 @@ impl<'c> Lookup<'c> {
         found
     }
 
-    fn mask(&self, names: &str, provider: &Named, id: Guid) -> Result<u64, Failure> {
-        let mut known: Vec<(u64, String)> = Vec::new();
+    fn mask(&self, names: &str, provider: &Named, id: Guid) -> Result<Keyword, Failure> {
+        let mut known: Vec<KeywordName> = Vec::new();
         for catalog in self.catalogs() {
             known.extend(catalog.keywords_of(&id));
         }
-        let mut mask = 0;
+        let mut mask = Keyword(0);
         for name in names.split(',').map(str::trim) {
-            let same = |(_, known): &&(u64, String)| known.eq_ignore_ascii_case(name);
+            let same = |known: &&KeywordName| known.name.eq_ignore_ascii_case(name);
             // A name may look like a number: Add, Cafe.
-            mask |= match (known.iter().find(same), super::wanted::mask(name)) {
-                (Some((bits, _)), _) => *bits,
-                (None, Ok(bits)) => bits,
+            let bits = match (known.iter().find(same), super::wanted::mask(name)) {
+                (Some(known), _) => known.mask,
+                (None, Ok(bits)) => Keyword(bits),
                 (None, Err(_)) => return Err(unknown_keyword(name, provider, &known)),
             };
+            mask = mask | bits;
         }
         Ok(mask)
     }
@@ -178,7 +180,7 @@ fn ambiguous(name: &str, several: &[Guid]) -> Failure {
     ))
 }
 
-fn unknown_keyword(name: &str, provider: &Named, known: &[(u64, String)]) -> Failure {
+fn unknown_keyword(name: &str, provider: &Named, known: &[KeywordName]) -> Failure {
     let provider = match provider {
         Named::Id(id) => id.to_string(),
         Named::Name(name) => name.clone(),
@@ -189,7 +191,7 @@ fn unknown_keyword(name: &str, provider: &Named, known: &[(u64, String)]) -> Fai
              hexadecimal mask, or its manifest (--manifest FILE, etw manifest install)"
         ));
     }
-    let names = || known.iter().map(|(_, known)| known.as_str());
+    let names = || known.iter().map(|known| known.name.as_str());
     let all = names().collect::<Vec<_>>().join(", ");
     let near =
         closest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));

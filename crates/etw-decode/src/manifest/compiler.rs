@@ -5,7 +5,7 @@ use crate::field::{Count, Field, Kind, Length};
 use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::provider::{ChannelConfig, Manifest, ManifestChannel, ManifestProvider};
+use crate::provider::{ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
@@ -44,7 +44,7 @@ struct Provider<'t> {
     /// The task's element holds its own opcodes.
     tasks: HashMap<&'t str, Numbered<u16>>,
     opcodes: HashMap<&'t str, Numbered<u8>>,
-    keywords: HashMap<&'t str, (u64, String)>,
+    keywords: HashMap<&'t str, KeywordName>,
     /// By name and by id.
     channels: HashMap<&'t str, Channel>,
     maps: HashMap<&'t str, Arc<Map>>,
@@ -132,8 +132,9 @@ impl<'t> Compiler<'t> {
             known.opcodes.extend(self.numbered(opcode));
         }
         for keyword in tree.grandchildren(element, "keywords", "keyword") {
-            let mask = tree.get(keyword, "mask").and_then(number).unwrap_or(0);
-            known.keywords.extend(self.shown(keyword).map(|(name, shown)| (name, (mask, shown))));
+            let mask = Keyword(tree.get(keyword, "mask").and_then(number).unwrap_or(0));
+            let named = self.shown(keyword).map(|(id, name)| (id, KeywordName { mask, name }));
+            known.keywords.extend(named);
         }
         let channels = self.channels(element, &mut known.channels);
         for (kind, list) in [(MapKind::Value, "valueMap"), (MapKind::Bits, "bitMap")] {
@@ -232,8 +233,9 @@ impl<'t> Compiler<'t> {
             retention: setting("logging", "retention").as_deref().and_then(truth),
             auto_backup: setting("logging", "autoBackup").as_deref().and_then(truth),
             max_size: setting_number("logging", "maxSize"),
-            level: setting_number("publishing", "level").and_then(|level| u8::try_from(level).ok()),
-            keywords: setting_number("publishing", "keywords"),
+            level: setting_number("publishing", "level")
+                .and_then(|level| u8::try_from(level).ok().map(Level)),
+            keywords: setting_number("publishing", "keywords").map(Keyword),
         }
     }
 
@@ -514,9 +516,9 @@ impl<'t> Compiler<'t> {
         let mut keyword = Keyword(0);
         for name in get("keywords").unwrap_or_default().split_ascii_whitespace().take(64) {
             names.keywords.push(match known.keywords.get(name) {
-                Some((bits, shown)) => {
-                    keyword = keyword | Keyword(*bits);
-                    shown.clone()
+                Some(known) => {
+                    keyword = keyword | known.mask;
+                    known.name.clone()
                 }
                 None => {
                     let predefined = winmeta::find(&winmeta::KEYWORDS, name);

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::field::{Count, Kind, Length};
+use crate::provider::KeywordName;
+use etw_types::Keyword;
 
 const SMALL: &str = r#"<?xml version="1.0"?>
 <m:instrumentationManifest xmlns:m="http://schemas.microsoft.com/win/2004/08/events">
@@ -37,7 +39,8 @@ fn mistakes_in_a_manifest_cost_no_more_than_themselves() {
     let manifest = parse(SMALL.as_bytes()).unwrap();
     let [provider] = &manifest.providers[..] else { panic!() };
     assert_eq!((provider.name.as_str(), provider.events.len()), ("Maker-Product", 3));
-    assert_eq!(provider.keywords, [(0x10, "Disk".to_owned())]);
+    let disk = KeywordName { mask: Keyword(0x10), name: "Disk".to_owned() };
+    assert_eq!(provider.keywords, [disk]);
     let schema = &provider.events[&(7, 2)];
     let names = &schema.names;
     assert_eq!(names.event.as_deref(), Some("Work/Own"));
@@ -145,8 +148,8 @@ fn a_wepexplorer_file_gives_the_events_of_its_provider() {
     let [provider] = &manifest.providers[..] else { panic!() };
     assert_eq!((provider.name.as_str(), provider.events.len()), ("Maker & Sons", 2));
     assert_eq!(provider.guid, "11111111-2222-3333-4444-555555555555".parse().unwrap());
-    let keywords = [(0x10, "Slow disk".to_owned()), (1 << 48, "Slow".to_owned())];
-    assert_eq!(provider.keywords, keywords);
+    let keyword = |mask, name: &str| KeywordName { mask: Keyword(mask), name: name.to_owned() };
+    assert_eq!(provider.keywords, [keyword(0x10, "Slow disk"), keyword(1 << 48, "Slow")]);
     assert_eq!(provider.channels[1].name, "Maker/Debug");
     let schema = &provider.events[&(10, 1)];
     assert_eq!(schema.names.event.as_deref(), Some("Work/Sent."));

@@ -3,7 +3,7 @@
 use super::{Entry, Pack, SourceKind, add_trace, compiled};
 use crate::map::Map;
 use crate::mof::MofEvent;
-use crate::provider::{Manifest, ManifestChannel};
+use crate::provider::{KeywordName, Manifest, ManifestChannel};
 use crate::schema::Schema;
 use crate::schemas::Schemas;
 use crate::tracelogging::program::ProgramMetadata;
@@ -31,8 +31,8 @@ pub struct ProviderContents {
     pub maps: Vec<Arc<Map>>,
     /// Channels by value; those of manifests only.
     pub channels: Vec<ManifestChannel>,
-    /// Masks and names of keywords; those of manifests only.
-    pub keywords: Vec<(u64, String)>,
+    /// Keywords by mask; those of manifests only.
+    pub keywords: Vec<KeywordName>,
 }
 
 /// An event of a source.

@@ -6,11 +6,11 @@ use crate::field::{Count, Field, Kind, Length};
 use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
+use crate::provider::{KeywordName, Manifest, ManifestChannel, ManifestProvider};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
-use etw_types::{EventDescriptor, Guid, le};
+use etw_types::{EventDescriptor, Guid, Keyword, le};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -307,7 +307,7 @@ impl<'b> Reader<'b> {
         let mask = le::u64(self.blob, at).ok_or(bad(at, "a mask"))?;
         let (message, name) = (self.u32(at + 8)?, self.u32(at + 12)?);
         if let Some(name) = self.shown(message, name)? {
-            provider.keywords.push((mask, name.clone()));
+            provider.keywords.push(KeywordName { mask: Keyword(mask), name: name.clone() });
             known.names.insert(at, name);
         }
         Ok(())

@@ -4,8 +4,9 @@ use super::messages::NONE;
 use super::*;
 use crate::field::{Count, Kind, Length};
 use crate::map::MapKind;
+use crate::provider::KeywordName;
 use etw_tracelogging::{Show, Wire};
-use etw_types::Guid;
+use etw_types::{Guid, Keyword};
 
 const GUID: Guid = Guid::from_u128(0x11111111_2222_3333_4444_555555555555);
 
@@ -289,7 +290,8 @@ fn pe() -> Vec<u8> {
 fn check(manifest: &Manifest) {
     let [provider] = &manifest.providers[..] else { panic!("{manifest:?}") };
     assert_eq!((provider.guid, provider.name.as_str()), (GUID, "Maker"));
-    assert_eq!(provider.keywords, [(0x10, "Disk".to_owned())]);
+    let disk = KeywordName { mask: Keyword(0x10), name: "Disk".to_owned() };
+    assert_eq!(provider.keywords, [disk]);
     assert_eq!(
         (provider.channels[0].value, provider.channels[0].name.as_str()),
         (16, "Maker/Operational")

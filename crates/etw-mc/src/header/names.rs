@@ -37,9 +37,9 @@ pub fn event(provider: &Provider, event: &Event, removed_prefix: &str) -> String
         event.id,
         event.version,
         numbers.channel,
-        numbers.level,
+        numbers.level.0,
         numbers.opcode,
         numbers.task,
-        provider.keyword_of(event)
+        provider.keyword_of(event).0
     )
 }

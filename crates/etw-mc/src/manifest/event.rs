@@ -190,7 +190,7 @@ fn keyword(provider: &mut Provider, name: &str) -> Option<usize> {
     found.or_else(|| {
         let row = winmeta::find(&winmeta::KEYWORDS, name)?;
         let (name, message) = (row.name.to_owned(), text(row.text));
-        provider.keywords.push(Keyword { name, symbol: None, mask: row.value.0, message });
+        provider.keywords.push(Keyword { name, symbol: None, mask: row.value, message });
         Some(provider.keywords.len() - 1)
     })
 }

@@ -39,7 +39,7 @@ pub fn read(
         provider.keywords.push(Keyword {
             name: required(keyword, "name", diagnostics).to_owned(),
             symbol: owned(keyword, "symbol"),
-            mask,
+            mask: etw_types::Keyword(mask),
             message: strings::message(keyword, cultures, diagnostics),
         });
     }

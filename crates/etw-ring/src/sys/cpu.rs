@@ -5,8 +5,18 @@ pub(crate) use linux::Cpu;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::Cpu;
 
+/// When and where a write began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Raw time.
+    pub time: u64,
+    pub cpu: u16,
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
+    use super::Moment;
+
     /// Reads the CPU number, from glibc's rseq area if there is one.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Cpu {
@@ -38,12 +48,17 @@ mod linux {
 
         /// TSC and CPU number.
         #[inline(always)]
-        pub fn stamp(self) -> (u64, u16) {
+        pub fn stamp(self) -> Moment {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: every x86-64 has RDTSC.
-            return (unsafe { core::arch::x86_64::_rdtsc() }, self.rseq_processor());
+            let time = unsafe { core::arch::x86_64::_rdtsc() };
+            #[cfg(target_arch = "x86_64")]
+            let cpu = self.rseq_processor();
             #[cfg(not(target_arch = "x86_64"))]
-            (crate::sys::RawClock::Tsc.now(), self.current())
+            let time = crate::sys::RawClock::Tsc.now();
+            #[cfg(not(target_arch = "x86_64"))]
+            let cpu = self.current();
+            Moment { time, cpu }
         }
 
         /// The CPU number from the rseq area; only with an offset.
@@ -75,6 +90,8 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
+    use super::Moment;
+
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Cpu;
 
@@ -90,8 +107,8 @@ mod other {
             false
         }
         #[inline(always)]
-        pub fn stamp(self) -> (u64, u16) {
-            (0, 0)
+        pub fn stamp(self) -> Moment {
+            Moment { time: 0, cpu: 0 }
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::layout::*;
 use crate::proto::{self, Head};
 use crate::room::{FillRoom, Room};
 use crate::sync::Light;
+use crate::sys::Moment;
 
 impl Writer {
     /// Writes one event with the calling thread's own state: reserve, stamp, fill, commit.
@@ -28,7 +29,7 @@ impl Writer {
         };
         // A panic in `fill` abandons the event.
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
-        let (time, cpu) = self.stamp_owned::<false>(thread);
+        let Moment { time, cpu } = self.stamp_owned::<false>(thread);
         // SAFETY: the grant's record belongs to this write until its commit.
         let mut payload = unsafe {
             // The guard reads the registration if the event is abandoned.
@@ -91,7 +92,7 @@ impl Writer {
         let room = unsafe {
             let stamp = Stamp { time: 0, cpu: 0, filled, tid: thread.tid.get() };
             write_identity(&request, &grant, &stamp);
-            let (time, cpu) = self.stamp_owned::<FAST>(thread);
+            let Moment { time, cpu } = self.stamp_owned::<FAST>(thread);
             write_stamp(&request, &grant, &Stamp { time, cpu, ..stamp });
             let start = grant.record.add(RECORD_HEADER_SIZE).cast();
             std::slice::from_raw_parts_mut(start, filled as usize)
@@ -107,16 +108,16 @@ impl Writer {
 
     /// Reads time and CPU of an announced write, and publishes the time in the thread's line.
     #[inline(always)]
-    fn stamp_owned<const FAST: bool>(&self, thread: &ThreadState) -> (u64, u16) {
-        let (time, cpu) = if FAST || self.fast {
+    fn stamp_owned<const FAST: bool>(&self, thread: &ThreadState) -> Moment {
+        let now = if FAST || self.fast {
             self.cpu.stamp()
         } else {
             etw_types::cold_path();
-            (self.clock_after_announcement(), self.cpu.current())
+            Moment { time: self.clock_after_announcement(), cpu: self.cpu.current() }
         };
         // SAFETY: a thread on this path has a slot, so the pointer is set.
-        unsafe { (*thread.line.get()).since.store(time, Ordering::Relaxed) };
-        (time, cpu)
+        unsafe { (*thread.line.get()).since.store(now.time, Ordering::Relaxed) };
+        now
     }
 
     /// Reads the clock after the announcement, behind the fences that the barrier needs.

@@ -9,7 +9,7 @@ use etw_types::{
 };
 
 const CLASS: EventClass =
-    EventClass { guid: Guid::from_u128(0xc1a55), kind: 7, level: 8, version: 9 };
+    EventClass { guid: Guid::from_u128(0xc1a55), kind: 7, level: Level(8), version: 9 };
 
 fn classic(header: ClassicHeader) -> Classic {
     Classic { header, is_32_bit: false }

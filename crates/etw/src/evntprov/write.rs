@@ -7,7 +7,9 @@ use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Keyword, Level
 
 use super::handle::provider_of;
 use super::{EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle};
-use crate::write::{Event, Extras, Fill, Routes, size_on_disk, write_any, write_site_with};
+use crate::write::{
+    Event, Extras, Fill, LevelAndKeyword, Routes, size_on_disk, write_any, write_site_with,
+};
 use crate::{activity, pools};
 
 /// Writes an event in the thread's current activity.
@@ -123,7 +125,7 @@ pub fn event_write_site(
     payload: &[u8],
 ) -> Status {
     let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
-    let (level, keyword) = site.level_and_keyword();
+    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
     if !provider.has_level(level) {
         return Status::ERROR_SUCCESS;
     }
@@ -158,7 +160,7 @@ pub fn event_write_site_ex(
         return Status::ERROR_INVALID_PARAMETER;
     }
     let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
-    let (level, keyword) = site.level_and_keyword();
+    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
     if !provider.has_level(level) {
         return Status::ERROR_SUCCESS;
     }
@@ -195,10 +197,10 @@ fn write(
 ) -> Status {
     let Some(descriptor) = descriptor else { return Status::ERROR_INVALID_PARAMETER };
     let Some((entry, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
-    if !provider.has_level(descriptor.level.0) {
+    if !provider.has_level(descriptor.level) {
         return Status::ERROR_SUCCESS;
     }
-    let mut routes = provider.routes(descriptor.level.0, descriptor.keyword.0);
+    let mut routes = provider.routes(descriptor.level, descriptor.keyword);
     if exclude != 0 {
         routes &= !private_routes(exclude);
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use etw_types::{Guid, Level, Status};
+use etw_types::{Guid, Keyword, Level, Status};
 
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
@@ -221,6 +221,6 @@ pub(super) fn provider_of(logger: LoggerHandle) -> Option<(&'static Provider, u6
     let (index, serial) = logger.parts();
     // SAFETY: null, or a provider that is never freed.
     let provider = unsafe { ENTRIES.get(index)?.provider.load(Ordering::Acquire).as_ref() }?;
-    let routes = provider.routes(0, 0);
+    let routes = provider.routes(Level(0), Keyword(0));
     (provider.serial() == serial && routes != 0).then_some((provider, routes))
 }

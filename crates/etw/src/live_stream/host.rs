@@ -8,7 +8,7 @@ use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
 use etw_types::{BufferHeader, EventRecord, is_session_report, le};
 use etw_wire::frames;
-use etw_wire::live_stream::{Live, Progress};
+use etw_wire::live_stream::{Frame, Live, Progress};
 
 use crate::controller::{ControlError, Controller};
 use crate::live_item::{Ready, StreamEnd, StreamError, StreamState};
@@ -86,7 +86,7 @@ impl Feed {
         let connection = host.connection();
         let link = Live::open(connection.connect_once_more()?, connection.directory(), session)?;
         let header = match link.next().map_err(StreamError::Frame)? {
-            Some((frames::START, header)) => header,
+            Some(Frame { kind: frames::START, bytes }) => bytes,
             Some(_) => return Err(StreamError::NoHeader.into()),
             None => return Err(ControlError::Closed { session: session.to_owned() }),
         };
@@ -113,7 +113,7 @@ impl Feed {
     /// Waits for the next frame of the host.
     pub fn receive(&mut self) -> Result<(), StreamError> {
         match self.link.next().map_err(StreamError::Frame)? {
-            Some((kind, bytes)) => self.take_frame(kind, &bytes)?,
+            Some(frame) => self.take_frame(frame.kind, &frame.bytes)?,
             None => self.finish(StreamEnd::Disconnected),
         }
         self.release();

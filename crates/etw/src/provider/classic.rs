@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use etw_types::{Guid, LevelKeyword, StackFilter, Status};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, StackFilter, Status};
 
 use super::Provider;
 
@@ -52,7 +52,7 @@ impl Provider {
     /// The enablement of a classic provider; `None` without a session.
     pub(crate) fn classic_enable(&self) -> Option<ClassicEnable> {
         let state = self.state();
-        (self.routes(0, 0) != 0).then_some(state.classic)
+        (self.routes(Level(0), Keyword(0)) != 0).then_some(state.classic)
     }
 
     /// [`set_slot`](Self::set_slot) for a request made at `since`; whether it changed anything. For a classic provider, the newest
@@ -75,7 +75,7 @@ impl Provider {
         if since < enable.since {
             return Ok(false);
         }
-        let is_there = self.routes(0, 0) == route;
+        let is_there = self.routes(Level(0), Keyword(0)) == route;
         // A host that was replaced repeats its requests.
         if is_there && since == enable.since && *wanted == enable.wanted {
             return Ok(false);

@@ -57,8 +57,8 @@ impl Slot {
 
     /// The slot's routes if its sessions want such an event, else 0.
     #[inline(always)]
-    pub(super) fn route_of(&self, level: u8, keyword: u64) -> u64 {
-        match self.load().matches(Level(level), Keyword(keyword)) {
+    pub(super) fn route_of(&self, level: Level, keyword: Keyword) -> u64 {
+        match self.load().matches(level, keyword) {
             true => self.route.load(Ordering::Relaxed),
             false => 0,
         }

@@ -106,7 +106,7 @@ fn write_event(logger: u64, class: &EventClass, time: Option<i64>, payload: &[u8
     let mut header = [0; HEADER_SIZE];
     header[..2].copy_from_slice(&(size as u16).to_le_bytes());
     header[4] = class.kind;
-    header[5] = class.level;
+    header[5] = class.level.0;
     header[6..8].copy_from_slice(&class.version.to_le_bytes());
     header[0x10..0x18].copy_from_slice(&time.unwrap_or(0).to_le_bytes());
     header[0x18..0x28].copy_from_slice(&class.guid.0);

@@ -5,7 +5,11 @@ use std::sync::atomic::Ordering;
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
 use etw_ring::{MAX_ATTACHMENTS, Refused, Request, Writer, prefix::Prefix};
 use etw_types::{EventDescriptor, Status};
+#[cfg(target_os = "linux")]
+use etw_types::{Keyword, Level};
 
+#[cfg(target_os = "linux")]
+use super::LevelAndKeyword;
 use super::status::{first_failure, refused_status, status};
 use super::{Fill, GUID_ITEM_SIZE, Site};
 use crate::pools::writer;
@@ -50,11 +54,11 @@ impl Event<'_> {
     }
 
     #[cfg(target_os = "linux")]
-    fn level_and_keyword(&self) -> (u8, u64) {
-        match (self.site, &self.prefix.descriptor) {
-            (_, Some(descriptor)) => (descriptor.level.0, descriptor.keyword.0),
+    fn level_and_keyword(&self) -> LevelAndKeyword {
+        match (self.site, self.prefix.descriptor) {
+            (_, Some(EventDescriptor { level, keyword, .. })) => LevelAndKeyword { level, keyword },
             (Some(site), None) => site.level_and_keyword(),
-            (None, None) => (0, 0),
+            (None, None) => LevelAndKeyword { level: Level(0), keyword: Keyword(0) },
         }
     }
 }
@@ -150,7 +154,7 @@ fn write_any_routed(
     });
     #[cfg(target_os = "linux")]
     if written == Err(Refused::Detached) && crate::attach::renew() {
-        let (level, keyword) = event.level_and_keyword();
+        let LevelAndKeyword { level, keyword } = event.level_and_keyword();
         return write_any(provider, provider.routes(level, keyword), event, fill);
     }
     status(provider, written)
@@ -212,7 +216,7 @@ fn write_any_to_hosts(
             #[cfg(target_os = "linux")]
             Err(Refused::Detached) if crate::attach::renew() => {
                 // Nothing is reserved yet: in a child all pools are its parent's.
-                let (level, keyword) = event.level_and_keyword();
+                let LevelAndKeyword { level, keyword } = event.level_and_keyword();
                 return write_any(provider, provider.routes(level, keyword), event, fill);
             }
             Err(refused) => result = first_failure(result, status(provider, Err(refused))),

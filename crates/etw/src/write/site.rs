@@ -1,7 +1,16 @@
 //! Sites: the static part of an event.
 
 use etw_ring::SiteCache;
-use etw_types::EventDescriptor;
+use etw_types::{EventDescriptor, Keyword, Level};
+
+/// The level and keyword by which sessions enable an event.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelAndKeyword {
+    /// The level.
+    pub level: Level,
+    /// The keyword.
+    pub keyword: Keyword,
+}
 
 /// The static part of an event, made at compile time beside the code that writes it.
 ///
@@ -57,16 +66,18 @@ impl Site {
 
     /// The event's level and keyword.
     #[inline]
-    pub fn level_and_keyword(&self) -> (u8, u64) {
-        let Some((descriptor, _)) = self.bytes().split_first_chunk::<16>() else { return (0, 0) };
+    pub fn level_and_keyword(&self) -> LevelAndKeyword {
+        let Some((descriptor, _)) = self.bytes().split_first_chunk::<16>() else {
+            return LevelAndKeyword { level: Level(0), keyword: Keyword(0) };
+        };
         let keyword = descriptor[8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        (descriptor[4], keyword)
+        LevelAndKeyword { level: Level(descriptor[4]), keyword: Keyword(keyword) }
     }
 
     /// The event's level.
     #[inline]
-    pub fn level(&self) -> u8 {
-        self.level_and_keyword().0
+    pub fn level(&self) -> Level {
+        self.level_and_keyword().level
     }
 
     /// The event's TraceLogging metadata.

@@ -58,7 +58,7 @@ fn file(name: &str) -> (Session, TempPath) {
 const CLASS: Guid = Guid::from_u128(0xc1a55);
 
 fn number(logger: LoggerHandle, number: u32) -> Status {
-    let class = EventClass { guid: CLASS, kind: 1, level: 9, version: 0x203 };
+    let class = EventClass { guid: CLASS, kind: 1, level: Level(9), version: 0x203 };
     trace_event(logger, class, None, &[&number.to_le_bytes()])
 }
 

@@ -228,7 +228,7 @@ fn classic_events_and_messages_go_to_the_session_that_enabled_their_provider() {
         other => panic!("{other:?}"),
     };
     assert_eq!((request.level, request.flags, request.control), (Level(3), 0xf0, control));
-    let class = EventClass { guid: Guid::from_u128(0xe), kind: 1, level: 2, version: 3 };
+    let class = EventClass { guid: Guid::from_u128(0xe), kind: 1, level: Level(2), version: 3 };
     assert_eq!(trace_event(request.logger, class, None, &[b"pay", b"load"]), Status::ERROR_SUCCESS);
     let events = recorder.take_classic();
     assert_eq!(events[0].len(), 0x30 + 7);

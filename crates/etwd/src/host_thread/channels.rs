@@ -272,8 +272,8 @@ impl HostThread {
 /// Level and keywords of a channel's events.
 fn wanted(channel: &Channel) -> LevelKeyword {
     let settings = &channel.settings;
-    let level = if settings.level == 0 { u8::MAX } else { settings.level };
-    LevelKeyword::new(Level(level), Keyword(settings.keywords))
+    let level = if settings.level == Level(0) { Level(u8::MAX) } else { settings.level };
+    LevelKeyword::new(level, settings.keywords)
 }
 
 /// Adds a channel to the enablement of a provider: the union of what its channels keep.

@@ -150,7 +150,7 @@ impl Consumer {
     fn new(rig: &Rig, session: &str) -> Consumer {
         let client = Client::connect(&rig.runtime()).unwrap();
         let request = Request::Consume { session: session.to_owned() };
-        let (_, mut descriptors) = client.ask_for(&request).unwrap();
+        let mut descriptors = client.ask_for(&request).unwrap().descriptors;
         let stream = UnixStream::from(descriptors.pop().unwrap());
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         Consumer { stream, seen: Vec::new(), lost: 0, watermark: i64::MIN }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
 use etw_types::{SESSION_REPORTS, is_session_report};
 use etw_wire::frames;
-use etw_wire::live_stream::{Live, Progress};
+use etw_wire::live_stream::{Frame, Live, Progress};
 use etw_wire::requests::{Request, Response, StartRequest, Update};
 
 use crate::daemon::Daemon;
@@ -275,7 +275,7 @@ impl Reader {
     fn read(mut self) -> Reader {
         let context = etw_etl::record::RecordContext::default();
         loop {
-            let (kind, bytes) =
+            let Frame { kind, bytes } =
                 self.live.next().unwrap().expect("the session ends before its host");
             let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
             match kind {

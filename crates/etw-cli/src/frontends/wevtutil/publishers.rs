@@ -65,10 +65,10 @@ pub fn show(name: &str, parts: Parts) -> Result<String, Failure> {
         line(4, "message", "");
     }
     line(0, "keywords", "");
-    for (mask, name) in &provider.keywords {
+    for keyword in &provider.keywords {
         line(2, "keyword", "");
-        line(4, "name", name);
-        line(4, "mask", &format!("{mask:x}"));
+        line(4, "name", &keyword.name);
+        line(4, "mask", &format!("{:x}", keyword.mask));
         line(4, "message", "");
     }
     if parts.has_events {

@@ -10,7 +10,8 @@ use super::{split, truth};
 use crate::channels::{self, change, failure, mask, registry};
 use crate::output::{Failure, Outcome};
 use etw_eventlog::channel::Change;
-use etw_eventlog::config_file;
+use etw_eventlog::config_file::{self, ConfigFile};
+use etw_types::{Keyword, Level};
 use std::path::{Path, PathBuf};
 
 #[derive(Default)]
@@ -123,8 +124,8 @@ const ROWS: &[Row<Command>] = &[
         Effect::Values(|command, words, name| {
             let level = words.count(name)?;
             let level = u8::try_from(level);
-            command.change.level =
-                Some(level.map_err(|_| usage("wevtutil -l: a level is 0 to 255"))?);
+            let level = level.map_err(|_| usage("wevtutil -l: a level is 0 to 255"))?;
+            command.change.level = Some(Level(level));
             Ok(())
         }),
     ),
@@ -135,9 +136,8 @@ const ROWS: &[Row<Command>] = &[
         "Keep events with one of these keywords, a hexadecimal mask; 0: all",
         Effect::Values(|command, words, name| {
             let text = words.needed(name, "a mask")?;
-            let keywords = mask(text);
-            command.change.keywords =
-                Some(keywords.map_err(|what| usage(format!("wevtutil -{name}: {what}")))?);
+            let keywords = mask(text).map_err(|what| usage(format!("wevtutil -{name}: {what}")))?;
+            command.change.keywords = Some(Keyword(keywords));
             Ok(())
         }),
     ),
@@ -273,13 +273,13 @@ pub fn run(action: &str, words: &[String]) -> Result<Outcome, Failure> {
 }
 
 fn set(command: &Command, names: &[String]) -> Result<Outcome, Failure> {
-    let (name, wanted) = match (&command.config, names) {
+    let ConfigFile { name, change: wanted } = match (&command.config, names) {
         (Some(file), []) => {
             let text = crate::schemas::read(file)?;
             config_file::parse(&text)
                 .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?
         }
-        (None, [name]) => (name.clone(), command.change.clone()),
+        (None, [name]) => ConfigFile { name: name.clone(), change: command.change.clone() },
         (Some(_), _) => return Err(usage("wevtutil sl: with -c, the file names the log")),
         (None, _) => return Err(usage("wevtutil sl: name one log; wevtutil el lists them")),
     };

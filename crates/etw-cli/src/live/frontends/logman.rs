@@ -251,6 +251,7 @@ mod tests {
     use super::super::braced;
     use super::*;
     use etw_types::Guid;
+    use etw_types::{Keyword, Level};
 
     fn parsed(words: &[&str]) -> Result<Option<(u16, Option<String>, Command)>, Failure> {
         parse(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
@@ -266,9 +267,9 @@ mod tests {
         let (action, name, command) = parsed(&line).unwrap().unwrap();
         assert_eq!((action, name.as_deref()), (START, Some("s")));
         let expected = [
-            Enablement::new(Named::Id(id), 4, 0x30, 0),
-            Enablement::new(Named::Name("A b".to_owned()), 255, 0, 0),
-            Enablement::new(Named::Id(id), 255, 0xff, 0),
+            Enablement::new(Named::Id(id), Level(4), Keyword(0x30)),
+            Enablement::new(Named::Name("A b".to_owned()), Level(255), Keyword(0)),
+            Enablement::new(Named::Id(id), Level(255), Keyword(0xff)),
         ];
         assert_eq!(command.enable, expected);
         let text = format!("\u{feff}{guid} 0x30 0x4 Doc of all\r\n\"A b\"\n\n*Doc ff\n");

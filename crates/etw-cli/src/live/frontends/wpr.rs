@@ -17,6 +17,7 @@ use crate::output::{Failure, Outcome};
 use crate::rewrite;
 use etw_host::EnableProperties;
 use etw_system::recording_profile::{Buffers, RecordingProfile};
+use etw_types::Level;
 use etw_wire::requests::SessionStatus;
 use options::*;
 use std::os::unix::fs::DirBuilderExt;
@@ -110,7 +111,7 @@ impl Recording {
         }
         self.buffers = largest(self.buffers, profile.buffers);
         for one in &profile.providers {
-            let level = if one.level == 0 { u8::MAX } else { one.level };
+            let level = if one.level == Level(0) { Level(u8::MAX) } else { one.level };
             let mut enablement = Enablement::parse(&one.name, level, one.keywords)?;
             if one.has_stacks {
                 enablement.info.properties = EnableProperties::STACK_TRACE;

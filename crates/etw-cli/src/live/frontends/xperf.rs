@@ -321,6 +321,7 @@ mod tests {
     use super::*;
     use crate::live::wanted::Named;
     use etw_types::Guid;
+    use etw_types::{Keyword, Level};
 
     fn parsed(line: &str) -> Result<Option<(u16, Command)>, Failure> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -338,9 +339,15 @@ mod tests {
         assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
         assert_eq!(
             a.enable,
-            [Enablement::new(Named::Id(id), 4, 0x30, 0), Enablement::new(Named::Id(id), 255, 0, 0)]
+            [
+                Enablement::new(Named::Id(id), Level(4), Keyword(0x30)),
+                Enablement::new(Named::Id(id), Level(255), Keyword(0))
+            ]
         );
-        assert_eq!(b.enable, [Enablement::new(Named::Name("My-Provider".to_owned()), 3, 0, 0)]);
+        assert_eq!(
+            b.enable,
+            [Enablement::new(Named::Name("My-Provider".to_owned()), Level(3), Keyword(0))]
+        );
         assert_eq!((a.setup.max_size, b.setup.max_size), (None, Some(2 << 20)));
         let (_, stop) = parsed("-stop a b -stop c -d m.etl").unwrap().unwrap();
         assert_eq!((stop.names.join(" "), stop.merged), ("a b c".to_owned(), Some("m.etl".into())));

@@ -310,7 +310,7 @@ impl Consumer {
     fn new(rig: &Rig, session: &str, kind: u64) -> Option<Consumer> {
         let client = Client::connect(&rig.runtime()).unwrap();
         let request = Request::Consume { session: session.to_owned() };
-        let (_, mut descriptors) = client.ask_for(&request).unwrap();
+        let mut descriptors = client.ask_for(&request).unwrap().descriptors;
         let stream = UnixStream::from(descriptors.pop().unwrap());
         match kind {
             0 => Some(Consumer::Reading(std::thread::spawn(|| read(stream)))),

@@ -11,7 +11,8 @@ use crate::live::provider::add_installed;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
-use etw_types::Guid;
+use etw_decode::manifest::KeywordName;
+use etw_types::{Guid, Keyword, Level};
 use etw_wire::requests::ProviderStatus;
 use std::fmt::Write;
 
@@ -40,7 +41,7 @@ pub fn enablement(
             TABLE.wrong("p", what)
         })?,
     };
-    Enablement::parse(provider, level, any)
+    Enablement::parse(provider, Level(level), Keyword(any))
 }
 
 pub fn level_of(text: &str) -> Option<u8> {
@@ -83,7 +84,7 @@ fn put_keywords_and_levels(text: &mut String, id: &Guid) {
     let keywords = own.keywords_of(id);
     if !keywords.is_empty() {
         let _ = write!(text, "\n{:<20}{:<21}Description\n{:-<79}\n", "Value", "Keyword", "");
-        for (mask, name) in keywords {
+        for KeywordName { mask, name } in keywords {
             let _ = writeln!(text, "{:<20}{}", format!("{mask:#018x}"), safe(&name));
         }
     }

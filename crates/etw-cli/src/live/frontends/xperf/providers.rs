@@ -6,6 +6,7 @@ use super::TABLE;
 use crate::frontends::words::number;
 use crate::output::Failure;
 use etw_host::EnableProperties;
+use etw_types::{Keyword, Level};
 
 /// `PROVIDER[:KEYWORDS[:LEVEL[:ITEMS]]]` with `+` between. Parts that are missing are everything (a guess: xperf's
 /// documentation does not say).
@@ -50,7 +51,7 @@ fn enablement(option: &str, text: &str) -> Result<Enablement, Failure> {
             format!("{text}: {more:?} is too much; the form is PROVIDER:KEYWORDS:LEVEL:'ITEMS'");
         return Err(wrong(what));
     }
-    let mut enablement = Enablement::parse(provider, level, any)?;
+    let mut enablement = Enablement::parse(provider, Level(level), Keyword(any))?;
     enablement.info.properties = EnableProperties(properties);
     Ok(enablement)
 }
