@@ -124,10 +124,13 @@ mod tests {
         texts(&record)
     }
 
+    /// The fields of a record whose pointers have the width that its header says.
     fn texts(record: &EventRecord<'_>) -> Vec<String> {
+        let mut record = *record;
+        record.pointer_size = record.header.pointer_size().unwrap();
         let mut decoder = Decoder::new();
-        let decoded = decoder.decode(record);
-        let fields = decoded.fields_text(record, &Style::default()).unwrap();
+        let decoded = decoder.decode(&record);
+        let fields = decoded.fields_text(&record, &Style::default()).unwrap();
         let values = fields.into_iter().map(|(_, value)| value);
         // A stack has fields for more addresses than it has.
         values.filter(|value| !value.is_empty()).collect()

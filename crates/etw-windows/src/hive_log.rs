@@ -26,6 +26,8 @@ const SECTOR: usize = 512;
 const BINS: usize = 0x1000;
 /// Bytes of bins that a log may give a hive.
 const BINS_LIMIT: usize = 512 << 20;
+/// Bytes by which a change makes a hive longer without writing them.
+const UNUSED_LIMIT: usize = 1 << 20;
 /// The seed of the entries' hashes. Public descriptions differ in the order of its bytes, so either order is accepted.
 const SEED: u64 = 0x82ef_4d88_7a4e_55c5;
 
@@ -112,29 +114,34 @@ struct Page<'l> {
 impl Entry<'_> {
     /// Writes the pages; `false` if they are not pages of the hive.
     fn apply(&self, hive: &mut Vec<u8>) -> bool {
-        let size = BINS + self.bins_size;
-        if self.pages.iter().any(|page| BINS + page.place + page.bytes.len() > size) {
-            return false;
-        }
-        if hive.len() < size {
-            hive.resize(size, 0);
-        }
-        for page in &self.pages {
-            let start = BINS + page.place;
-            hive[start..start + page.bytes.len()].copy_from_slice(page.bytes);
-        }
-        true
+        write_pages(hive, self.bins_size, &self.pages)
     }
 }
 
-/// The entries of a log up to the first one that is damaged or left over from an earlier round.
+/// Writes pages into a hive whose bins then have at least `bins_size` bytes; `false` if they are not pages of it.
+fn write_pages(hive: &mut Vec<u8>, bins_size: usize, pages: &[Page<'_>]) -> bool {
+    let size = BINS + bins_size;
+    // The bytes by which a hive grows are in the log, but for what its bins do not use.
+    let written: usize = pages.iter().map(|page| page.bytes.len()).sum();
+    let is_outside = |page: &Page<'_>| BINS + page.place + page.bytes.len() > size;
+    if size > hive.len().max(BINS) + written + UNUSED_LIMIT || pages.iter().any(is_outside) {
+        return false;
+    }
+    if hive.len() < size {
+        hive.resize(size, 0);
+    }
+    for page in pages {
+        let start = BINS + page.place;
+        hive[start..start + page.bytes.len()].copy_from_slice(page.bytes);
+    }
+    true
+}
+
+/// The entries of a log up to the first one that is damaged. Entries of an earlier round may follow the newest one; their numbers are lower.
 fn entries(log: &[u8]) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     let mut rest = &log[SECTOR..];
     while let Some((entry, size)) = entry(rest) {
-        if entries.last().is_some_and(|last| last.sequence.wrapping_add(1) != entry.sequence) {
-            break;
-        }
         entries.push(entry);
         rest = &rest[size..];
     }
@@ -188,15 +195,11 @@ fn dirty_pages(log: &[u8]) -> Option<Vec<Page<'_>>> {
     Some(pages)
 }
 
-/// Applies the one change of an old log.
+/// Applies the one change of an old log; returns the number of changes.
 fn apply_old(hive: &mut Vec<u8>, head: &[u8], pages: &[Page<'_>]) -> usize {
-    let size = BINS + le::u32(head, 0x28).unwrap_or(0) as usize;
-    if hive.len() < size {
-        hive.resize(size, 0);
-    }
-    for page in pages {
-        let start = BINS + page.place;
-        hive[start..start + page.bytes.len()].copy_from_slice(page.bytes);
+    let bins_size = le::u32(head, 0x28).unwrap_or(0) as usize;
+    if !write_pages(hive, bins_size, pages) {
+        return 0;
     }
     hive[0x24..0x28].copy_from_slice(&head[0x24..0x28]);
     1
@@ -240,5 +243,43 @@ mod tests {
         for (bytes, hash) in cases {
             assert_eq!(marvin32(0x004f_b61a_001b_dbcc, bytes), hash, "{bytes:x?}");
         }
+    }
+
+    /// Wrong numbers under sound hashes, which a mutation of a log does not find.
+    #[test]
+    fn hostile_numbers_make_no_large_hive() {
+        let mut hive = vec![0; 0x2000];
+        hive[..12].copy_from_slice(b"regf\x02\0\0\0\x01\0\0\0");
+        let mut entry = vec![0; 0x400];
+        entry[..4].copy_from_slice(b"HvLE");
+        let mut put = |at: usize, number: u32| {
+            entry[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        };
+        for (at, number) in [(4, 0x400), (0xc, 1), (0x10, 0x1000), (0x14, 1), (0x2c, 0x200)] {
+            put(at, number);
+        }
+        let numbers = [0, 1, 7, 0x200, 0x201, 0x1000, 0x1_0000, 0x1fff_f000, 0x7fff_ffff, u32::MAX];
+        let mut applied = 0;
+        for place in [4, 0xc, 0x10, 0x14, 0x28, 0x2c] {
+            for number in numbers {
+                let mut entry = entry.clone();
+                entry[place..place + 4].copy_from_slice(&number.to_le_bytes());
+                let hash = marvin32(SEED, &entry[0x28..]);
+                entry[0x18..0x20].copy_from_slice(&hash.to_le_bytes());
+                let hash = marvin32(SEED, &entry[..0x20]);
+                entry[0x20..0x28].copy_from_slice(&hash.to_le_bytes());
+                let mut changed = hive.clone();
+                let mut log = vec![0; SECTOR];
+                log[..4].copy_from_slice(b"regf");
+                log[0x1c] = 6;
+                let words = log.chunks_exact(4).filter_map(|word| le::u32(word, 0));
+                let sum = words.fold(0, |sum, word| sum ^ word);
+                log[0x1fc..].copy_from_slice(&sum.to_le_bytes());
+                log.extend(entry);
+                applied += replay(&mut changed, &[log]);
+                assert!(changed.len() <= hive.len() + 0x400 + UNUSED_LIMIT);
+            }
+        }
+        assert!(applied > 10, "{applied}");
     }
 }
