@@ -37,6 +37,9 @@ const TARGETS: [&str; 4] = [
     "aarch64-unknown-linux-musl",
 ];
 
+/// The most bytes that `libetw.a` adds to a C program with a provider.
+const STATIC_LIMIT: u64 = 2 << 20;
+
 /// One making of everything.
 pub struct Release {
     /// The files that are published.
@@ -134,6 +137,7 @@ impl Release {
         }
         if has_library {
             run_command(objcopy()?.arg("--strip-debug").arg(installed.join("lib/libetw.a")))?;
+            self.check_static_program(target, &installed)?;
         }
         packages::archive(&debug, &format!("openetw-{VERSION}-{short}-debug"), self)?;
         packages::archive(&installed, &format!("openetw-{VERSION}-{short}"), self)?;
@@ -141,6 +145,31 @@ impl Release {
         fs::write(self.out.join(format!("openetw-{VERSION}-{short}.cdx.json")), list)?;
         if has_library {
             self.pack(target, &installed)?;
+        }
+        Ok(())
+    }
+
+    /// Checks by how much `libetw.a` makes a C program with a provider larger.
+    fn check_static_program(&self, target: &str, installed: &Path) -> Result<()> {
+        let compiler = linker(target).flatten().unwrap_or("cc");
+        let size_of = |name: &str, source: &str, library: &[&Path]| -> Result<u64> {
+            let (file, program) = (self.work.join(format!("{name}.c")), self.work.join(name));
+            fs::write(&file, source)?;
+            let mut command = Command::new(compiler);
+            command.args(["-O2", "-s", "-o"]).arg(&program).arg(&file);
+            command.arg("-I").arg(installed.join("include")).args(library);
+            run_command(command.args(install::STATIC_FLAGS))?;
+            Ok(fs::metadata(&program)?.len())
+        };
+        let library = installed.join("lib/libetw.a");
+        let empty = size_of("empty", "int main(void) { return 0; }\n", &[])?;
+        let growth = size_of("provider", install::PROVIDER, &[&library])?.saturating_sub(empty);
+        println!("{target}: a static C program with a provider is {} KiB larger", growth / 1024);
+        if self.profile == "release" && growth > STATIC_LIMIT {
+            return Err(format!(
+                "libetw.a adds {growth} bytes to a C program, more than {STATIC_LIMIT}"
+            )
+            .into());
         }
         Ok(())
     }

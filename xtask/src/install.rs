@@ -113,6 +113,22 @@ pub fn install_library(build: &Build, prefix: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A C program with a provider and no session.
+pub const PROVIDER: &str = r#"
+#include <TraceLoggingProvider.h>
+TRACELOGGING_DEFINE_PROVIDER(PROVIDER, "Shop",
+    (0x1f2ce556, 0xc278, 0x54a7, 0x72, 0xf3, 0x18, 0xd7, 0x11, 0xbb, 0xa0, 0xcc));
+int main(void) {
+    TraceLoggingRegister(PROVIDER);
+    TraceLoggingWrite(PROVIDER, "Sale", TraceLoggingInt32(3, "count"));
+    TraceLoggingUnregister(PROVIDER);
+    return 0;
+}
+"#;
+
+/// What `etw.pc` adds for a static program.
+pub const STATIC_FLAGS: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-Wl,--gc-sections"];
+
 /// Replaces a file; a running program keeps the old one mapped.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension("new");
@@ -231,6 +247,19 @@ int main(void) {
             }
             for made in ["goods.h", "generated.tmh"] {
                 fs::remove_file(folder.join(made)).unwrap();
+            }
+            if is_there("nm") {
+                fs::write(folder.join("provider.c"), PROVIDER).unwrap();
+                let mut command = Command::new("cc");
+                command.arg("provider.c").arg("-I").arg(prefix.join("include"));
+                command
+                    .arg(prefix.join("lib/libetw.a"))
+                    .args(STATIC_FLAGS)
+                    .args(["-o", "provider"]);
+                output(command.current_dir(&folder));
+                let symbols = output(Command::new("nm").arg(folder.join("provider")));
+                let linked = |name: &str| symbols.contains(name);
+                assert!(linked("etw_ring") && !linked("etw_decode"), "a provider has the decoder");
             }
             let needed = fs::read(folder.join("shared")).unwrap();
             let name = format!("libetw.so.{}\0", compatible());
