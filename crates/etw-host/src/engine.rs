@@ -47,6 +47,7 @@ use source::SessionSource;
 use crate::clock::{ClockMap, Pair};
 use crate::facts::file_name;
 use crate::files::Files;
+use crate::report;
 use crate::storage::BufferMemory;
 
 /// How an engine is set up.
@@ -396,12 +397,11 @@ impl<S: Sink> Engine<S> {
         }
     }
 
-    /// Writes what a session in memory holds to a file; the number of buffers. The caller has drained.
+    /// Writes the events of a session in memory, and its ledger, to a file; the number of buffers. The caller has drained.
     ///
     /// # Errors
     /// The file's.
     pub fn snapshot(&mut self, slot: usize, path: &Path) -> io::Result<u64> {
-        let lost = self.ledger(slot).lost_total();
         let now = self.session_time(slot);
         let Engine { sessions, router, map, watermark, .. } = self;
         let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot))
@@ -411,8 +411,17 @@ impl<S: Sink> Engine<S> {
         // The buffers with the modules may have been overwritten.
         hosted.modules.repeat();
         hosted.modules.write(session, hosted.time.time(map, *watermark));
-        let copies = session.snapshot(now);
-        let closing = hosted.closing(session, lost, true);
+        session.trim();
+        let (process, thread) = (std::process::id(), hosted.facts.thread_id);
+        let ledger = self.ledger(slot);
+        let reports = report::reports(&ledger);
+        let reports: Vec<_> =
+            reports.iter().map(|report| report.event(now, process, thread)).collect();
+        let Some((hosted, session)) = self.session_mut(slot) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let copies = session.snapshot(now, &reports);
+        let closing = hosted.closing(session, ledger.lost_total(), true);
         let mut facts = hosted.facts.clone();
         facts.header.log_file_name = path.to_string_lossy().into_owned();
         let mut files = Files::create(path, facts, 0)?;

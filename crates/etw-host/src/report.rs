@@ -61,6 +61,16 @@ pub fn read_loss(record: &EventRecord<'_>) -> Option<Loss> {
     })
 }
 
+/// Reads how many events were overwritten from a `Ledger` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+///
+/// ```text
+/// u64 attempted, stored, overwritten, filtered, lost
+/// ```
+pub fn read_overwritten(record: &EventRecord<'_>) -> Option<u64> {
+    let is_ledger = name_of(record)? == b"Ledger" && record.payload.len() == 5 * 8;
+    le::u64(record.payload, 16).filter(|_| is_ledger)
+}
+
 /// Reads a `Module` event of [`LEDGER_PROVIDER`]: the process and the module; `None` for every other record.
 pub fn read_module(record: &EventRecord<'_>) -> Option<(u32, LoadedModule)> {
     if name_of(record)? != b"Module" {

@@ -27,7 +27,7 @@ impl fmt::Display for FilterError {
         match self {
             FilterError::EventIds(n) => write!(f, "{n} event ids; at most 64"),
             FilterError::EventNames(n) => write!(f, "{n} bytes of event names; at most 4096"),
-            FilterError::ProcessIds(n) => write!(f, "{n} process ids; at most 8"),
+            FilterError::ProcessIds(n) => write!(f, "{n} process ids; a session takes at most 8"),
             FilterError::Executables(n) => write!(f, "{n} bytes of executable names; at most 1024"),
             FilterError::Schematized(n) => {
                 write!(f, "{n} bytes for the provider's callback; at most 1024")

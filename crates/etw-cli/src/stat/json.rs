@@ -52,6 +52,7 @@ impl Counted {
             "records": self.total,
             "events_lost": header.map(|h| h.events_lost),
             "buffers_lost": header.map(|h| h.buffers_lost),
+            "overwritten": self.losses.overwritten(),
             "out_of_order": self.records.out_of_order(0),
             "losses": losses,
             "by_header": by_header,

@@ -40,6 +40,7 @@ pub struct Losses {
     records: BTreeMap<u8, u64>,
     /// Losses in reports of our sessions.
     reported: BTreeMap<Origin, u64>,
+    overwritten: u64,
 }
 
 impl Losses {
@@ -49,10 +50,12 @@ impl Losses {
         if record.header.is_classic() && record.provider == Some(LOST_EVENT) {
             *self.records.entry(record.descriptor.opcode.0).or_insert(0) += 1;
         }
-        if record.provider == Some(etw_host::LEDGER_PROVIDER)
-            && let Some(loss) = etw_host::report::read_loss(record)
-        {
-            self.add_reported(loss);
+        if record.provider == Some(etw_host::LEDGER_PROVIDER) {
+            if let Some(loss) = etw_host::report::read_loss(record) {
+                self.add_reported(loss);
+            } else if let Some(events) = etw_host::report::read_overwritten(record) {
+                self.overwritten = self.overwritten.saturating_add(events);
+            }
         }
     }
 
@@ -70,6 +73,11 @@ impl Losses {
     pub fn by_cause(&self) -> Vec<(&'static str, u64)> {
         let count = |kind: u8| self.records.get(&kind).copied().filter(|&count| count > 0);
         LOSS_CAUSES.iter().filter_map(|&(kind, cause)| Some((cause, count(kind)?))).collect()
+    }
+
+    /// Events that newer ones replaced in a circular file or in memory, as our sessions reported them.
+    pub fn overwritten(&self) -> u64 {
+        self.overwritten
     }
 
     /// Losses that our sessions reported.

@@ -134,7 +134,11 @@ impl Counted {
         let header = self.trace().header();
         let (events, buffers) = header.map_or((0, 0), |h| (h.events_lost, h.buffers_lost));
         let word = if events == 0 && buffers == 0 { "lost    " } else { "LOST    " };
-        let _ = writeln!(text, "  {word} {events} events, {buffers} buffers");
+        let overwritten = match self.losses.overwritten() {
+            0 => String::new(),
+            count => format!("; {count} events overwritten by newer ones"),
+        };
+        let _ = writeln!(text, "  {word} {events} events, {buffers} buffers{overwritten}");
         for (cause, count) in self.losses.by_cause() {
             let _ = writeln!(text, "  LOST     {count} by {cause} records");
         }

@@ -174,3 +174,32 @@ fn memory_without_a_trace_is_listed_and_removed() {
     }
     panic!("neither listed nor removed");
 }
+
+/// A circular file says how many events newer ones have replaced.
+#[test]
+fn overwritten_events_are_counted_in_the_file() {
+    static PROVIDER: Provider = Provider::new("Newest", Guid::from_u128(33), b"\x09\0Newest\0");
+    let folder = Folder::new("overwritten");
+    let trace = folder.0.join("circular.etl");
+    let _registration = PROVIDER.register();
+    let session = Session::builder("circular").file(&trace).circular(32 << 10).buffer_size_kb(4);
+    let session = session.start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
+    for number in 0..2000 {
+        while !write_event!(PROVIDER, "E", level(Informational)).is_success() {
+            std::thread::yield_now();
+        }
+        if number % 100 == 0 {
+            session.flush().unwrap();
+        }
+    }
+    let overwritten = session.stop().unwrap().ledger.overwritten;
+    assert!(overwritten > 0);
+    let text = stdout(&["stat"], &[&trace], 0);
+    assert!(text.contains(&format!("; {overwritten} events overwritten by newer ones")), "{text}");
+    let row = json_lines(&stdout(&["stat", "--json"], &[&trace], 0)).remove(0);
+    assert_eq!(row["overwritten"], overwritten);
+    let events = row["by_event"].as_array().unwrap().iter().find(|row| row["event"] == "E");
+    // Attempts that found no space are lost; the file has the others.
+    assert_eq!(events.unwrap()["count"], 2000 - overwritten);
+}

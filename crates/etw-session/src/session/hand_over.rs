@@ -5,7 +5,8 @@ use std::time::Duration;
 use etw_types::Guid;
 
 use super::{Facts, Session, State};
-use crate::buffer::{Buffer, FullBuffer, Place};
+use crate::buffer::{Buffer, FullBuffer, HEADER_SIZE, Place};
+use crate::event::Event;
 use crate::file_contents::FileSlot;
 use crate::ledger::{Cause, Ledger, Loss};
 use crate::recover::Recovered;
@@ -321,18 +322,48 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// A memory session's events as buffers of a file while it goes on, the oldest first: the bytes of
-    /// each, to stand at slots 1, 2, ….
-    pub fn snapshot(&mut self, now: i64) -> Vec<Vec<u8>> {
+    /// A memory session's events as buffers of a file while the session continues, the oldest first, and behind them buffers with
+    /// `reports` on the session: the bytes of each, for slots 1, 2, …. A report that is larger than a buffer is left out.
+    pub fn snapshot(&mut self, now: i64, reports: &[Event<'_>]) -> Vec<Vec<u8>> {
         self.trim();
         // Full ones in their order, then the open ones.
         let mut open: Vec<&Buffer<B>> =
             self.open.iter().flatten().filter(|b| b.events > 0).collect();
         open.sort_by_key(|buffer| buffer.first_time);
         let buffers: Vec<&Buffer<B>> = self.full.iter().chain(open).collect();
-        let last = buffers.len();
-        let copy =
-            |(buffer, number): (&Buffer<B>, usize)| buffer.copy(number as i64, now, number == last);
-        buffers.into_iter().zip(1..).map(copy).collect()
+        let reports = self.report_buffers(reports);
+        let last = buffers.len() + reports.len();
+        let is_last = |number: usize| number == last;
+        let events = (1..)
+            .zip(buffers)
+            .map(|(number, buffer)| buffer.copy(number as i64, now, is_last(number)));
+        let mut copies: Vec<Vec<u8>> = events.collect();
+        for buffer in reports {
+            let number = copies.len() + 1;
+            copies.push(buffer.copy(number as i64, now, is_last(number)));
+        }
+        copies
+    }
+
+    /// Reports on the session in buffers of their own, which belong to nobody.
+    fn report_buffers(&self, reports: &[Event<'_>]) -> Vec<Buffer<Vec<u8>>> {
+        let buffer_size = self.settings.buffer_size as usize;
+        let mut buffers: Vec<Buffer<Vec<u8>>> = Vec::new();
+        for report in reports {
+            let size = report.size(&[]);
+            if HEADER_SIZE + size.next_multiple_of(8) > buffer_size {
+                continue;
+            }
+            if !buffers.last().is_some_and(|buffer| buffer.has_room(size)) {
+                let memory = vec![0; buffer_size];
+                buffers.push(Buffer::begin(memory, 0, self.settings.host.logger_id));
+            }
+            let Some(buffer) = buffers.last_mut() else { continue };
+            let time = self.settings.host.clock.of(report.time, report.raw);
+            let Some(bytes) = buffer.room(size) else { continue };
+            report.encode(time, &[], size, bytes);
+            buffer.added(size, time);
+        }
+        buffers
     }
 }

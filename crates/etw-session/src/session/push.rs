@@ -95,7 +95,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// In a session in memory: overwrites the events that are earlier than one that was overwritten with its buffer. Buffers of two
     /// CPUs overlap in time, so without this a thread that moved between them would have a gap in its events.
-    pub(super) fn trim(&mut self) {
+    pub fn trim(&mut self) {
         let Some(until) = self.overwritten_until.take() else { return };
         let mut trimmed = 0;
         for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {

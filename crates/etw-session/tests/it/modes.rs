@@ -90,7 +90,7 @@ fn memory_keeps_the_newest_buffers() {
     let before = session.ledger().clone();
     for _ in 0..2 {
         let found: Vec<u64> =
-            session.snapshot(500).iter().flat_map(|bytes| numbers(bytes)).collect();
+            session.snapshot(500, &[]).iter().flat_map(|bytes| numbers(bytes)).collect();
         assert_eq!(found, (70..100).collect::<Vec<_>>());
     }
     assert_eq!(*session.ledger(), before);
@@ -131,7 +131,7 @@ fn memory_has_no_gap_where_a_thread_moved() {
             }
             batch += 1;
             session.seal(batch);
-            let kept = kept_by(session.snapshot(EVENTS as i64));
+            let kept = kept_by(session.snapshot(EVENTS as i64, &[]));
             assert_eq!(kept, (kept[0]..EVENTS).collect::<Vec<_>>(), "seed {seed}");
             assert!(kept.len() as u64 >= IN_A_BUFFER && session.ledger().is_balanced());
             assert_eq!(session.ledger().stored, kept.len() as u64);
@@ -143,7 +143,7 @@ fn memory_has_no_gap_where_a_thread_moved() {
         let memories = vec![vec![0; 1024]; 6];
         let resumed = Session::resume(&config, host, memories, killed, &etw_types::Guid::ZERO);
         let (mut session, _) = resumed.unwrap();
-        assert_eq!(kept_by(session.snapshot(EVENTS as i64)), kept, "seed {seed}");
+        assert_eq!(kept_by(session.snapshot(EVENTS as i64, &[])), kept, "seed {seed}");
         assert_eq!(session.ledger().stored, kept.len() as u64);
     }
 }
@@ -296,7 +296,7 @@ fn a_stopped_memory_session_takes_nothing() {
     }
     session.stop(5);
     assert_eq!(push(&mut session, 5, 0), Err(Cause::SessionFull));
-    let found = session.snapshot(6);
+    let found = session.snapshot(6, &[]);
     let mut found: Vec<u64> = found.iter().flat_map(|bytes| numbers(bytes)).collect();
     found.sort_unstable();
     assert_eq!(found, [0, 1, 2, 3, 4]);

@@ -117,6 +117,10 @@ fn memory_is_written_on_demand() {
             seen.len()
         );
         assert_eq!(seen, (seen[0]..next).collect::<Vec<_>>());
+        // The file's own ledger has what it stores, and what newer events have replaced.
+        let (stored, overwritten) = ledger_in(&path);
+        assert_eq!(stored, seen.len() as u64);
+        assert_eq!(stored + overwritten, u64::from(next));
     }
     let ledger = session.stop().unwrap().ledger;
     assert!(
@@ -514,7 +518,7 @@ fn sixty_four_threads_in_order() {
 #[test]
 fn a_removed_file_is_reported() {
     let _permits = session_permits(2);
-    provider!(PROVIDER, 0x20b);
+    provider!(PROVIDER, 0x3e0);
     let _registration = PROVIDER.register();
     let path = TempPath::new("gone.etl");
     let session = small("gone").file(&path).start().unwrap();
@@ -640,7 +644,7 @@ fn a_compressed_file_is_smaller_and_has_the_same_events() {
 #[test]
 fn payload_filters_of_the_session() {
     let _permits = session_permits(1);
-    provider!(PROVIDER, 0x209);
+    provider!(PROVIDER, 0x3e1);
     let _registration = PROVIDER.register();
     let path = TempPath::new("payload.etl");
     let session = small("payload").file(&path).start().unwrap();
@@ -680,7 +684,7 @@ fn payload_filters_of_the_session() {
 #[test]
 fn properties_of_the_process() {
     let _permits = session_permits(1);
-    provider!(PROVIDER, 0x20a);
+    provider!(PROVIDER, 0x3e2);
     let _registration = PROVIDER.register();
     let path = TempPath::new("properties.etl");
     let session = small("properties").file(&path).start().unwrap();
@@ -751,4 +755,18 @@ fn a_provider_group_enables_all_its_providers() {
     let ledger = session.stop().unwrap().ledger;
     assert_eq!(numbers(&path), [1, 3]);
     assert_eq!((ledger.attempted, ledger.stored), (2, 2));
+}
+
+/// The events stored and overwritten, by the ledger in a trace.
+fn ledger_in(path: &TempPath) -> (u64, u64) {
+    let mut records =
+        etw_etl::read::Records::new(vec![etw_etl::read::TraceFile::open(path).unwrap()]);
+    while let Some(record) = records.next() {
+        if record.provider == Some(etw_host::LEDGER_PROVIDER) && record.payload.len() == 40 {
+            let number =
+                |at: usize| u64::from_le_bytes(record.payload[at..at + 8].try_into().unwrap());
+            return (number(8), number(16));
+        }
+    }
+    panic!("the trace has no ledger");
 }
