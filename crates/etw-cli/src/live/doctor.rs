@@ -6,19 +6,24 @@ use crate::output::{Failure, Outcome, print_paged};
 use crate::terminal::has_colours;
 use clap::Args;
 use etw_system::availability::availability;
+use etw_wire::Channel;
 use etw_wire::host_client::{Client, ClientError, OTHER_VERSION};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 use etw_wire::runtime_directory as dir;
 use etw_wire::user_namespace::UserNamespace;
 use std::fmt::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 mod machine;
+mod process;
 mod sessions;
 
-use machine::{Machine, check_left_memory};
-use sessions::{check_all_providers, check_process_providers, check_provider, check_session};
+use machine::{Machine, check_left_memory, check_limits};
+use process::{check_process, check_running_process};
+use sessions::{
+    OtherHost, check_all_providers, check_process_providers, check_provider, check_session,
+};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -91,6 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             (Some(pid), _) => check_process_providers(&mut report, pid, &providers, &sessions),
             (None, Some(name)) => {
                 check_provider(&mut report, name, &providers, &recent, &sessions)?;
+                OtherHost::of(&directory).check(&mut report, name);
             }
             (None, None) => check_all_providers(&mut report, &providers, &sessions),
         }
@@ -100,6 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     let machine = Machine::read();
     machine.check(&mut report);
+    check_limits(&mut report);
     check_left_memory(&mut report);
     if arguments.system {
         Machine::check_system_events(&mut report, availability());
@@ -230,6 +237,9 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
         Ok(client) => {
             let what = format!("one listens in {shown}, and you may control it");
             report.ok(LINK, what);
+            if let Some(host) = host_process(path) {
+                check_running_process(report, LINK, host);
+            }
             return Some(client);
         }
         Err(ClientError::NoHost(_)) => {
@@ -256,6 +266,16 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
             let fix = format!("find out what listens there: ss -xlp | grep {shown}");
             report.wrong(LINK, format!("{shown}: something listens, but {error}"), fix);
         }
+        Err(ClientError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+            let fix = match host_process(path) {
+                Some(pid) => format!(
+                    "see what process {pid} waits for; if it is stopped (state T): kill -CONT {pid}; after kill -9 {pid} the next host \
+                     restores its sessions"
+                ),
+                None => "see what the process that listens there waits for".to_owned(),
+            };
+            report.wrong(LINK, format!("{shown}: a host listens, and does not answer"), fix);
+        }
         Err(error) => {
             report.wrong(LINK, format!("{shown}: {error}"), "check the directory's owner and mode");
         }
@@ -263,68 +283,8 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
     None
 }
 
-/// Values of variables in a process's environment when it started.
-fn environment(pid: u32) -> Option<Vec<(String, String)>> {
-    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let each = bytes.split(|byte| *byte == 0).filter_map(|line| {
-        let line = String::from_utf8_lossy(line);
-        let (name, value) = line.split_once('=')?;
-        Some((name.to_owned(), value.to_owned()))
-    });
-    Some(each.collect())
-}
-
-fn check_process(report: &mut Report, pid: u32, directory: &Path) {
-    const LINK: &str = "process";
-    let Ok(metadata) = std::fs::metadata(format!("/proc/{pid}")) else {
-        return report.wrong(LINK, format!("there is no process {pid}"), "ps lists processes");
-    };
-    if metadata.uid() != user() && metadata.uid() != 0 && directory != Path::new(dir::SYSTEM) {
-        let what = format!(
-            "process {pid} belongs to user {}, whose programs use another host",
-            metadata.uid()
-        );
-        let fix = "record it as that user, or with the machine's host (--system-host)";
-        report.wrong(LINK, what, fix);
-    }
-    for (namespace, what) in [("mnt", "files"), ("pid", "processes"), ("user", "users")] {
-        let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
-        let (theirs, ours) = (of(&pid.to_string()), of("self"));
-        if theirs.is_some() && theirs != ours {
-            let what = format!("process {pid} runs in a container: it has {what} of its own");
-            let fix =
-                "mount the host's runtime directory into the container, or run etw record in it";
-            report.wrong("container", what, fix);
-            break;
-        }
-    }
-    let Some(environment) = environment(pid) else {
-        return report.note(LINK, format!("the environment of process {pid} cannot be read"));
-    };
-    let value =
-        |name: &str| environment.iter().find(|(n, _)| n == name).map(|(_, v)| PathBuf::from(v));
-    match (value(dir::RECORD_VARIABLE), value(dir::VARIABLE)) {
-        (Some(record), _) => {
-            report.note(
-                LINK,
-                format!("etw record started process {pid} with a host in {}", record.display()),
-            );
-        }
-        (None, Some(named)) if named != directory => {
-            let what = format!(
-                "{} of process {pid} is {}, not {}",
-                dir::VARIABLE,
-                named.display(),
-                directory.display()
-            );
-            let fix = format!("start the program with {}={}", dir::VARIABLE, directory.display());
-            report.wrong(LINK, what, fix);
-        }
-        (None, None) if dir::variable(dir::VARIABLE).is_some() => {
-            let what = format!("process {pid} was started without {}", dir::VARIABLE);
-            let fix = format!("start the program with {}={}", dir::VARIABLE, directory.display());
-            report.wrong(LINK, what, fix);
-        }
-        _ => report.ok(LINK, format!("process {pid} looks for the same host")),
-    }
+/// The process that listens in a runtime directory.
+fn host_process(directory: &Path) -> Option<u32> {
+    let channel = Channel::connect(&directory.join("socket")).ok()?;
+    Some(channel.peer().ok()?.pid).filter(|pid| *pid != 0)
 }

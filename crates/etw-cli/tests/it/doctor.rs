@@ -7,6 +7,7 @@ use etw_wire::message::FromHost;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `etw record` of a program that has no event for it.
 #[test]
@@ -158,9 +159,9 @@ fn finds_in(place: &Place, directory: &Path, expected: &[&str]) {
     }
 }
 
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 
-fn set_mode(path: &Path, mode: u32) {
+pub fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -212,26 +213,33 @@ fn doctor_finds_a_host_that_does_not_answer_as_one() {
         (other_version, ["WRONG  version", "another version", "systemctl restart etwd"]),
         (b"{nonsense".to_vec(), ["WRONG  host", "something listens", "ss -xlp"]),
     ] {
-        let listener = Channel::listen(&socket).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let channel = loop {
-                    match Channel::accept(listener.as_fd()) {
-                        Ok(channel) => break channel,
-                        Err(_) => std::thread::yield_now(),
-                    }
-                };
-                channel.set_blocking(true).unwrap();
-                channel.send(&answer, &[]).unwrap();
-                // Until the command has read it.
-                let _ = channel.receive();
-                let _ = channel.receive();
-            });
-            finds(&expected);
-        });
-        drop(listener);
+        answer_as_host(&runtime, &answer, || finds(&expected));
         // The socket of a host that was killed.
         finds(&["WRONG  host", "of one that has ended"]);
         std::fs::remove_file(&socket).unwrap();
     }
+}
+
+/// Listens as a host that answers every greeting with `answer`, while `asks` asks.
+pub fn answer_as_host<T>(directory: &Path, answer: &[u8], asks: impl FnOnce() -> T) -> T {
+    let listener = Channel::listen(&directory.join("socket")).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut channels = Vec::new();
+            while !is_done.load(Ordering::Acquire) {
+                let Ok(channel) = Channel::accept(listener.as_fd()) else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                // A doctor that only looks who listens has left already.
+                let _ = channel.set_blocking(true);
+                let _ = channel.send(answer, &[]);
+                channels.push(channel);
+            }
+        });
+        let answered = asks();
+        is_done.store(true, Ordering::Release);
+        answered
+    })
 }

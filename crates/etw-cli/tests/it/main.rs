@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 mod book;
+#[cfg(target_os = "linux")]
+mod broken_setups;
 mod check;
 #[cfg(target_os = "linux")]
 mod controllers;

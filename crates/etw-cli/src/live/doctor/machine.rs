@@ -112,6 +112,62 @@ impl Machine {
     }
 }
 
+/// Descriptors that a host or a program with some sessions needs.
+const NEEDED_DESCRIPTORS: u64 = 256;
+
+/// Checks what this shell permits to the programs and hosts that it starts.
+pub fn check_limits(report: &mut Report) {
+    let limit = |kind| {
+        // SAFETY: space for the answer.
+        let limit = unsafe {
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            (libc::getrlimit(kind, &raw mut limit) == 0).then_some(limit.rlim_cur)?
+        };
+        (limit != libc::RLIM_INFINITY).then_some(limit)
+    };
+    let limits = Limits {
+        descriptors: limit(libc::RLIMIT_NOFILE),
+        file_size: limit(libc::RLIMIT_FSIZE),
+        memory: limit(libc::RLIMIT_AS),
+    };
+    limits.check(report);
+}
+
+/// Limits of a process; `None`: unlimited.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limits {
+    descriptors: Option<u64>,
+    /// Bytes of a file.
+    file_size: Option<u64>,
+    /// Bytes of memory.
+    memory: Option<u64>,
+}
+
+impl Limits {
+    fn check(&self, report: &mut Report) {
+        const LINK: &str = "limits";
+        match self.descriptors {
+            Some(limit) if limit < NEEDED_DESCRIPTORS => {
+                let what = format!(
+                    "at most {limit} open files for a process: a host needs several for each program"
+                );
+                report.wrong(LINK, what, "ulimit -n 1024, or LimitNOFILE= of the service");
+            }
+            Some(limit) => report.ok(LINK, format!("{limit} open files for a process")),
+            None => report.ok(LINK, "any number of open files"),
+        }
+        if let Some(limit) = self.file_size {
+            let what = format!("files may have at most {} KiB: a trace then ends", limit >> 10);
+            report.wrong(LINK, what, "ulimit -f unlimited, or LimitFSIZE=infinity");
+        }
+        if let Some(limit) = self.memory.filter(|limit| *limit < 1 << 30) {
+            let what =
+                format!("a process may have {} MiB of memory: a host maps pools", limit >> 20);
+            report.wrong(LINK, what, "ulimit -v unlimited, or LimitAS=infinity");
+        }
+    }
+}
+
 /// Lists the memory of private sessions in `/dev/shm`: whether it is in use, which trace it belongs to, and its size.
 pub fn check_left_memory(report: &mut Report) {
     const LINK: &str = "shared memory";
@@ -199,6 +255,25 @@ mod tests {
             assert!(text.contains(expected), "{expected}: {text}");
             assert_eq!(wrong, u32::from(is_wrong), "{text}");
             assert_eq!(text.contains("fix: "), is_wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_that_stop_a_recording_are_found() {
+        let check = |limits: Limits| {
+            let mut report = Report::default();
+            limits.check(&mut report);
+            report
+        };
+        assert_eq!(check(Limits::default()).wrong, 0);
+        assert_eq!(check(Limits { descriptors: Some(1024), ..Limits::default() }).wrong, 0);
+        for (limits, expected) in [
+            (Limits { descriptors: Some(64), ..Limits::default() }, "at most 64 open files"),
+            (Limits { file_size: Some(1 << 20), ..Limits::default() }, "at most 1024 KiB"),
+            (Limits { memory: Some(64 << 20), ..Limits::default() }, "64 MiB of memory"),
+        ] {
+            let report = check(limits);
+            assert!(report.text.contains(expected) && report.wrong == 1, "{}", report.text);
         }
     }
 

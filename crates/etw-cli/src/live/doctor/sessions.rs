@@ -2,14 +2,18 @@
 
 use super::Report;
 use super::machine::free_bytes;
+use super::process::is_listener_off;
 use crate::live::diagnosis::{level_name, shown_name};
+use crate::live::host::{HostChoice, ask};
 use crate::live::session::remedy;
 use crate::live::wanted::Named;
 use crate::output::Failure;
 use crate::where_filter::closest;
 use etw_host::EnableInfo;
-use etw_types::Guid;
-use etw_wire::requests::{ProviderStatus, SessionStatus};
+use etw_types::{Guid, LogFileMode};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
+use etw_wire::runtime_directory as dir;
 use std::path::Path;
 
 pub fn check_process_providers(
@@ -21,6 +25,10 @@ pub fn check_process_providers(
     let of_process: Vec<_> = providers.iter().filter(|known| known.pids.contains(&pid)).collect();
     if of_process.is_empty() {
         let what = format!("process {pid} has registered no provider with this host");
+        if is_listener_off(pid) {
+            let fix = "start the session first, or the program without ETW_LISTENER=off: it looks for a host only when it registers";
+            return report.wrong("registration", what, fix);
+        }
         let fix = "register the provider when the program starts (PROVIDER.register(), EventRegister), and keep the registration";
         return report.wrong("registration", what, fix);
     }
@@ -83,10 +91,7 @@ pub fn check_provider(
     let named: Named =
         text.parse().map_err(|error| Failure::Usage(format!("doctor {text:?}: {error}")))?;
     let name = text.strip_prefix('*').unwrap_or(text);
-    let is = |known: &&ProviderStatus| match &named {
-        Named::Id(id) => known.id == *id || known.group == Some(*id),
-        Named::Name(name) => known.name.eq_ignore_ascii_case(name),
-    };
+    let is = |known: &&ProviderStatus| named.is(known);
     if let Some(known) = providers.iter().find(|known| !known.pids.is_empty() && is(known)) {
         let pids: Vec<String> = known.pids.iter().map(u32::to_string).collect();
         let what = format!("{} ({}), by process {}", shown_name(known), known.id, pids.join(", "));
@@ -111,8 +116,9 @@ pub fn check_provider(
         let what = format!("process {pid} had registered {name}, and has ended or unregistered it");
         report.wrong(LINK, what, "keep the registration as long as the program runs");
     } else {
-        let names = providers.iter().chain(recent).map(|known| known.name.as_str());
-        let near = closest(name, names.filter(|name| !name.is_empty()));
+        let registered = providers.iter().filter(|known| !known.pids.is_empty()).chain(recent);
+        let names = registered.map(|known| known.name.as_str());
+        let near = closest(name, names.filter(|other| !other.is_empty() && *other != name));
         let fix = match near {
             Some(near) => format!("did you mean {near}?"),
             None => "start the program; etw provider list shows what is registered, etw doctor PID checks a program".to_owned(),
@@ -129,6 +135,42 @@ pub fn check_provider(
         sessions,
     );
     Ok(())
+}
+
+/// The host that the checked one is not: the machine's, or the user's own.
+pub struct OtherHost {
+    client: Option<Client>,
+    command: &'static str,
+}
+
+impl OtherHost {
+    /// The other host than that of `checked`.
+    pub fn of(checked: &Path) -> OtherHost {
+        let machine = Path::new(dir::SYSTEM);
+        let (other, command) = match checked == machine {
+            true => (HostChoice { system_host: false }.directory(), "etw doctor"),
+            false => (machine.to_owned(), "etw doctor --system-host"),
+        };
+        let client = if other == checked { None } else { Client::connect(&other).ok() };
+        OtherHost { client, command }
+    }
+
+    /// Notes the sessions of the other host that enable a provider.
+    pub fn check(&self, report: &mut Report, name: &str) {
+        let Some(client) = &self.client else { return };
+        let Ok(Response::Providers { providers }) = ask(client, &Request::Providers) else {
+            return;
+        };
+        let Ok(named) = name.parse::<Named>() else { return };
+        for known in providers.iter().filter(|known| named.is(known) && !known.sessions.is_empty())
+        {
+            let sessions = known.sessions.join(", ");
+            let command = self.command;
+            let what =
+                format!("another host has it enabled, for {sessions}: {command} checks that one");
+            report.note("enablement", what);
+        }
+    }
 }
 
 /// The sessions that have a provider enabled, and what limits its events.
@@ -211,6 +253,16 @@ fn check_limits(report: &mut Report, status: &SessionStatus, info: &EnableInfo, 
     }
 }
 
+impl Named {
+    /// Whether it names this provider, or its group.
+    fn is(&self, known: &ProviderStatus) -> bool {
+        match self {
+            Named::Id(id) => known.id == *id || known.group == Some(*id),
+            Named::Name(name) => known.name.eq_ignore_ascii_case(name),
+        }
+    }
+}
+
 pub fn check_session(report: &mut Report, status: &SessionStatus) {
     let name = &status.name;
     if let Some(error) = &status.error {
@@ -236,7 +288,14 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
     }
     for loss in &status.losses {
         let what = format!("{name}: {} events lost: {}", loss.count, loss.cause);
-        report.wrong("losses", what, remedy(loss.cause.name()));
+        report.wrong("losses", what, remedy(loss.cause.name(), status));
+    }
+    if status.mode.contains(LogFileMode::SECURE) {
+        let what = format!(
+            "{name} is secure: it has only events of root's programs and of user {}'s",
+            status.owner
+        );
+        report.note("session", what);
     }
     for refusal in &status.refusals {
         let fix = "stop one of the sessions that enable it";

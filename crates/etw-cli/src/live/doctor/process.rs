@@ -1,0 +1,138 @@
+//! Links of the chain that belong to a process: its state, its descriptors, its environment, its namespaces.
+
+use super::{Report, user};
+use etw_wire::runtime_directory as dir;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Descriptors that a program or host may need at any moment: a socket, memory, an event.
+const SPARE_DESCRIPTORS: usize = 8;
+/// The variable that keeps programs from waiting for a host.
+const LISTENER: &str = "ETW_LISTENER";
+
+/// Values of variables in a process's environment when it started.
+fn environment(pid: u32) -> Option<Vec<(String, String)>> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let each = bytes.split(|byte| *byte == 0).filter_map(|line| {
+        let line = String::from_utf8_lossy(line);
+        let (name, value) = line.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    Some(each.collect())
+}
+
+pub fn check_process(report: &mut Report, pid: u32, directory: &Path) {
+    const LINK: &str = "process";
+    let Ok(metadata) = std::fs::metadata(format!("/proc/{pid}")) else {
+        return report.wrong(LINK, format!("there is no process {pid}"), "ps lists processes");
+    };
+    if metadata.uid() != user() && metadata.uid() != 0 && directory != Path::new(dir::SYSTEM) {
+        let what = format!(
+            "process {pid} belongs to user {}, whose programs use another host",
+            metadata.uid()
+        );
+        let fix = "record it as that user, or with the machine's host (--system-host)";
+        report.wrong(LINK, what, fix);
+    }
+    for (namespace, what) in [("mnt", "files"), ("pid", "processes"), ("user", "users")] {
+        let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
+        let (theirs, ours) = (of(&pid.to_string()), of("self"));
+        if theirs.is_some() && theirs != ours {
+            let what = format!("process {pid} runs in a container: it has {what} of its own");
+            let fix =
+                "mount the host's runtime directory into the container, or run etw record in it";
+            report.wrong("container", what, fix);
+            break;
+        }
+    }
+    check_running_process(report, LINK, pid);
+    let Some(environment) = environment(pid) else {
+        return report.note(LINK, format!("the environment of process {pid} cannot be read"));
+    };
+    let value =
+        |name: &str| environment.iter().find(|(n, _)| n == name).map(|(_, v)| PathBuf::from(v));
+    match (value(dir::RECORD_VARIABLE), value(dir::VARIABLE)) {
+        (Some(record), _) => {
+            report.note(
+                LINK,
+                format!("etw record started process {pid} with a host in {}", record.display()),
+            );
+        }
+        (None, Some(named)) if named != directory => {
+            let what = format!(
+                "{} of process {pid} is {}, not {}",
+                dir::VARIABLE,
+                named.display(),
+                directory.display()
+            );
+            let fix = format!("start the program with {}={}", dir::VARIABLE, directory.display());
+            report.wrong(LINK, what, fix);
+        }
+        (None, None) if dir::variable(dir::VARIABLE).is_some() => {
+            let what = format!("process {pid} was started without {}", dir::VARIABLE);
+            let fix = format!("start the program with {}={}", dir::VARIABLE, directory.display());
+            report.wrong(LINK, what, fix);
+        }
+        _ => report.ok(LINK, format!("process {pid} looks for the same host")),
+    }
+}
+
+/// Checks that a process runs, and may open more files.
+pub fn check_running_process(report: &mut Report, link: &str, pid: u32) {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+    match read("stat").as_deref().and_then(state) {
+        Some('T' | 't') => {
+            let what = format!("process {pid} is stopped, so it does nothing");
+            report.wrong(link, what, format!("kill -CONT {pid}, or leave the debugger"));
+        }
+        Some('Z' | 'X') => {
+            let what = format!("process {pid} has ended, and its parent has not noticed");
+            report.wrong(link, what, "start the program again");
+        }
+        _ => {}
+    }
+    let limit = read("limits").as_deref().and_then(descriptor_limit);
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count);
+    let (Some(limit), Ok(open)) = (limit, open) else { return };
+    if open + SPARE_DESCRIPTORS > limit {
+        let what = format!(
+            "process {pid} has {open} of at most {limit} files open: it cannot attach to a session"
+        );
+        report.wrong(
+            "descriptors",
+            what,
+            "raise the limit (ulimit -n, LimitNOFILE=) and restart it",
+        );
+    }
+}
+
+/// Whether the program connects to no host that starts after it.
+pub fn is_listener_off(pid: u32) -> bool {
+    let is_off = |(name, value): &(String, String)| name == LISTENER && value == "off";
+    environment(pid).is_some_and(|environment| environment.iter().any(is_off))
+}
+
+/// The state letter in `/proc/PID/stat`, behind the name, which may have any character.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The soft limit of open files in `/proc/PID/limits`.
+fn descriptor_limit(limits: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_limits_are_read() {
+        assert_eq!(state("7 (a) b) T 1 7"), Some('T'));
+        assert_eq!(state("nonsense"), None);
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024     4096   files\n";
+        assert_eq!(descriptor_limit(limits), Some(1024));
+        assert_eq!(descriptor_limit("Max open files   unlimited unlimited files"), None);
+    }
+}
