@@ -1,5 +1,6 @@
 //! `etw dump`
 
+use crate::asked_names::AskedNames;
 use crate::column::Column;
 use crate::files;
 use crate::format::{Format, Options, View};
@@ -155,6 +156,14 @@ impl Arguments {
             has_colours: self.output.is_none() && self.format() == Format::Text && has_colours(),
             fields: self.fields.clone(),
             columns: self.columns.clone(),
+            asked: Arc::new(self.asked()),
+        }
+    }
+
+    fn asked(&self) -> AskedNames {
+        match self.fields.is_empty() {
+            true => AskedNames::of_columns("--columns", &self.columns),
+            false => AskedNames::new("--fields", self.fields.iter().cloned()),
         }
     }
 }
@@ -218,8 +227,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         arguments.replace.check(path)?;
     }
     let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
-    let mut records = Records::with_options(traces, read_options);
+    let mut records = Records::with_options(traces.clone(), read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
+    options.view.asked.report(shown.count, &traces, &catalog);
     if let Some(filter) = &selection.filter {
         filter.report(shown.count, || {
             // Names behind the last record that was shown count, too.

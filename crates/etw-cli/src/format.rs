@@ -114,7 +114,7 @@ impl Options {
     ) -> Option<Visited<'p>> {
         match self.view.fields.is_empty() {
             true => decoded.visit_part(record, visitor),
-            false => decoded.visit_part(record, &mut Chosen::new(visitor, &self.view.fields)),
+            false => decoded.visit_part(record, &mut Chosen::new(visitor, &self.view)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! `etw stat --by COLUMNS`: counts, sums and percentiles by any columns.
 
+use crate::asked_names::AskedNames;
 use crate::column::{self, Cell, Column, Row};
 use crate::distribution::{Distribution, SHOWN, shown};
 use crate::event_kinds::EventKinds;
@@ -152,11 +153,20 @@ impl Grouping {
         let (style, times) = (Style::default(), Times::Utc);
         let mut groups: HashMap<Vec<Option<String>>, Group> = HashMap::new();
         let mut others = 0;
+        let by = AskedNames::of_columns("--by", &self.columns);
+        let sum = AskedNames::of_columns("--sum", self.sum.as_slice());
+        let mut has_text = false;
         let scanned = scan.run(with_names, |scanned| {
             let Scanned { record, decoded, time, names } = *scanned;
             let row = Row { record, decoded, time, names, style: &style, times: &times };
             let mut cells = column::cells(&columns, &row);
             let summed = self.sum.as_ref().and_then(|_| cells.pop()).flatten();
+            if summed.is_some() {
+                sum.mark_found(0);
+            }
+            let has_cell =
+                |(number, cell): (usize, &Option<Cell>)| cell.is_some().then_some(number);
+            cells.iter().enumerate().filter_map(has_cell).for_each(|number| by.mark_found(number));
             let key: Vec<Option<String>> =
                 cells.iter().map(|cell| Some(cell.as_ref()?.to_text().into_owned())).collect();
             if groups.len() >= LIMIT && !groups.contains_key(&key) {
@@ -172,9 +182,17 @@ impl Grouping {
             match summed {
                 Some(Cell::Number(number)) => group.sum.add_integer(number),
                 Some(Cell::Float(number)) => group.sum.add(number),
-                _ => {}
+                Some(Cell::Text(_)) => has_text = true,
+                None => {}
             }
         });
+        for asked in [by, sum] {
+            asked.report(scanned.records, std::slice::from_ref(&scan.trace), &scan.catalog);
+        }
+        if has_text && groups.values().all(|group| group.sum.count == 0) {
+            let name = self.sum.as_ref().map_or("", |column| &column.name);
+            eprintln!("etw: note: --sum: {name} has texts and no numbers, so every sum is 0");
+        }
         let mut rows: Vec<(Vec<Option<String>>, Group)> = groups.into_iter().collect();
         let size = |group: &Group| match self.sum {
             Some(_) => group.sum.sum(),

@@ -2,7 +2,11 @@
 // Some tables and words serve commands of sessions alone, of which not all systems have all.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+#[macro_use]
+mod stderr;
+
 mod activities;
+mod asked_names;
 mod attribution;
 mod breakdown;
 mod channels;
@@ -162,7 +166,7 @@ fn main() -> ExitCode {
     if is_dump(&words) {
         line.insert(1, "dump".into());
     }
-    let matches = command().get_matches_from(line);
+    let matches = command().try_get_matches_from(line).unwrap_or_else(|error| reject(&error));
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     terminal::set(arguments.terminal);
     let outcome = match &arguments.command {
@@ -194,6 +198,19 @@ fn main() -> ExitCode {
         Command::Manual(arguments) => manual::manual(arguments),
     };
     finish(outcome)
+}
+
+/// Prints why the command line is wrong, or the help that it asks for.
+fn reject(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    let plain = text.replace("invalid digit found in string", "a whole number is needed");
+    match plain == text {
+        true => error.exit(),
+        false => {
+            eprint!("{plain}");
+            std::process::exit(error.exit_code())
+        }
+    }
 }
 
 /// Whether the words are a trace, with options before it, and no command.

@@ -29,7 +29,7 @@ impl FromStr for When {
         if let Some(distance) = text.strip_prefix('+') {
             return parse_distance(distance).ok_or_else(|| {
                 format!(
-                    "{text:?} is no distance: give a number and ns, us, ms, s, m or h, as +1.5s"
+                    "{text:?} is not a distance: give a number and ns, us, ms, s, m or h, as +1.5s"
                 )
             });
         }

@@ -130,7 +130,7 @@ impl Filter {
 }
 
 /// Names of every record.
-const HEADER_NAMES: [&str; 23] = [
+pub const HEADER_NAMES: [&str; 23] = [
     "provider",
     "provider_name",
     "event",
@@ -177,7 +177,7 @@ impl TraceNames {
     }
 
     /// Adds the names of a record.
-    fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    pub fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
         if let Some(provider) = record.provider
             && self.providers.len() < NAME_LIMIT
         {
@@ -192,6 +192,11 @@ impl TraceNames {
                 self.fields.insert(lower, field.name.clone());
             }
         }
+    }
+
+    /// The names of fields.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.values().map(String::as_str)
     }
 
     fn is_empty(&self) -> bool {

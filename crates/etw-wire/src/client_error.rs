@@ -26,7 +26,11 @@ impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ClientError::NoHost(path) => {
-                write!(f, "no host of sessions is running ({})", path.display())
+                write!(
+                    f,
+                    "no host of sessions is running in {}, so there is no session; etw session start and etw record start one",
+                    path.display()
+                )
             }
             ClientError::NoProgram => f.write_str(
                 "no host of sessions is running, and there is neither etwd nor etw in PATH; ETW_DAEMON names one",

@@ -41,6 +41,9 @@ pub fn write(
         out.push(b'{');
     }
     for (number, (column, cell)) in columns.iter().zip(&cells).enumerate() {
+        if cell.is_some() {
+            options.view.asked.mark_found(number);
+        }
         match options.format {
             Format::Json => {
                 if number > 0 {

@@ -1,10 +1,12 @@
 //! The user's view of records: times, colours, fields, columns. The default changes no byte.
 
+use crate::asked_names::AskedNames;
 use crate::column::{Column, level_colour};
 use crate::times::Times;
 use etw_decode::{Field, Value, Visitor};
 use etw_types::EventRecord;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The columns and fields to show of each record, and the form of times.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,8 @@ pub struct View {
     pub fields: Vec<String>,
     /// Only these columns; none: the format's own.
     pub columns: Vec<Column>,
+    /// The names of `fields` or `columns`, with those that a record had.
+    pub asked: Arc<AskedNames>,
 }
 
 const NAME: &str = "\x1b[1m";
@@ -68,21 +72,24 @@ impl View {
 pub struct Chosen<'a, V> {
     pub visitor: &'a mut V,
     pub fields: &'a [String],
+    asked: &'a AskedNames,
     /// Open arrays and structs that are passed on, and those that are not.
     shown: usize,
     hidden: usize,
 }
 
 impl<'a, V> Chosen<'a, V> {
-    pub fn new(visitor: &'a mut V, fields: &'a [String]) -> Chosen<'a, V> {
-        Chosen { visitor, fields, shown: 0, hidden: 0 }
+    pub fn new(visitor: &'a mut V, view: &'a View) -> Chosen<'a, V> {
+        Chosen { visitor, fields: &view.fields, asked: &view.asked, shown: 0, hidden: 0 }
     }
 
     fn is_chosen(&self, field: &Field) -> bool {
-        self.hidden == 0
-            && (self.shown > 0
-                || self.fields.is_empty()
-                || self.fields.iter().any(|name| name.eq_ignore_ascii_case(&field.name)))
+        self.hidden == 0 && (self.shown > 0 || self.fields.is_empty() || self.is_named(field))
+    }
+
+    fn is_named(&self, field: &Field) -> bool {
+        let named = self.fields.iter().position(|name| name.eq_ignore_ascii_case(&field.name));
+        named.inspect(|number| self.asked.mark_found(*number)).is_some()
     }
 
     /// Counts an array or struct that begins; whether it is passed on.

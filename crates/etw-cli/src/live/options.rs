@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Bytes: 65536, 64K, 10M, 2G.
 pub fn size(text: &str) -> Result<u64, String> {
-    let bad = || format!("{text:?} is no size: 65536, 64K, 10M, 2G");
+    let bad = || format!("{text:?} is not a size: 65536, 64K, 10M, 2G");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().trim_end_matches('b') {
         "" => 1u64,
@@ -40,7 +40,7 @@ pub fn milliseconds(text: &str) -> Result<u32, String> {
         (None, None) => (text, 1),
     };
     let time = digits.parse::<u32>().ok().and_then(|time| time.checked_mul(factor));
-    time.ok_or_else(|| format!("{text:?} is no time: 500, 500ms, 2s"))
+    time.ok_or_else(|| format!("{text:?} is not a time: 500, 500ms, 2s"))
 }
 
 /// The names of enabled providers, as the command line has them.
@@ -129,9 +129,26 @@ impl SessionOptions {
             secure: self.secure,
             ..SessionConfig::default()
         };
+        self.check_max_size()?;
         config.set_log_mode(false, self.mode, self.max_size).map_err(Failure::new)?;
         config.clock = self.clock.unwrap_or(SessionClock::default_of(config.mode));
         Ok(config)
+    }
+
+    /// Rejects modes that need a maximum size or have none, in the words of the options.
+    fn check_max_size(&self) -> Result<(), Failure> {
+        let mode = self.mode.name();
+        let what = match (self.mode, self.max_size) {
+            (FileMode::Circular | FileMode::NewFile, None) => {
+                format!("--mode {mode} needs the size of a file: --max-size 100M")
+            }
+            (FileMode::Append, Some(_)) => format!("--mode {mode} takes no --max-size"),
+            (_, None) if self.preallocate => {
+                "--preallocate needs the size to reserve: --max-size 100M".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::Usage(what))
     }
 
     /// Rejects an existing file, unless it is appended to or replaced.
@@ -240,7 +257,13 @@ impl EnableOptions {
         if filters.stacks != StackFilter::default() && !has_stacks {
             return Err(usage("--stack-id, --stack-name and --stack-level go with --with stack"));
         }
-        filters.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        if let Some(path) = self.exe.iter().find(|name| name.contains('/')) {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            return Err(Failure::Usage(format!(
+                "--exe {path}: a file name is needed, without its folder: --exe {name}"
+            )));
+        }
+        filters.check().map_err(|error| Failure::Usage(format!("a filter: {error}")))?;
         let properties = self.with.iter().map(|property| match property {
             Property::Sid => EnableProperties::SID.0,
             Property::TsId => EnableProperties::TS_ID.0,
@@ -311,7 +334,7 @@ fn stack_level(text: &str) -> Result<LevelKeywordFilter, Failure> {
     let wanted: Result<Wanted, String> = format!("*x:{list}").parse();
     let wanted = wanted.map_err(|error| Failure::Usage(format!("--stack-level: {error}")))?;
     if let Some(names) = wanted.any_names.or(wanted.all_names) {
-        return Err(Failure::Usage(format!("--stack-level: {names:?} is no hexadecimal mask")));
+        return Err(Failure::Usage(format!("--stack-level: {names:?} is not a hexadecimal mask")));
     }
     Ok(LevelKeywordFilter { of: wanted.wanted, include })
 }

@@ -46,6 +46,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Guid { name } => {
             // `*Name` stands for a name's GUID wherever a provider is asked for.
             let name = name.strip_prefix('*').unwrap_or(name);
+            if name.is_empty() {
+                return Err(Failure::Usage("provider guid: the name is empty".to_owned()));
+            }
             print_text(&format!("{}\n", Guid::from_name(name)))?;
         }
         Command::List => {

@@ -13,7 +13,7 @@ use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey, REMOVED};
-use etw_types::LevelKeyword;
+use etw_types::{LevelKeyword, LogFileMode};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
@@ -198,6 +198,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 file: output.as_deref().map(absolute).transpose()?,
                 real_time: *real_time,
             };
+            check_update(name, &update)?;
             ask(&host.connect()?, &Request::Update { session: name.clone(), update })?;
             Ok(Outcome::Done)
         }
@@ -235,6 +236,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 fn start(words: &Start, host: &HostChoice, format: TextOrJson) -> Result<Outcome, Failure> {
     let Start { name, output, real_time, buffering, options, .. } = words;
     check_output(name, output.as_deref(), *real_time || *buffering)?;
+    if *buffering && output.is_some() {
+        let what = "a session with --buffering has no -o FILE; etw session flush NAME -o FILE writes its events when you want them";
+        return Err(Failure::Usage(format!("session start {name}: {what}")));
+    }
     if let Some(output) = output {
         options.check_output(output, words.replace)?;
     }
@@ -256,6 +261,18 @@ fn start(words: &Start, host: &HostChoice, format: TextOrJson) -> Result<Outcome
         false => print(&format!("session {} is running\n", status.name))?,
     }
     Ok(Outcome::Done)
+}
+
+/// Rejects an update that changes nothing.
+fn check_update(name: &str, update: &Update) -> Result<(), Failure> {
+    let what = match update {
+        Update { buffers: None, flush_timer_ms: None, file: None, real_time: None } => {
+            "nothing to change is named: --buffers, --flush-timer, --output or --real-time"
+        }
+        Update { buffers: Some(0), .. } => "--buffers 0: a session has at least 2 buffers",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("session update {name}: {what}")))
 }
 
 fn list_sessions(host: &HostChoice, format: TextOrJson) -> Result<Outcome, Failure> {
@@ -296,7 +313,7 @@ fn disable_providers(
 ) -> Result<Outcome, Failure> {
     let client = host.connect()?;
     let query = Request::Query { session: name.to_owned() };
-    let by_name = ask_session(&client, &query)?.names;
+    let SessionStatus { names: by_name, enabled, .. } = ask_session(&client, &query)?;
     let lookup = Lookup::new(Some(&client), Arc::default());
     for provider in providers.iter() {
         let provider = match provider {
@@ -305,6 +322,11 @@ fn disable_providers(
             }
             other => lookup.id(other)?.into(),
         };
+        if matches!(&provider, ProviderKey::Id(id) if !enabled.contains_key(&id.to_string())) {
+            eprintln!(
+                "etw: note: session {name} has {provider} not enabled; etw session query {name} shows what it has"
+            );
+        }
         ask(&client, &Request::Disable { session: name.to_owned(), provider })?;
     }
     Ok(Outcome::Done)
@@ -329,7 +351,7 @@ pub fn summary(status: &SessionStatus) -> String {
         true => format!("{} events", status.stored),
         false => format!("{} buffers", status.buffers_written),
     };
-    let is_removed = status.error.as_ref().is_some_and(|error| error.ends_with(REMOVED));
+    let is_removed = is_removed(status);
     if let Some(file) = status.file.as_ref().filter(|_| !is_removed) {
         let size = std::fs::metadata(file).map(|file| file.len());
         match size {
@@ -340,6 +362,10 @@ pub fn summary(status: &SessionStatus) -> String {
                 let _ = write!(text, " in {}", file.display());
             }
         }
+    }
+    // Nothing has them after the session.
+    if status.file.is_none() && status.mode.contains(LogFileMode::BUFFERING) {
+        text.push_str(" in memory only (etw session flush -o FILE writes them to a file)");
     }
     if status.overwritten > 0 {
         let _ = write!(text, ", {} overwritten", status.overwritten);
@@ -386,14 +412,21 @@ pub fn summary(status: &SessionStatus) -> String {
 }
 
 /// The remedy for losses with a cause.
-pub fn remedy(cause: &str) -> &'static str {
+pub fn remedy(cause: &str, status: &SessionStatus) -> &'static str {
     match cause {
+        "session full" if is_file_full(status) => {
+            "the file has its maximum size: a larger --max-size, or --mode circular, which keeps the newest events"
+        }
+        "session full" if has_only_consumers(status) => {
+            "no consumer read the session, or too slowly: etw tail reads it, more buffers help (--buffers)"
+        }
+        "disk" if is_removed(status) => {
+            "record again, and leave the file alone until the session has stopped"
+        }
         "no chunk" => {
             "the program wrote faster than the host drained: lower the level, or give the host more CPU"
         }
-        "session full" => {
-            "more or larger buffers help: --buffers, --buffer-size; if the file is full, a larger --max-size"
-        }
+        "session full" => "more or larger buffers help: --buffers, --buffer-size",
         "too large" => "an event has at most 64 KiB; log less in one event",
         "too large for session" => "larger buffers help: --buffer-size",
         "all or none" => "another session of the event was full; --independent separates them",
@@ -408,6 +441,24 @@ pub fn remedy(cause: &str) -> &'static str {
         "hostile" => "the program has damaged its pool; look for a memory error in it",
         _ => "more buffers and fewer events help",
     }
+}
+
+/// Whether a session's file has no space for another buffer.
+fn is_file_full(status: &SessionStatus) -> bool {
+    let Some(file) = status.file.as_ref().filter(|_| status.max_size > 0) else { return false };
+    let size = std::fs::metadata(file).map_or(0, |file| file.len());
+    status.mode.contains(LogFileMode::SEQUENTIAL)
+        && size.saturating_add(status.buffer_size.into()) > status.max_size
+}
+
+/// Whether nothing but live consumers receives a session's events.
+fn has_only_consumers(status: &SessionStatus) -> bool {
+    status.file.is_none() && status.mode.contains(LogFileMode::REAL_TIME)
+}
+
+/// Whether a session's file was removed while it was written.
+fn is_removed(status: &SessionStatus) -> bool {
+    status.error.as_ref().is_some_and(|error| error.ends_with(REMOVED))
 }
 
 /// Prints why a stopped session has no events.
@@ -442,7 +493,7 @@ fn losses(status: &SessionStatus) -> String {
         if let Some(provider) = &loss.provider {
             let _ = write!(text, ", provider {provider}");
         }
-        let _ = writeln!(text, " ({})", remedy(loss.cause.name()));
+        let _ = writeln!(text, " ({})", remedy(loss.cause.name(), status));
     }
     text
 }

@@ -214,6 +214,7 @@ impl Printer {
             has_colours: !arguments.format.is_json() && has_colours(),
             fields: arguments.fields.clone(),
             columns: arguments.columns.clone(),
+            asked: std::sync::Arc::default(),
         };
         Ok(Printer {
             filter: arguments.filter.compile(start)?,

@@ -37,9 +37,19 @@ impl FromStr for Named {
         match text.trim_matches(['{', '}']).parse() {
             Ok(id) => Ok(Named::Id(id)),
             Err(_) if text.is_empty() => Err("the provider is missing".to_owned()),
+            Err(_) if is_almost_guid(text) => Err(format!(
+                "{text:?} is not a GUID: it needs 32 hexadecimal digits, as 8-4-4-4-12"
+            )),
             Err(_) => Ok(Named::Name(text.to_owned())),
         }
     }
+}
+
+/// Whether a text is a GUID with a slip: five groups of hexadecimal digits, and nothing else.
+fn is_almost_guid(text: &str) -> bool {
+    let mut groups = text.trim_matches(['{', '}']).split('-');
+    let is_hex = |group: &str| group.len() > 2 && group.bytes().all(|c| c.is_ascii_hexdigit());
+    groups.clone().count() == 5 && groups.all(is_hex)
 }
 
 impl FromStr for Wanted {
@@ -92,12 +102,12 @@ pub fn level(text: &str) -> Result<u8, String> {
                 Some(hex) => u8::from_str_radix(hex, 16),
                 None => number.parse(),
             };
-            parsed.map_err(|_| format!("{text:?} is no level: 0 to 255, critical to verbose"))?
+            parsed.map_err(|_| format!("{text:?} is not a level: 0 to 255, critical to verbose"))?
         }
     })
 }
 
 pub fn mask(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
-    u64::from_str_radix(digits, 16).map_err(|_| format!("{text:?} is no hexadecimal mask"))
+    u64::from_str_radix(digits, 16).map_err(|_| format!("{text:?} is not a hexadecimal mask"))
 }

@@ -55,6 +55,39 @@ fn records_are_grouped_summed_and_ranked_by_columns() {
 }
 
 #[test]
+fn a_column_that_no_record_has_gets_a_note() {
+    let file = transfers();
+    let notes = |words: &[&str]| stderr(&etw(words, &[file.path()]));
+    let text = notes(&["stat", "--by", "nmae"]);
+    assert!(
+        text.contains("--by: none of the records has a field nmae; did you mean Name?"),
+        "{text}"
+    );
+    let text = notes(&["stat", "--by", "event", "--sum", "Byte"]);
+    assert!(
+        text.contains("--sum: none of the records has a field Byte; did you mean Bytes?"),
+        "{text}"
+    );
+    let text = notes(&["stat", "--by", "event", "--sum", "Name"]);
+    assert!(text.contains("--sum: Name has texts and no numbers"), "{text}");
+    let text = notes(&["dump", "--fields", "Bytse"]);
+    assert!(
+        text.contains("--fields: none of the records has a field Bytse; did you mean Bytes?"),
+        "{text}"
+    );
+    let text = notes(&["dump", "--columns", "tiem,Name", "--threads", "2"]);
+    assert!(
+        text.contains("--columns: none of the records has a field tiem; did you mean time?"),
+        "{text}"
+    );
+    for words in
+        [&["dump", "--columns", "time,name"][..], &["stat", "--by", "Name", "--sum", "bytes"]]
+    {
+        assert_eq!(notes(words), "", "{words:?}");
+    }
+}
+
+#[test]
 fn processors_are_a_column() {
     let file = transfers();
     let words = ["stat", "--by", "cpu", "--where", "event == \"Transfer\"", "--json"];

@@ -15,13 +15,40 @@ fn errors_name_option_and_path() {
             assert!(text.contains(expected), "{line}: {expected} is missing in {text}");
         }
     };
+    ends(3, "session stop x", &["no host of sessions is running in ", "etw session start"]);
     ends(2, "tail", &["name a session (etw tail SESSION) or a provider (etw tail -p PROVIDER)"]);
     ends(2, "session start x", &["session start x", "-o FILE", "--real-time", "--buffering"]);
     let missing = ["/absent/x.etl: the folder /absent does not exist; create it"];
     ends(3, "session start x -o /absent/x.etl", &missing);
     ends(125, "record -o /absent/x.etl -p A -- true", &missing);
-    ends(2, "session start x --real-time -p A:loud", &["--provider", "\"loud\" is no level"]);
+    ends(2, "session start x --real-time -p A:loud", &["--provider", "\"loud\" is not a level"]);
     ends(2, "session start x --real-time -p A:4:Sales", &["keyword \"Sales\" of A", "--manifest"]);
     ends(2, "record -p A -- true", &["--output <FILE>"]);
+    for (line, expected) in [
+        (
+            "session start x -o a.etl --mode circular -p A",
+            "--mode circular needs the size of a file",
+        ),
+        ("session start x -o a.etl --mode append --max-size 1M -p A", "takes no --max-size"),
+        ("session start x -o a.etl --preallocate -p A", "--preallocate needs the size to reserve"),
+        ("session start x -o a.etl --buffering -p A", "etw session flush NAME -o FILE"),
+        ("session start x --buffering -p A --exe /bin/ls", "--exe ls"),
+        ("session start x --buffering -p A --pid x", "a whole number is needed"),
+        ("session start x --buffering -p d8bfa331-f50d-5555-40df-d6536abfd6e", "is not a GUID"),
+        ("session update x", "nothing to change is named: --buffers"),
+        ("session update x --buffers 0", "a session has at least 2 buffers"),
+    ] {
+        ends(2, line, &[expected]);
+    }
+    place.does("session start x -o x.etl -p A");
+    ends(0, "session disable x -p *B", &["session x has", "not enabled"]);
+    ends(0, "session capture-state x -p *B", &["has registered provider", "none logs its state"]);
+    ends(3, "session flush x -o y.etl", &["this session has a file of its own"]);
+    ends(3, "session update x -o /absent/x.etl", &missing);
+    place.does("session stop x");
+    place.does("session start x --buffering -p A");
+    ends(3, "session flush x -o /absent/x.etl", &missing);
+    let text = place.ends(0, "session stop x");
+    assert!(text.contains("in memory only (etw session flush -o FILE"), "{text}");
     ends(3, "dump absent.etl", &["absent.etl: No such file"]);
 }

@@ -161,8 +161,9 @@ impl HostThread {
             }
         }
         if sent.waiting.is_empty() {
-            let what = "no program has registered this provider and records it for the session";
-            sent.warnings.push(what.to_owned());
+            sent.warnings.push(format!(
+                "no program that records for this session has registered provider {provider}, so none logs its state"
+            ));
         }
         sent
     }

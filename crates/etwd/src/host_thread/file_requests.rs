@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use etw_host::StartError;
 use etw_host::files::Files;
 use etw_host::kill_point::kill_point;
 use etw_types::Status;
@@ -66,8 +67,8 @@ impl HostThread {
         let mut facts = hosted.facts.clone();
         facts.header.log_file_name = file.to_string_lossy().into_owned();
         let files = Files::create(file, facts.clone(), 0).map_err(|error| {
-            let what = format!("{}: {error}", file.display());
-            refused(Status::ERROR_BAD_PATHNAME, what)
+            let error = StartError::File { path: file.to_owned(), source: error };
+            refused(Status::ERROR_BAD_PATHNAME, error.to_string())
         })?;
         kill_point("file made");
         session.flush(now);
@@ -113,12 +114,12 @@ impl HostThread {
         self.drain_all();
         let Some((_, session)) = self.session(slot) else { return Err(has_ended()) };
         if !session.policy().is_in_memory() {
-            let what =
-                "only a session in memory can be written by a snapshot; this one has its own file";
+            let what = "this session has a file of its own: a flush without a file stores its events there";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
         self.engine.snapshot(slot, file).map_err(|error| {
-            refused(Status::ERROR_WRITE_FAULT, format!("{}: {error}", file.display()))
+            let error = StartError::File { path: file.to_owned(), source: error };
+            refused(Status::ERROR_WRITE_FAULT, error.to_string())
         })?;
         Ok(done())
     }
