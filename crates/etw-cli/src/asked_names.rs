@@ -44,10 +44,10 @@ impl AskedNames {
     /// Marks that a record had the name of this number.
     #[inline]
     pub fn mark_found(&self, number: usize) {
-        if let Some(asked) = self.names.get(number) {
-            if !asked.is_found.load(Ordering::Relaxed) {
-                asked.is_found.store(true, Ordering::Relaxed);
-            }
+        if let Some(asked) = self.names.get(number)
+            && !asked.is_found.load(Ordering::Relaxed)
+        {
+            asked.is_found.store(true, Ordering::Relaxed);
         }
     }
 
