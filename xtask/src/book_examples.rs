@@ -4,6 +4,9 @@
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
+#[doc = include_str!("../../docs/guide/slowest-request.md")]
+mod slowest_request {}
+
 #[doc = include_str!("../../docs/guide/rust.md")]
 mod rust {}
 

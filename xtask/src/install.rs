@@ -202,6 +202,21 @@ int main(void) {
 }
 "#;
 
+    /// A static program with a provider has nothing of the library but what a provider calls.
+    fn check_static_provider(folder: &Path, prefix: &Path) {
+        if !is_there("nm") {
+            return;
+        }
+        fs::write(folder.join("provider.c"), PROVIDER).unwrap();
+        let mut command = Command::new("cc");
+        command.arg("provider.c").arg("-I").arg(prefix.join("include"));
+        command.arg(prefix.join("lib/libetw.a")).args(STATIC_FLAGS).args(["-o", "provider"]);
+        output(command.current_dir(folder));
+        let symbols = output(Command::new("nm").arg(folder.join("provider")));
+        let linked = |name: &str| symbols.contains(name);
+        assert!(linked("etw_ring") && !linked("etw_decode"), "a provider has the decoder");
+    }
+
     #[test]
     fn programs_find_what_is_installed() {
         let folder = root().join("target/install/test");
@@ -248,19 +263,7 @@ int main(void) {
             for made in ["goods.h", "generated.tmh"] {
                 fs::remove_file(folder.join(made)).unwrap();
             }
-            if is_there("nm") {
-                fs::write(folder.join("provider.c"), PROVIDER).unwrap();
-                let mut command = Command::new("cc");
-                command.arg("provider.c").arg("-I").arg(prefix.join("include"));
-                command
-                    .arg(prefix.join("lib/libetw.a"))
-                    .args(STATIC_FLAGS)
-                    .args(["-o", "provider"]);
-                output(command.current_dir(&folder));
-                let symbols = output(Command::new("nm").arg(folder.join("provider")));
-                let linked = |name: &str| symbols.contains(name);
-                assert!(linked("etw_ring") && !linked("etw_decode"), "a provider has the decoder");
-            }
+            check_static_provider(&folder, &prefix);
             let needed = fs::read(folder.join("shared")).unwrap();
             let name = format!("libetw.so.{}\0", compatible());
             assert!(needed.windows(name.len()).any(|bytes| bytes == name.as_bytes()));

@@ -25,6 +25,9 @@ pub enum ClientError {
 impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            ClientError::NoHost(path) if path.to_str() == Some("/run/openetw") => f.write_str(
+                "no host of sessions is running in /run/openetw; systemctl start etwd starts the machine's, or etw daemon as root",
+            ),
             ClientError::NoHost(path) => {
                 write!(
                     f,

@@ -90,6 +90,9 @@ fn print_summary(arguments: &Arguments, status: &SessionStatus, outcome: Outcome
 fn cannot_be_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
     let (status, advice) = match error.kind() {
         std::io::ErrorKind::NotFound => (NOT_FOUND, "; give its path, or a name in PATH"),
+        std::io::ErrorKind::PermissionDenied => {
+            (NOT_EXECUTABLE, "; chmod +x makes a program executable")
+        }
         _ => (NOT_EXECUTABLE, ""),
     };
     let message = format!("{}: cannot be run: {error}{advice}", program.to_string_lossy());

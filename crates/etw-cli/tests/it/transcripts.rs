@@ -7,8 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PAGES: [&str; 4] =
-    ["README.md", "docs/guide/first-trace.md", "docs/guide/sessions.md", "docs/guide/filters.md"];
+const PAGES: [&str; 5] = [
+    "README.md",
+    "docs/guide/first-trace.md",
+    "docs/guide/slowest-request.md",
+    "docs/guide/sessions.md",
+    "docs/guide/filters.md",
+];
+/// The examples that the pages record.
+const EXAMPLES: [&str; 2] = ["ticker", "requests"];
 /// Parts of commands whose input a test cannot have: a killed program's file, a program that filters JSON, a trace of the repository
 /// (which `book.rs` compares to the letter).
 const SKIPPED: [&str; 3] = ["killed.etl", "| jq", "testdata/"];
@@ -52,10 +59,12 @@ fn has_form(printed: &str, shown: &str) -> bool {
     form(shown).into_iter().all(|word| words.any(|printed| printed == word))
 }
 
-/// The example that the pages record.
-fn ticker() -> PathBuf {
+/// The examples that the pages record, in the order of [`EXAMPLES`].
+fn examples() -> [PathBuf; EXAMPLES.len()] {
+    let selected = EXAMPLES.iter().flat_map(|name| ["--example", name]);
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "-p", "openetw", "--example", "ticker"])
+        .args(["build", "--quiet", "--locked", "-p", "openetw"])
+        .args(selected)
         .arg("--message-format=json")
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .output()
@@ -63,9 +72,12 @@ fn ticker() -> PathBuf {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut executables =
-        messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    executables.next().expect("an executable")
+    let executables: Vec<PathBuf> =
+        messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).collect();
+    EXAMPLES.map(|name| {
+        let built = executables.iter().find(|path| path.file_stem().is_some_and(|it| it == name));
+        built.unwrap_or_else(|| panic!("no executable {name}")).clone()
+    })
 }
 
 struct Shell {
@@ -82,15 +94,17 @@ impl Drop for Shell {
 }
 
 impl Shell {
-    fn new(name: &str, ticker: &Path) -> Shell {
+    fn new(name: &str, examples: &[PathBuf]) -> Shell {
         let place = Place::new(name);
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sample.etl");
         std::fs::copy(sample, place.file("trace.etl")).unwrap();
         let programs = place.file("bin");
         std::fs::create_dir(&programs).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_etw"), programs.join("etw")).unwrap();
-        std::os::unix::fs::symlink(ticker, programs.join("ticker")).unwrap();
-        let ticker = place.command(ticker).args(["10000000", "1000"]).spawn().unwrap();
+        for (name, example) in EXAMPLES.iter().zip(examples) {
+            std::os::unix::fs::symlink(example, programs.join(name)).unwrap();
+        }
+        let ticker = place.command(&examples[0]).args(["10000000", "1000"]).spawn().unwrap();
         Shell { place, ticker }
     }
 
@@ -126,13 +140,13 @@ impl Shell {
 
 #[test]
 fn the_transcripts_of_the_guide_run() {
-    let ticker = ticker();
+    let examples = examples();
     let mut count = 0;
     for page in PAGES {
         let steps = steps(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page));
-        let shell = Shell::new(&format!("transcripts-{count}"), &ticker);
+        let shell = Shell::new(&format!("transcripts-{count}"), &examples);
         for Step { command, lines } in steps {
-            let mut run = command.replace("target/release/examples/ticker", "ticker");
+            let mut run = command.replace("target/release/examples/", "");
             // A reader of a page ends this with Ctrl-C.
             if run.starts_with("etw tail") && !run.contains("--limit") {
                 run += " --limit 1";
@@ -150,5 +164,15 @@ fn the_transcripts_of_the_guide_run() {
             count += 1;
         }
     }
-    assert!(count >= 18, "{count} commands");
+    assert!(count >= 22, "{count} commands");
+}
+
+#[test]
+fn the_guide_shows_the_example_that_it_records() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let (page, example) =
+        (read("docs/guide/slowest-request.md"), read("crates/etw/examples/requests.rs"));
+    let (_, program) = example.split_once("//! ```\nuse ").unwrap();
+    assert!(page.contains(program), "the page's program is not the example");
 }

@@ -34,7 +34,7 @@ static TABLE: Table<Command> = Table {
         "-update NAME [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] [-RealTime]",
         "-flush NAME [-f FILE] | -capturestate NAME PROVIDER+... | -loggers",
         "-merge IN.etl... OUT.etl",
-        "-i FILE.etl [-o OUT] -a dumper|tracestats|process|stack [-range FROM TO]",
+        "-i FILE.etl [-o OUT] [-a dumper|tracestats|process|stack] [-range FROM TO]",
     ],
     repeatable: START | STOP,
     actions: ACTIONS,

@@ -66,6 +66,7 @@ fn xperf_prints_analyses_of_a_trace() {
     place.does(&format!("record -q -o a.etl -p {NAME} -- true"));
     assert!(place.does("xperf -i a.etl -a tracestats").contains("session  \"etw-record-"));
     assert!(place.does("xperf -i a.etl -a process").contains("process"));
+    assert!(place.does("xperf -i a.etl").starts_with("Event Name,"));
     let text = place.does("xperf -i a.etl -o out.csv -a dumper");
     assert_eq!(text, "");
     let csv = std::fs::read_to_string(place.file("out.csv")).unwrap();

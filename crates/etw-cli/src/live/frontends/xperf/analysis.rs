@@ -31,10 +31,8 @@ pub struct Range {
 }
 
 pub fn run(command: Command) -> Result<Outcome, Failure> {
-    let Some(analysis) = command.analysis else {
-        let what = "say what to show: -a dumper, tracestats, process or stack";
-        return Err(TABLE.wrong("i", what));
-    };
+    // As Windows' xperf does without -a.
+    let analysis = command.analysis.unwrap_or(Analysis::Dumper);
     let (output, files) = (command.output, command.files);
     let by = match analysis {
         Analysis::Dumper | Analysis::Stack => {
