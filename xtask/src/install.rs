@@ -126,7 +126,7 @@ int main(void) {
 }
 "#;
 
-/// What `etw.pc` adds for a static program.
+/// The options that `etw.pc` adds for a static program.
 pub const STATIC_FLAGS: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-Wl,--gc-sections"];
 
 /// Replaces a file; a running program keeps the old one mapped.
