@@ -250,11 +250,19 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define BYTE_MAX 0xffu
 #define DWORD_MAX 0xffffffffu
 
-/* Parentheses keep compilers' headers, which may define macros with these names, from changing the definitions. */
+/* Parentheses keep compilers' headers, which may define macros with these names, from changing the definitions. clang has the rotations itself
+ * with -fms-extensions. */
+#if defined(__clang__) && defined(__has_builtin)
+#if __has_builtin(_rotl)
+#define ETW_HAS_ROTATIONS
+#endif
+#endif
+#ifndef ETW_HAS_ROTATIONS
 static inline unsigned int(_rotl)(unsigned int value, int count) { return value << (count & 31) | value >> (-count & 31); }
 static inline unsigned int(_rotr)(unsigned int value, int count) { return value >> (count & 31) | value << (-count & 31); }
 static inline UINT64(_rotl64)(UINT64 value, int count) { return value << (count & 63) | value >> (-count & 63); }
 static inline UINT64(_rotr64)(UINT64 value, int count) { return value >> (count & 63) | value << (-count & 63); }
+#endif
 static inline USHORT(_byteswap_ushort)(USHORT value) { return __builtin_bswap16(value); }
 static inline DWORD(_byteswap_ulong)(DWORD value) { return __builtin_bswap32(value); }
 static inline UINT64(_byteswap_uint64)(UINT64 value) { return __builtin_bswap64(value); }
@@ -499,6 +507,8 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
 #include "etw_windows_eventlog.h"
 #include "etw_windows_threads.h"
 #include "etw_windows_program.h"
+#include "etw_windows_files.h"
+#include "etw_windows_scheduling.h"
 
 /* windows/wmain.h has a main for programs whose beginning is wmain. */
 #endif

@@ -8,6 +8,7 @@ mod filters;
 mod guids;
 mod host;
 mod information;
+mod nt;
 mod private;
 mod properties;
 mod sessions;

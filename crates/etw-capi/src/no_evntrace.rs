@@ -14,6 +14,18 @@ macro_rules! not_supported {
     };
 }
 
+/// Returns `STATUS_NOT_SUPPORTED` without reading its arguments.
+#[unsafe(no_mangle)]
+pub extern "C" fn NtQuerySystemInformation() -> u32 {
+    0xc000_00bb
+}
+
+/// Returns `STATUS_NOT_SUPPORTED` without reading its arguments.
+#[unsafe(no_mangle)]
+pub extern "C" fn NtSetSystemInformation() -> u32 {
+    0xc000_00bb
+}
+
 not_supported! {
     StartTraceW StartTraceA StopTraceW StopTraceA QueryTraceW QueryTraceA UpdateTraceW UpdateTraceA FlushTraceW FlushTraceA
     ControlTraceW ControlTraceA QueryAllTracesW QueryAllTracesA EnableTrace EnableTraceEx EnableTraceEx2 TraceSetInformation

@@ -32,8 +32,8 @@ procedures! {
     EvtGetPublisherMetadataProperty EvtGetQueryInfo EvtNext EvtNextEventMetadata EvtNextPublisherId EvtOpenEventMetadataEnum
     EvtOpenLog EvtOpenPublisherEnum EvtOpenPublisherMetadata EvtOpenSession EvtArchiveExportedLog EvtQuery EvtRender EvtSeek
     EvtUpdateBookmark
-    EventWriteTransfer FlushTraceA FlushTraceW GetTraceEnableFlags GetTraceEnableLevel GetTraceLoggerHandle OpenTraceA
-    OpenTraceW ProcessTrace QueryAllTracesA QueryAllTracesW QueryTraceA QueryTraceW RegisterTraceGuidsA RegisterTraceGuidsW
+    EventWriteTransfer FlushTraceA FlushTraceW GetTraceEnableFlags GetTraceEnableLevel GetTraceLoggerHandle NtQuerySystemInformation
+    NtSetSystemInformation OpenTraceA OpenTraceW ProcessTrace QueryAllTracesA QueryAllTracesW QueryTraceA QueryTraceW RegisterTraceGuidsA RegisterTraceGuidsW
     StartTraceA StartTraceW StopTraceA StopTraceW TdhAggregatePayloadFilters TdhCleanupPayloadEventFilterDescriptor
     TdhCloseDecodingHandle TdhCreatePayloadFilter TdhDeletePayloadFilter TdhEnumerateManifestProviderEvents
     TdhEnumerateProviderFieldInformation TdhEnumerateProviderFilters TdhEnumerateProviders

@@ -1,5 +1,2 @@
-/* Part of openetw: see ../etw_windows.h. */
-#ifndef ETW_WINDOWS_WINTERNL_H
-#define ETW_WINDOWS_WINTERNL_H
-#include "../etw_windows.h"
-#endif
+/* Part of openetw: see ../etw_windows_winternl.h. */
+#include "../etw_windows_winternl.h"

@@ -17,6 +17,40 @@ typedef struct {
     char name[512];
 } Properties;
 
+/* The calls of programs for Windows 7, with declarations of their own. */
+typedef struct {
+    int what;
+    TRACEHANDLE session;
+    ULONG masks[8];
+} GroupMasks;
+ETW_EXTERN LONG NTAPI NtQuerySystemInformation(int what, PVOID data, ULONG size, PULONG needed);
+ETW_EXTERN LONG NTAPI NtSetSystemInformation(int what, PVOID data, ULONG size);
+
+static void check_nt(TRACEHANDLE session)
+{
+    GroupMasks masks;
+    ULONG needed = 0;
+    memset(&masks, 0, sizeof masks);
+    masks.what = 1;
+    masks.session = session;
+    CHECK(NtQuerySystemInformation(31, &masks, sizeof masks, &needed), 0);
+    CHECK(needed, sizeof masks);
+    CHECK(masks.masks[0], 7);
+    CHECK(masks.masks[1], 4);
+    masks.masks[0] = 3;
+    CHECK(NtSetSystemInformation(31, &masks, sizeof masks), 0);
+    memset(masks.masks, 0, sizeof masks.masks);
+    CHECK(NtQuerySystemInformation(31, &masks, sizeof masks, NULL), 0);
+    CHECK(masks.masks[0], 3);
+    CHECK((ULONG)NtQuerySystemInformation(31, &masks, 47, NULL), 0xc0000004u);
+    CHECK((ULONG)NtQuerySystemInformation(31, NULL, 0, NULL), 0xc0000004u);
+    CHECK((ULONG)NtSetSystemInformation(5, &masks, sizeof masks), 0xc0000003u);
+    masks.session = 12345;
+    CHECK((ULONG)NtQuerySystemInformation(31, &masks, sizeof masks, NULL), 0xc0000008u);
+    masks.what = 2;
+    CHECK((ULONG)NtSetSystemInformation(31, &masks, sizeof masks), 0xc0000002u);
+}
+
 static Properties all;
 
 static Properties *fresh(void)
@@ -61,7 +95,8 @@ int main(void)
     interval.Source = 1;
     CHECK(TraceSetInformation(handle, TraceSampledProfileIntervalInfo, &interval, sizeof interval), ERROR_NOT_SUPPORTED);
     /* Context switches, by a system provider. */
-    CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, 0x200, 0, 0, NULL),
+    CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0,
+                         SYSTEM_SCHEDULER_KW_CONTEXT_SWITCH, 0, 0, NULL),
           ERROR_SUCCESS);
     CHECK(TraceQueryInformation(handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, NULL), ERROR_SUCCESS);
     CHECK(masks[0], 3);
@@ -72,7 +107,9 @@ int main(void)
     masks[0] = 0;
     CHECK(TraceQueryInformation(handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, NULL), ERROR_SUCCESS);
     CHECK(masks[0], 7);
-    CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_DISABLE_PROVIDER, 0, 0x200, 0, 0, NULL),
+    check_nt(handle);
+    CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_DISABLE_PROVIDER, 0,
+                         SYSTEM_SCHEDULER_KW_CONTEXT_SWITCH, 0, 0, NULL),
           ERROR_SUCCESS);
     CHECK(TraceQueryInformation(handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, NULL), ERROR_SUCCESS);
     CHECK(masks[1], 0);
@@ -83,7 +120,8 @@ int main(void)
     (void)fresh();
     snprintf(all.file, sizeof all.file, "%s/plain.etl", getenv("FOLDER"));
     CHECK(StartTraceA(&handle, "plain", &all.p), ERROR_SUCCESS);
-    CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, 0x200, 0, 0, NULL),
+    CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0,
+                         SYSTEM_SCHEDULER_KW_CONTEXT_SWITCH, 0, 0, NULL),
           ERROR_NOT_SUPPORTED);
     CHECK(ControlTraceA(handle, NULL, &fresh()->p, EVENT_TRACE_CONTROL_STOP), ERROR_SUCCESS);
     return 0;

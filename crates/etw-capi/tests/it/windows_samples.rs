@@ -161,17 +161,56 @@ fn names_that_windows_programs_use_compile_and_work() {
     const AS_C: &[&str] = &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS];
     const AS_CPP: &[&str] =
         &["-std=c++17", "-fshort-wchar", "-DUNICODE", WINDOWS, "-Wno-unknown-pragmas", "-x", "c++"];
-    let source = home().join("tests/c/windows/names.c");
-    let compilers = [("gcc", AS_C), ("clang", AS_C), ("g++", AS_CPP), ("clang++", AS_CPP)];
-    for (name, flags) in compilers {
-        let folder = Folder::new(&format!("windows-names-{name}"));
-        let Some(program) = compile_file(&folder, &source, Compiler(name, flags)) else {
-            continue;
-        };
-        let output = Command::new(program).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+    for (name, flags) in [("gcc", AS_C), ("clang", AS_C), ("g++", AS_CPP), ("clang++", AS_CPP)] {
+        runs("names.c", name, flags);
     }
+}
+
+/// Names of temporary files, folders, the environment, privileges, priorities, condition variables and thread-local storage mean what
+/// Windows documents, in C and in C++.
+#[test]
+fn files_threads_and_privileges_work() {
+    const AS_C: &[&str] = &["-std=c11", "-D_GNU_SOURCE", "-fshort-wchar", "-DUNICODE", WINDOWS];
+    const AS_CPP: &[&str] =
+        &["-std=c++11", "-O2", "-fshort-wchar", "-DUNICODE", WINDOWS, "-x", "c++"];
+    const AS_CPP_20: &[&str] = &["-std=c++20", "-fshort-wchar", "-DUNICODE", WINDOWS, "-x", "c++"];
+    for (name, flags) in [
+        ("gcc", AS_C),
+        ("clang", AS_C),
+        ("g++", AS_CPP),
+        ("g++", AS_CPP_20),
+        ("clang++", AS_CPP),
+        ("clang++", AS_CPP_20),
+    ] {
+        runs("files.c", name, flags);
+    }
+}
+
+/// A program of `tests/c/windows` compiles, succeeds and prints no errors.
+fn runs(program: &str, name: &'static str, flags: &'static [&'static str]) {
+    let source = home().join("tests/c/windows").join(program);
+    let folder = Folder::new(&format!("windows-{program}-{name}"));
+    let Some(program) = compile_file(&folder, &source, Compiler(name, flags)) else { return };
+    let output = Command::new(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+}
+
+/// With clang and its flags for it, forms that only Microsoft's compiler accepts otherwise (krabsetw has all of them) compile.
+#[test]
+fn clang_compiles_the_dialect_of_microsofts_compiler() {
+    const MICROSOFT: &[&str] = &[
+        "-std=gnu++17",
+        "-fms-extensions",
+        "-fms-compatibility",
+        "-fms-compatibility-version=19.30",
+        // The warning about `friend typename T;` has no name.
+        "-w",
+        "-fshort-wchar",
+        "-DUNICODE",
+        WINDOWS,
+    ];
+    runs("dialect.cpp", "clang++", MICROSOFT);
 }
 
 /// Forms of C++ that programs for Windows have compile without a warning in C++11 and later, and mean what Windows documents.
