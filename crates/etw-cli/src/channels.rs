@@ -73,11 +73,14 @@ pub fn registry(machine: bool) -> Registry {
 pub fn log_file(log: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(log);
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    if path.is_file() || ["evtx", "evt"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
+    if path.is_file()
+        || ["evtx", "evt", "etl"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    {
         return Ok(path.to_owned());
     }
-    let file = registry(false).log_file(log).map(Path::to_owned);
-    file.map_err(|error| failure(&error))
+    let registry = registry(false);
+    let channel = registry.channel(log).map_err(|error| failure(&error))?;
+    Ok(channel.settings.file.clone())
 }
 
 /// [`log_file`] of a log that has records; `None`: nothing was written to it yet.
@@ -168,16 +171,16 @@ pub fn clear_log(name: &str, backup: Option<&Path>) -> Result<Outcome, Failure> 
         }
         _ => failure(&error),
     })?;
+    let channel = registry.channel(name).map_err(|error| failure(&error))?;
     let backup = backup.map(std::path::absolute).transpose().map_err(Failure::new)?;
     #[cfg(target_os = "linux")]
     {
-        let channel = registry.channel(name).map_err(|error| failure(&error))?;
         let cleared = etw_wire::kept_logs::clear(&channel.name, backup.clone());
         if cleared.map_err(crate::live::host::failure)? {
             return Ok(Outcome::Done);
         }
     }
-    clear_file(file, backup.as_deref())
+    clear_file(file, backup.as_deref(), &channel.access())
         .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
     Ok(Outcome::Done)
 }

@@ -1,7 +1,7 @@
 //! `etw convert`: traces for other viewers.
 
 mod chrome;
-mod evtx;
+pub mod evtx;
 mod folded;
 mod pcapng;
 mod perfetto;
@@ -11,6 +11,7 @@ mod speedscope;
 mod stack_table;
 
 use crate::event_kinds::EventKinds;
+use crate::event_log;
 use crate::files;
 use crate::join::{Names, Picked};
 use crate::output::{Failure, Outcome, Output, Progress};
@@ -203,20 +204,14 @@ fn write_event_log(
     filter: Option<&Filter>,
 ) -> Result<Outcome, Failure> {
     let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
-    let written = evtx::write(&mut traces.records, &mut traces.decoder, filter, &new)?;
+    let file = new.file().try_clone().map_err(|error| new.failure(&error))?;
+    let written = evtx::write(&mut traces.records, &mut traces.decoder, filter, file);
+    let written = written.map_err(|error| event_log::write_failure(&new, error))?;
     new.keep()?;
     let mut outcome = files::report(&traces.records);
-    for (count, what) in [
-        (
-            written.cut,
-            "events have fields that do not fit a record: it has the start of their payload",
-        ),
-        (written.untimed, "events have no time and were left out"),
-    ] {
-        if count > 0 {
-            eprintln!("etw: {count} {what}");
-            outcome = Outcome::Damaged;
-        }
+    for problem in written.problems() {
+        eprintln!("etw: {problem}");
+        outcome = Outcome::Damaged;
     }
     if let Some(filter) = filter {
         filter.report(written.records, TraceNames::default);

@@ -1,8 +1,10 @@
 //! `etw log`: event logs (`.evtx`) shown, queried and described.
 
 mod log_import;
+mod log_source;
 mod log_tail;
 
+use self::log_source::LogSource;
 use crate::channels;
 use crate::format::{FileFacts, Format, Heads, Options, safe};
 use crate::output::{Failure, Outcome, Output};
@@ -116,7 +118,7 @@ impl Printing {
 struct ShowArguments {
     #[command(flatten)]
     printing: Printing,
-    /// Event logs: files (.evtx), or names as in `etw log list`
+    /// Event logs: files (.evtx, .evt, .etl), or names as in `etw log list`
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<String>,
 }
@@ -125,7 +127,7 @@ struct ShowArguments {
 struct QueryArguments {
     #[command(flatten)]
     printing: Printing,
-    /// Event log: a file (.evtx), or a name as in `etw log list`
+    /// Event log: a file (.evtx, .evt, .etl), or a name as in `etw log list`
     #[arg(value_name = "LOG")]
     log: String,
     /// XPath, or a QueryList element
@@ -139,7 +141,7 @@ struct ExportArguments {
     output: PathBuf,
     #[command(flatten)]
     replace: ReplaceOption,
-    /// Event log: a file (.evtx), or a name as in `etw log list`
+    /// Event log: a file (.evtx, .evt, .etl), or a name as in `etw log list`
     #[arg(value_name = "LOG")]
     log: String,
     /// XPath, or a QueryList element; default: every record
@@ -151,7 +153,7 @@ struct InfoArguments {
     /// Form of the output
     #[arg(long)]
     json: bool,
-    /// Event logs: files (.evtx), or names as in `etw log list`
+    /// Event logs: files (.evtx, .evt, .etl), or names as in `etw log list`
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<String>,
 }
@@ -219,6 +221,8 @@ struct Source {
     /// Printed records of the current chunk, the next one last.
     ready: Vec<Ready>,
     damage: Vec<Damage>,
+    /// Damage of a trace, in lines.
+    notes: Vec<String>,
     /// Records that expand beyond the limits.
     too_large: u64,
 }
@@ -235,8 +239,7 @@ struct Ready {
 impl Source {
     fn open(input: Input, printing: &Printing) -> Result<Source, Failure> {
         let Input { file: path, selector } = input;
-        let failure = |error| Failure::new(format!("{}: {error}", path.display()));
-        let mut log = Log::open(&path).map_err(failure)?;
+        let LogSource { mut log, mut damage, notes } = log_source::open(&path, &printing.schemas)?;
         if printing.stale {
             log = log.with_stale();
         }
@@ -246,8 +249,8 @@ impl Source {
         if !printing.reverse {
             chunks.reverse();
         }
-        let damage = log.records().damage().to_vec();
-        Ok(Source { log, path, selector, chunks, ready: Vec::new(), damage, too_large: 0 })
+        damage.extend_from_slice(log.records().damage());
+        Ok(Source { log, path, selector, chunks, ready: Vec::new(), damage, notes, too_large: 0 })
     }
 
     /// Reads chunks until a selected record is ready.
@@ -467,12 +470,12 @@ pub fn export(
 ) -> Result<u64, Failure> {
     let selector = selector(query)?;
     let failure = |error| Failure::new(format!("{}: {error}", file.display()));
-    let log = Log::open(file).map_err(failure)?;
+    let LogSource { log, damage, notes } = log_source::open(file, &Schemas::default())?;
+    let path = file.display();
+    damage.iter().for_each(|damage| eprintln!("etw: {path}: {damage}"));
+    notes.iter().for_each(|note| eprintln!("etw: {path}: {note}"));
     let new = NewFile::create(output, &[file.to_owned()], replaces)?;
-    let failed = |error| match error {
-        etw_evtx::Error::Io(error) => new.failure(&error),
-        error => new.failure(&std::io::Error::other(error)),
-    };
+    let failed = |error| write_failure(&new, error);
     let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
     let count =
         etw_eventlog::export::export(&log, &selector, copy).map_err(|error| match error {
@@ -481,6 +484,19 @@ pub fn export(
         })?;
     new.keep()?;
     Ok(count)
+}
+
+/// Opens a log for its facts.
+pub fn open(path: &Path) -> Result<Log, Failure> {
+    log_source::open(path, &Schemas::default()).map(|source| source.log)
+}
+
+/// The failure of a command that could not write an event log.
+pub fn write_failure(new: &NewFile, error: etw_evtx::Error) -> Failure {
+    match error {
+        etw_evtx::Error::Io(error) => new.failure(&error),
+        error => new.failure(&std::io::Error::other(error)),
+    }
 }
 
 /// Times of logs are FILETIMEs.
@@ -556,11 +572,14 @@ fn report(sources: &[Source]) -> Outcome {
         for damage in &source.damage {
             eprintln!("etw: {path}: {damage}");
         }
+        for note in &source.notes {
+            eprintln!("etw: {path}: {note}");
+        }
         if source.too_large > 0 {
             let count = source.too_large;
             eprintln!("etw: {path}: {count} records expand to more text than is allowed");
         }
-        if !source.damage.is_empty() || source.too_large > 0 {
+        if !source.damage.is_empty() || !source.notes.is_empty() || source.too_large > 0 {
             outcome = Outcome::Damaged;
         }
     }
@@ -588,7 +607,8 @@ fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {
     for log in &arguments.logs {
         let path = &channels::log_file(log)?;
         let failure = |error| Failure::new(format!("{}: {error}", path.display()));
-        let log = Log::open(path).map_err(failure)?;
+        let source = log_source::open(path, &Schemas::default())?;
+        let log = source.log;
         let (mut count, mut oldest, mut newest) = (0u64, None, None);
         let mut records = log.records();
         while let Some(record) = records.next().map_err(failure)? {
@@ -599,7 +619,10 @@ fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {
             // A damaged record may have lost its number.
             newest = newest.max(Some(this));
         }
-        let damage = records.damage();
+        let mut lines: Vec<String> = source.damage.iter().map(ToString::to_string).collect();
+        lines.extend(records.damage().iter().map(ToString::to_string));
+        lines.extend(source.notes);
+        let damage = &lines[..];
         if !damage.is_empty() {
             outcome = Outcome::Damaged;
         }
@@ -619,7 +642,7 @@ struct Facts<'a> {
     count: u64,
     oldest: Option<(u64, FileTime)>,
     newest: Option<(u64, FileTime)>,
-    damage: &'a [Damage],
+    damage: &'a [String],
 }
 
 impl Facts<'_> {
@@ -636,7 +659,6 @@ impl Facts<'_> {
         let of = |end: Option<(u64, FileTime)>| {
             end.map(|(id, time)| serde_json::json!({ "record_id": id, "time": time.to_string() }))
         };
-        let damage: Vec<String> = self.damage.iter().map(ToString::to_string).collect();
         let object = serde_json::json!({
             "file": self.path.to_string_lossy(),
             "size": self.size,
@@ -646,7 +668,7 @@ impl Facts<'_> {
             "newest": of(self.newest),
             "dirty": self.log.is_dirty(),
             "full": self.log.is_full(),
-            "damage": damage,
+            "damage": self.damage,
         });
         format!("{object}\n")
     }

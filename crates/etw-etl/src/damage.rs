@@ -265,6 +265,8 @@ pub enum FoundInstead {
     },
     /// Zeros.
     Zeros,
+    /// An event log (`.evtx`, or `.evt` of Windows XP).
+    EventLog,
     /// Text: its start.
     Text(String),
     /// Other bytes: the first eight.
@@ -279,6 +281,10 @@ impl fmt::Display for FoundInstead {
             FoundInstead::TooShort { size } => {
                 write!(f, "{size} bytes, less than one buffer header")
             }
+            FoundInstead::EventLog => f.write_str(
+                "it is an event log; etw dump and etw log show read it, etw relog -o OUT.etl makes a trace of it, and in Rust \
+                 etw_eventlog::trace::open opens it",
+            ),
             FoundInstead::Zeros => f.write_str("it starts with zeros"),
             FoundInstead::Text(start) => write!(f, "it starts with the text {start:?}"),
             FoundInstead::Bytes(start) => {

@@ -42,6 +42,7 @@ pub mod repair;
 pub mod write;
 
 pub use damage::{Damage, DamageKind, DamageLog, Error, FoundInstead};
+pub use read::unnamed_file;
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

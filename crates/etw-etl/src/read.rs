@@ -18,4 +18,5 @@ pub use buffer::{BufferRecords, Item};
 pub use byte_source::ByteSource;
 pub use file::{HeaderRecord, Totals, TraceFile};
 pub use merge::{OrderTime, Records, RecordsOptions};
+pub use spill::unnamed_file;
 pub use translation::Translation;

@@ -60,6 +60,15 @@ pub struct User {
     pub is_owner: bool,
 }
 
+impl User {
+    /// A user with these groups. `owner`: the user whose host keeps the log.
+    pub fn of(uid: u32, groups: Vec<u32>, owner: u32) -> User {
+        let readers = crate::accounts::group_id(READERS);
+        let is_reader = readers.is_some_and(|readers| groups.contains(&readers));
+        User { uid, groups, is_reader, is_owner: uid == owner }
+    }
+}
+
 /// The account of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Account {
@@ -194,51 +203,59 @@ impl Access {
         left == 0
     }
 
-    /// Permission bits of the log's file: what everybody, and what the group of readers may.
+    /// Permission bits of the log's file, which say what everybody may.
     pub fn file_mode(&self) -> u32 {
-        let everyone = User { uid: u32::MAX, ..User::default() };
-        let reader = User { is_reader: true, ..everyone.clone() };
-        let mut mode = 0o600;
-        if self.allows(&everyone, Rights::READ) {
-            mode |= 0o044;
-        }
-        if self.allows(&reader, Rights::READ) {
-            mode |= 0o040;
-        }
-        mode
+        if self.everyone_may_read() { 0o644 } else { 0o600 }
     }
 
-    /// Users and groups that the text names by number and that may read: they need more than permission bits.
+    /// Whether a user may read whom the text does not name.
+    pub fn everyone_may_read(&self) -> bool {
+        self.allows(&User { uid: u32::MAX, ..User::default() }, Rights::READ)
+    }
+
+    /// Whether members of the group [`READERS`] may read.
+    pub fn readers_may_read(&self) -> bool {
+        let reader = User { uid: u32::MAX, is_reader: true, ..User::default() };
+        self.allows(&reader, Rights::READ)
+    }
+
+    /// Users and groups that the text names by number: they need more than permission bits.
     pub fn named_readers(&self) -> NamedReaders {
-        let NamedReaders { mut users, mut groups } = NamedReaders::default();
+        let mut named = NamedReaders::default();
         for entry in &self.entries {
-            match entry.account {
-                Account::User(uid) => {
-                    let user = User { uid, ..User::default() };
-                    if self.allows(&user, Rights::READ) && !users.contains(&uid) {
-                        users.push(uid);
-                    }
-                }
+            let (list, user) = match entry.account {
+                Account::User(uid) => (&mut named.users, User { uid, ..User::default() }),
                 Account::Group(gid) => {
                     let user = User { uid: u32::MAX, groups: vec![gid], ..User::default() };
-                    if self.allows(&user, Rights::READ) && !groups.contains(&gid) {
-                        groups.push(gid);
-                    }
+                    (&mut named.groups, user)
                 }
-                _ => {}
+                _ => continue,
+            };
+            let id = *user.groups.first().unwrap_or(&user.uid);
+            if !list.iter().any(|one| one.id == id) {
+                list.push(NamedReader { id, may_read: self.allows(&user, Rights::READ) });
             }
         }
-        NamedReaders { users, groups }
+        named
     }
 }
 
-/// Accounts that an access list names by number and that may read.
+/// Users and groups that a log's rights name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedReaders {
-    /// Numbers of users.
-    pub users: Vec<u32>,
-    /// Numbers of groups.
-    pub groups: Vec<u32>,
+    /// Users.
+    pub users: Vec<NamedReader>,
+    /// Groups.
+    pub groups: Vec<NamedReader>,
+}
+
+/// A user or group that a log's rights name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedReader {
+    /// Number of the user or group.
+    pub id: u32,
+    /// Whether it may read.
+    pub may_read: bool,
 }
 
 /// The offset behind the mark of a part. No `D:` or `S:` stands inside of an entry.
@@ -324,12 +341,16 @@ mod tests {
 
     #[test]
     fn permissions_of_the_file_follow_the_text() {
-        let mode = |sddl| Access::parse(sddl).unwrap().file_mode();
-        assert_eq!(mode(APPLICATION), 0o644);
-        assert_eq!(mode("D:(A;;0x7;;;BA)(A;;0x1;;;ER)"), 0o640);
-        assert_eq!(mode("D:(A;;0x7;;;BA)(A;;0x1;;;S-1-22-1-5)"), 0o600);
-        let access = Access::parse("D:(A;;0x1;;;S-1-22-1-5)(A;;0x1;;;S-1-22-2-6)").unwrap();
-        assert_eq!(access.named_readers(), NamedReaders { users: vec![5], groups: vec![6] });
+        let access = |sddl| Access::parse(sddl).unwrap();
+        assert_eq!(access(APPLICATION).file_mode(), 0o644);
+        let readers = access("D:(A;;0x7;;;BA)(A;;0x1;;;ER)");
+        assert_eq!(readers.file_mode(), 0o600);
+        assert!(readers.readers_may_read() && !readers.everyone_may_read());
+        assert_eq!(access("D:(A;;0x7;;;BA)(A;;0x1;;;S-1-22-1-5)").file_mode(), 0o600);
+        let named = access("D:(A;;0x1;;;S-1-22-1-5)(D;;0x1;;;S-1-22-2-6)(A;;2;;;WD)");
+        let of = |id, may_read| vec![NamedReader { id, may_read }];
+        let expected = NamedReaders { users: of(5, true), groups: of(6, false) };
+        assert_eq!(named.named_readers(), expected);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! a program goes to the log that it names. A log that fails does not hold up the others: its records are counted as lost.
 
 use crate::access::{Access, Rights, User};
-use crate::channel::Channel;
+use crate::accounts::groups_of;
+use crate::channel::{Channel, Isolation};
 use crate::log_file::{Limit, LogFile, Pending, WhenFull};
 use crate::record_writer::RecordWriter;
 use crate::registry::{APPLICATION, Registry};
@@ -27,8 +28,28 @@ pub struct LogState {
     pub next_id: Option<u64>,
     /// Records that could not be stored since the host's start, or that their program may not write.
     pub lost: u64,
-    /// Why the last records could not be stored; `None`: they were.
+    /// Why the last records could not be stored, or why users cannot read the log who may; `None`: neither.
     pub failure: Option<String>,
+}
+
+/// The channels whose logs one session keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All but those with custom isolation.
+    Common,
+    /// The channel of this name, which has custom isolation.
+    Own(String),
+}
+
+impl Share {
+    /// Whether a session with this share keeps the log of a channel.
+    pub fn has(&self, channel: &Channel) -> bool {
+        is_kept(channel)
+            && match self {
+                Share::Common => channel.isolation != Isolation::Custom,
+                Share::Own(name) => channel.is_named(name),
+            }
+    }
 }
 
 /// A log and its channel.
@@ -39,6 +60,8 @@ struct ChannelLog {
     file: Option<LogFile>,
     lost: u64,
     failure: Option<String>,
+    /// Why users cannot read the log who may.
+    warning: Option<String>,
 }
 
 /// An event on its way to a log.
@@ -53,8 +76,8 @@ struct Routed<'r> {
 #[derive(Debug)]
 pub struct ChannelLogs {
     session: u64,
-    /// The user whose host keeps the logs.
-    owner: u32,
+    users: Users,
+    share: Share,
     writer: RecordWriter,
     logs: Vec<ChannelLog>,
     /// Logs by provider and channel byte.
@@ -69,11 +92,12 @@ pub struct ChannelLogs {
 
 impl ChannelLogs {
     /// Logs of a session, none yet. `session`: a number that no other session that wrote the logs had. `owner`: the user whose host
-    /// keeps them.
-    pub fn new(session: u64, owner: u32, clock: Clock) -> ChannelLogs {
+    /// keeps them. `share`: the channels of the session.
+    pub fn new(session: u64, owner: u32, share: Share, clock: Clock) -> ChannelLogs {
         ChannelLogs {
             session,
-            owner,
+            users: Users { owner, known: HashMap::new() },
+            share,
             writer: RecordWriter::new(clock, Arc::default()),
             logs: Vec::new(),
             routes: HashMap::new(),
@@ -83,14 +107,16 @@ impl ChannelLogs {
         }
     }
 
-    /// Keeps the enabled channels of a registry, and closes other logs. A log whose settings are as before stays open.
+    /// Keeps the enabled channels of a registry that are in the share, and closes other logs. A log whose settings are as before stays open.
     pub fn configure(&mut self, registry: &Registry, schemas: Arc<Catalog>) {
         self.writer.set_schemas(schemas);
         let mut before = std::mem::take(&mut self.logs);
         self.routes.clear();
         self.names.clear();
         self.sources.clear();
-        for channel in registry.channels().iter().filter(|channel| is_kept(channel)) {
+        self.users.known.clear();
+        let share = self.share.clone();
+        for channel in registry.channels().iter().filter(|channel| share.has(channel)) {
             let index = self.logs.len();
             let known = before.iter().position(|log| log.channel.settings == channel.settings);
             let log = match known {
@@ -101,6 +127,7 @@ impl ChannelLogs {
                     file: None,
                     lost: 0,
                     failure: None,
+                    warning: None,
                 },
             };
             self.logs.push(log);
@@ -139,7 +166,7 @@ impl ChannelLogs {
     fn route<'r>(&mut self, record: EventRecord<'r>) -> Option<Routed<'r>> {
         let time = self.writer.time_if_kept(&record)?;
         let provider = record.provider?;
-        if provider == EVENT_SOURCES {
+        if provider == EVENT_SOURCES && self.share == Share::Common {
             let report = self.writer.report(&record)?;
             let log = match report.log.is_empty() {
                 true => self.sources.get(&report.source.to_lowercase()),
@@ -164,7 +191,7 @@ impl ChannelLogs {
     }
 
     fn store_in(&mut self, index: usize, sequence: i64, routed: &[Routed<'_>]) {
-        let (session, owner) = (self.session, self.owner);
+        let session = self.session;
         let log = &mut self.logs[index];
         if log.file.is_none() {
             log.open(session);
@@ -177,8 +204,9 @@ impl ChannelLogs {
             return;
         }
         let (writer, access, channel) = (&mut self.writer, &log.access, &log.channel.name);
-        let may_write =
-            |record: &EventRecord<'_>| access.allows(&writer_of(record, owner), Rights::WRITE);
+        let users = &mut self.users;
+        let mut may_write =
+            |record: &EventRecord<'_>| access.allows(users.writer_of(record), Rights::WRITE);
         let (allowed, denied): (Vec<_>, Vec<_>) =
             routed.iter().filter(|one| one.log == index).partition(|one| may_write(&one.record));
         let before = file.next_id().unwrap_or(0);
@@ -210,13 +238,18 @@ impl ChannelLogs {
         log.ok_or(io::ErrorKind::NotFound)?.clear(backup)
     }
 
+    /// Whether this session keeps the log of a channel.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains_key(&name.to_lowercase())
+    }
+
     /// The states of the logs.
     pub fn states(&self) -> Vec<LogState> {
         let state = |log: &ChannelLog| LogState {
             name: log.channel.name.clone(),
             next_id: log.file.as_ref().and_then(LogFile::next_id),
             lost: log.lost,
-            failure: log.failure.clone(),
+            failure: log.failure.clone().or_else(|| log.warning.clone()),
         };
         self.logs.iter().map(state).collect()
     }
@@ -236,8 +269,17 @@ impl ChannelLog {
             (true, true) => WhenFull::Archive,
         };
         let limit = Limit { max_size: settings.max_size, when_full };
-        let opened = LogFile::open(&settings.file, limit, session)
-            .and_then(|file| permit(&settings.file, &self.access).map(|()| file));
+        self.warning = None;
+        let opened = LogFile::open(&settings.file, limit, session).and_then(|mut file| {
+            match file.set_access(&self.access) {
+                // The log is kept, though fewer users can read it.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    self.warning = Some(error.to_string());
+                    Ok(file)
+                }
+                other => other.map(|()| file),
+            }
+        });
         match opened {
             Ok(file) => (self.file, self.failure) = (Some(file), None),
             Err(error) => self.failure = Some(error.to_string()),
@@ -258,28 +300,26 @@ pub fn is_kept(channel: &Channel) -> bool {
     channel.settings.is_enabled && !channel.kind.is_direct()
 }
 
-/// The user of the program that wrote an event: the host put the SID into it.
-fn writer_of(record: &EventRecord<'_>, owner: u32) -> User {
-    let sid = record.extended.find(ExtType::SID);
-    let uid = sid.and_then(|sid| match sid {
-        [1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0, uid @ ..] => {
-            Some(u32::from_le_bytes(uid.try_into().ok()?))
-        }
-        _ => None,
-    });
-    // An event without a SID is of a program of the host's owner.
-    let uid = uid.unwrap_or(owner);
-    User { uid, is_owner: uid == owner, ..User::default() }
+/// Users who wrote events, with the groups that they had at their first event since the registry was read.
+#[derive(Debug)]
+struct Users {
+    /// The user whose host keeps the logs.
+    owner: u32,
+    known: HashMap<u32, User>,
 }
 
-/// Gives a log's file the permissions of its access rights.
-#[cfg(unix)]
-fn permit(path: &Path, access: &Access) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(access.file_mode()))
-}
-
-#[cfg(not(unix))]
-fn permit(_: &Path, _: &Access) -> io::Result<()> {
-    Ok(())
+impl Users {
+    /// The user of the program that wrote an event: the host put the SID into it.
+    fn writer_of(&mut self, record: &EventRecord<'_>) -> &User {
+        let sid = record.extended.find(ExtType::SID);
+        let uid = sid.and_then(|sid| match sid {
+            [1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0, uid @ ..] => {
+                Some(u32::from_le_bytes(uid.try_into().ok()?))
+            }
+            _ => None,
+        });
+        // An event without a SID is of a program of the host's owner.
+        let (uid, owner) = (uid.unwrap_or(self.owner), self.owner);
+        self.known.entry(uid).or_insert_with(|| User::of(uid, groups_of(uid), owner))
+    }
 }

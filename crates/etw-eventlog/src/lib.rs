@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`trace`] | an `.evtx` file opened as a trace |
+//! | [`mod@open`] | an `.evtx` or `.evt` file opened for queries |
 //! | [`translate`] | one record of a log as an event |
 //! | [`kept_log`] | the log that a session's host appends to |
 //! | [`channel_logs`] | the logs of all channels behind one session |
@@ -18,6 +19,8 @@
 //! | [`registry`] | every channel, and changes of their settings |
 //! | [`channel`] | one channel with its settings |
 //! | [`config_file`] | a channel's settings as XML |
+//! | [`permissions`] | permissions of the files of logs |
+//! | [`accounts`] | users and groups of this system |
 //! | [`access`] | who may read, write and clear a log |
 //!
 //! ```no_run
@@ -32,6 +35,7 @@
 #![deny(missing_docs)]
 
 pub mod access;
+pub mod accounts;
 pub mod channel;
 pub mod channel_logs;
 pub mod config_file;
@@ -39,6 +43,8 @@ pub mod export;
 pub mod import;
 pub mod kept_log;
 pub mod log_file;
+pub mod open;
+pub mod permissions;
 pub mod record;
 mod record_writer;
 pub mod registry;

@@ -3,6 +3,8 @@
 //! Before a buffer is stored, its sequence number and the id of its first record are marked in the log's header. If the host is
 //! killed, the next one stores the same buffers again, and the mark says which of their records the log has.
 
+use crate::access::Access;
+use crate::permissions::permit;
 use etw_evtx::Error;
 use etw_evtx::write::{LogWriter, Mark, Retention};
 use etw_types::FileTime;
@@ -61,6 +63,8 @@ pub struct LogFile {
     when_full: WhenFull,
     /// Identifies the session among those that wrote the log.
     session: u64,
+    /// The rights that the file and its successors get.
+    access: Option<Access>,
     /// Buffers up to this sequence number are in the log.
     stored: Option<i64>,
     /// The buffer that was being stored when the host before was killed, and how many of its records the log has.
@@ -87,7 +91,17 @@ impl LogFile {
             path: path.to_owned(),
             when_full: limit.when_full,
             session,
+            access: None,
         })
+    }
+
+    /// Gives the file, and those that replace it, the permissions of a log's rights.
+    ///
+    /// # Errors
+    /// As [`permit`]; the file that has them then may be read by fewer users.
+    pub fn set_access(&mut self, access: &Access) -> io::Result<()> {
+        self.access = Some(access.clone());
+        permit(&self.path, access)
     }
 
     /// The id that the next record gets; `None` after [`finish`](LogFile::finish).
@@ -169,6 +183,10 @@ impl LogFile {
         let new = successor(&self.path);
         remove_if_there(&new)?;
         let fresh = LogWriter::create_after(&new, log)?;
+        if let Some(access) = &self.access {
+            // Nobody may read more than before, also if a file system has no access lists.
+            let _ = permit(&new, access);
+        }
         if let Some(old) = old {
             std::fs::rename(&self.path, old)?;
         }
@@ -195,7 +213,7 @@ impl LogFile {
         let cleared = (|| {
             log.sync()?;
             if let Some(backup) = backup {
-                copy_log(&self.path, backup)?;
+                copy_log(&self.path, backup, self.access.as_ref())?;
             }
             self.replace(&mut log, None)
         })();
@@ -215,11 +233,11 @@ impl LogFile {
     }
 }
 
-/// [`LogFile::clear`] of a log that no host keeps. A log without a file has no records; a backup of it is an error.
+/// [`LogFile::clear`] of a log that no host keeps, with its rights. A log without a file has no records; a backup of it is an error.
 ///
 /// # Errors
 /// Those of the system.
-pub fn clear_file(path: &Path, backup: Option<&Path>) -> io::Result<()> {
+pub fn clear_file(path: &Path, backup: Option<&Path>, access: &Access) -> io::Result<()> {
     if !path.exists() {
         return match backup {
             None => Ok(()),
@@ -228,14 +246,19 @@ pub fn clear_file(path: &Path, backup: Option<&Path>) -> io::Result<()> {
     }
     let limit = Limit { max_size: u64::MAX, when_full: WhenFull::Refuse };
     let mut log = LogFile::open(path, limit, 0)?;
+    log.access = Some(access.clone());
     log.clear(backup)?;
     log.finish()
 }
 
-/// Copies a log to a file that does not exist, and closes the copy.
-fn copy_log(from: &Path, to: &Path) -> Result<(), Error> {
+/// Copies a log to a file that does not exist, and closes the copy. Those who may not read the log may not read the copy.
+fn copy_log(from: &Path, to: &Path, access: Option<&Access>) -> Result<(), Error> {
     let mut copy = File::options().read(true).write(true).create_new(true).open(to)?;
     let copied = (|| {
+        match access {
+            Some(access) => drop(permit(to, access)),
+            None => copy.set_permissions(std::fs::metadata(from)?.permissions())?,
+        }
         io::copy(&mut File::open(from)?, &mut copy)?;
         LogWriter::from_file(copy, u64::MAX, Retention::Keep)?.close()
     })();

@@ -101,6 +101,10 @@ pub struct Filters {
     pub process_ids: Vec<u32>,
     /// File names of programs, compared without case; empty: all.
     pub executables: Vec<String>,
+    /// Channels of the descriptor; empty: all. Hosts of this project alone test it: the session of an Analytic or Debug channel
+    /// records the events of its channel and no others.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub channels: Vec<u8>,
     /// Conditions on fields. If some of these filters are for an event, it must pass one of them; otherwise it passes.
     pub payload: Vec<PayloadFilter>,
     /// Bytes for the provider's callback, whose meaning the provider defines (`EVENT_FILTER_TYPE_SCHEMATIZED`); at most 1024.
@@ -157,8 +161,17 @@ impl Filters {
             }
         }
         if event.classic.is_some() {
-            // It has neither id nor name, and its fields are described elsewhere.
-            return true;
+            // It has neither channel, id nor name, and its fields are described elsewhere.
+            return self.channels.is_empty();
+        }
+        let descriptor = &event.descriptor;
+        // The manifests that an EventSource writes explain the events of all its channels.
+        let is_manifest = descriptor.id == 0xfffe && descriptor.opcode.0 == 0xfe;
+        if !self.channels.is_empty()
+            && !self.channels.contains(&descriptor.channel.0)
+            && !is_manifest
+        {
+            return false;
         }
         let name = event.tracelogging_name();
         if self.event_ids.as_ref().is_some_and(|filter| !filter.passes(&event.descriptor, name))

@@ -1,7 +1,8 @@
 //! Event logs of sessions: [`etw_eventlog`] behind the engine's storage.
 //!
 //! A session whose file is an event log keeps its events there. The session [`SESSION`] of a host is another kind: it keeps the
-//! logs of all enabled channels, which its storage thread and the host thread share.
+//! logs of all enabled channels, which its storage thread and the host thread share. A channel with custom isolation has a session
+//! of this kind to itself.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +11,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use etw_decode::{Catalog, registered};
-use etw_eventlog::channel_logs::ChannelLogs;
+use etw_eventlog::channel::{Channel, Isolation};
+use etw_eventlog::channel_logs::{ChannelLogs, Share};
 use etw_eventlog::kept_log::{KeptLog, KeptSession, Limit, WhenFull};
 use etw_eventlog::registry::{self, Registry, Scope};
 use etw_host::buffer_log::{BufferLog, set_open_log};
@@ -21,6 +23,8 @@ use crate::log::{log, log_info};
 
 /// The session that keeps the logs of channels.
 pub(crate) const SESSION: &str = "EventLog";
+/// In front of a channel's name: the session of a channel with custom isolation.
+const OWN_SESSION: &str = "EventLog-";
 
 /// Buffers of a session with an event log are stored after this time, unless it sets another.
 const FLUSH_TIMER: Duration = Duration::from_secs(1);
@@ -29,7 +33,8 @@ const FLUSH_TIMER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct HostLogs {
     scopes: Vec<Scope>,
-    logs: Weak<Mutex<ChannelLogs>>,
+    /// By the file of their session.
+    logs: HashMap<PathBuf, Weak<Mutex<ChannelLogs>>>,
 }
 
 /// The hosts of this process that keep logs, by the file of their session. The engine opens logs by their path alone.
@@ -44,7 +49,7 @@ pub(crate) fn enable(scopes: &[Scope]) {
     set_open_log(open);
     if let Some(file) = session_file(scopes) {
         let scopes = scopes.to_vec();
-        lock(&HOSTS).insert(file, HostLogs { scopes, logs: Weak::new() });
+        lock(&HOSTS).insert(file, HostLogs { scopes, logs: HashMap::new() });
     }
 }
 
@@ -53,9 +58,34 @@ pub(crate) fn session_file(scopes: &[Scope]) -> Option<PathBuf> {
     scopes.first().map(|scope| scope.logs.join("Application.evtx"))
 }
 
-/// The open logs of a host's channels.
-pub(crate) fn logs_of(scopes: &[Scope]) -> Option<Arc<Mutex<ChannelLogs>>> {
-    lock(&HOSTS).get(&session_file(scopes)?)?.logs.upgrade()
+/// The session that keeps the log of a channel with custom isolation: its name and its file, which do not change with the
+/// channel's settings.
+pub(crate) fn own_session(channel: &Channel) -> (String, PathBuf) {
+    (format!("{OWN_SESSION}{}", channel.name), channel.defaults.file.clone())
+}
+
+/// The channels of a session that keeps logs, by its name and file; `None`: it is another session.
+pub(crate) fn share_of(scopes: &[Scope], name: &str, file: &Path) -> Option<Share> {
+    if name == SESSION {
+        return (session_file(scopes)? == file).then_some(Share::Common);
+    }
+    let channel = name.strip_prefix(OWN_SESSION)?;
+    // A session of a channel whose manifest was uninstalled is known by its file's folder.
+    let is_here = scopes.iter().any(|scope| file.parent() == Some(&scope.logs));
+    is_here.then(|| Share::Own(channel.to_owned()))
+}
+
+/// Whether a channel's log is kept by a session of its own.
+pub(crate) fn has_own_session(channel: &Channel) -> bool {
+    channel.isolation == Isolation::Custom
+}
+
+/// The open logs of a host's channels, by the file of their session.
+pub(crate) fn logs_of(scopes: &[Scope]) -> HashMap<PathBuf, Arc<Mutex<ChannelLogs>>> {
+    let hosts = lock(&HOSTS);
+    let host = session_file(scopes).and_then(|file| hosts.get(&file));
+    let logs = host.into_iter().flat_map(|host| &host.logs);
+    logs.filter_map(|(file, logs)| Some((file.clone(), logs.upgrade()?))).collect()
 }
 
 /// The registry of a host.
@@ -134,15 +164,19 @@ impl BufferLog for SharedLogs {
 fn open(path: &Path, facts: &SessionFacts) -> io::Result<Box<dyn BufferLog>> {
     // Two sessions of one log do not start at the same time.
     let session = facts.start_raw as u64 ^ (facts.header.start_time.0 as u64).rotate_left(17);
-    let is_of_channels = facts.header.logger_name == SESSION;
-    if is_of_channels && let Some(host) = lock(&HOSTS).get_mut(path) {
+    let name = &facts.header.logger_name;
+    let mut hosts = lock(&HOSTS);
+    let found =
+        hosts.values_mut().find_map(|host| Some((share_of(&host.scopes, name, path)?, host)));
+    if let Some((share, host)) = found {
         let owner = rustix::process::geteuid().as_raw();
-        let mut logs = ChannelLogs::new(session, owner, facts.clock());
+        let mut logs = ChannelLogs::new(session, owner, share, facts.clock());
         logs.configure(&registry_of(&host.scopes), schemas(&host.scopes));
         let logs = Arc::new(Mutex::new(logs));
-        host.logs = Arc::downgrade(&logs);
+        host.logs.insert(path.to_owned(), Arc::downgrade(&logs));
         return Ok(Box::new(SharedLogs { logs, logged: HashMap::new() }));
     }
+    drop(hosts);
     let policy = facts.log_policy();
     let limit = Limit {
         max_size: policy.max_size.unwrap_or(u64::MAX),

@@ -9,6 +9,7 @@
 
 use std::path::Path;
 
+use etw_eventlog::accounts::group_id;
 use etw_types::Status;
 use etw_wire::requests::Response;
 use etw_wire::{Channel, Peer};
@@ -88,14 +89,6 @@ fn is_member(peer: &Peer, channel: &Channel, group: &str) -> bool {
         return true;
     }
     channel.peer_groups().is_ok_and(|groups| groups.contains(&wanted))
-}
-
-fn group_id(name: &str) -> Option<u32> {
-    let groups = std::fs::read_to_string("/etc/group").ok()?;
-    groups.lines().find_map(|line| {
-        let mut parts = line.split(':');
-        (parts.next() == Some(name)).then(|| parts.nth(1)?.parse().ok()).flatten()
-    })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub fn log_file(name: &str) -> Result<PathBuf, Failure> {
 
 /// Removes the records of a channel's log.
 pub fn clear(name: &str, backup: Option<PathBuf>) -> Result<(), Failure> {
-    let file = log_file(name)?;
+    let (file, access) = (log_file(name)?, channel(name)?.access());
     let failure = |path: &Path, error: std::io::Error| {
         Failure::new(status_of(&error), format!("{}: {error}", path.display()))
     };
@@ -60,7 +60,7 @@ pub fn clear(name: &str, backup: Option<PathBuf>) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    clear_file(&file, backup.as_deref()).map_err(|error| failure(&file, error))
+    clear_file(&file, backup.as_deref(), &access).map_err(|error| failure(&file, error))
 }
 
 #[unsafe(no_mangle)]

@@ -1,13 +1,13 @@
 //! Event logs: every event as a record.
 
-use crate::output::{Failure, Progress};
-use crate::output_file::NewFile;
+use crate::output::Progress;
 use crate::where_filter::Filter;
 use etw_decode::{Decoder, Style};
 use etw_etl::read::Records;
 use etw_eventlog::record::{RecordBuilder, RecordFacts};
+use etw_evtx::Error;
 use etw_evtx::write::{LogWriter, Retention};
-use std::io;
+use std::fs::File;
 
 /// The result of writing a log.
 pub struct Written {
@@ -21,19 +21,29 @@ pub struct Written {
     pub untimed: u64,
 }
 
+impl Written {
+    /// Events that the log lacks in part or whole.
+    pub fn problems(&self) -> Vec<String> {
+        let counts = [
+            (
+                self.cut,
+                "events have fields that do not fit a record: it has the start of their payload",
+            ),
+            (self.untimed, "events have no time and were left out"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        counts.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+}
+
 /// Writes the selected events of `records` to a log. A log has at most 65535 chunks by its header; readers count them themselves.
 pub fn write(
     records: &mut Records,
     decoder: &mut Decoder,
     filter: Option<&Filter>,
-    new: &NewFile,
-) -> Result<Written, Failure> {
-    let failure = |error| match error {
-        etw_evtx::Error::Io(error) => new.failure(&error),
-        error => new.failure(&io::Error::other(error)),
-    };
-    let file = new.file().try_clone().map_err(|error| new.failure(&error))?;
-    let mut log = LogWriter::from_file(file, u64::MAX, Retention::Keep).map_err(failure)?;
+    file: File,
+) -> Result<Written, Error> {
+    let mut log = LogWriter::from_file(file, u64::MAX, Retention::Keep)?;
     let mut builder = RecordBuilder::new();
     let clocks: Vec<_> = records.files().iter().map(|file| *file.clock()).collect();
     let mut progress = Progress::of(records.files());
@@ -56,19 +66,15 @@ pub fn write(
             filter.check_shown(&decoded);
         }
         let facts = RecordFacts { id: log.next_id(), time, channel: "", computer: "" };
-        let pushed = builder.build(&event, &decoded, facts, |record| log.push(time, record));
-        match pushed {
-            Ok(_) => {}
-            Err(etw_evtx::Error::DoesNotFit { .. }) => {
+        match builder.build(&event, &decoded, facts, |record| log.append(time, record)) {
+            Err(Error::DoesNotFit { .. }) => {
                 written.cut += 1;
-                let pushed =
-                    builder.build_cut(&event, &decoded, facts, |record| log.push(time, record));
-                pushed.map_err(failure)?;
+                builder.build_cut(&event, &decoded, facts, |record| log.append(time, record))?;
             }
-            Err(error) => return Err(failure(error)),
+            pushed => drop(pushed?),
         }
         written.records += 1;
     }
-    log.close().map_err(failure)?;
+    log.close()?;
     Ok(written)
 }

@@ -27,6 +27,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let path = crate::channels::log_file(&arguments.log)?;
+    if !path.extension().is_some_and(|end| end.eq_ignore_ascii_case("evtx")) {
+        let what = format!(
+            "{}: only a log that is an .evtx file can be followed; etw tail -p PROVIDER prints the events of an Analytic or Debug \
+             channel as they come",
+            path.display()
+        );
+        return Err(Failure::new(what));
+    }
     let printing = Printing { format: arguments.format.format(), ..Printing::default() };
     let mut job = Job::new(&printing)?;
     let mut output = Output::open(None, &[])?;

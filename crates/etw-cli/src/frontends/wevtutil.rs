@@ -10,7 +10,6 @@ use super::words::Words;
 use crate::channels;
 use crate::event_log::{self, WindowsQuery};
 use crate::output::{Failure, Outcome};
-use etw_evtx::Log;
 use etw_types::FileTime;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -207,7 +206,7 @@ static TABLE: Table<Command> = Table {
     notes: "Options are written as /name:value, in any case, or with their long names, as in \
             query-events /format:text. An invalid query ends the command with status 2. \
             wevtutil sl -h lists the options of sl, gl, cl, gp and im. \
-            al is not supported: epl exports a log, and etw pack create its schemas.",
+            al is refused: it writes a format that is not public. epl exports a log, and etw pack create its schemas.",
 };
 
 pub fn help() -> Help {
@@ -277,7 +276,8 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         ("qe" | "gli", _) => Err(usage(format!("wevtutil {action}: name one log"))),
         ("epl", _) => Err(usage("wevtutil epl: name a log and the file to write")),
         ("al", _) => Err(usage(
-            "wevtutil al: it is not supported; wevtutil epl exports a log, and etw pack create its schemas",
+            "wevtutil al: it writes texts of publishers in a format that is not public; wevtutil epl exports a log, and etw pack create \
+             its schemas",
         )),
         (other, _) => {
             Err(usage(format!("wevtutil: there is no action {other}; wevtutil -h lists them")))
@@ -312,7 +312,7 @@ impl Command {
 fn log_info(path: &Path) -> Result<String, Failure> {
     let failure =
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-    let log = Log::open(path).map_err(|error| failure(&error))?;
+    let log = event_log::open(path)?;
     let metadata = std::fs::metadata(path).map_err(|error| failure(&error))?;
     let mut records = log.records();
     let (mut count, mut oldest) = (0u64, None);

@@ -260,6 +260,83 @@ fn a_trace_that_is_converted_to_an_event_log_keeps_its_values() {
     assert_eq!(events(&json(report.to_str().unwrap())), events(&json(&name)));
 }
 
+/// OV-22: XPath selects among the events of a trace, and the trace is exported and described as a log.
+#[test]
+fn traces_are_queried_like_event_logs() {
+    let folder = scratch("event_log_of_trace");
+    let (path, name) = path(&folder, "a.evtx");
+    log(&path, 1..=2500);
+    let trace = folder.join("a.etl");
+    let trace = trace.to_str().unwrap();
+    etw(&["relog", "--force", "-o", trace, &name]);
+    let query = "*[System[Level=2] and EventData[Data[@Name='Number']>2000]]";
+    let of = |name: &str| numbers(&etw(&["log", "query", "--json", name, query]));
+    let expected: Vec<u64> = (2010..=2500).step_by(10).collect();
+    assert_eq!((of(trace), of(&name)), (expected.clone(), expected.clone()));
+    let newest = etw(&["log", "show", "--json", "--reverse", "-n", "1", trace]);
+    assert_eq!(numbers(&newest), [2500]);
+    let xml = etw(&["wevtutil", "qe", trace, "/lf:true", "/c:3", &format!("/q:{query}")]);
+    assert_eq!(xml.lines().count(), 3, "{xml}");
+    let (_, output) = self::path(&folder, "b.evtx");
+    etw(&["log", "export", "-o", &output, trace, query]);
+    assert_eq!(numbers(&etw(&["dump", "--json", &output])), expected);
+    assert!(etw(&["log", "info", trace]).contains(" records in "));
+    // A file that is neither names itself.
+    let other = folder.join("other");
+    std::fs::write(&other, "text").unwrap();
+    let (status, message) = etw_fails(&["log", "show", other.to_str().unwrap()]);
+    assert!(status == 3 && message.contains("not an .etl file"), "{status} {message}");
+}
+
+/// A log of Windows XP with two records, by the documented layout.
+fn windows_xp_log() -> Vec<u8> {
+    let utf16 = |text: &str| -> Vec<u8> {
+        text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+    };
+    let number = |value: usize| (value as u32).to_le_bytes();
+    let mut bytes = Vec::new();
+    for value in [48, 0x654c_664c, 1, 1, 48, 0, 3, 1, 4096, 1, 0, 48] {
+        bytes.extend(number(value));
+    }
+    for id in 1..=2usize {
+        let names = [utf16("Shop"), utf16("HOST")].concat();
+        let text = utf16(&format!("item {id}"));
+        let size = (56 + names.len() + text.len()).next_multiple_of(4) + 4;
+        let start = bytes.len();
+        for value in [size, 0x654c_664c, id, 1_000_000_000, 1_000_000_000, 100 + id, 4 | 1 << 16] {
+            bytes.extend(number(value));
+        }
+        for value in [7, 0, 56 + names.len(), 0, 0, 0, 0] {
+            bytes.extend(number(value));
+        }
+        bytes.extend([names, text].concat());
+        bytes.resize(start + size - 4, 0);
+        bytes.extend(number(size));
+    }
+    let end = bytes.len();
+    let mark = [0x28, 0x1111_1111, 0x2222_2222, 0x3333_3333, 0x4444_4444, 48, end, 3, 1, 0x28];
+    mark.into_iter().for_each(|value| bytes.extend(number(value)));
+    bytes
+}
+
+/// OV-22: a log of Windows XP is shown, queried and exported like a later one.
+#[test]
+fn logs_of_windows_xp_are_queried() {
+    let folder = scratch("event_log_xp");
+    let (path, name) = path(&folder, "AppEvent.Evt");
+    std::fs::write(&path, windows_xp_log()).unwrap();
+    let all = etw(&["log", "show", "--format", "xml", &name]);
+    assert_eq!(all.matches("<Channel>Application</Channel>").count(), 2, "{all}");
+    let query = "*[System[EventRecordID=2]]";
+    let found = etw(&["log", "query", "--format", "xml", &name, query]);
+    assert_eq!(found.matches("<Data>item 2</Data>").count(), 1, "{found}");
+    assert!(!found.contains("item 1"), "{found}");
+    assert!(etw(&["wevtutil", "gli", &name, "/lf:true"]).contains("numberOfLogRecords: 2"));
+    let (_, output) = self::path(&folder, "new.evtx");
+    etw(&["log", "export", "-o", &output, &name]);
+    assert_eq!(etw(&["log", "show", "--format", "xml", &output]), all);
+}
+
 /// OV-22: the forms of wevtutil that scripts use.
 #[test]
 fn wevtutil_queries_describes_and_exports_logs() {

@@ -31,6 +31,9 @@ pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, Fo
     let mut buffer = BufferHeader::read(head);
     let mut logfile = read_logfile(&bytes);
     let mut first_offset = 0;
+    if logfile.is_none() && (bytes.starts_with(b"ElfFile\0") || bytes.get(4..8) == Some(b"LfLe")) {
+        return Ok(Err(FoundInstead::EventLog));
+    }
     if logfile.is_none() && !buffer.is_plausible() {
         let range = source.size().min(SALVAGE_RANGE);
         let Some(found) = find_buffer(source, 1, range)? else {

@@ -69,6 +69,33 @@ impl SpillList {
     }
 }
 
+/// A temporary file without a name. (On a system that cannot remove the name of an open file, the file stays.)
+///
+/// # Errors
+/// Those of creating it.
+pub fn unnamed_file() -> io::Result<File> {
+    create_file().map(|(file, _)| file)
+}
+
+/// Creates a temporary file. The path is that of a file whose name could not be removed.
+fn create_file() -> io::Result<(File, Option<PathBuf>)> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("etw-index-{}-{number}.tmp", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => {
+                // On systems that can unlink an open file, it needs no name from here on.
+                let path = if std::fs::remove_file(&path).is_ok() { None } else { Some(path) };
+                return Ok((file, path));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// A temporary file, removed as soon as the system allows.
 pub(crate) struct SpillFile {
     file: Mutex<File>,
@@ -77,21 +104,8 @@ pub(crate) struct SpillFile {
 
 impl SpillFile {
     pub(crate) fn create() -> io::Result<SpillFile> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("etw-index-{}-{number}.tmp", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            match File::options().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => {
-                    // On systems that can unlink an open file, it needs no name from here on.
-                    let path = if std::fs::remove_file(&path).is_ok() { None } else { Some(path) };
-                    return Ok(SpillFile { file: Mutex::new(file), path });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let (file, path) = create_file()?;
+        Ok(SpillFile { file: Mutex::new(file), path })
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<u64> {

@@ -278,7 +278,14 @@ impl LogWriter {
     /// Drops the records that were added since `saved` and could not be written. Records that filled a chunk stay.
     pub fn restore(&mut self, saved: Saved) {
         if self.current == saved.current {
-            (self.chunk, self.next_id) = (saved.chunk, saved.next_id);
+            // A chunk that is full was written before the next one could not begin: the file has its records.
+            if self.written <= saved.chunk.size() {
+                (self.chunk, self.next_id) = (saved.chunk, saved.next_id);
+                // Readers also find records that a header does not name. The device may refuse this, too.
+                let size = self.chunk.size();
+                let rest = offset_of(self.current) + size as u64;
+                let _ = self.put(rest, &vec![0; CHUNK_SIZE - size]);
+            }
         } else if self.written == 0 && !self.chunk.is_empty() {
             self.next_id = self.chunk.first_id();
             self.chunk = ChunkWriter::new();

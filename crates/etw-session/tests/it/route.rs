@@ -88,9 +88,11 @@ fn each_filter_rejects_by_its_own_condition() {
     let (sold, bought) = (metadata("Sold"), metadata("Bought"));
     let mut manifest = event(&number, 1, 0);
     manifest.descriptor.id = 5;
+    manifest.descriptor.channel = etw_types::Channel(16);
     manifest.process = Some(&facts);
     let mut traced = Event { chain: &sold, ..manifest };
     traced.descriptor.id = 0;
+    traced.descriptor.channel = etw_types::Channel::TRACE_LOGGING;
     let other = Event { chain: &bought, ..traced };
     let ids = |include, ids: &[u16]| Filters {
         event_ids: Some(IdFilter { include, ids: ids.to_vec() }),
@@ -113,6 +115,8 @@ fn each_filter_rejects_by_its_own_condition() {
         (names(false), [true, false, true]),
         (Filters { process_ids: vec![6, 7], ..Filters::default() }, [true; 3]),
         (Filters { process_ids: vec![6], ..Filters::default() }, [false; 3]),
+        (Filters { channels: vec![16, 17], ..Filters::default() }, [true, false, false]),
+        (Filters { channels: vec![17], ..Filters::default() }, [false; 3]),
         (Filters { executables: vec!["SHOP".into()], ..Filters::default() }, [true; 3]),
         (Filters { executables: vec!["shop2".into()], ..Filters::default() }, [false; 3]),
     ] {

@@ -77,6 +77,7 @@ fn messages_cause_no_panic() {
 fn requests_cause_no_panic() {
     let filters = Filters {
         process_ids: vec![1, 2],
+        channels: vec![16],
         executables: vec!["sh".to_owned()],
         event_ids: Some(IdFilter { include: true, ids: vec![7] }),
         payload: vec![PayloadFilter {

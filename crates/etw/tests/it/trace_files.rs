@@ -84,4 +84,9 @@ fn errors_name_the_file_and_keep_their_source() {
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let ReadError::File(error) = etw::open(text).unwrap_err() else { panic!() };
     assert!(matches!(error, etw_etl::Error::NotAnEtl { .. }), "{error:?}");
+    // An event log is named as one.
+    let log = TempPath::new("log.evtx");
+    std::fs::write(&log, [&b"ElfFile\0"[..], &[0; 4088]].concat()).unwrap();
+    let error = etw::open(&log).unwrap_err().to_string();
+    assert!(error.contains("event log") && error.contains("etw_eventlog"), "{error}");
 }

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::mpsc::channel;
 
 use etw_eventlog::access::{Rights, User};
-use etw_eventlog::channel::Channel;
+use etw_eventlog::channel::{Channel, Publisher};
 use etw_eventlog::channel_logs::is_kept;
 use etw_eventlog::registry::Registry;
 use etw_session::{
@@ -25,12 +25,22 @@ use crate::rights::{may_write, refused};
 
 /// Buffers of the session that keeps logs: a burst of 4 MiB waits for a slow disk.
 const BUFFERS: u32 = 64;
+/// Buffers of the session of a channel with custom isolation.
+const OWN_BUFFERS: u32 = 16;
 const _: () = assert!((BUFFERS as u64) << 16 < MAX_BUFFER_MEMORY);
 
+/// A session that keeps logs of channels.
+struct LogSession {
+    name: String,
+    file: PathBuf,
+    buffers: u32,
+    enable: BTreeMap<Guid, EnableInfo>,
+}
+
 impl HostThread {
-    /// Whether this is the session that keeps the logs of channels.
+    /// Whether this is a session that keeps logs of channels.
     pub(super) fn is_of_channels(&self, name: &str, file: Option<&Path>) -> bool {
-        name == SESSION && file == event_log::session_file(&self.options.logs).as_deref()
+        file.is_some_and(|file| event_log::share_of(&self.options.logs, name, file).is_some())
     }
 
     /// A program has registered the provider of reports: its logs are kept from now on.
@@ -59,23 +69,35 @@ impl HostThread {
 
     /// Makes sessions and logs as the registry has them now.
     pub(super) fn refresh_channels(&mut self) -> Vec<String> {
-        let Some(file) = event_log::session_file(&self.options.logs) else { return Vec::new() };
         let registry = event_log::registry_of(&self.options.logs);
-        let enable = self.enablements_of(&registry);
+        let sessions = self.log_sessions(&registry);
+        let running = self.engine.sessions();
+        let running: Vec<(usize, String)> = running
+            .filter(|(_, hosted, _)| {
+                let config = &hosted.host.config;
+                self.is_of_channels(&config.name, config.file.as_deref())
+            })
+            .map(|(slot, hosted, _)| (slot, hosted.host.name().to_owned()))
+            .collect();
+        if !running.is_empty() {
+            // Records that were written before go where the registry before had them.
+            self.drain_all();
+            let logs = event_log::logs_of(&self.options.logs);
+            for logs in logs.values() {
+                let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
+                logs.configure(&registry, event_log::schemas(&self.options.logs));
+            }
+        }
+        for (slot, name) in &running {
+            if !sessions.iter().any(|session| session.name == *name) {
+                self.stop_session(*slot, None);
+            }
+        }
         let mut problems = Vec::new();
-        let running = self.engine.sessions().find(|(_, hosted, _)| hosted.host.is_named(SESSION));
-        match running.map(|(slot, ..)| slot) {
-            None if enable.is_empty() => {}
-            None => problems.extend(self.start_logs(file, enable)),
-            Some(slot) if enable.is_empty() => self.stop_session(slot, None),
-            Some(slot) => {
-                // Records that were written before go where the registry before had them.
-                self.drain_all();
-                if let Some(logs) = event_log::logs_of(&self.options.logs) {
-                    let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
-                    logs.configure(&registry, event_log::schemas(&self.options.logs));
-                }
-                self.change_enablements(slot, enable);
+        for session in sessions {
+            match running.iter().find(|(_, name)| *name == session.name) {
+                Some((slot, _)) => self.change_enablements(*slot, session.enable),
+                None => problems.extend(self.start_logs(session)),
             }
         }
         let direct = registry.channels().iter().filter(|channel| channel.kind.is_direct());
@@ -84,38 +106,50 @@ impl HostThread {
         problems
     }
 
-    /// The enablements of the session that keeps logs.
-    fn enablements_of(&self, registry: &Registry) -> BTreeMap<Guid, EnableInfo> {
+    /// The sessions that keep the logs of channels: one for all, and one for each channel with custom isolation.
+    fn log_sessions(&self, registry: &Registry) -> Vec<LogSession> {
+        let Some(file) = event_log::session_file(&self.options.logs) else { return Vec::new() };
         let has_event_sources = self.has_event_sources();
-        let mut all: BTreeMap<Guid, EnableInfo> = BTreeMap::new();
+        let mut sessions = Vec::new();
+        let mut common: BTreeMap<Guid, EnableInfo> = BTreeMap::new();
         for channel in registry.channels().iter().filter(|channel| is_kept(channel)) {
+            let mut own = BTreeMap::new();
+            let has_own = event_log::has_own_session(channel);
+            let enable = if has_own { &mut own } else { &mut common };
             for publisher in &channel.publishers {
-                widen(&mut all, publisher.guid, channel);
+                widen(enable, publisher, channel);
             }
-            if channel.is_classic && has_event_sources {
-                all.insert(EVENT_SOURCES, enable_info(LevelKeyword::ALL));
+            if has_own && !own.is_empty() {
+                let (name, file) = event_log::own_session(channel);
+                sessions.push(LogSession { name, file, buffers: OWN_BUFFERS, enable: own });
+            } else if channel.is_classic && has_event_sources {
+                common.insert(EVENT_SOURCES, enable_info(LevelKeyword::ALL));
             }
         }
-        all
+        if !common.is_empty() {
+            let name = SESSION.to_owned();
+            sessions.push(LogSession { name, file, buffers: BUFFERS, enable: common });
+        }
+        sessions
     }
 
-    fn start_logs(&mut self, file: PathBuf, enable: BTreeMap<Guid, EnableInfo>) -> Option<String> {
+    fn start_logs(&mut self, session: LogSession) -> Option<String> {
         for scope in &self.options.logs {
             if let Err(error) = std::fs::create_dir_all(&scope.logs) {
                 return Some(format!("{}: {error}", scope.logs.display()));
             }
         }
+        let LogSession { name, file, buffers, enable } = session;
         let enable =
             enable.into_iter().map(|(id, info)| Enablement::new(ProviderKey::Id(id), info));
-        let config = SessionConfig {
-            name: SESSION.to_owned(),
+        self.start_own(SessionConfig {
+            name,
             file: Some(file),
-            buffer_count: BUFFERS,
+            buffer_count: buffers,
             independent: true,
             enable: enable.collect(),
             ..SessionConfig::default()
-        };
-        self.start_own(config)
+        })
     }
 
     /// Starts a session of the host itself; the problem, if it does not start.
@@ -179,9 +213,12 @@ impl HostThread {
             true => LogMode::Sequential { max_size: Some(max_size) },
             false => LogMode::Circular { max_size },
         };
-        let enable = channel.publishers.iter().map(|publisher| {
-            Enablement::new(ProviderKey::Id(publisher.guid), enable_info(wanted(channel)))
-        });
+        let mut enable = BTreeMap::new();
+        for publisher in &channel.publishers {
+            widen(&mut enable, publisher, channel);
+        }
+        let enable =
+            enable.into_iter().map(|(id, info)| Enablement::new(ProviderKey::Id(id), info));
         self.start_own(SessionConfig {
             name: channel.name.clone(),
             file: Some(file.clone()),
@@ -202,15 +239,20 @@ impl HostThread {
 
     /// The states of the logs that this host keeps.
     pub(super) fn log_states(&mut self) -> Response {
-        let states = event_log::logs_of(&self.options.logs)
-            .map(|logs| logs.lock().unwrap_or_else(PoisonError::into_inner).states());
-        let logs = states.unwrap_or_default().into_iter().map(|state| LogStatus {
-            name: state.name,
-            next_id: state.next_id,
-            lost: state.lost,
-            failure: state.failure,
-        });
-        Response::Logs { logs: logs.collect() }
+        let logs = event_log::logs_of(&self.options.logs);
+        let states = logs
+            .values()
+            .flat_map(|logs| logs.lock().unwrap_or_else(PoisonError::into_inner).states());
+        let mut logs: Vec<LogStatus> = states
+            .map(|state| LogStatus {
+                name: state.name,
+                next_id: state.next_id,
+                lost: state.lost,
+                failure: state.failure,
+            })
+            .collect();
+        logs.sort_by_cached_key(|log| log.name.to_lowercase());
+        Response::Logs { logs }
     }
 
     /// Clears a log, after its records were written to a backup.
@@ -229,7 +271,7 @@ impl HostThread {
         };
         let own = rustix::process::geteuid().as_raw();
         let uid = from.user();
-        let user = User { uid, is_owner: uid == own, is_reader: false, groups: from.groups() };
+        let user = User::of(uid, from.groups(), own);
         if !channel.access().allows(&user, Rights::CLEAR) {
             let what = format!(
                 "{}: user {uid} may not clear this log; its SDDL text grants the right 4 to others",
@@ -246,12 +288,14 @@ impl HostThread {
                 return no;
             }
         }
-        let Some(logs) = event_log::logs_of(&self.options.logs) else {
-            let what = format!("{name}: this host does not keep the log now");
-            return refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what);
-        };
-        let cleared =
-            logs.lock().unwrap_or_else(PoisonError::into_inner).clear(&channel.name, backup);
+        let logs = event_log::logs_of(&self.options.logs);
+        let mut cleared = Err(std::io::ErrorKind::NotFound.into());
+        for logs in logs.values() {
+            let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
+            if logs.has(&channel.name) {
+                cleared = logs.clear(&channel.name, backup);
+            }
+        }
         match cleared {
             Ok(()) => done(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && backup.is_none() => {
@@ -276,15 +320,19 @@ fn wanted(channel: &Channel) -> LevelKeyword {
     LevelKeyword::new(level, settings.keywords)
 }
 
-/// Adds a channel to the enablement of a provider: the union of what its channels keep.
-fn widen(all: &mut BTreeMap<Guid, EnableInfo>, provider: Guid, channel: &Channel) {
+/// Adds a channel to the enablement of a provider: the union of the levels, keywords and events of its channels.
+fn widen(all: &mut BTreeMap<Guid, EnableInfo>, publisher: &Publisher, channel: &Channel) {
     let more = wanted(channel);
-    let info = all.entry(provider).or_insert_with(|| enable_info(more));
+    let info = all.entry(publisher.guid).or_insert_with(|| enable_info(more));
     info.wanted.level = info.wanted.level.max(more.level);
     info.wanted.any = match info.wanted.any.0 == 0 || more.any.0 == 0 {
         true => Keyword(0),
         false => Keyword(info.wanted.any.0 | more.any.0),
     };
+    let filters = info.filters.get_or_insert_default();
+    if !filters.channels.contains(&publisher.value) {
+        filters.channels.push(publisher.value);
+    }
 }
 
 /// The host adds the user of the program to each event: rights to write are judged by it.

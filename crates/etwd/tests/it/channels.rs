@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use etw_decode::pack::PackBuilder;
+use etw_etl::read::{Records, TraceFile};
 use etw_eventlog::channel::Change;
 use etw_eventlog::registry::{Registry, Scope};
 use etw_evtx::Log;
@@ -32,12 +33,17 @@ impl Logs {
     }
 
     fn install(&self) {
+        self.install_in(&self.scope.packs, "Application");
+    }
+
+    /// Installs the tests' manifest in a folder; `isolation`: that of its Operational channel.
+    fn install_in(&self, packs: &Path, isolation: &str) {
         let manifest = format!(
             "<instrumentationManifest xmlns='http://schemas.microsoft.com/win/2004/08/events'>\
              <instrumentation><events><provider name='Shop' symbol='SHOP' guid='{{{SHOP}}}' \
              resourceFileName='x' messageFileName='x'><channels>\
              <channel chid='a' name='Shop/Admin' type='Admin' symbol='A'/>\
-             <channel chid='o' name='Shop/Operational' type='Operational' symbol='O'/>\
+             <channel chid='o' name='Shop/Operational' type='Operational' symbol='O' isolation='{isolation}'/>\
              <channel chid='d' name='Shop/Debug' type='Debug' symbol='D'/></channels>\
              <templates><template tid='t'><data name='thread' inType='win:UInt64'/>\
              <data name='number' inType='win:UInt64'/></template></templates>\
@@ -48,7 +54,8 @@ impl Logs {
         );
         let mut builder = PackBuilder::default();
         builder.add("shop.man", manifest.as_bytes()).unwrap();
-        std::fs::write(self.scope.packs.join("manifest-shop.etwpack"), builder.finish()).unwrap();
+        std::fs::create_dir_all(packs).unwrap();
+        std::fs::write(packs.join("manifest-shop.etwpack"), builder.finish()).unwrap();
     }
 
     fn set(&self, log: &str, change: Change) {
@@ -136,7 +143,16 @@ fn channels_of_installed_manifests_have_logs_without_a_controller() {
     assert_eq!(shop_events(&logs.file("Shop%4Admin.evtx"), "Shop/Admin").len(), 300);
     assert_eq!(shop_events(&logs.file("Shop%4Operational.evtx"), "Shop/Operational").len(), 310);
     rig.done(Request::Flush { session: "Shop/Debug".to_owned() });
-    assert!(logs.file("Shop%4Debug.etl").exists());
+    // It has the events of its channel, and of no other one.
+    let trace = TraceFile::open(logs.file("Shop%4Debug.etl")).unwrap();
+    let mut records = Records::new(vec![trace]);
+    let mut ids = Vec::new();
+    while let Some(record) = records.next() {
+        if record.provider == Some(SHOP.parse().unwrap()) {
+            ids.push((record.descriptor.id, record.descriptor.channel.0));
+        }
+    }
+    assert_eq!(ids, [(18, 18); 10]);
     let names: Vec<String> =
         states(&rig.ask(Request::Logs)).into_iter().map(|state| state.name).collect();
     assert_eq!(names, ["Application", "Shop/Operational", "System"]);
@@ -229,6 +245,168 @@ fn a_program_that_may_not_write_adds_no_record() {
     let admin = states.iter().find(|state| state.name == "Shop/Admin").unwrap();
     assert_eq!((admin.lost, admin.failure.as_deref()), (20, None));
     assert_eq!(rig.refused(clear("Shop/Admin", None)), Status::ERROR_ACCESS_DENIED.0);
+}
+
+/// OV-22: a channel with custom isolation has a session to itself, which ends with the channel.
+#[test]
+fn a_channel_with_custom_isolation_has_a_session_of_its_own() {
+    const OWN: &str = "EventLog-Shop/Operational";
+    let mut rig = Rig::without_host();
+    let logs = Logs::new(&rig);
+    logs.install_in(&logs.scope.packs, "Custom");
+    logs.begin(&mut rig);
+    rig.program("channels", &[100]).kill_after("written");
+    rig.done(flush());
+    rig.done(Request::Flush { session: OWN.to_owned() });
+    let own = rig.query(OWN);
+    assert_eq!((own.stored, own.lost), (100, 0), "{own:?}");
+    for (name, channel) in
+        [("Shop%4Admin.evtx", "Shop/Admin"), ("Shop%4Operational.evtx", "Shop/Operational")]
+    {
+        let events = shop_events(&logs.file(name), channel);
+        assert_eq!(events, (0..100).map(|number| (number + 1, number)).collect::<Vec<_>>());
+    }
+    // Requests find the log, whichever session keeps it.
+    let names: Vec<String> =
+        states(&rig.ask(Request::Logs)).into_iter().map(|state| state.name).collect();
+    assert_eq!(names, ["Application", "Shop/Admin", "Shop/Operational", "System"]);
+    rig.done(clear("Shop/Operational", None));
+    assert_eq!(shop_events(&logs.file("Shop%4Operational.evtx"), "Shop/Operational"), []);
+    logs.set("Shop/Operational", Change { is_enabled: Some(false), ..Change::default() });
+    rig.done(Request::RefreshLogs);
+    rig.wait_until(|rig| {
+        let sessions = rig.ask(Request::Query { session: OWN.to_owned() });
+        matches!(sessions, Response::Error { .. })
+    });
+}
+
+/// OV-22: a log on a full disk reports it, counts what it cannot store, claims no record that it lacks, and continues when the disk
+/// has space again.
+#[test]
+fn a_kept_log_on_a_full_disk_reports_and_recovers() {
+    let rig = Rig::without_host();
+    let place = rig.file("small");
+    std::fs::create_dir(&place).unwrap();
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETW_TEST_SMALL_DISK", &place).env("ETW_TEST_LOGS", &place);
+    let mut keeper = Program::start(&mut command);
+    if keeper.line().as_deref() != Some("small disk") {
+        eprintln!("skipped: only root can mount a small disk to be filled");
+        return;
+    }
+    let daemon = Daemon { rig, keeper };
+    daemon.ask(&Request::List);
+    // Only the daemon's mount namespace has the disk.
+    let worker = daemon.worker().unwrap();
+    let seen = PathBuf::from(format!("/proc/{worker}/root{}", place.display()));
+    let scope = Scope { packs: seen.join("packs"), logs: seen.join("logs"), is_machine: false };
+    let logs = Logs { scope };
+    logs.install_in(&logs.scope.packs, "Application");
+    std::fs::create_dir_all(&logs.scope.logs).unwrap();
+    let off = r#"{"channels": {"Shop/Operational": {"enabled": false}}}"#;
+    std::fs::write(logs.file("channels.json"), off).unwrap();
+    std::fs::write(seen.join("filler"), vec![1; 128 << 10]).unwrap();
+    assert!(matches!(daemon.ask(&Request::RefreshLogs), Response::Done { .. }));
+    let state = || {
+        let states = states(&daemon.ask(&Request::Logs));
+        states.into_iter().find(|state| state.name == "Shop/Admin").unwrap()
+    };
+    let write = |events| {
+        daemon.rig.program("channels", &[events]).kill_after("written");
+        assert!(matches!(daemon.ask(&flush()), Response::Done { .. }));
+    };
+    let mut written = 5000;
+    write(written);
+    // The last buffer may just have fitted into the newest chunk; one of the next does not.
+    daemon.rig.wait_until(|_| {
+        write(300);
+        written += 300;
+        state().failure.is_some_and(|what| what.contains("space"))
+    });
+    let full = state();
+    let file = logs.file("Shop%4Admin.evtx");
+    let events = shop_events(&file, "Shop/Admin");
+    assert_eq!(events.len() as u64 + full.lost, written, "{full:?}");
+    assert!(!events.is_empty() && full.lost > 0, "{full:?}");
+    assert_eq!(full.next_id, Some(events.len() as u64 + 1));
+
+    std::fs::remove_file(seen.join("filler")).unwrap();
+    write(100);
+    let after = state();
+    assert_eq!((after.failure.as_deref(), after.lost), (None, full.lost), "{after:?}");
+    let all = shop_events(&file, "Shop/Admin");
+    assert_eq!(all[..events.len()], events);
+    let (next, count) = (events.len() as u64 + 1, all.len() as u64);
+    assert_eq!(count, events.len() as u64 + 100);
+    let ids: Vec<u64> = all[events.len()..].iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, (next..next + 100).collect::<Vec<_>>());
+    daemon.end();
+}
+
+/// OV-22: three users as processes, with the rights that the log's SDDL text gives each: to write, to read its file, to clear it.
+#[test]
+fn the_rights_of_three_users_hold_for_their_processes() {
+    use std::os::unix::process::CommandExt;
+    const WRITER: u32 = 65_531;
+    const READER: u32 = 65_532;
+    const STRANGER: u32 = 65_533;
+    const READING_GROUP: u32 = 65_530;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can start programs of other users");
+        return;
+    }
+    let mut rig = Rig::without_host();
+    let logs = Logs::new(&rig);
+    logs.install();
+    let rights = format!(
+        "D:(A;;0x7;;;BA)(A;;0x3;;;S-1-22-1-{WRITER})(A;;0x1;;;S-1-22-1-{READER})\
+         (A;;0x1;;;S-1-22-2-{READING_GROUP})"
+    );
+    logs.set("Shop/Admin", Change { access: Some(rights), ..Change::default() });
+    logs.begin(&mut rig);
+    let state = |rig: &Rig| {
+        let states = states(&rig.ask(Request::Logs));
+        states.into_iter().find(|state| state.name == "Shop/Admin").unwrap()
+    };
+    for user in [WRITER, READER, STRANGER] {
+        let mut command = rig.command_as(user, user, "channels", &[10]);
+        Program::start(&mut command).kill_after("written");
+    }
+    rig.done(flush());
+    let file = logs.file("Shop%4Admin.evtx");
+    assert_eq!(shop_events(&file, "Shop/Admin").len(), 10);
+    let kept = state(&rig);
+    assert_eq!(kept.lost, 20, "{kept:?}");
+    if let Some(failure) = kept.failure {
+        assert!(failure.contains("access lists"), "{failure}");
+        eprintln!("skipped: {failure}");
+        return;
+    }
+    let can_read = |path: &Path, user, group| {
+        let mut command = std::process::Command::new("cat");
+        command.arg(path).uid(user).gid(group);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        command.status().unwrap().success()
+    };
+    let check = |path: &Path| {
+        assert!(can_read(path, WRITER, WRITER) && can_read(path, READER, READER));
+        assert!(can_read(path, STRANGER, READING_GROUP));
+        assert!(!can_read(path, STRANGER, STRANGER));
+    };
+    check(&file);
+    let runtime = rig.runtime();
+    let refused = std::thread::spawn(move || {
+        // SAFETY: the system call changes this thread alone, unlike the library's function.
+        unsafe { assert_eq!(libc::syscall(libc::SYS_setresuid, WRITER, WRITER, WRITER), 0) };
+        let client = etw_wire::host_client::Client::connect(&runtime);
+        client.and_then(|client| client.ask(&clear("Shop/Admin", None))).unwrap_err()
+    });
+    assert_eq!(refused.join().unwrap().status(), 5);
+    // Neither a clear nor a backup gives more users the records.
+    let backup = rig.file("backup.evtx");
+    rig.done(clear("Shop/Admin", Some(backup.clone())));
+    check(&file);
+    check(&backup);
 }
 
 /// OV-22, P13: committed records survive kills of programs and workers, once each, and ids rise without a gap.

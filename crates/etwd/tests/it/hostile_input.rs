@@ -403,41 +403,11 @@ fn only_root_and_the_hosts_user_may_control() {
         return;
     }
     let rig = Rig::new();
-    let open = |path: &std::path::Path, mode| {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(path, mode).unwrap();
-    };
-    open(&rig.directory, 0o755);
-    open(&rig.runtime(), 0o755);
-    open(&rig.runtime().join("socket"), 0o666);
     let file = rig.start_with("rights", Default::default());
     let secure =
         rig.start_with("secure", etw_session::SessionConfig { secure: true, ..Default::default() });
-    use std::os::unix::process::CommandExt;
-    // Only root may be able to read the test binary's folder: a copy.
-    let copy = rig.file("copy");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    open(&copy, 0o755);
     // A user without rights registers and is recorded …
-    let mut command = std::process::Command::new(&copy);
-    command
-        .args(["program_roles::run", "--exact", "--nocapture", "--test-threads=1"])
-        .env("ETW_TEST_ROLE", "count")
-        .env("ETW_TEST_ARGS", "10 0")
-        .env(etw_wire::runtime_directory::VARIABLE, rig.runtime())
-        .stdout(std::process::Stdio::null())
-        .uid(65534)
-        .gid(65534);
-    // Another test may just have forked and have the copy open for a moment.
-    let status = loop {
-        match command.status() {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-            status => break status.unwrap(),
-        }
-    };
-    assert!(status.success());
+    Program::start(&mut rig.command_as(65534, 65534, "count", &[10, 0])).end();
     rig.program("count", &[5, 0]).end();
     assert_eq!(rig.stop("rights").stored, 15);
     assert_eq!(events(&file).len(), 15);

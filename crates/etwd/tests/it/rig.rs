@@ -143,6 +143,34 @@ impl Rig {
         command
     }
 
+    /// [`command`](Rig::command) as another user, for tests of root, with the rig open to every user.
+    pub fn command_as(&self, user: u32, group: u32, role: &str, arguments: &[u64]) -> Command {
+        use std::os::unix::process::CommandExt;
+        let open = |path: &Path, mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(path, mode).unwrap();
+        };
+        open(&self.directory, 0o755);
+        open(&self.runtime(), 0o755);
+        open(&self.runtime().join("socket"), 0o666);
+        // Only root may be able to read the test binary's folder: a copy.
+        let copy = self.file("copy");
+        if !copy.exists() {
+            std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+            open(&copy, 0o755);
+        }
+        let own = self.command(role, arguments);
+        let mut command = Command::new(&copy);
+        command.args(own.get_args()).stdin(Stdio::null()).stdout(Stdio::piped());
+        for (name, value) in own.get_envs() {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
+        command.uid(user).gid(group);
+        command
+    }
+
     pub fn program(&self, role: &str, arguments: &[u64]) -> Program {
         Program::start(&mut self.command(role, arguments))
     }
@@ -174,7 +202,15 @@ pub struct Program {
 
 impl Program {
     pub fn start(command: &mut Command) -> Program {
-        let mut child = command.spawn().unwrap();
+        let mut child = loop {
+            match command.spawn() {
+                // Another test may just have forked and have a copied program open for a moment.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                child => break child.unwrap(),
+            }
+        };
         let lines = BufReader::new(child.stdout.take().unwrap());
         Program { child, lines }
     }
@@ -208,6 +244,13 @@ impl Program {
     #[track_caller]
     pub fn expect(&mut self, wanted: &str) {
         assert_eq!(self.line().as_deref(), Some(wanted));
+    }
+
+    /// Waits for a line, and kills the program.
+    #[track_caller]
+    pub fn kill_after(mut self, wanted: &str) {
+        self.expect(wanted);
+        self.kill();
     }
 
     #[track_caller]

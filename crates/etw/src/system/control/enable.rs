@@ -86,10 +86,17 @@ impl FilterMemory {
             event_names,
             process_ids,
             executables,
+            channels,
             payload,
             schematized,
             stacks,
         } = filters;
+        if !channels.is_empty() {
+            return Err(refused(
+                Status::ERROR_NOT_SUPPORTED,
+                "Windows has no filter by channel; record without it, and select with --where when you read",
+            ));
+        }
         let mut memory = FilterMemory::default();
         let mut add = |kind, bytes: Option<Vec<u8>>| {
             memory.filters.extend(bytes.map(|bytes| (kind, bytes)));
