@@ -84,3 +84,24 @@ pub fn syslog_lines(data: &[u8]) {
         }
     }
 }
+
+/// The file of changes of a registry: whatever it says, each channel has settings that a log can have.
+pub fn channel_changes(data: &[u8]) {
+    use etw_eventlog::channel::{MAX_MAX_SIZE, MIN_MAX_SIZE};
+    let nowhere = std::path::PathBuf::from("/nonexistent");
+    let scope = Scope { packs: nowhere.clone(), logs: nowhere.join("logs"), is_machine: false };
+    let mut registry = Registry::of(&[scope], &mut |_| {});
+    registry.apply_changes(data, &mut |note| assert!(!note.is_empty()));
+    assert_eq!(registry.channels().len(), 2);
+    for channel in registry.channels() {
+        let settings = &channel.settings;
+        assert!((MIN_MAX_SIZE..=MAX_MAX_SIZE).contains(&settings.max_size), "{settings:?}");
+        assert!(settings.retention || !settings.auto_backup, "{settings:?}");
+        assert!(settings.file.is_absolute(), "{settings:?}");
+        assert!(Access::parse(&settings.access).is_ok(), "{settings:?}");
+        // The changes make the same settings again.
+        let mut again = channel.defaults.clone();
+        again.change(&settings.difference(&channel.defaults), channel.kind).unwrap();
+        assert_eq!(again, *settings);
+    }
+}

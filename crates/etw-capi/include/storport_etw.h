@@ -97,6 +97,12 @@ ULONG StorPortEtwLogError(PVOID HwDeviceExtension, PSTOR_ADDRESS Address, ULONG 
 /* Not part of Windows: sets the port and the name of an adapter in events. */
 ULONG etw_storport_set_adapter(PVOID HwDeviceExtension, ULONG PortNumber, const char *MiniportName);
 
+/*
+ * Not part of Windows: sets the channel in the descriptors of all later events of an event channel, by its value in a manifest of the
+ * provider (16 and higher). If the manifest is installed, a host keeps the events in the channel's event log, without a session.
+ */
+ULONG etw_storport_set_channel(ULONG EventChannel, UCHAR Channel);
+
 /* The general call of the following ones: an event with Count names and values. */
 ULONG etw_storport_event(PVOID HwDeviceExtension, PSTOR_ADDRESS Address, ULONG EventChannel,
                          ULONG EventId, PCWSTR EventDescription, ULONGLONG EventKeywords,

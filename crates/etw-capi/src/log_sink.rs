@@ -140,6 +140,18 @@ pub unsafe extern "C" fn etw_log_sink_set_provider(id: *const RawGuid, name: *co
     })
 }
 
+/// Sets the channel of all events. The program calls it before the first log.
+#[unsafe(no_mangle)]
+pub extern "C" fn etw_log_sink_set_channel(channel: u8) -> u32 {
+    guarded(|| {
+        if channel == 0 || SINK.is_registered() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        SINK.set_channel(etw_api::Channel(channel));
+        Status::ERROR_SUCCESS
+    })
+}
+
 /// For the C side, which reads it instead of calling when no session enables the sink. Null while the sink is not registered.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]

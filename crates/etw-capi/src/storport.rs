@@ -77,6 +77,12 @@ pub unsafe extern "C" fn etw_storport_set_adapter(
     })
 }
 
+/// Sets the channel of the descriptors of an event channel's later events.
+#[unsafe(no_mangle)]
+pub extern "C" fn etw_storport_set_channel(events: u32, channel: u8) -> u32 {
+    guarded(|| etw_storport::set_channel(EventChannel(events), etw_api::Channel(channel)))
+}
+
 /// A text of at most `longest` units, or its first `longest` + 1: enough to reject a text that is too long.
 ///
 /// # Safety

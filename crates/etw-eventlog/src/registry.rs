@@ -299,6 +299,15 @@ impl Registry {
         self.store(channel)
     }
 
+    /// Applies the text of a file of changes, which may be anything. Settings that no log can have are left out, and `note` receives
+    /// why.
+    pub fn apply_changes(&mut self, text: &[u8], note: &mut dyn FnMut(String)) {
+        match serde_json::from_slice(text) {
+            Ok(stored) => apply(&mut self.channels, stored, Path::new(FILE), note),
+            Err(error) => note(format!("{FILE}: {error}")),
+        }
+    }
+
     fn store(&mut self, channel: Channel) -> Result<(), RegistryError> {
         let file = &channel.settings.file;
         let other = |other: &&Channel| other.name != channel.name && other.settings.file == *file;

@@ -8,18 +8,73 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::Error;
-use crate::tree::{Argument, Attribute, Budget, Content, Element, Fragment, Node, entity};
-use crate::value::{Scalar, Value, push_ascii, push_ascii_prefix};
+use crate::json_plan::{GAP, Recording};
+use crate::tree::{
+    Argument, Attribute, Budget, Content, Element, Fragment, Instance, MAX_WORK, Node, entity,
+};
+use crate::value::{Scalar, Value, push_ascii, push_ascii_prefix, push_hex};
 
 /// Appends a fragment as one object.
 ///
 /// # Errors
 /// [`Error::TooLarge`] where it expands beyond [`MAX_WORK`](crate::tree::MAX_WORK).
 pub fn push(out: &mut String, fragment: &Fragment<'_>) -> Result<(), Error> {
+    if let Fragment::Instance(event) = fragment {
+        let plans = &event.template.json;
+        if plans.render(out, event) {
+            return Ok(());
+        }
+        if plans.wants_plan() {
+            make_plan(fragment, event);
+        }
+    }
+    push_walked(out, fragment, &mut Work::new())
+}
+
+fn push_walked<'f, 'a>(
+    out: &mut String,
+    fragment: &'f Fragment<'a>,
+    work: &mut Work<'f, 'a>,
+) -> Result<(), Error> {
     let mut object = Object::open(out);
-    push_members(&mut object, fragment.content(), &mut Budget::new())?;
+    push_members(&mut object, fragment.content(), work)?;
     object.close();
     Ok(())
+}
+
+/// Makes the plan for the shape of an event, unless the event is too large.
+fn make_plan(fragment: &Fragment<'_>, event: &Instance<'_>) {
+    let mut work = Work { recording: Some(Recording::new(event)), ..Work::new() };
+    let mut text = String::with_capacity(1024);
+    if push_walked(&mut text, fragment, &mut work).is_err() {
+        return;
+    }
+    if let Some(recording) = work.recording {
+        recording.finish(&event.template.json, &text, MAX_WORK - work.budget.left());
+    }
+}
+
+/// The work that is left, and the plan that is being made.
+struct Work<'f, 'a> {
+    budget: Budget,
+    recording: Option<Recording<'f, 'a>>,
+}
+
+impl Work<'_, '_> {
+    fn new() -> Self {
+        Work { budget: Budget::new(), recording: None }
+    }
+
+    fn spend(&mut self, work: usize) -> Result<(), Error> {
+        self.budget.spend(work)
+    }
+
+    /// Values are rendered in a way that no plan has.
+    fn give_up_plan(&mut self) {
+        if let Some(recording) = &mut self.recording {
+            recording.give_up();
+        }
+    }
 }
 
 /// Appends the members of an element's content as one object, `Data` elements by their `Name`.
@@ -31,10 +86,10 @@ pub fn push_data(
     element: &Element,
     content: Content<'_, '_>,
 ) -> Result<(), Error> {
-    let mut budget = Budget::new();
+    let mut work = Work::new();
     let mut object = Object::open(out);
     for node in &element.children {
-        push_member(&mut object, node, content, &mut budget)?;
+        push_member(&mut object, node, content, &mut work)?;
     }
     object.close();
     Ok(())
@@ -77,40 +132,43 @@ impl<'o, 'n> Object<'o, 'n> {
     }
 }
 
-fn push_members<'f>(
+fn push_members<'f, 'a>(
     object: &mut Object<'_, 'f>,
-    content: Content<'f, '_>,
-    budget: &mut Budget,
+    content: Content<'f, 'a>,
+    work: &mut Work<'f, 'a>,
 ) -> Result<(), Error> {
     for node in content.nodes {
         match node {
-            Node::Element(element) => push_element(object, element, content, None, budget)?,
-            _ => push_member(object, node, content, budget)?,
+            Node::Element(element) => push_element(object, element, content, None, work)?,
+            _ => push_member(object, node, content, work)?,
         }
     }
     Ok(())
 }
 
 /// Elements only: an element's text is collected by [`push_text_of`].
-fn push_member<'f>(
+fn push_member<'f, 'a>(
     object: &mut Object<'_, 'f>,
     node: &'f Node,
-    content: Content<'f, '_>,
-    budget: &mut Budget,
+    content: Content<'f, 'a>,
+    work: &mut Work<'f, 'a>,
 ) -> Result<(), Error> {
-    budget.spend(1)?;
+    work.spend(1)?;
     match node {
         Node::Element(element) if !content.is_hidden(element) => match content.repeated(element) {
             Some(array) => {
                 for item in array.items() {
-                    push_element(object, element, content, Some(item), budget)?;
+                    push_element(object, element, content, Some(item), work)?;
                 }
             }
-            None => push_element(object, element, content, None, budget)?,
+            None => push_element(object, element, content, None, work)?,
         },
         Node::Substitution(one) => {
             if let Some(Argument::Fragment(fragment)) = content.argument(one.index) {
-                push_members(object, fragment.content(), budget)?;
+                if let Some(recording) = &mut work.recording {
+                    recording.enter(content, one.index, fragment);
+                }
+                push_members(object, fragment.content(), work)?;
             }
         }
         _ => {}
@@ -118,14 +176,14 @@ fn push_member<'f>(
     Ok(())
 }
 
-fn push_element<'f>(
+fn push_element<'f, 'a>(
     object: &mut Object<'_, 'f>,
     element: &'f Element,
-    content: Content<'f, '_>,
+    content: Content<'f, 'a>,
     item: Option<Value<'_>>,
-    budget: &mut Budget,
+    work: &mut Work<'f, 'a>,
 ) -> Result<(), Error> {
-    budget.spend(1)?;
+    work.spend(1)?;
     let attributes: Vec<&Attribute> = content.attributes(element).collect();
     let is_named =
         &*element.name == "Data" && attributes.len() == 1 && &*attributes[0].name == "Name";
@@ -134,7 +192,7 @@ fn push_element<'f>(
             [Node::Text(name)] => object.name(name.as_str()),
             pieces => {
                 let mut name = String::new();
-                push_plain(&mut name, pieces, content, budget)?;
+                push_mixed(&mut name, pieces, content, work)?;
                 object.name(name);
             }
         }
@@ -151,7 +209,7 @@ fn push_element<'f>(
             _ => false,
         });
     if !has_attributes && !has_elements {
-        return push_text_of(object.out, element, content, item, budget);
+        return push_text_of(object.out, element, content, item, work);
     }
     let mut inner = Object::open(object.out);
     if has_attributes {
@@ -159,17 +217,17 @@ fn push_element<'f>(
         let mut values = Object::open(inner.out);
         for attribute in attributes {
             values.name(&*attribute.name);
-            push_pieces(values.out, &attribute.value, content, budget)?;
+            push_pieces(values.out, &attribute.value, content, work)?;
         }
         values.close();
     }
     if has_elements {
         for node in &element.children {
-            push_member(&mut inner, node, content, budget)?;
+            push_member(&mut inner, node, content, work)?;
         }
     } else if !element.children.is_empty() {
         inner.name("#text");
-        push_text_of(inner.out, element, content, item, budget)?;
+        push_text_of(inner.out, element, content, item, work)?;
     }
     inner.close();
     Ok(())
@@ -180,11 +238,11 @@ fn push_text_of(
     element: &Element,
     content: Content<'_, '_>,
     item: Option<Value<'_>>,
-    budget: &mut Budget,
+    work: &mut Work<'_, '_>,
 ) -> Result<(), Error> {
     match item {
-        Some(item) => push_value(out, item, budget),
-        None => push_pieces(out, &element.children, content, budget),
+        Some(item) => push_value(out, item, work),
+        None => push_pieces(out, &element.children, content, work),
     }
 }
 
@@ -193,21 +251,41 @@ fn push_pieces(
     out: &mut String,
     nodes: &[Node],
     content: Content<'_, '_>,
-    budget: &mut Budget,
+    work: &mut Work<'_, '_>,
 ) -> Result<(), Error> {
     match nodes {
         [] => out.push_str("null"),
         [Node::Substitution(one)] => match content.argument(one.index) {
-            Some(Argument::Value(value)) => push_value(out, *value, budget)?,
+            Some(Argument::Value(value)) => match &mut work.recording {
+                Some(recording) => {
+                    recording.gap(content, one.index, out.len());
+                    out.push(GAP);
+                    work.spend(1)?;
+                }
+                None => push_value(out, *value, work)?,
+            },
             _ => out.push_str("null"),
         },
         _ => {
             let mut text = String::new();
-            push_plain(&mut text, nodes, content, budget)?;
+            push_mixed(&mut text, nodes, content, work)?;
             push_string(out, &text);
         }
     }
     Ok(())
+}
+
+/// Text and values as one text.
+fn push_mixed(
+    text: &mut String,
+    nodes: &[Node],
+    content: Content<'_, '_>,
+    work: &mut Work<'_, '_>,
+) -> Result<(), Error> {
+    if nodes.iter().any(|node| matches!(node, Node::Substitution(_))) {
+        work.give_up_plan();
+    }
+    push_plain(text, nodes, content, &mut work.budget)
 }
 
 pub(crate) fn push_plain(
@@ -235,8 +313,8 @@ pub(crate) fn push_plain(
     Ok(())
 }
 
-fn push_value(out: &mut String, value: Value<'_>, budget: &mut Budget) -> Result<(), Error> {
-    budget.spend(1 + value.bytes.len() / 16)?;
+fn push_value(out: &mut String, value: Value<'_>, work: &mut Work<'_, '_>) -> Result<(), Error> {
+    work.spend(1 + value.bytes.len() / 16)?;
     if !value.value_type.is_array() {
         push_item(out, value);
         return Ok(());
@@ -252,7 +330,9 @@ fn push_value(out: &mut String, value: Value<'_>, budget: &mut Budget) -> Result
     Ok(())
 }
 
-fn push_item(out: &mut String, value: Value<'_>) {
+/// Appends a value that is no array.
+#[inline]
+pub(crate) fn push_item(out: &mut String, value: Value<'_>) {
     let Some(scalar) = value.scalar().filter(|_| !value.is_null()) else {
         out.push_str("null");
         return;
@@ -285,9 +365,7 @@ fn push_item(out: &mut String, value: Value<'_>) {
         }
         Scalar::Binary(bytes) => {
             out.push('"');
-            for byte in bytes {
-                let _ = write!(out, "{byte:02x}");
-            }
+            push_hex(out, bytes, b"0123456789abcdef");
             out.push('"');
         }
         other => {

@@ -45,6 +45,7 @@ mod error;
 pub mod evt;
 pub mod fields;
 pub mod json;
+mod json_plan;
 pub mod layout;
 pub mod log;
 mod parse;

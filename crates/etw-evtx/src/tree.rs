@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use etw_types::Guid;
 
+use crate::json_plan::Plans;
 use crate::system_plan::Plan;
 use crate::value::{Value, ValueType};
 
@@ -25,12 +26,14 @@ pub struct Template {
     pub nodes: Vec<Node>,
     /// The sources of the fields of `System`, computed at first use.
     pub(crate) plan: OnceLock<Plan>,
+    /// The JSON of its events, by their shape.
+    pub(crate) json: Plans,
 }
 
 impl Template {
     /// A template of these nodes.
     pub fn new(guid: Guid, nodes: Vec<Node>) -> Template {
-        Template { guid, nodes, plan: OnceLock::new() }
+        Template { guid, nodes, plan: OnceLock::new(), json: Plans::default() }
     }
 }
 
@@ -245,6 +248,11 @@ pub(crate) struct Budget(usize);
 impl Budget {
     pub(crate) fn new() -> Budget {
         Budget(MAX_WORK)
+    }
+
+    /// The work that is left.
+    pub(crate) fn left(&self) -> usize {
+        self.0
     }
 
     pub(crate) fn spend(&mut self, work: usize) -> Result<(), crate::Error> {

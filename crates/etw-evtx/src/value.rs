@@ -289,7 +289,10 @@ impl Scalar<'_> {
                 push_decimal(out, *value);
                 Ok(())
             }
-            Scalar::Hex(value) => write!(out, "{value:#x}"),
+            Scalar::Hex(value) => {
+                push_hex_number(out, *value);
+                Ok(())
+            }
             Scalar::Float(value) => write!(out, "{value}"),
             Scalar::Bool(value) => write!(out, "{value}"),
             Scalar::Utf16(bytes) => {
@@ -304,7 +307,7 @@ impl Scalar<'_> {
                 Ok(())
             }
             Scalar::Binary(bytes) => {
-                push_hex(out, bytes);
+                push_hex(out, bytes, UPPER);
                 Ok(())
             }
             Scalar::Guid(guid) => {
@@ -334,6 +337,8 @@ impl Scalar<'_> {
     }
 }
 
+const UPPER: &[u8; 16] = b"0123456789ABCDEF";
+
 fn push_decimal(out: &mut String, value: u64) {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), value);
@@ -353,12 +358,33 @@ pub(crate) fn push_ascii(out: &mut String, text: &[u8]) {
     out.push_str(std::str::from_utf8(text).unwrap_or_default());
 }
 
-fn push_hex(out: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+/// Appends a number as `0x` and its digits.
+fn push_hex_number(out: &mut String, value: u64) {
+    let mut digits = [0; 18];
+    let (mut at, mut rest) = (digits.len(), value);
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(rest & 15) as usize];
+        rest >>= 4;
+        if rest == 0 {
+            break;
+        }
+    }
+    digits[at - 1] = b'x';
+    digits[at - 2] = b'0';
+    push_ascii(out, &digits[at - 2..]);
+}
+
+/// Appends two digits for each byte.
+pub(crate) fn push_hex(out: &mut String, bytes: &[u8], digits: &[u8; 16]) {
     out.reserve(bytes.len() * 2);
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    for part in bytes.chunks(32) {
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(part) {
+            pair[0] = digits[usize::from(byte >> 4)];
+            pair[1] = digits[usize::from(byte & 15)];
+        }
+        push_ascii(out, &text[..part.len() * 2]);
     }
 }
 
@@ -370,16 +396,20 @@ fn push_hex(out: &mut String, bytes: &[u8]) {
 fn push_sid(out: &mut String, bytes: &[u8]) {
     let parts = bytes.get(1).map_or(0, |count| usize::from(*count));
     if bytes.len() < 8 + 4 * parts {
-        return push_hex(out, bytes);
+        return push_hex(out, bytes, UPPER);
     }
     let revision = bytes[0];
     let authority = bytes[2..8].iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
-    let _ = match authority {
-        ..0x1_0000_0000 => write!(out, "S-{revision}-{authority}"),
-        _ => write!(out, "S-{revision}-{authority:#x}"),
-    };
+    out.push_str("S-");
+    push_decimal(out, u64::from(revision));
+    out.push('-');
+    match authority {
+        ..0x1_0000_0000 => push_decimal(out, authority),
+        _ => push_hex_number(out, authority),
+    }
     for part in bytes[8..].chunks_exact(4).take(parts) {
-        let _ = write!(out, "-{}", u32::from_le_bytes([part[0], part[1], part[2], part[3]]));
+        out.push('-');
+        push_decimal(out, u64::from(u32::from_le_bytes([part[0], part[1], part[2], part[3]])));
     }
 }
 

@@ -161,7 +161,7 @@ impl Encoder {
         let pairs = if pairs.len() > MAX_PAIRS { &[] } else { pairs };
         let place = place_of(self.start, pairs);
         if let Some(site) = self.known_properties(place, pairs, message_size) {
-            if site.level() == descriptor.level {
+            if (site.level(), site.channel()) == (descriptor.level, descriptor.channel) {
                 return (Ok(site), &self.payload);
             }
         }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ const ERROR_LINE: &[u8] = b"Error emitting ETW event\r\n";
 /// the same variables when this crate was built; `block_storage_2`, `dad29f36-0a48-4def-9d50-8ef9036b92b4`.
 ///
 /// The first event of a registration is the self test, which names the executable.
+///
+/// A [channel](EtwSink::set_channel) of an installed manifest has the events kept in its event log, without a session.
 #[derive(Debug)]
 pub struct EtwSink {
     /// `NOT_REGISTERED`, `REGISTERING` or `REGISTERED`: changed by compare-exchange.
@@ -46,6 +48,8 @@ pub struct EtwSink {
     /// The thread that registers: the address of one of its thread-local values.
     registering: AtomicU64,
     provider: Mutex<Option<(Guid, String)>>,
+    /// The channel of all events; 0: not set.
+    channel: AtomicU8,
     built: Mutex<Built>,
     waiting: Mutex<()>,
     changed: Condvar,
@@ -104,6 +108,7 @@ impl EtwSink {
             handle: AtomicU64::new(0),
             registering: AtomicU64::new(0),
             provider: Mutex::new(None),
+            channel: AtomicU8::new(0),
             built: Mutex::new(Built { id: None, name: None }),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
@@ -114,6 +119,24 @@ impl EtwSink {
     /// Sets the provider for the next registration.
     pub fn set_provider(&self, id: Guid, name: &str) {
         *lock(&self.provider) = Some((id, name.to_owned()));
+    }
+
+    /// Sets the channel of all events, by its value in the provider's manifest: 16 and higher are a manifest's own. Call it before the
+    /// first log.
+    ///
+    /// If the manifest is installed (`etw manifest install`) and the channel enabled, a host keeps the events in the channel's event
+    /// log, without a session; the level of the log (`etw log set LOG --level 2`) leaves all but errors out. Without this call, the
+    /// variable `LOG_SINK_ETW_CHANNEL` of the environment sets the channel, else it is that of TraceLogging, which no log has.
+    pub fn set_channel(&self, channel: Channel) {
+        self.channel.store(channel.0, Ordering::Relaxed);
+    }
+
+    /// The channel of all events.
+    fn channel(&self) -> Channel {
+        match self.channel.load(Ordering::Relaxed) {
+            0 => Channel::TRACE_LOGGING,
+            set => Channel(set),
+        }
     }
 
     /// The provider that the program's compilation names, for programs in other languages. The environment and
@@ -198,6 +221,11 @@ impl EtwSink {
     fn register_now(&self) -> bool {
         self.registering.store(this_thread(), Ordering::Release);
         let (id, name) = self.provider();
+        if self.channel.load(Ordering::Relaxed) == 0 && !is_privileged() {
+            let channel = std::env::var("LOG_SINK_ETW_CHANNEL").ok();
+            let channel = channel.and_then(|text| text.parse().ok());
+            self.channel.store(channel.unwrap_or(Channel::TRACE_LOGGING.0), Ordering::Relaxed);
+        }
         let registered = register(&id, &name);
         if let Ok(handle) = registered {
             self.handle.store(handle.0, Ordering::Release);
@@ -269,7 +297,7 @@ impl EtwSink {
     /// Whether a session enabled records of this level. The first call registers the sink.
     #[inline]
     pub fn wants(&self, level: LogLevel) -> bool {
-        self.ensure_registered() && event_enabled(self.handle(), &descriptor(level))
+        self.ensure_registered() && event_enabled(self.handle(), &self.descriptor(level))
     }
 
     /// Writes an event if a session enabled it; `message` appends the message. Texts end at their first NUL.
@@ -280,7 +308,7 @@ impl EtwSink {
         let write = |encoder: &mut Encoder| {
             encoder.begin(emit.level, emit.is_text);
             message(encoder.message());
-            let descriptor = descriptor(emit.level);
+            let descriptor = self.descriptor(emit.level);
             let (shape, payload) =
                 encoder.finish(&descriptor, emit.file, emit.func, emit.line, emit.pairs);
             let metadata = match shape {
@@ -303,6 +331,14 @@ impl EtwSink {
             .or_else(|| run(&mut Encoder::new()));
         if status.is_some_and(|status| !status.is_success()) {
             self.print_failure();
+        }
+    }
+
+    fn descriptor(&self, level: LogLevel) -> EventDescriptor {
+        EventDescriptor {
+            channel: self.channel(),
+            level: level.etw_level(),
+            ..EventDescriptor::default()
         }
     }
 
@@ -336,14 +372,6 @@ fn register(id: &Guid, name: &str) -> Result<RegHandle, Status> {
         }
     }
     Ok(handle)
-}
-
-fn descriptor(level: LogLevel) -> EventDescriptor {
-    EventDescriptor {
-        channel: Channel::TRACE_LOGGING,
-        level: level.etw_level(),
-        ..EventDescriptor::default()
-    }
 }
 
 /// Prints that logging failed. If standard output is closed, the line is dropped.

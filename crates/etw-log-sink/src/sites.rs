@@ -8,8 +8,8 @@ use std::sync::{Mutex, TryLockError};
 /// The limit of sites in a process; they are never freed. If a program makes more shapes at run time, later events carry their metadata.
 const LIMIT: usize = 2048;
 
-/// By level and metadata.
-type Sites = HashMap<(u8, &'static [u8]), &'static Site, foldhash::fast::RandomState>;
+/// By level, channel and metadata.
+type Sites = HashMap<(u8, u8, &'static [u8]), &'static Site, foldhash::fast::RandomState>;
 
 static ALL: Mutex<Option<Sites>> = Mutex::new(None);
 
@@ -17,14 +17,14 @@ static ALL: Mutex<Option<Sites>> = Mutex::new(None);
 /// wait for it, because the child of a `fork` may find it held forever: the event then carries its metadata, and a later event tries
 /// again.
 pub(crate) fn find(descriptor: &EventDescriptor, metadata: &[u8]) -> Option<&'static Site> {
-    let level = descriptor.level.0;
+    let (level, channel) = (descriptor.level.0, descriptor.channel.0);
     let mut all = match ALL.try_lock() {
         Ok(all) => all,
         Err(TryLockError::Poisoned(all)) => all.into_inner(),
         Err(TryLockError::WouldBlock) => return None,
     };
     let all = all.get_or_insert_with(Sites::default);
-    if let Some(site) = all.get(&(level, metadata)) {
+    if let Some(site) = all.get(&(level, channel, metadata)) {
         return Some(site);
     }
     if all.len() >= LIMIT {
@@ -32,7 +32,7 @@ pub(crate) fn find(descriptor: &EventDescriptor, metadata: &[u8]) -> Option<&'st
     }
     let bytes = [&descriptor.to_bytes()[..], metadata].concat();
     let site: &'static Site = Box::leak(Box::new(Site::new(Box::leak(bytes.into_boxed_slice()))));
-    all.insert((level, site.metadata()), site);
+    all.insert((level, channel, site.metadata()), site);
     Some(site)
 }
 

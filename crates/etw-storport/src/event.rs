@@ -1,8 +1,9 @@
 //! The functions that log events of storage drivers.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use etw::{EventBuilder, Guid, Keyword, Level, Opcode, OutType, Provider, Registration};
+use etw::{Channel, EventBuilder, Guid, Keyword, Level, Opcode, OutType, Provider, Registration};
 
 use crate::types::{
     Address, Device, EventChannel, EventLevel, MiniportEvent, Parameter, StorStatus,
@@ -23,6 +24,26 @@ fn provider() -> Option<&'static Arc<Provider>> {
         Some((provider, registration))
     });
     made.as_ref().map(|(provider, _)| provider)
+}
+
+/// The channels of the descriptors of diagnostic, operational and health events.
+static CHANNELS: [AtomicU8; 3] = [const { AtomicU8::new(Channel::TRACE_LOGGING.0) }; 3];
+
+/// Sets the channel of the descriptors of all later events of an event channel, by its value in a manifest of the provider.
+///
+/// If the manifest is installed (`etw manifest install`), a host keeps the events in the channel's event log, without a session.
+/// Without this call, the channel is that of TraceLogging, which no log has.
+///
+/// # Errors
+/// `INVALID_PARAMETER`: an event channel that does not exist.
+pub fn set_channel(events: EventChannel, channel: Channel) -> StorStatus {
+    match CHANNELS.get(events.0 as usize) {
+        Some(of) => {
+            of.store(channel.0, Ordering::Relaxed);
+            StorStatus::SUCCESS
+        }
+        None => StorStatus::INVALID_PARAMETER,
+    }
 }
 
 /// The id and version under which an event is published.
@@ -58,6 +79,11 @@ impl Common<'_> {
         MINIPORT | self.event.keywords
     }
 
+    fn channel(&self) -> Channel {
+        let of = CHANNELS.get(self.event.channel.0 as usize);
+        of.map_or(Channel::TRACE_LOGGING, |of| Channel(of.load(Ordering::Relaxed)))
+    }
+
     fn is_wanted(&self) -> bool {
         provider().is_none_or(|provider| provider.is_enabled(self.level(), self.keywords()))
     }
@@ -68,6 +94,7 @@ impl Common<'_> {
             .reset(name, self.level(), self.keywords(), 0)
             .opcode(Opcode(self.event.opcode.0 as u8))
             .task(TASK_PORT)
+            .channel(self.channel())
             .id_version(published.id, published.version);
         event
     }

@@ -32,7 +32,7 @@
 mod event;
 mod types;
 
-pub use event::{event_id, log_byte_stream, log_error, log_event};
+pub use event::{event_id, log_byte_stream, log_error, log_event, set_channel};
 pub use types::{
     Address, Device, EventChannel, EventLevel, EventOpcode, MiniportEvent, Parameter, StorStatus,
     keyword,

@@ -4,7 +4,7 @@ use crate::provider::Providers;
 use crate::record::Recorder;
 use crate::site::{self, Known, Part};
 use etw::rt::{Extras, LevelAndKeyword, Routes, routes, write_site, write_site_with};
-use etw::{Guid, Keyword, create_id, event_activity_id_control};
+use etw::{Channel, EventDescriptor, Guid, Keyword, create_id, event_activity_id_control};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,6 +45,7 @@ pub struct EtwLayer {
     number: u32,
     providers: Arc<Providers>,
     location: bool,
+    channel: Channel,
 }
 
 /// Whether a session wants a callsite's events.
@@ -88,10 +89,10 @@ fn with_buffer<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 }
 
 impl EtwLayer {
-    pub(crate) fn new(providers: Providers, location: bool) -> EtwLayer {
+    pub(crate) fn new(providers: Providers, location: bool, channel: Channel) -> EtwLayer {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        EtwLayer { number, providers: Arc::new(providers), location }
+        EtwLayer { number, providers: Arc::new(providers), location, channel }
     }
 
     pub(crate) fn filter(&self) -> EtwFilter {
@@ -131,7 +132,13 @@ impl EtwLayer {
             let known = site::find(self.number, metadata, part, shape, || {
                 let keyword = bits | self.providers.keyword(metadata.target());
                 let provider = self.providers.of(metadata)?;
-                let site = site::make(metadata, part, shape, has_place, level, keyword);
+                let descriptor = EventDescriptor {
+                    channel: self.channel,
+                    level,
+                    keyword,
+                    ..EventDescriptor::default()
+                };
+                let site = site::make(metadata, part, shape, has_place, descriptor);
                 Some(Known { provider, site, keyword })
             });
             let Some(Known { provider, site: Some(site), keyword }) = known else { return };

@@ -57,12 +57,19 @@ pub struct Builder {
     per_target: bool,
     keywords: Vec<(String, Keyword)>,
     location: bool,
+    channel: etw::Channel,
 }
 
 impl Builder {
     /// One provider of that name, no keywords for targets, no places in source files.
     pub fn new(name: &str) -> Builder {
-        Builder { name: name.to_owned(), per_target: false, keywords: Vec::new(), location: false }
+        Builder {
+            name: name.to_owned(),
+            per_target: false,
+            keywords: Vec::new(),
+            location: false,
+            channel: etw::Channel::TRACE_LOGGING,
+        }
     }
 
     /// A provider for each target, as `NAME.crate.module`, in place of one for all.
@@ -86,6 +93,15 @@ impl Builder {
         self
     }
 
+    /// The channel of all events, by its value in a manifest of the provider: 16 and higher are a manifest's own. If the manifest is
+    /// installed, a host keeps the events in the channel's event log, without a session; the level of the log leaves all but errors
+    /// out. The manifest names the provider by `etw::Guid::from_name(NAME)`.
+    #[must_use]
+    pub fn channel(mut self, channel: etw::Channel) -> Builder {
+        self.channel = channel;
+        self
+    }
+
     /// The layer, with its filter.
     ///
     /// # Errors
@@ -95,7 +111,7 @@ impl Builder {
         S: Subscriber + for<'l> LookupSpan<'l>,
     {
         let providers = Providers::new(&self.name, self.per_target, self.keywords)?;
-        let layer = EtwLayer::new(providers, self.location);
+        let layer = EtwLayer::new(providers, self.location, self.channel);
         let filter = layer.filter();
         Ok(layer.with_filter(filter))
     }

@@ -2,7 +2,7 @@
 
 use crate::record::{Kind, Shape};
 use etw::rt::Site;
-use etw::{Channel, EventDescriptor, Keyword, Level, Opcode, Provider};
+use etw::{EventDescriptor, Keyword, Opcode, Provider};
 use etw_tracelogging::{Count, MetadataBuilder};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -106,8 +106,7 @@ pub(crate) fn make(
     part: Part,
     shape: Shape,
     location: bool,
-    level: Level,
-    keyword: Keyword,
+    descriptor: EventDescriptor,
 ) -> Option<Site> {
     // Without a name of its own, an event's is its place in the source.
     let name = match part {
@@ -133,13 +132,7 @@ pub(crate) fn make(
         Part::Stop => Opcode::STOP,
         _ => Opcode::INFO,
     };
-    let descriptor = EventDescriptor {
-        channel: Channel::TRACE_LOGGING,
-        level,
-        opcode,
-        keyword,
-        ..EventDescriptor::default()
-    };
+    let descriptor = EventDescriptor { opcode, ..descriptor };
     let blob = builder.finish().ok()?;
     let bytes = [&descriptor.to_bytes()[..], &blob].concat();
     Some(Site::new(Box::leak(bytes.into_boxed_slice())))

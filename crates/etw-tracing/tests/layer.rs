@@ -14,6 +14,7 @@ struct Seen {
     level: u8,
     keyword: u64,
     opcode: u8,
+    channel: u8,
     activity: Guid,
     related: Option<Guid>,
     fields: Vec<(String, FieldValue)>,
@@ -74,6 +75,7 @@ impl Recording {
                 level: record.descriptor.level.0,
                 keyword: record.descriptor.keyword.0,
                 opcode: record.descriptor.opcode.0,
+                channel: record.descriptor.channel.0,
                 activity: record.activity_id,
                 related: record.related_activity_id(),
                 fields: fields
@@ -312,4 +314,26 @@ fn an_event_above_the_maximum_size_is_counted_as_lost() {
     info!(text = "x".repeat(70_000));
     let ledger = recording.session.as_ref().unwrap().statistics().unwrap().ledger;
     assert_eq!((ledger.attempted, ledger.lost_total(), ledger.stored), (1, 1, 0), "{ledger:?}");
+}
+
+/// OV-22: the channel of a layer is in all its events; that of another layer stays TraceLogging's.
+#[test]
+fn a_layer_with_a_channel_names_it_in_each_event() {
+    let recording =
+        Recording::start("channel", &["Test.Channel", "Test.NoChannel"], Level::VERBOSE, 0);
+    for (name, channel) in [("Test.Channel", 16), ("Test.NoChannel", 11)] {
+        let layer = etw_tracing::Builder::new(name).channel(etw::Channel(channel)).build().unwrap();
+        let subscriber = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            let span = info_span!("sale");
+            let _entered = span.enter();
+            error!("till 3 is offline");
+        });
+    }
+    let seen = recording.stop();
+    let of = |provider: &str| {
+        let own = seen.iter().filter(|event| event.provider == provider);
+        own.map(|event| event.channel).collect::<Vec<_>>()
+    };
+    assert_eq!((of("Test.Channel"), of("Test.NoChannel")), (vec![16; 3], vec![11; 3]));
 }

@@ -119,6 +119,13 @@ struct _GUID;
 /* Sets the provider, before the first log. Returns 0, or ERROR_INVALID_PARAMETER if the sink is registered. */
 uint32_t etw_log_sink_set_provider(const struct _GUID *provider, const char *name);
 
+/*
+ * Sets the channel of all events, before the first log, by its value in a manifest of the provider (16 and higher); LOG_SINK_ETW_CHANNEL in
+ * the environment does the same. If the manifest is installed, a host keeps the events in the channel's event log, without a session.
+ * Returns 0, or ERROR_INVALID_PARAMETER if the sink is registered or the channel is 0.
+ */
+uint32_t etw_log_sink_set_channel(uint8_t channel);
+
 /* The library reads these settings of the program's compilation. */
 #define ETW_LOG_SINK_SETTING_ __attribute__((weak, visibility("default")))
 extern const uint32_t etw_log_sink_wchar_size ETW_LOG_SINK_SETTING_;

@@ -67,6 +67,8 @@ int main(void)
         pthread_join(threads[i], NULL);
     CHECK_TRUE(log_sink_etw.init() != 0); /* The sink is registered. */
     CHECK_TRUE(etw_log_sink_set_provider(&provider, "other") == ERROR_INVALID_PARAMETER);
+    CHECK_TRUE(etw_log_sink_set_channel(16) == ERROR_INVALID_PARAMETER);
+    CHECK_TRUE(etw_log_sink_set_channel(0) == ERROR_INVALID_PARAMETER);
 
     for (int level = -1; level < 6; level++)
         log_v((LOG_LEVEL)level, NULL, "a.c", "f", "%s %d %.1f", "text", 42, 0.5);

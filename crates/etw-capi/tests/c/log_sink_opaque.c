@@ -32,7 +32,7 @@ int main(void)
 {
     ETW_SESSION session;
     char opaque[] = "c";
-    if (etw_log_sink_set_provider(&provider, "Test.Opaque") != 0 ||
+    if (etw_log_sink_set_provider(&provider, "Test.Opaque") != 0 || etw_log_sink_set_channel(16) != 0 ||
         etw_session_start("opaque", getenv("LOG_SINK_OUT"), &session) != 0 ||
         etw_session_enable(session, &provider, 5, 0, 0) != 0 || log_sink_etw.init() != 0)
         return 1;

@@ -138,6 +138,8 @@ fn contexts_are_read_through_c_loggings_functions() {
         let mut found = Vec::new();
         while let Some(record) = records.next() {
             if record.provider == Some(provider) {
+                // OV-22: the program's channel.
+                assert_eq!(record.descriptor.channel.0, 16);
                 let mut items = record.extended.into_iter();
                 let item = items.find(|item| item.ext_type.0 == 11).unwrap();
                 found.push(item.data.to_vec());

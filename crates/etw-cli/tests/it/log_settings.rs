@@ -220,3 +220,39 @@ fn a_running_host_keeps_an_installed_manifests_channels() {
     assert!(!list.contains("Shop"), "{list}");
     assert_eq!(home.log("Application")["state"], "kept");
 }
+
+/// OV-22: with the channel of an installed manifest, a service's errors are kept by a host without any session.
+#[test]
+fn a_services_errors_are_kept_without_a_session() {
+    let home = Home::new("errors");
+    let manifest =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../etw-log-sink/examples/kept_errors.man");
+    home.does(&["manifest", "install", manifest.to_str().unwrap()]);
+    let runtime = home.file("run");
+    let mut daemon = home.command(&["daemon", runtime.to_str().unwrap()]);
+    let mut daemon = daemon.stderr(Stdio::null()).spawn().unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let build = ["run", "-q", "--locked", "-p", "etw-log-sink", "--example", "kept_errors"];
+    let shown = loop {
+        // A busy host may admit the program after it has logged.
+        let service = Command::new(env!("CARGO"))
+            .args(build)
+            .env("ETW_RUNTIME_DIR", &runtime)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(service.success());
+        let _ = home.run(&["session", "flush", "EventLog"]);
+        let shown = home.does(&["log", "show", "--json", "OpenEtw.Shop/Admin"]);
+        if !shown.is_empty() {
+            break shown;
+        }
+        assert!(std::time::Instant::now() < end, "no record is kept");
+    };
+    let id = daemon.id().to_string();
+    assert!(Command::new("kill").arg(id).status().unwrap().success());
+    daemon.wait().unwrap();
+    let first: serde_json::Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    assert_eq!(first["fields"]["content"], "till 3 is offline", "{shown}");
+    assert!(!shown.contains("tills are open"), "{shown}");
+}

@@ -94,6 +94,20 @@ fn settings_of_any_xml_are_read_or_refused() {
 
 /// P5
 #[test]
+fn any_file_of_changes_leaves_settings_that_a_log_can_have() {
+    let text = br#"{"channels": {"Application": {"enabled": true, "file": "/logs/a.evtx", "retention": true,
+        "autoBackup": true, "maxSize": 2097152, "access": "D:(A;;0x7;;;BA)", "level": 3, "keywords": 16},
+        "System": {"enabled": false, "maxSize": 1048577}, "Other/Admin": {"level": 2}}}"#;
+    replaying::replay(
+        "channel_changes",
+        &[("whole", text.to_vec())],
+        2000,
+        targets::channel_changes,
+    );
+}
+
+/// P5
+#[test]
 fn entries_of_any_journal_are_read_or_left_out() {
     let json = br#"{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"1700000000000000","PRIORITY":"3","SYSLOG_IDENTIFIER":"till","MESSAGE":[100,255]}"#;
     let export = b"__CURSOR=s=1\n__REALTIME_TIMESTAMP=1700000000000000\nPRIORITY=3\nMESSAGE\n\x05\0\0\0\0\0\0\0a\nb\nc\nSYSLOG_IDENTIFIER=till\n\n";

@@ -55,6 +55,25 @@ fn events_have_the_descriptor_and_traits_of_the_specification() {
     assert_eq!(event.traits, b"\x0b\0Test.Log\0");
 }
 
+/// OV-22: a sink with a channel gives it to all its events; another sink of the same thread keeps its own.
+#[test]
+fn a_sink_with_a_channel_names_it_in_each_event() {
+    let channels = |number, channel: Option<u8>| {
+        let seen = record(number, |sink| {
+            if let Some(channel) = channel {
+                sink.set_channel(etw::Channel(channel));
+            }
+            for level in [1, 1, 3] {
+                sink.log(&record_of(level, None, format_args!("x")));
+            }
+        });
+        seen.iter().map(|event| event.channel).collect::<Vec<_>>()
+    };
+    assert_eq!(channels(0x70, Some(16)), [16; 3]);
+    assert_eq!(channels(0x71, None), [11; 3]);
+    assert_eq!(channels(0x72, Some(17)), [17; 3]);
+}
+
 /// A table of cases: SRS_LOG_SINK_ETW_01_025, SRS_LOG_SINK_ETW_01_032, SRS_LOG_SINK_ETW_01_033, SRS_LOG_SINK_ETW_01_034,
 /// SRS_LOG_SINK_ETW_01_035, SRS_LOG_SINK_ETW_01_036, SRS_LOG_SINK_ETW_01_037, SRS_LOG_SINK_ETW_01_038,
 /// SRS_LOG_SINK_ETW_01_039, SRS_LOG_SINK_ETW_01_040, SRS_LOG_SINK_ETW_01_058, SRS_LOG_SINK_ETW_01_059,

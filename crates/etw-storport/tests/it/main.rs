@@ -16,6 +16,7 @@ struct Seen {
     version: u8,
     level: u8,
     opcode: u8,
+    channel: u8,
     keyword: u64,
     fields: Vec<(String, String)>,
 }
@@ -55,6 +56,7 @@ fn record(name: &str, run: impl FnOnce()) -> Vec<Seen> {
                 version: d.version,
                 level: d.level.0,
                 opcode: d.opcode.0,
+                channel: d.channel.0,
                 keyword: d.keyword.0,
                 fields: fields.0,
             });
@@ -123,9 +125,33 @@ fn a_byte_stream_has_all_its_arguments() {
         ("EventChannel", "1"),
     ];
     let keyword = 0x2000_0000_0005;
-    let expected =
-        Seen { id: 570, version: 1, level: 3, opcode: 240, keyword, fields: text(&unit) };
+    let expected = Seen {
+        id: 570,
+        version: 1,
+        level: 3,
+        opcode: 240,
+        channel: 11,
+        keyword,
+        fields: text(&unit),
+    };
     assert_eq!(seen, [expected]);
+}
+
+/// OV-22: operational events have the channel that the program names; the others keep theirs.
+#[test]
+fn a_named_channel_is_in_the_descriptors_of_its_events() {
+    let device = device();
+    let seen = record("channel", || {
+        let health = EventChannel(EventChannel::HEALTH.0 + 1);
+        assert_eq!(set_channel(health, etw::Channel(16)), StorStatus::INVALID_PARAMETER);
+        assert_eq!(set_channel(EventChannel::OPERATIONAL, etw::Channel(16)), StorStatus::SUCCESS);
+        for channel in [EventChannel::OPERATIONAL, EventChannel::HEALTH] {
+            let event = MiniportEvent { channel, ..MiniportEvent::new(1, "x") };
+            log_byte_stream(Some(&device), None, event, b"x");
+        }
+        set_channel(EventChannel::OPERATIONAL, etw::Channel::TRACE_LOGGING);
+    });
+    assert_eq!(seen.iter().map(|event| event.channel).collect::<Vec<_>>(), [16, 11]);
 }
 
 /// SP-1: channel and level give the id.

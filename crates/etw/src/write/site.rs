@@ -1,7 +1,7 @@
 //! Sites: the static part of an event.
 
 use etw_ring::SiteCache;
-use etw_types::{EventDescriptor, Keyword, Level};
+use etw_types::{Channel, EventDescriptor, Keyword, Level};
 
 /// The level and keyword by which sessions enable an event.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +78,12 @@ impl Site {
     #[inline]
     pub fn level(&self) -> Level {
         self.level_and_keyword().level
+    }
+
+    /// The event's channel.
+    #[inline]
+    pub fn channel(&self) -> Channel {
+        Channel(self.bytes().get(3).copied().unwrap_or_default())
     }
 
     /// The event's TraceLogging metadata.
