@@ -4,15 +4,16 @@
 //! of nothing but text is that text, an empty one `null`. Names that come again are numbered: `Data`, `Data#2`. `Data`
 //! elements of `EventData` go by their `Name`. Integers are numbers; hex, GUIDs, SIDs, times and binary are strings.
 
-use std::borrow::Cow;
-use std::fmt::Write;
+mod planned;
 
+use std::borrow::Cow;
+
+use self::planned::{GAP, Recording};
 use crate::Error;
-use crate::json_plan::{GAP, Recording};
 use crate::tree::{
     Argument, Attribute, Budget, Content, Element, Fragment, Instance, MAX_WORK, Node, entity,
 };
-use crate::value::{Scalar, Value, push_ascii, push_ascii_prefix, push_hex};
+use crate::value::{Scalar, Text, Value, push_ascii_prefix, push_decimal, push_hex, push_utf16};
 
 /// Appends a fragment as one object.
 ///
@@ -21,13 +22,18 @@ use crate::value::{Scalar, Value, push_ascii, push_ascii_prefix, push_hex};
 pub fn push(out: &mut String, fragment: &Fragment<'_>) -> Result<(), Error> {
     if let Fragment::Instance(event) = fragment {
         let plans = &event.template.json;
-        if plans.render(out, event) {
+        if let Some(json) = planned::render(plans, event) {
+            match out.is_empty() {
+                true => *out = json,
+                false => out.push_str(&json),
+            }
             return Ok(());
         }
         if plans.wants_plan() {
             make_plan(fragment, event);
         }
     }
+    out.reserve(1024);
     push_walked(out, fragment, &mut Work::new())
 }
 
@@ -332,41 +338,38 @@ fn push_value(out: &mut String, value: Value<'_>, work: &mut Work<'_, '_>) -> Re
 
 /// Appends a value that is no array.
 #[inline]
-pub(crate) fn push_item(out: &mut String, value: Value<'_>) {
+pub(crate) fn push_item(out: &mut impl Text, value: Value<'_>) {
     let Some(scalar) = value.scalar().filter(|_| !value.is_null()) else {
-        out.push_str("null");
-        return;
+        return out.push_text("null");
     };
     match scalar {
-        Scalar::Signed(_) | Scalar::Unsigned(_) | Scalar::Bool(_) => scalar.push_text(out),
-        Scalar::Float(number) if number.is_finite() => scalar.push_text(out),
+        Scalar::Unsigned(number) => push_decimal(out, number),
+        Scalar::Signed(_) | Scalar::Bool(_) => scalar.push_to(out),
+        Scalar::Float(number) if number.is_finite() => scalar.push_to(out),
         Scalar::Guid(guid) => {
-            out.push('"');
-            push_ascii(out, &guid.to_ascii());
-            out.push('"');
+            let mut text = [b'"'; 38];
+            text[1..37].copy_from_slice(&guid.to_ascii());
+            out.push_ascii(&text);
         }
         Scalar::Utf16(units) => {
-            let start = out.len();
-            out.push('"');
-            match push_ascii_prefix(out, units, is_plain) {
-                [] | [_] => out.push('"'),
-                _ => {
-                    out.truncate(start);
-                    let mut text = String::new();
-                    scalar.push_text(&mut text);
-                    push_string(out, &text);
-                }
+            out.push_ascii(b"\"");
+            let rest = push_ascii_prefix(out, units, is_plain);
+            if rest.len() > 1 {
+                let mut text = String::new();
+                push_utf16(&mut text, rest);
+                push_escaped(out, &text);
             }
+            out.push_ascii(b"\"");
         }
         Scalar::FileTime(_) | Scalar::SystemTime(_) | Scalar::Sid(_) | Scalar::Hex(_) => {
-            out.push('"');
-            scalar.push_text(out);
-            out.push('"');
+            out.push_ascii(b"\"");
+            scalar.push_to(out);
+            out.push_ascii(b"\"");
         }
         Scalar::Binary(bytes) => {
-            out.push('"');
+            out.push_ascii(b"\"");
             push_hex(out, bytes, b"0123456789abcdef");
-            out.push('"');
+            out.push_ascii(b"\"");
         }
         other => {
             let mut text = String::new();
@@ -382,14 +385,18 @@ fn is_plain(byte: u8) -> bool {
 }
 
 /// A JSON string.
-fn push_string(out: &mut String, text: &str) {
-    out.push('"');
+fn push_string(out: &mut impl Text, text: &str) {
+    out.push_ascii(b"\"");
+    push_escaped(out, text);
+    out.push_ascii(b"\"");
+}
+
+/// The content of a JSON string.
+fn push_escaped(out: &mut impl Text, text: &str) {
     // Without a branch in it, the loop is one of vectors.
     let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     if !text.bytes().fold(false, |any, byte| any | is_special(byte)) {
-        out.push_str(text);
-        out.push('"');
-        return;
+        return out.push_text(text);
     }
     let mut start = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -402,15 +409,12 @@ fn push_string(out: &mut String, text: &str) {
             0..0x20 => "",
             _ => continue,
         };
-        out.push_str(&text[start..at]);
+        out.push_text(&text[start..at]);
         start = at + 1;
         match escape {
-            "" => {
-                let _ = write!(out, "\\u{byte:04x}");
-            }
-            _ => out.push_str(escape),
+            "" => out.push_text(&format!("\\u{byte:04x}")),
+            _ => out.push_text(escape),
         }
     }
-    out.push_str(&text[start..]);
-    out.push('"');
+    out.push_text(&text[start..]);
 }

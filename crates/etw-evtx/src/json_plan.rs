@@ -1,21 +1,14 @@
-//! The JSON of events of one shape, with its constant text made once.
+//! Plans: the JSON of events of one shape, with its constant text made once.
 //!
 //! Events of a template differ in their values; names, braces and hidden elements are the same as long as the same values are absent
 //! and the same templates stand inside of values. Such events have one shape, and the template keeps a [`Plan`] for each of its first
 //! shapes: text with gaps, and the value for each gap.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{OnceLock, Weak};
-
-use crate::json::push_item;
-use crate::tree::{Argument, Content, Fragment, Instance, MAX_WORK, Template};
 
 /// Plans of one template.
-const MAX_PLANS: usize = 8;
-/// Fragments inside of values, with the event itself.
-const MAX_FRAMES: usize = 4;
-/// Stands for a value while a plan is made. No JSON has it.
-pub(crate) const GAP: char = '\0';
+pub(crate) const MAX_PLANS: usize = 8;
 
 /// The plans of a template.
 #[derive(Debug, Default)]
@@ -31,9 +24,9 @@ struct Entry {
     next: OnceLock<Box<Entry>>,
 }
 
-/// What decides the shape of an event, of each argument.
+/// The kind of an argument. Those of all arguments are the shape of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Null,
     Value,
     /// An element is repeated for each item.
@@ -41,109 +34,50 @@ enum Kind {
     Fragment,
 }
 
-impl Kind {
-    #[inline]
-    fn of(argument: &Argument<'_>) -> Kind {
-        match argument {
-            Argument::Fragment(_) => Kind::Fragment,
-            Argument::Value(value) if value.value_type.is_array() => Kind::Array,
-            Argument::Value(value) if value.is_null() => Kind::Null,
-            Argument::Value(_) => Kind::Value,
-        }
-    }
+/// The argument of an outer frame that is a fragment with this template.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Within {
+    pub frame: usize,
+    pub index: u16,
+    pub template: u64,
 }
 
 /// The arguments of the event, or of a fragment in one of its values.
 #[derive(Debug)]
-struct Frame {
-    /// The frame and the argument of it that is the fragment, and its template; `None`: the event itself.
-    within: Option<(usize, u16, Weak<Template>)>,
-    kinds: Vec<Kind>,
+pub(crate) struct Frame {
+    /// `None`: the event itself.
+    pub within: Option<Within>,
+    pub kinds: Vec<Kind>,
 }
 
-/// A gap in the text.
+/// A gap in the text, and its value.
 #[derive(Clone, Copy, Debug)]
-struct Gap {
+pub(crate) struct Gap {
     /// Offset in the text.
-    at: usize,
-    frame: usize,
-    index: u16,
+    pub at: usize,
+    pub frame: usize,
+    pub index: u16,
 }
 
 /// The JSON of one shape.
 #[derive(Debug)]
-struct Plan {
-    frames: Vec<Frame>,
-    text: String,
-    gaps: Vec<Gap>,
+pub(crate) struct Plan {
+    pub frames: Vec<Frame>,
+    pub text: String,
+    pub gaps: Vec<Gap>,
     /// Work of an event without the bytes of its values.
-    work: usize,
-}
-
-type Arguments<'f, 'a> = &'f [Argument<'a>];
-
-impl Plan {
-    /// The arguments of all frames, if an event has this shape.
-    #[inline]
-    fn frames<'f, 'a>(&self, event: &'f Instance<'a>) -> Option<[Arguments<'f, 'a>; MAX_FRAMES]> {
-        let mut all: [Arguments<'f, 'a>; MAX_FRAMES] = [&[]; MAX_FRAMES];
-        for (number, frame) in self.frames.iter().enumerate() {
-            let arguments: Arguments<'f, 'a> = match &frame.within {
-                None => &event.arguments,
-                Some((outer, index, template)) => {
-                    let argument = all[*outer].get(usize::from(*index))?;
-                    let Argument::Fragment(fragment) = argument else { return None };
-                    let Fragment::Instance(instance) = &**fragment else { return None };
-                    if !std::ptr::eq(template.as_ptr(), &raw const *instance.template) {
-                        return None;
-                    }
-                    &instance.arguments
-                }
-            };
-            let kinds = arguments.iter().map(Kind::of);
-            if arguments.len() != frame.kinds.len() || !kinds.eq(frame.kinds.iter().copied()) {
-                return None;
-            }
-            all[number] = arguments;
-        }
-        Some(all)
-    }
-
-    /// Appends the JSON of an event of this shape. `false`: the event is too large for a plan, and nothing was appended.
-    fn render(&self, out: &mut String, frames: &[Arguments<'_, '_>; MAX_FRAMES]) -> bool {
-        let value = |gap: &Gap| match frames[gap.frame].get(usize::from(gap.index)) {
-            Some(Argument::Value(value)) => Some(*value),
-            _ => None,
-        };
-        let bytes = self.gaps.iter().filter_map(value).map(|value| value.bytes.len() / 16);
-        if self.work + bytes.sum::<usize>() > MAX_WORK {
-            return false;
-        }
-        let mut done = 0;
-        for gap in &self.gaps {
-            out.push_str(&self.text[done..gap.at]);
-            done = gap.at;
-            match value(gap) {
-                Some(value) => push_item(out, value),
-                None => out.push_str("null"),
-            }
-        }
-        out.push_str(&self.text[done..]);
-        true
-    }
+    pub work: usize,
 }
 
 impl Plans {
-    /// Appends the JSON of an event, if there is a plan for its shape.
-    pub(crate) fn render(&self, out: &mut String, event: &Instance<'_>) -> bool {
+    /// The plans, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Plan> {
         let mut next = &self.first;
-        while let Some(entry) = next.get() {
-            if let Some(frames) = entry.plan.frames(event) {
-                return entry.plan.render(out, &frames);
-            }
+        std::iter::from_fn(move || {
+            let entry = next.get()?;
             next = &entry.next;
-        }
-        false
+            Some(&entry.plan)
+        })
     }
 
     /// Whether to make a plan for an event that has none: not for the only event of a template, and not for ever.
@@ -154,7 +88,8 @@ impl Plans {
         is_wanted
     }
 
-    fn add(&self, plan: Plan) {
+    /// Adds a plan.
+    pub(crate) fn add(&self, plan: Plan) {
         let mut entry = Box::new(Entry { plan, next: OnceLock::new() });
         let mut next = &self.first;
         // Another thread may add one at the same time.
@@ -165,248 +100,5 @@ impl Plans {
                 None => return,
             }
         }
-    }
-}
-
-/// A plan in the making: rendering leaves gaps, and reports here whose they are.
-#[derive(Debug)]
-pub(crate) struct Recording<'f, 'a> {
-    frames: Vec<Frame>,
-    arguments: Vec<Arguments<'f, 'a>>,
-    gaps: Vec<Gap>,
-    /// The event has a part that depends on more than its shape.
-    is_impossible: bool,
-}
-
-impl<'f, 'a> Recording<'f, 'a> {
-    /// Begins the plan for an event's shape.
-    pub(crate) fn new(event: &'f Instance<'a>) -> Recording<'f, 'a> {
-        let mut recording = Recording {
-            frames: Vec::new(),
-            arguments: Vec::new(),
-            gaps: Vec::new(),
-            is_impossible: false,
-        };
-        recording.push(None, &event.arguments);
-        recording
-    }
-
-    fn push(&mut self, within: Option<(usize, u16, Weak<Template>)>, arguments: Arguments<'f, 'a>) {
-        let kinds: Vec<Kind> = arguments.iter().map(Kind::of).collect();
-        self.is_impossible |= kinds.contains(&Kind::Array) || self.frames.len() == MAX_FRAMES;
-        if !self.is_impossible {
-            self.frames.push(Frame { within, kinds });
-            self.arguments.push(arguments);
-        }
-    }
-
-    fn frame_of(&self, content: Content<'_, '_>) -> Option<usize> {
-        let of = content.arguments.as_ptr_range();
-        self.arguments.iter().position(|arguments| {
-            let own = arguments.as_ptr_range();
-            own.start.addr() == of.start.addr() && own.end.addr() == of.end.addr()
-        })
-    }
-
-    /// A fragment in a value is rendered from now on.
-    pub(crate) fn enter(
-        &mut self,
-        content: Content<'_, '_>,
-        index: u16,
-        fragment: &'f Fragment<'a>,
-    ) {
-        let outer = self.frame_of(content);
-        match (fragment, outer) {
-            (Fragment::Instance(instance), Some(outer)) => {
-                let template = std::sync::Arc::downgrade(&instance.template);
-                self.push(Some((outer, index, template)), &instance.arguments);
-            }
-            _ => self.is_impossible = true,
-        }
-    }
-
-    /// A gap for a value.
-    pub(crate) fn gap(&mut self, content: Content<'_, '_>, index: u16, at: usize) {
-        match self.frame_of(content) {
-            Some(frame) => self.gaps.push(Gap { at, frame, index }),
-            None => self.is_impossible = true,
-        }
-    }
-
-    /// Values are rendered in a way that is no gap.
-    pub(crate) fn give_up(&mut self) {
-        self.is_impossible = true;
-    }
-
-    /// Keeps the plan. `text`: the JSON with its gaps. `work`: what it took.
-    pub(crate) fn finish(self, plans: &Plans, text: &str, work: usize) {
-        if self.is_impossible {
-            return;
-        }
-        let mut gaps = self.gaps;
-        // Each gap has one byte in the text so far.
-        for (number, gap) in gaps.iter_mut().enumerate() {
-            gap.at -= number;
-        }
-        let text = text.replace(GAP, "");
-        plans.add(Plan { frames: self.frames, text, gaps, work });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use etw_types::Guid;
-
-    use crate::json::push;
-    use crate::tree::{Attribute, Element, Node, Substitution};
-    use crate::value::{Value, ValueType};
-
-    use super::*;
-
-    fn element(name: &str, dependency: Option<u16>, children: Vec<Node>) -> Node {
-        let (name, attributes) = (name.into(), Vec::new());
-        Node::Element(Element { name, dependency, attributes, children, is_empty: false })
-    }
-
-    fn value(index: u16) -> Node {
-        let value_type = ValueType::STRING;
-        Node::Substitution(Substitution { index, is_optional: true, value_type })
-    }
-
-    fn data(name: Vec<Node>, children: Vec<Node>) -> Node {
-        let attributes = vec![Attribute { name: "Name".into(), value: name }];
-        Node::Element(Element {
-            name: "Data".into(),
-            dependency: None,
-            attributes,
-            children,
-            is_empty: false,
-        })
-    }
-
-    /// An event with three values, the last of them a fragment with two of its own.
-    fn templates(name: Vec<Node>) -> [Arc<Template>; 2] {
-        let text = Node::Text("a\"b\u{1}".to_owned());
-        let outer = vec![element(
-            "Event",
-            None,
-            vec![
-                element("System", None, vec![element("Id", Some(0), vec![value(0)])]),
-                element("Mixed", None, vec![text, Node::EntityReference("amp".into())]),
-                element("Id", None, vec![value(1)]),
-                value(2),
-            ],
-        )];
-        let inner = vec![element(
-            "EventData",
-            None,
-            vec![data(name, vec![value(0)]), data(vec![Node::Text("x".into())], vec![value(1)])],
-        )];
-        [outer, inner].map(|nodes| Arc::new(Template::new(Guid::default(), nodes)))
-    }
-
-    fn argument(value_type: ValueType, bytes: &[u8]) -> Argument<'_> {
-        Argument::Value(Value { value_type, bytes })
-    }
-
-    fn event<'a>(templates: &[Arc<Template>; 2], values: [Argument<'a>; 4]) -> Fragment<'a> {
-        let [first, second, third, fourth] = values;
-        let of = |template: &Arc<Template>, arguments| {
-            Fragment::Instance(Instance { template: template.clone(), arguments, has_header: true })
-        };
-        let inner = of(&templates[1], vec![third, fourth]);
-        of(&templates[0], vec![first, second, Argument::Fragment(Box::new(inner))])
-    }
-
-    fn json(fragment: &Fragment<'_>) -> String {
-        let mut out = String::from("before ");
-        push(&mut out, fragment).unwrap();
-        out
-    }
-
-    fn plans(template: &Template) -> usize {
-        let mut next = &template.json.first;
-        let mut count = 0;
-        while let Some(entry) = next.get() {
-            (count, next) = (count + 1, &entry.next);
-        }
-        count
-    }
-
-    /// Events of all shapes have the same JSON with a plan as without one, whatever events were before them.
-    #[test]
-    fn a_plan_gives_the_same_json() {
-        let text: Vec<u8> = "a\"\0".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let kinds = [
-            (ValueType::NULL, &[][..]),
-            (ValueType::UINT16, &[1, 2]),
-            (ValueType::STRING, &text),
-            (ValueType::HEX64, &[0x1f, 0, 0, 0, 0, 0, 0, 0]),
-            (ValueType::BINARY, &[1, 0xab]),
-            (ValueType::UINT64, &[1]),
-            (ValueType(0x81), &text),
-        ];
-        for name in [vec![Node::Text("y".into())], vec![value(0)], vec![]] {
-            let shared = templates(name.clone());
-            for round in 0..3 {
-                for (number, (value_type, bytes)) in kinds.iter().enumerate() {
-                    let values = [0, 1, 2, 3].map(|place: usize| {
-                        let (other_type, other) = kinds[(number * place + round) % kinds.len()];
-                        match place.is_multiple_of(2) {
-                            true => argument(*value_type, bytes),
-                            false => argument(other_type, other),
-                        }
-                    });
-                    // A template of its own has no plan yet.
-                    let alone = json(&event(&templates(name.clone()), values.clone()));
-                    for _ in 0..3 {
-                        assert_eq!(json(&event(&shared, values.clone())), alone);
-                    }
-                }
-            }
-            assert!(plans(&shared[0]) <= MAX_PLANS);
-        }
-    }
-
-    #[test]
-    fn events_of_one_shape_share_a_plan() {
-        let shared = templates(vec![Node::Text("y".into())]);
-        for number in 0..100u16 {
-            let bytes = number.to_le_bytes();
-            let values = [0, 1, 2, 3].map(|_| argument(ValueType::UINT16, &bytes));
-            let text = json(&event(&shared, values));
-            assert!(text.contains(&format!("\"y\":{number},\"x\":{number}")), "{text}");
-        }
-        assert_eq!(plans(&shared[0]), 1);
-        // A name that is a value is none of a shape.
-        let named = templates(vec![value(0)]);
-        for _ in 0..10 {
-            json(&event(&named, [0, 1, 2, 3].map(|_| argument(ValueType::UINT16, &[1, 0]))));
-        }
-        assert_eq!(plans(&named[0]), 0);
-    }
-
-    /// Work is bounded with a plan, too.
-    #[test]
-    fn a_large_event_is_refused_with_a_plan() {
-        let inner = vec![element(
-            "E",
-            None,
-            (0..1000).map(|_| element("x", None, vec![value(0)])).collect(),
-        )];
-        let template = Arc::new(Template::new(Guid::default(), inner));
-        let of = |bytes| {
-            let arguments = vec![argument(ValueType::BINARY, bytes)];
-            Fragment::Instance(Instance { template: template.clone(), arguments, has_header: true })
-        };
-        for _ in 0..3 {
-            json(&of(&[1]));
-        }
-        assert_eq!(plans(&template), 1);
-        let large = vec![0; 60_000];
-        let mut out = String::new();
-        assert!(push(&mut out, &of(&large)).is_err());
     }
 }

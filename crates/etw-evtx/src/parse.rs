@@ -4,6 +4,7 @@
 //! the chunk's size: each node takes at least one byte, and each template is read once.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use etw_types::{Guid, le};
@@ -41,10 +42,32 @@ pub(crate) const FRAGMENT_HEADER: [u8; 4] = [token::FRAGMENT, 1, 1, 0];
 /// Names and templates of a chunk that were read before.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    names: HashMap<u32, Name>,
-    templates: HashMap<u32, Arc<Template>>,
+    names: HashMap<u32, Name, OffsetHashes>,
+    templates: HashMap<u32, Arc<Template>, OffsetHashes>,
     /// Offset and expectation of the first value of this record that is no fragment although its type says so.
     pub bad_value: Option<(usize, &'static str)>,
+}
+
+type OffsetHashes = BuildHasherDefault<OffsetHasher>;
+
+/// Hashes offsets. A chunk has a few thousand at most, also one that was made to have equal hashes.
+#[derive(Debug, Default)]
+struct OffsetHasher(u64);
+
+impl Hasher for OffsetHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, offset: u32) {
+        self.0 = (self.0 ^ u64::from(offset)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
 
 /// The start of a template instance.

@@ -56,7 +56,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn to_json(&self) -> Result<String, Error> {
-        let mut out = String::with_capacity(1024);
+        let mut out = String::new();
         json::push(&mut out, &self.fragment)?;
         Ok(out)
     }

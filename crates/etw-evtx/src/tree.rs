@@ -1,5 +1,6 @@
 //! Binary XML as trees: templates, their instances, elements.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use etw_types::Guid;
@@ -28,12 +29,16 @@ pub struct Template {
     pub(crate) plan: OnceLock<Plan>,
     /// The JSON of its events, by their shape.
     pub(crate) json: Plans,
+    /// Unlike that of any other template of this process.
+    pub(crate) number: u64,
 }
 
 impl Template {
     /// A template of these nodes.
     pub fn new(guid: Guid, nodes: Vec<Node>) -> Template {
-        Template { guid, nodes, plan: OnceLock::new(), json: Plans::default() }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Template { guid, nodes, plan: OnceLock::new(), json: Plans::default(), number }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Typed values and their text.
 
-use std::fmt::Write;
-
 use etw_types::{FileTime, Guid, SystemTime, le};
 
 /// The type of a value, a byte in front of it.
@@ -248,118 +246,167 @@ fn without_nul16(bytes: &[u8]) -> &[u8] {
     &bytes[..length * 2]
 }
 
-/// Appends the ASCII at the start of UTF-16LE that `is_plain` accepts. Returns the rest.
-pub(crate) fn push_ascii_prefix<'b>(
-    out: &mut String,
-    mut bytes: &'b [u8],
-    is_plain: impl Fn(u8) -> bool,
-) -> &'b [u8] {
-    let mut text = [0; 64];
-    loop {
-        let mut count = 0;
-        for (slot, unit) in text.iter_mut().zip(bytes.chunks_exact(2)) {
-            if unit[1] != 0 || !is_plain(unit[0]) {
-                break;
-            }
-            *slot = unit[0];
-            count += 1;
-        }
-        push_ascii(out, &text[..count]);
-        bytes = &bytes[count * 2..];
-        if count < text.len() {
-            return bytes;
-        }
+/// Text in the making: a string, or bytes that become one.
+pub(crate) trait Text {
+    /// Appends a text.
+    fn push_text(&mut self, text: &str);
+    /// Appends ASCII.
+    fn push_ascii(&mut self, text: &[u8]);
+}
+
+impl Text for String {
+    fn push_text(&mut self, text: &str) {
+        self.push_str(text);
+    }
+
+    fn push_ascii(&mut self, text: &[u8]) {
+        self.push_str(std::str::from_utf8(text).unwrap_or_default());
     }
 }
 
+impl Text for Vec<u8> {
+    #[inline]
+    fn push_text(&mut self, text: &str) {
+        self.extend_from_slice(text.as_bytes());
+    }
+
+    #[inline]
+    fn push_ascii(&mut self, text: &[u8]) {
+        self.extend_from_slice(text);
+    }
+}
+
+/// UTF-16 units that are looked at together.
+const UNITS: usize = 16;
+
+/// Appends the ASCII at the start of UTF-16LE, up to the first character that `is_plain` rejects or the rest of a block with one.
+/// Returns what follows.
+#[inline]
+pub(crate) fn push_ascii_prefix<'b>(
+    out: &mut impl Text,
+    bytes: &'b [u8],
+    is_plain: impl Fn(u8) -> bool,
+) -> &'b [u8] {
+    let mut rest = bytes;
+    // Without a branch in it, the loop over a block is one of vectors.
+    while let Some((block, after)) = rest.split_first_chunk::<{ 2 * UNITS }>() {
+        let mut text = [0; UNITS];
+        let mut is_special = false;
+        for (slot, unit) in text.iter_mut().zip(block.chunks_exact(2)) {
+            is_special |= unit[1] != 0 || !is_plain(unit[0]);
+            *slot = unit[0];
+        }
+        if is_special {
+            break;
+        }
+        out.push_ascii(&text);
+        rest = after;
+    }
+    let mut text = [0; UNITS];
+    let mut count = 0;
+    for (slot, unit) in text.iter_mut().zip(rest.chunks_exact(2)) {
+        if unit[1] != 0 || !is_plain(unit[0]) {
+            break;
+        }
+        *slot = unit[0];
+        count += 1;
+    }
+    out.push_ascii(&text[..count]);
+    &rest[count * 2..]
+}
+
 /// Appends UTF-16LE as UTF-8, with U+FFFD for what is not valid.
-pub(crate) fn push_utf16(out: &mut String, bytes: &[u8]) {
+pub(crate) fn push_utf16(out: &mut impl Text, bytes: &[u8]) {
     let bytes = push_ascii_prefix(out, bytes, |byte| byte.is_ascii());
     let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    out.extend(char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
+    for unit in char::decode_utf16(units) {
+        let character = unit.unwrap_or(char::REPLACEMENT_CHARACTER);
+        out.push_text(character.encode_utf8(&mut [0; 4]));
+    }
 }
 
 impl Scalar<'_> {
     /// Appends the text that Windows shows in XML: GUIDs in braces and binary upper-case, hex with `0x`, times in UTC
     /// with seven decimals.
     pub fn push_text(&self, out: &mut String) {
-        let written = match self {
-            Scalar::Signed(value) => write!(out, "{value}"),
-            Scalar::Unsigned(value) => {
-                push_decimal(out, *value);
-                Ok(())
-            }
-            Scalar::Hex(value) => {
-                push_hex_number(out, *value);
-                Ok(())
-            }
-            Scalar::Float(value) => write!(out, "{value}"),
-            Scalar::Bool(value) => write!(out, "{value}"),
-            Scalar::Utf16(bytes) => {
-                push_utf16(out, bytes);
-                Ok(())
-            }
-            Scalar::Ansi(bytes) => {
-                match std::str::from_utf8(bytes) {
-                    Ok(text) => out.push_str(text),
-                    Err(_) => out.extend(bytes.iter().map(|byte| char::from(*byte))),
+        self.push_to(out);
+    }
+
+    /// As [`push_text`](Self::push_text).
+    #[inline]
+    pub(crate) fn push_to(&self, out: &mut impl Text) {
+        match self {
+            Scalar::Signed(value) => {
+                if *value < 0 {
+                    out.push_ascii(b"-");
                 }
-                Ok(())
+                push_decimal(out, value.unsigned_abs());
             }
-            Scalar::Binary(bytes) => {
-                push_hex(out, bytes, UPPER);
-                Ok(())
-            }
+            Scalar::Unsigned(value) => push_decimal(out, *value),
+            Scalar::Hex(value) => push_hex_number(out, *value),
+            Scalar::Float(value) => out.push_text(&value.to_string()),
+            Scalar::Bool(value) => out.push_text(if *value { "true" } else { "false" }),
+            Scalar::Utf16(bytes) => push_utf16(out, bytes),
+            Scalar::Ansi(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => out.push_text(text),
+                Err(_) => {
+                    let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
+                    out.push_text(&text);
+                }
+            },
+            Scalar::Binary(bytes) => push_hex(out, bytes, UPPER),
             Scalar::Guid(guid) => {
-                out.push('{');
-                push_ascii(out, &guid.to_ascii().map(|byte| byte.to_ascii_uppercase()));
-                out.push('}');
-                Ok(())
+                out.push_ascii(b"{");
+                out.push_ascii(&guid.to_ascii().map(|byte| byte.to_ascii_uppercase()));
+                out.push_ascii(b"}");
             }
-            Scalar::Sid(bytes) => {
-                push_sid(out, bytes);
-                Ok(())
-            }
+            Scalar::Sid(bytes) => push_sid(out, bytes),
             Scalar::FileTime(time) => match time.to_ascii() {
-                Some(text) => {
-                    push_ascii(out, &text);
-                    Ok(())
+                Some(text) => out.push_ascii(&text),
+                None => out.push_text(&time.to_string()),
+            },
+            Scalar::SystemTime(time) => {
+                if let Some(time) = FileTime::from_system_time(time) {
+                    out.push_text(&time.to_string());
                 }
-                None => write!(out, "{time}"),
-            },
-            Scalar::SystemTime(time) => match FileTime::from_system_time(time) {
-                Some(time) => write!(out, "{time}"),
-                None => Ok(()),
-            },
-        };
-        // Writing to a String does not fail.
-        debug_assert!(written.is_ok());
+            }
+        }
     }
 }
 
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
-fn push_decimal(out: &mut String, value: u64) {
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+pub(crate) fn push_decimal(out: &mut impl Text, value: u64) {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), value);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
+    while rest >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
     }
-    push_ascii(out, &digits[at..]);
-}
-
-/// Appends ASCII in one piece.
-pub(crate) fn push_ascii(out: &mut String, text: &[u8]) {
-    out.push_str(std::str::from_utf8(text).unwrap_or_default());
+    let [tens, ones] = PAIRS[rest as usize];
+    at -= 1;
+    digits[at] = ones;
+    if rest >= 10 {
+        at -= 1;
+        digits[at] = tens;
+    }
+    out.push_ascii(&digits[at..]);
 }
 
 /// Appends a number as `0x` and its digits.
-fn push_hex_number(out: &mut String, value: u64) {
+fn push_hex_number(out: &mut impl Text, value: u64) {
     let mut digits = [0; 18];
     let (mut at, mut rest) = (digits.len(), value);
     loop {
@@ -372,19 +419,18 @@ fn push_hex_number(out: &mut String, value: u64) {
     }
     digits[at - 1] = b'x';
     digits[at - 2] = b'0';
-    push_ascii(out, &digits[at - 2..]);
+    out.push_ascii(&digits[at - 2..]);
 }
 
 /// Appends two digits for each byte.
-pub(crate) fn push_hex(out: &mut String, bytes: &[u8], digits: &[u8; 16]) {
-    out.reserve(bytes.len() * 2);
+pub(crate) fn push_hex(out: &mut impl Text, bytes: &[u8], digits: &[u8; 16]) {
     for part in bytes.chunks(32) {
         let mut text = [0; 64];
         for (pair, byte) in text.chunks_exact_mut(2).zip(part) {
             pair[0] = digits[usize::from(byte >> 4)];
             pair[1] = digits[usize::from(byte & 15)];
         }
-        push_ascii(out, &text[..part.len() * 2]);
+        out.push_ascii(&text[..part.len() * 2]);
     }
 }
 
@@ -393,22 +439,22 @@ pub(crate) fn push_hex(out: &mut String, bytes: &[u8], digits: &[u8; 16]) {
 /// ```text
 /// 0 u8 revision   1 u8 count   2 u48 authority, big-endian   8 count × u32
 /// ```
-fn push_sid(out: &mut String, bytes: &[u8]) {
+fn push_sid(out: &mut impl Text, bytes: &[u8]) {
     let parts = bytes.get(1).map_or(0, |count| usize::from(*count));
     if bytes.len() < 8 + 4 * parts {
         return push_hex(out, bytes, UPPER);
     }
     let revision = bytes[0];
     let authority = bytes[2..8].iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
-    out.push_str("S-");
+    out.push_ascii(b"S-");
     push_decimal(out, u64::from(revision));
-    out.push('-');
+    out.push_ascii(b"-");
     match authority {
         ..0x1_0000_0000 => push_decimal(out, authority),
         _ => push_hex_number(out, authority),
     }
     for part in bytes[8..].chunks_exact(4).take(parts) {
-        out.push('-');
+        out.push_ascii(b"-");
         push_decimal(out, u64::from(u32::from_le_bytes([part[0], part[1], part[2], part[3]])));
     }
 }
