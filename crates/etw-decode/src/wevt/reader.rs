@@ -42,12 +42,23 @@ pub(super) fn read(blob: &[u8], messages: &Messages) -> Result<Manifest, WevtErr
     let mut reader =
         Reader { blob, messages, items: 0, size: 0, out: Manifest::default(), name: String::new() };
     reader.signature(0, b"CRIM")?;
+    let mut first_error = None;
     for number in 0..reader.u32(12)? as usize {
         reader.charge(1)?;
         let at = 16 + number * 20;
-        let guid = Guid::read(blob, at).ok_or(bad(at, "the GUID of a provider"))?;
-        let offset = reader.u32(at + 16)? as usize;
-        reader.provider(guid, offset)?;
+        let Some(guid) = Guid::read(blob, at) else {
+            first_error = first_error.or(Some(bad(at, "the GUID of a provider")));
+            break;
+        };
+        reader.name = guid.to_string();
+        let read = reader.u32(at + 16).and_then(|offset| reader.provider(guid, offset as usize));
+        if let Err(error @ WevtError::Bad { .. }) = &read {
+            first_error = first_error.or_else(|| Some(error.clone()));
+        }
+        reader.tolerate("this provider is left out", read)?;
+    }
+    if let (Some(error), true) = (first_error, reader.out.providers.is_empty()) {
+        return Err(error);
     }
     reader.out.size = reader.size;
     Ok(reader.out)
@@ -183,24 +194,29 @@ impl<'b> Reader<'b> {
         let mut blocks = Vec::new();
         for number in 0..self.u32(at + 12)? as usize {
             self.charge(1)?;
-            let block = self.u32(at + 20 + number * 8)? as usize;
+            let slot = at + 20 + number * 8;
+            let Some(block) = le::u32(self.blob, slot) else {
+                self.tolerate("the rest of its blocks is left out", Err(bad(slot, "a block")))?;
+                break;
+            };
+            let block = block as usize;
             // Unused slots are zero.
             if block == 0 {
                 continue;
             }
             match (self.blob.get(block..block.saturating_add(4)), le::u32(self.blob, block + 8)) {
-                (Some(kind), Some(count)) => {
+                // Blocks that are not read have letters for their names, too.
+                (Some(kind), Some(count)) if kind.iter().all(u8::is_ascii_alphanumeric) => {
                     blocks.push(Block { kind, at: block, count: count as usize });
                 }
                 _ => self.tolerate("a block is left out", Err(bad(block, "a block")))?,
             }
         }
         let mut known = Known::default();
-        // Templates name maps, events name everything else.
+        // Templates name maps, events name templates and everything else.
         for stage in [
             &[&b"PRVA"[..]][..],
             &[b"CHAN", b"LEVL", b"OPCO", b"TASK", b"KEYW", b"MAPS", b"EVTA"],
-            &[b"TTBL"],
             &[b"EVNT"],
         ] {
             for block in blocks.iter().filter(|block| stage.contains(&block.kind)) {
@@ -232,7 +248,6 @@ impl<'b> Reader<'b> {
             b"KEYW" => self.rows(block, 16, |reader, at| reader.keyword(at, known, provider)),
             b"MAPS" => self.rows(block, 4, |reader, at| reader.map_at(at, known)),
             b"EVTA" => self.rows(block, 8, |reader, at| reader.event_attribute(at, known)),
-            b"TTBL" => self.templates(at, count, known),
             _ => {
                 for number in 0..count {
                     self.charge(1)?;
@@ -243,7 +258,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Reads each row of a block of rows of `size` bytes; `read` gets its offset.
+    /// Reads each row of a block of rows of `size` bytes; `read` gets its offset. A damaged row costs that row.
     fn rows(
         &mut self,
         block: Block<'b>,
@@ -252,7 +267,13 @@ impl<'b> Reader<'b> {
     ) -> Result<(), WevtError> {
         for number in 0..block.count {
             self.charge(1)?;
-            read(self, block.at + 12 + number * size)?;
+            let at = block.at + 12 + number * size;
+            if self.blob.len() < at + size {
+                return Err(bad(at, "an entry"));
+            }
+            let result = read(self, at);
+            let kind = String::from_utf8_lossy(block.kind);
+            self.tolerate(&format!("an entry of its {kind} is left out"), result)?;
         }
         Ok(())
     }
@@ -360,29 +381,23 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    fn templates(
-        &mut self,
-        block: usize,
-        count: usize,
-        known: &mut Known,
-    ) -> Result<(), WevtError> {
-        let mut at = block + 12;
-        for _ in 0..count {
-            self.charge(1)?;
-            self.signature(at, b"TEMP")?;
-            let size = self.u32(at + 4)? as usize;
-            let template = match self.template(at, &known.maps) {
-                Err(WevtError::Bad { offset, what }) => Template {
-                    fields: Vec::new(),
-                    top_level: 0,
-                    incomplete: Some(format!("{what} was expected at offset {offset:#x}")),
-                    is_reported: false,
-                },
-                other => other?,
-            };
-            known.templates.insert(at, template);
-            at += size.max(8);
+    /// Reads the template at an offset when the first event refers to it: a damaged one costs itself alone.
+    fn need_template(&mut self, at: usize, known: &mut Known) -> Result<(), WevtError> {
+        if at == 0 || known.templates.contains_key(&at) {
+            return Ok(());
         }
+        self.charge(1)?;
+        let read = self.signature(at, b"TEMP").and_then(|()| self.template(at, &known.maps));
+        let template = match read {
+            Err(WevtError::Bad { offset, what }) => Template {
+                fields: Vec::new(),
+                top_level: 0,
+                incomplete: Some(format!("{what} was expected at offset {offset:#x}")),
+                is_reported: false,
+            },
+            other => other?,
+        };
+        known.templates.insert(at, template);
         Ok(())
     }
 
@@ -479,9 +494,9 @@ impl<'b> Reader<'b> {
             .map(|offset| known.names.get(&(offset as usize)).cloned());
         let (keyword_count, list) = (self.u32(at + 36)? as usize, self.u32(at + 40)? as usize);
         let mut first_use = None;
+        self.need_template(template, known)?;
         let (fields, top_level, incomplete) = match known.templates.get_mut(&template) {
-            None if template == 0 => (Vec::new(), 0, None),
-            None => (Vec::new(), 0, Some("its template is missing".to_owned())),
+            None => (Vec::new(), 0, None),
             Some(known) => {
                 if !std::mem::replace(&mut known.is_reported, true) {
                     first_use.clone_from(&known.incomplete);

@@ -360,6 +360,63 @@ fn a_damaged_map_costs_that_map() {
 }
 
 #[test]
+fn a_damaged_template_costs_that_template() {
+    let blob = resource(8);
+    let templates: Vec<usize> =
+        (0..blob.len()).filter(|at| blob[*at..].starts_with(b"TEMP")).collect();
+    let [first, second] = templates[..] else { panic!("{templates:?}") };
+    for (damaged, cut, whole, fields) in [(first, 7, 8, 2), (second, 8, 7, 6)] {
+        // The signature, the size, the number of properties.
+        for (place, bytes) in [(0, b"TEMX"), (4, &[0xff; 4]), (12, &[0xff; 4])] {
+            let mut blob = blob.clone();
+            blob[damaged + place..damaged + place + 4].copy_from_slice(bytes);
+            let manifest = parse(&blob, &messages()).unwrap();
+            let events = &manifest.providers[0].events;
+            assert_eq!(events[&(whole, 2)].fields.len(), fields);
+            // No reader needs the size.
+            let is_cut = place != 4;
+            assert_eq!(events[&(cut, 2)].fields.is_empty(), is_cut);
+            assert_eq!(manifest.warnings.len(), usize::from(is_cut), "{:?}", manifest.warnings);
+            if is_cut {
+                assert!(manifest.warnings[0].contains(&format!("event {cut} version 2")));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_row_costs_that_row_and_a_damaged_block_is_named() {
+    let place = |name: &[u8]| resource(8).windows(4).position(|bytes| bytes == name).unwrap();
+    let damaged = |at: usize| {
+        let mut blob = resource(8);
+        blob[at..at + 4].copy_from_slice(&0xfff_ffffu32.to_le_bytes());
+        parse(&blob, &messages()).unwrap()
+    };
+    // The name of the first channel.
+    let manifest = damaged(place(b"CHAN") + 12 + 4);
+    assert!(manifest.providers[0].channels.is_empty());
+    assert_eq!(manifest.providers[0].events.len(), 2);
+    let expected =
+        "Maker: an entry of its CHAN is left out: a number was expected at offset 0xfffffff";
+    assert_eq!(manifest.warnings, [expected]);
+    let levels = place(b"LEVL");
+    let manifest = damaged(levels);
+    assert_eq!(manifest.providers[0].events.len(), 2);
+    let expected =
+        format!("Maker-Product: a block is left out: a block was expected at offset {levels:#x}");
+    assert_eq!(manifest.warnings, [expected]);
+}
+
+#[test]
+fn a_damaged_provider_without_others_is_an_error() {
+    let mut blob = resource(8);
+    let at = blob.windows(4).position(|bytes| bytes == b"WEVT").unwrap();
+    blob[at] = b'x';
+    let expected = format!("bad WEVT_TEMPLATE resource: WEVT was expected at offset {at:#x}");
+    assert_eq!(parse(&blob, &messages()).unwrap_err().to_string(), expected);
+}
+
+#[test]
 fn a_pe_file_has_resource_and_messages() {
     check(&parse_pe(&pe(), &Messages::default()).unwrap());
     assert!(matches!(parse_pe(b"MZ", &Messages::default()), Err(WevtError::NotPe(_))));

@@ -115,3 +115,43 @@ fn the_resource_library_of_the_clr_says_what_its_manifest_says() {
     println!("{same} events are equal, {new} are not in the text, others: {other:?}");
     assert!(same > 370 && other.is_empty(), "{same} {new} {other:?}");
 }
+
+/// The four providers of the CLR's library: damage to one, and to a template, costs that one.
+#[test]
+fn damage_to_a_provider_or_template_of_the_clr_costs_that_one() {
+    let Some(corpus) = corpus() else { return };
+    let library = std::fs::read(corpus.join("pe/clretwrc.dll")).unwrap();
+    let places = |name: &[u8]| -> Vec<usize> {
+        (0..library.len()).filter(|at| library[*at..].starts_with(name)).collect()
+    };
+    let damaged = |at: usize| {
+        let mut library = library.clone();
+        library[at] = 0;
+        wevt::parse_pe(&library, &Messages::default()).unwrap()
+    };
+    let whole = wevt::parse_pe(&library, &Messages::default()).unwrap();
+    let providers = places(b"WEVT").into_iter().filter(|at| !library[*at..].starts_with(b"WEVT_"));
+    let providers: Vec<usize> = providers.collect();
+    assert_eq!(providers.len(), 4);
+    for (number, at) in providers.into_iter().enumerate() {
+        let left = damaged(at);
+        let guid = whole.providers[number].guid;
+        assert!(left.providers.len() == 3 && left.providers.iter().all(|one| one.guid != guid));
+        let found = left.warnings.iter().any(|warning| warning.starts_with(&guid.to_string()));
+        assert!(found, "{:?}", left.warnings);
+    }
+    let events = |manifest: &Manifest| -> usize {
+        let events = manifest.providers.iter().flat_map(|provider| provider.events.values());
+        events.filter(|event| event.incomplete.is_none()).count()
+    };
+    let templates = places(b"TEMP");
+    assert!(templates.len() > 180);
+    let mut losses = Vec::new();
+    for at in templates.into_iter().step_by(20) {
+        let left = damaged(at);
+        assert_eq!(left.warnings.len(), 1, "{:?}", left.warnings);
+        losses.push(events(&whole) - events(&left));
+    }
+    // One template of the CLR serves 44 events, most serve one.
+    assert!(losses.iter().all(|loss| (1..=44).contains(loss)), "{losses:?}");
+}
