@@ -266,9 +266,8 @@ impl<'t> Compiler<'t> {
         maps: &HashMap<&str, Arc<Map>>,
     ) -> Template {
         let tree = self.tree;
-        let is_item = |item: &usize| {
-            ["data", "struct", "binary"].contains(&tree.elements[*item].name.as_str())
-        };
+        // The form of the event's XML says nothing of its fields.
+        let is_item = |item: &usize| tree.elements[*item].name != "UserData";
         let items = tree.elements[element].children.iter().copied().filter(is_item);
         let mut fields = Vec::new();
         let mut structs = Vec::new();
@@ -276,7 +275,8 @@ impl<'t> Compiler<'t> {
         for item in items {
             let field = match tree.elements[item].name.as_str() {
                 "struct" => self.structure(item, &fields),
-                _ => self.field(item, &fields, 0..fields.len(), maps),
+                "data" | "binary" => self.field(item, &fields, 0..fields.len(), maps),
+                other => Err(format!("the element {other:?} is not known")),
             };
             match field {
                 Ok(field) => {

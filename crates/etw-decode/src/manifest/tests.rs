@@ -70,6 +70,21 @@ fn mistakes_in_a_manifest_cost_no_more_than_themselves() {
     }
 }
 
+/// Fields behind an unknown element of a template have no known place.
+#[test]
+fn an_unknown_element_costs_the_fields_behind_it_and_a_warning_names_it() {
+    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><templates>
+        <template tid="T"><data name="a" inType="win:UInt32"/><dat name="b" inType="win:UInt8"/>
+        <data name="c" inType="win:UInt32"/><UserData><X/></UserData></template>
+        <template tid="U"><data name="a" inType="win:UInt32"/><UserData><X/></UserData></template></templates>
+        <events><event value="1" template="T"/><event value="2" template="U"/></events></provider></m>"#;
+    let manifest = parse(text.as_bytes()).unwrap();
+    let events = &manifest.providers[0].events;
+    assert_eq!((events[&(1, 0)].fields.len(), events[&(2, 0)].fields.len()), (1, 1));
+    let expected = "Maker: template \"T\" is cut behind 1 fields: the element \"dat\" is not known";
+    assert_eq!(manifest.warnings, [expected]);
+}
+
 #[test]
 fn manifests_are_read_in_every_encoding() {
     let wide = |mark: &[u8], to_bytes: fn(u16) -> [u8; 2]| {
@@ -168,7 +183,14 @@ fn a_wepexplorer_file_gives_the_events_of_its_provider() {
     assert_eq!(other.descriptor.unwrap().opcode.0, 11, "the provider's own opcode");
     assert_eq!(other.fields.len(), 1);
     let warned = |text: &str| manifest.warnings.iter().any(|warning| warning.contains(text));
-    assert!(warned("1 fields have maps") && warned("a template is cut"), "{:?}", manifest.warnings);
+    assert!(warned("1 fields have maps"), "{:?}", manifest.warnings);
+    assert!(warned("the template of event 11 version 0 is cut"), "{:?}", manifest.warnings);
+    let other = WEP.replace("[<template><data", "[<other><data");
+    let manifest = parse(other.as_bytes()).unwrap();
+    assert_eq!(manifest.providers[0].events[&(10, 1)].fields.len(), 3);
+    let warned = |text: &str| manifest.warnings.iter().any(|warning| warning.contains(text));
+    let left_out = "the template of event 11 version 0 is left out";
+    assert!(warned(left_out), "{:?}", manifest.warnings);
 }
 
 /// A public collection's file, where it is found beside the project.

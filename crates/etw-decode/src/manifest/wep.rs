@@ -94,7 +94,12 @@ impl<'s> Builder<'s> {
                 Some(id) => id.clone(),
                 None => {
                     let id = format!("T{}", ids.len());
-                    mapped += self.template(text, templates, &id);
+                    let what = format!(
+                        "{name}: the template of event {} version {}",
+                        self.text(event, "Id"),
+                        self.text(event, "Version")
+                    );
+                    mapped += self.template(text, templates, &id, &what);
                     ids.insert(text, id.clone());
                     id
                 }
@@ -157,14 +162,17 @@ impl<'s> Builder<'s> {
         items
     }
 
-    /// Adds a template; returns how many of its fields have maps.
-    fn template(&mut self, text: &str, templates: usize, id: &str) -> usize {
+    /// Adds a template; returns how many of its fields have maps. `what`: its name in warnings.
+    fn template(&mut self, text: &str, templates: usize, id: &str, what: &str) -> usize {
         let (tree, error) = Tree::parse(text);
-        if let Some(error) = error {
-            self.warnings.push(format!("a template is cut: {error}"));
-        }
         let out = self.out.push(templates, "template", &[("tid", id)]);
-        let Some(template) = tree.children(0, "template").next() else { return 0 };
+        let template = tree.children(0, "template").next();
+        match (template, error) {
+            (None, _) => self.warnings.push(format!("{what} is left out: it has no <template>")),
+            (Some(_), Some(error)) => self.warnings.push(format!("{what} is cut: {error}")),
+            (Some(_), None) => {}
+        }
+        let Some(template) = template else { return 0 };
         let mut mapped = 0;
         let mut pending = vec![(template, out)];
         while let Some((from, to)) = pending.pop() {
