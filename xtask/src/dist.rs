@@ -81,6 +81,28 @@ impl Release {
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// The linker of a target that is not the usual one.
+    fn linker(&self, target: &str) -> Option<String> {
+        match linker(target)?? {
+            ZIG => Some(self.work.join(format!("zig-{target}")).display().to_string()),
+            linker => Some(linker.to_owned()),
+        }
+    }
+
+    /// Writes the script by which zig is the compiler and linker of a target with the C library of Debian 11.
+    fn write_zig_script(&self, target: &str) -> Result<()> {
+        let file = self.work.join(format!("zig-{target}"));
+        let triple = target.replace("-unknown", "");
+        // zig has an unwinder under another name, and a target of its own.
+        let script = format!(
+            "#!/bin/bash\nwords=()\nfor word in \"$@\"; do\n  case \"$word\" in\n    --target=*) ;;\n    \
+             -lgcc_s) words+=(-lunwind) ;;\n    *) words+=(\"$word\") ;;\n  esac\ndone\n\
+             exec zig cc -target {triple}.2.31 \"${{words[@]}}\"\n"
+        );
+        fs::write(&file, script)?;
+        run_command(Command::new("chmod").arg("755").arg(&file))
+    }
+
     fn build(&self, target: &str) -> Build {
         let home = std::env::var("CARGO_HOME")
             .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
@@ -94,9 +116,12 @@ impl Release {
             ("RUSTFLAGS".to_owned(), flags),
             ("SOURCE_DATE_EPOCH".to_owned(), self.time.to_string()),
         ];
-        if let Some(linker) = linker(target).flatten() {
+        if let Some(linker) = self.linker(target) {
             let name = target.to_uppercase().replace('-', "_");
-            environment.push((format!("CARGO_TARGET_{name}_LINKER"), linker.to_owned()));
+            environment.push((format!("CARGO_TARGET_{name}_LINKER"), linker.clone()));
+            if target.ends_with("-gnu") {
+                environment.push((format!("CC_{}", target.replace('-', "_")), linker));
+            }
         }
         Build {
             profile: self.profile.clone(),
@@ -108,6 +133,9 @@ impl Release {
 
     /// Builds for one target and packs it. `runs`: the command for this machine.
     fn make(&self, target: &str, runs: &Path) -> Result<()> {
+        if linker(target) == Some(Some(ZIG)) {
+            self.write_zig_script(target)?;
+        }
         let build = self.build(target);
         let installed = self.work.join(target);
         let _ = fs::remove_dir_all(&installed);
@@ -151,11 +179,11 @@ impl Release {
 
     /// Checks by how much `libetw.a` makes a C program with a provider larger.
     fn check_static_program(&self, target: &str, installed: &Path) -> Result<()> {
-        let compiler = linker(target).flatten().unwrap_or("cc");
+        let compiler = self.linker(target).unwrap_or_else(|| "cc".to_owned());
         let size_of = |name: &str, source: &str, library: &[&Path]| -> Result<u64> {
             let (file, program) = (self.work.join(format!("{name}.c")), self.work.join(name));
             fs::write(&file, source)?;
-            let mut command = Command::new(compiler);
+            let mut command = Command::new(&compiler);
             command.args(["-O2", "-s", "-o"]).arg(&program).arg(&file);
             command.arg("-I").arg(installed.join("include")).args(library);
             run_command(command.args(install::STATIC_FLAGS))?;
@@ -208,6 +236,9 @@ impl Release {
     }
 }
 
+/// A compiler for every target, which needs a script for each.
+const ZIG: &str = "zig";
+
 /// The linker of a target: `None` if there is none, `Some(None)` for the usual one.
 fn linker(target: &str) -> Option<Option<&'static str>> {
     let own = std::env::consts::ARCH;
@@ -215,12 +246,13 @@ fn linker(target: &str) -> Option<Option<&'static str>> {
         _ if target.starts_with(own) => Some(None),
         // The standard library brings the C library and its start files.
         _ if target.ends_with("-musl") => Some(Some("rust-lld")),
-        "aarch64-unknown-linux-gnu" => {
-            has("aarch64-linux-gnu-gcc").then_some(Some("aarch64-linux-gnu-gcc"))
+        "aarch64-unknown-linux-gnu" if has("aarch64-linux-gnu-gcc") => {
+            Some(Some("aarch64-linux-gnu-gcc"))
         }
-        "x86_64-unknown-linux-gnu" => {
-            has("x86_64-linux-gnu-gcc").then_some(Some("x86_64-linux-gnu-gcc"))
+        "x86_64-unknown-linux-gnu" if has("x86_64-linux-gnu-gcc") => {
+            Some(Some("x86_64-linux-gnu-gcc"))
         }
+        _ if target.ends_with("-gnu") && has("zig") => Some(Some(ZIG)),
         _ => None,
     }
 }
@@ -232,7 +264,9 @@ fn can_build(target: &str) -> Result<bool> {
     let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     let reason = match (folder.is_dir(), linker(target)) {
         (false, _) => format!("no standard library; rustup target add {target}"),
-        (true, None) => "no linker for it".to_owned(),
+        (true, None) => {
+            "no linker for it; a gcc for it or zig (pip install ziglang) is one".to_owned()
+        }
         (true, Some(_)) => return Ok(true),
     };
     println!("skipped: {target}: {reason}");

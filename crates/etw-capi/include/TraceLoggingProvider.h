@@ -252,6 +252,18 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 
 /* ---- The expansion of each kind of argument in each pass ------------------------------------------------------------------------- */
 
+#define ETW_TLG_LV_WRONG(...)
+#define ETW_TLG_OP_WRONG(...)
+#define ETW_TLG_CH_WRONG(...)
+#define ETW_TLG_KW_WRONG(...)
+#define ETW_TLG_TM_WRONG(...)
+#define ETW_TLG_TI_WRONG(...)
+#define ETW_TLG_MEM_WRONG(...)
+#define ETW_TLG_INI_WRONG(...)
+#define ETW_TLG_DSC_WRONG(...)
+#define ETW_TLG_DCL_WRONG(i, text) \
+    ETW_TLG_ASSERT(0, "TraceLoggingWrite: a name is misspelt, or a comma is missing: " text);
+
 #define ETW_TLG_LV_LEVEL(i, x) * 0 + (x)
 #define ETW_TLG_LV_KEYWORD(...)
 #define ETW_TLG_LV_OPCODE(...)
@@ -865,7 +877,17 @@ enum TlgOut_t {
 
 #define ETW_TLG_NARGS(...) ETW_TLG_NARGS_(_ __VA_OPT__(,) __VA_ARGS__, 99, 98, 97, 96, 95, 94, 93, 92, 91, 90, 89, 88, 87, 86, 85, 84, 83, 82, 81, 80, 79, 78, 77, 76, 75, 74, 73, 72, 71, 70, 69, 68, 67, 66, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define ETW_TLG_NARGS_(_, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, a65, a66, a67, a68, a69, a70, a71, a72, a73, a74, a75, a76, a77, a78, a79, a80, a81, a82, a83, a84, a85, a86, a87, a88, a89, a90, a91, a92, a93, a94, a95, a96, a97, a98, a99, n, ...) n
-#define ETW_TLG_CALL(pass, i, tuple) ETW_TLG_CALL_(pass, i, ETW_TLG_UNPACK tuple)
+/* An argument is a list in parentheses. Anything else is a misspelt name, or two arguments without a comma: an assertion says so, and no
+   other pass uses it. */
+#define ETW_TLG_CALL(pass, i, argument) ETW_TLG_JOIN(ETW_TLG_CALL_OF_, ETW_TLG_LIST_OR_NOT(argument))(pass, i, argument)
+#define ETW_TLG_CALL_OF_LIST(pass, i, list) ETW_TLG_CALL_(pass, i, ETW_TLG_UNPACK list)
+#define ETW_TLG_CALL_OF_NO_LIST(pass, i, text) ETW_TLG_CALL_(pass, i, WRONG, #text)
+#define ETW_TLG_LIST_OR_NOT(argument) ETW_TLG_BEHIND_LIST(ETW_TLG_REMOVE_LIST argument)
+#define ETW_TLG_BEHIND_LIST(...) ETW_TLG_BEHIND_LIST_(__VA_ARGS__)
+#define ETW_TLG_BEHIND_LIST_(...) ETW_TLG_JOIN(__VA_OPT__(NO_), LIST)
+#define ETW_TLG_REMOVE_LIST(...)
+#define ETW_TLG_JOIN(a, b) ETW_TLG_JOIN_(a, b)
+#define ETW_TLG_JOIN_(a, b) a##b
 #define ETW_TLG_CALL_(pass, i, ...) ETW_TLG_CALL__(pass, i, __VA_ARGS__)
 #define ETW_TLG_CALL__(pass, i, kind, ...) ETW_TLG_##pass##_##kind(i, __VA_ARGS__)
 #define ETW_TLG_EACH(pass, ...) ETW_TLG_CAT(ETW_TLG_EACH_, ETW_TLG_NARGS(__VA_ARGS__))(pass __VA_OPT__(,) __VA_ARGS__)

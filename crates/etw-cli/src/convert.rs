@@ -72,6 +72,21 @@ enum Format {
     Folded,
 }
 
+impl Format {
+    /// The events without which the output has nothing.
+    fn needs(self) -> &'static str {
+        match self {
+            Format::Pcapng => {
+                "the trace has no packets of Microsoft-Windows-NDIS-PacketCapture or PktMon"
+            }
+            Format::Speedscope | Format::Pprof | Format::Folded => {
+                "the trace has neither CPU samples nor context switches; etw record --system profile,cswitch records them"
+            }
+            Format::Perfetto | Format::Chrome | Format::Evtx => "no record was selected",
+        }
+    }
+}
+
 /// The time that folded stacks count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Weight {
@@ -181,6 +196,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     new.keep()?;
     let outcome = files::report(&records);
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
+    if written == 0 && count > 0 {
+        eprintln!(
+            "etw: note: {}: nothing was written: {}",
+            arguments.output.display(),
+            arguments.to.needs()
+        );
+    }
     if let Some(filter) = &filter {
         filter.report(shown, || TraceNames::of(kinds, decoder));
     }

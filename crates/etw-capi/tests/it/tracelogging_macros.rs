@@ -119,6 +119,44 @@ fn every_macro_of_microsofts_documentation_compiles() {
     }
 }
 
+/// A misspelt macro and a missing comma are one error, which names them.
+#[test]
+fn a_misspelt_argument_is_one_error_that_names_it() {
+    const SOURCE: &str = "#include <TraceLoggingProvider.h>\n\
+        TRACELOGGING_DEFINE_PROVIDER(P, \"P\", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));\n\
+        void f(int n) { TraceLoggingWrite(P, \"E\", TraceLoggingLevel(4), ARGUMENTS); }\n";
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        if compiler.1.iter().any(|flag| flag.contains("sanitize") || *flag == "-O2") {
+            continue;
+        }
+        let folder = Folder::new(&format!("misspelt-{number}"));
+        let path = folder.0.join("misspelt.c");
+        let errors = |arguments: &str| {
+            std::fs::write(&path, SOURCE.replace("ARGUMENTS", arguments)).unwrap();
+            let mut command = std::process::Command::new(compiler.0);
+            command.args(compiler.1).arg("-fsyntax-only").arg("-I").arg(home().join("include"));
+            let output = command.arg(&path).output().ok()?;
+            let text = String::from_utf8(output.stderr).unwrap();
+            Some(text.lines().filter(|line| line.contains("error:")).map(str::to_owned).collect())
+        };
+        let Some(none): Option<Vec<String>> = errors("TraceLoggingInt32(n, \"n\")") else {
+            eprintln!("skipped: {} is not installed", compiler.0);
+            continue;
+        };
+        assert!(none.is_empty(), "{compiler:?}: {none:?}");
+        for (arguments, named) in [
+            ("TraceLogginInt32(n, \"n\")", "TraceLogginInt32(n"),
+            ("TraceLoggingInt32(n) TraceLoggingInt32(n)", "a comma is missing"),
+            ("", "a name is misspelt"),
+        ] {
+            let errors = errors(arguments).unwrap();
+            assert_eq!(errors.len(), 1, "{compiler:?}: {arguments}: {errors:?}");
+            assert!(errors[0].contains("TraceLoggingWrite: a name is misspelt"), "{errors:?}");
+            assert!(errors[0].contains(named), "{compiler:?}: {errors:?}");
+        }
+    }
+}
+
 /// The macros for activities are C++ alone, as Microsoft's are.
 #[test]
 fn every_activity_macro_of_microsofts_documentation_compiles() {

@@ -1,9 +1,10 @@
 //! `etw convert`.
 
-use crate::fixture::{PROVIDER, TempFile, etw, stdout};
+use crate::fixture::{PROVIDER, TempFile, etw, stderr, stdout};
 use etw_etl::write::FileBuilder;
 use etw_types::{EventRecord, Guid, HeaderType, Hook, Opcode};
 use serde_json::Value;
+use std::path::Path;
 
 /// A slice on a thread, one of an activity, a counter, context switches and the names of who took part.
 fn trace() -> Vec<u8> {
@@ -412,4 +413,21 @@ fn samples_belong_to_the_process_of_their_thread() {
     let events = json["traceEvents"].as_array().unwrap();
     let on_track = events.iter().filter(|e| e["pid"] == 10 && e["tid"] == 20 && e["ph"] == "i");
     assert_eq!(on_track.count(), 1, "{json}");
+}
+
+/// A trace without what the format shows is converted to an empty file, with a note on what is missing.
+#[test]
+fn an_empty_conversion_says_what_is_missing() {
+    let sample = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sample.etl"));
+    let folder = std::env::temp_dir().join(format!("etw-cli-empty-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (format, missing) in
+        [("pcapng", "has no packets of"), ("folded", "--system profile,cswitch")]
+    {
+        let out = folder.join(format);
+        let output = etw(&["convert", "--to", format, "-o", out.to_str().unwrap()], &[sample]);
+        let text = stderr(&output);
+        assert!(text.contains("nothing was written") && text.contains(missing), "{text}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
