@@ -162,9 +162,10 @@ impl Hive {
             return Ok(hive);
         }
         let read = |path: &PathBuf| {
-            let size = path.metadata().ok()?.len();
-            // A log that was never written to is empty.
-            if size > RECOVERY_LIMIT { None } else { std::fs::read(path).ok() }
+            let log = path.metadata().ok()?;
+            // Reading a pipe would wait.
+            let is_read = log.is_file() && log.len() <= RECOVERY_LIMIT;
+            if is_read { std::fs::read(path).ok() } else { None }
         };
         let logs: Vec<Vec<u8>> = logs.iter().filter_map(read).collect();
         Hive::from_bytes_with_logs(std::fs::read(path).map_err(HiveError::Io)?, &logs)

@@ -18,12 +18,12 @@ const EXECUTE: u32 = 0x2000_0000;
 /// # Errors
 /// The reason, for people.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("not a file".to_owned());
+    // Opening a pipe would wait, perhaps for ever.
+    if !path.metadata().map_err(|error| error.to_string())?.is_file() {
+        return Err("not a regular file".to_owned());
     }
-    let size = metadata.len();
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
     if size > SIZE_LIMIT {
         return Err(format!("larger than {} MiB", SIZE_LIMIT >> 20));
     }

@@ -55,8 +55,13 @@ fn below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
                 if depth < DEPTH_LIMIT {
                     pending.push((path, depth + 1));
                 }
-            } else if describes_events(&path) {
-                found.push(path);
+            } else if has_known_extension(&path) {
+                // Reading a pipe or device would wait, perhaps for ever.
+                if !path.is_file() {
+                    eprintln!("etw: note: left out: {}: not a regular file", path.display());
+                } else if describes_events(&path) {
+                    found.push(path);
+                }
             }
         }
     }
@@ -64,11 +69,15 @@ fn below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Whether a file may describe events, by its extension; a `.bin` may also be the message table of the resource beside it.
-fn describes_events(path: &Path) -> bool {
+fn has_known_extension(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default();
     EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
-        && (!extension.eq_ignore_ascii_case("bin") || schemas::is_bare_resource(path))
+}
+
+/// Whether a file with a known extension may describe events: a `.bin` may also be the message table of the resource beside it.
+fn describes_events(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    !extension.eq_ignore_ascii_case("bin") || schemas::is_bare_resource(path)
 }
 
 fn add(builder: &mut PackBuilder, path: &Path) -> Result<(), Failure> {

@@ -94,3 +94,25 @@ fn each_command_prefers_the_pack_of_the_traces_build() {
     let formatted = packs.run(&["tracefmt", "-displayonly"], packs.trace.path(), true);
     assert!(formatted.contains("said Same") && !formatted.contains("said Other"), "{formatted}");
 }
+
+/// A pipe in a folder of manifests, which a reader would wait for.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_a_folder_of_sources_is_left_out() {
+    let folder = std::env::temp_dir().join(format!("etw-pipe-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("sources")).unwrap();
+    let manifest = "<m><provider name='Maker' guid='{11111111-2222-3333-4444-555555555555}'><events><event value='7'/></events></provider></m>";
+    std::fs::write(folder.join("sources/maker.man"), manifest).unwrap();
+    let made = Command::new("mkfifo").arg(folder.join("sources/pipe.dll")).status().unwrap();
+    assert!(made.success());
+    let output = Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["pack", "create", "-o"])
+        .args([folder.join("out.etwpack"), folder.join("sources")])
+        .output()
+        .unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("pipe.dll: not a regular file"), "{text}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 sources"), "{output:?}");
+}

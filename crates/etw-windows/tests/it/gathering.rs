@@ -158,6 +158,29 @@ fn binary_mof_of_a_driver_is_in_the_pack() {
     assert_eq!(pack.contents().map(|one| one.events.len()).sum::<usize>(), 2);
 }
 
+/// Pipes in place of files, which a reader would wait for: they are left out.
+#[cfg(unix)]
+#[test]
+fn malicious_pipes_in_place_of_files_are_left_out() {
+    let folder = Folder::new("pipes");
+    write_windows(&folder);
+    let hive = folder.0.join("Windows/System32/config/SOFTWARE");
+    let mut bytes = std::fs::read(&hive).unwrap();
+    // Not closed, so that its logs are asked for.
+    bytes[4] ^= 1;
+    std::fs::write(hive, bytes).unwrap();
+    let pipes = ["pipe.dll", "pipe.exe", "config/SOFTWARE.LOG1", "wbem/pipe.mof"];
+    for name in pipes {
+        let path = folder.0.join("Windows/System32").join(name);
+        let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    }
+    let gathered = gather(&folder.0, &options(None, 1), |_| {}).unwrap();
+    assert_eq!(gathered.described, 1);
+    let left_out = gathered.skipped.iter().filter(|skipped| skipped.what.contains("pipe."));
+    assert_eq!(left_out.count(), 3, "{:?}", gathered.skipped);
+}
+
 /// As many publishers as no Windows has, with a library each.
 #[test]
 fn two_thousand_publishers_become_one_pack_and_each_that_is_left_out_is_named() {
