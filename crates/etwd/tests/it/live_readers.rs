@@ -114,12 +114,17 @@ fn a_session_without_a_reader_keeps_its_buffers() {
     rig.start_with("unread", start);
     rig.program("count", &[40, 5000]).end();
     rig.done(Request::Flush { session: "unread".to_owned() });
+    // Nor do more flushes of a controller than it has buffers.
+    for _ in 0..12 {
+        rig.program("count", &[1, 0]).end();
+        rig.done(Request::Flush { session: "unread".to_owned() });
+    }
     let unread = rig.query("unread");
-    assert_eq!((unread.stored, unread.lost, &*unread.state), (40, 0, "running"), "{unread:?}");
-    assert_eq!(rig.stop("file").stored, 40);
-    assert_eq!(events(&file).len(), 40);
+    assert_eq!((unread.stored, unread.lost, &*unread.state), (52, 0, "running"), "{unread:?}");
+    assert_eq!(rig.stop("file").stored, 52);
+    assert_eq!(events(&file).len(), 52);
     // They wait for the first reader.
-    assert_eq!(read(&mut open(&rig, "unread"), 40), 40);
+    assert_eq!(read(&mut open(&rig, "unread"), 52), 52);
 }
 
 fn small_real_time() -> SessionConfig {
