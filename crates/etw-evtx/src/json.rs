@@ -18,7 +18,7 @@ use crate::value::{Scalar, Text, Value, push_ascii_prefix, push_decimal, push_he
 /// Appends a fragment as one object.
 ///
 /// # Errors
-/// [`Error::TooLarge`] where it expands beyond [`MAX_WORK`](crate::tree::MAX_WORK).
+/// [`Error::TooLarge`] where it expands beyond [`MAX_WORK`].
 pub fn push(out: &mut String, fragment: &Fragment<'_>) -> Result<(), Error> {
     if let Fragment::Instance(event) = fragment {
         let plans = &event.template.json;
