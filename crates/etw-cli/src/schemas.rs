@@ -161,6 +161,7 @@ fn message_tables(path: &Path) -> Vec<PathBuf> {
         .flatten()
         .map(|entry| entry.path())
         .filter_map(|path| Some((rank(&lower(&path))?, path)))
+        .filter(|(_, path)| path.is_file())
         .collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
@@ -179,6 +180,8 @@ pub fn folder(path: &Path, extension: &str) -> Vec<Result<PathBuf, Failure>> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension)))
+        // Reading a pipe would wait, perhaps for ever.
+        .filter(|path| path.is_file())
         .collect();
     files.sort();
     files.into_iter().map(Ok).collect()

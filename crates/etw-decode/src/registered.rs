@@ -94,6 +94,8 @@ fn files(path: &Path, extension: &str, note: &mut dyn FnMut(String)) -> Vec<Path
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension)))
+        // Reading a pipe would wait, perhaps for ever.
+        .filter(|path| path.is_file())
         .collect();
     files.sort();
     files

@@ -110,7 +110,20 @@ fn a_pipe_in_a_folder_of_sources_is_left_out() {
         .args([folder.join("out.etwpack"), folder.join("sources")])
         .output()
         .unwrap();
+    // Folders of packs and of formats.
+    for name in ["sources/pipe.etwpack", "sources/pipe.tmf"] {
+        let made = Command::new("mkfifo").arg(folder.join(name)).status().unwrap();
+        assert!(made.success());
+    }
+    let trace = TempFile::new(&every_header());
+    let dumped = Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["dump", "--limit", "1", "--tmf"])
+        .args([&folder.join("sources"), trace.path()])
+        .env("ETW_PACKS", folder.join("sources"))
+        .output()
+        .unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
+    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("pipe.dll: not a regular file"), "{text}");
