@@ -1,12 +1,12 @@
-//! Descriptions in traces, for other machines: loaded modules of programs, which give the addresses of call stacks names, and schemas of
-//! their events.
+//! Descriptions in traces, for other machines: loaded modules of programs, which give the addresses of call stacks names, schemas of
+//! their events, and how system events were recorded.
 
 use std::collections::{HashMap, HashSet};
 
 use etw_session::Session;
 use etw_types::{LoadedModule, SchemaRecord};
 
-use crate::report::{Report, module_report, schema_report};
+use crate::report::{Report, module_report, schema_report, source_report};
 
 /// Bytes of modules that a session keeps in all, and for one process.
 const LIMIT: usize = 4 << 20;
@@ -49,6 +49,11 @@ impl Modules {
             self.reports.push((process_id, report));
             self.known.insert(key);
         }
+    }
+
+    /// Adds the mechanism that records system events.
+    pub fn add_source(&mut self, mechanism: &str) {
+        self.reports.extend(source_report(mechanism).map(|report| (0, report)));
     }
 
     /// Adds schema records. Those that were added before are skipped.

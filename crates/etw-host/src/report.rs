@@ -149,6 +149,22 @@ pub fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
     report_of(metadata, payload, Level::INFO)
 }
 
+/// A `SystemSource` event: by which mechanisms of the kernel a session's system events were recorded.
+///
+/// ```text
+/// u16 size, UTF-8 mechanism
+/// ```
+pub fn source_report(mechanism: &str) -> Option<Report> {
+    let metadata = MetadataBuilder::new("SystemSource", 0).field(
+        "mechanism",
+        InType::COUNTEDANSISTRING,
+        OutType::UTF8,
+        Count::Scalar,
+        0,
+    );
+    report(metadata, PayloadBuilder::new().counted_ansi(mechanism.as_bytes()), Level::INFO)
+}
+
 /// Names and values are short, so building a report cannot fail. If it did, the report would be left out.
 fn report(metadata: MetadataBuilder, payload: PayloadBuilder, level: Level) -> Option<Report> {
     report_of(metadata, payload.finish().ok()?, level)

@@ -1,7 +1,7 @@
 //! Which events of the system this process may record, and by which mechanism.
 
 use crate::flags::Flag;
-use crate::perf::{Attribute, Event, Target, TraceFiles};
+use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::recorder::online_cpus;
 use crate::wanted_events::{TRACEPOINTS, paranoid};
 
@@ -23,6 +23,7 @@ pub fn availability() -> Vec<Availability> {
     let own =
         Event::open(&Attribute::side().without_kernel(), Target::Tree(std::process::id()), cpu);
     let files = TraceFiles::open();
+    let programs = bpf::permitted();
     let level = paranoid().map_or("unknown".to_owned(), |level| level.to_string());
     let recorded = Flag::ALL.iter().filter(|flag| flag.is_recorded);
     recorded
@@ -50,7 +51,7 @@ pub fn availability() -> Vec<Availability> {
                         });
                         match open {
                             Ok(_) => one(
-                                Some("perf tracepoints, whole machine".to_owned()),
+                                Some(tracepoint_mechanism(points, &programs).to_owned()),
                                 (!absent.is_empty())
                                     .then(|| format!("this kernel has no {}", absent.join(", "))),
                             ),
@@ -82,4 +83,12 @@ pub fn availability() -> Vec<Availability> {
             }
         })
         .collect()
+}
+
+/// How tracepoints are recorded. `programs`: those that programs can record.
+fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -> &'static str {
+    match points.iter().all(|(point, _)| programs.contains(point)) {
+        true => "BPF programs (with call stacks perf tracepoints), whole machine",
+        false => "perf tracepoints, whole machine",
+    }
 }

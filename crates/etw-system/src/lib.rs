@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   sources                        neutral events        shaper                      records
-//!   perf rings, /proc, ELF files ─► NeutralEvent ───────► processes, threads, ─────► SYSTEM, PERFINFO,
-//!   (system calls, Linux only)                            images, stacks, pairs      FULL with payloads
+//!   perf rings, programs in the ──► NeutralEvent ───────► processes, threads, ─────► SYSTEM, PERFINFO,
+//!   kernel, /proc, ELF files                              images, stacks, pairs      FULL with payloads
+//!   (system calls, Linux only)
 //! ```
 //!
 //! * [`flags`], [`stack_names`], [`system_providers`]: the words by which sessions ask for events, and their bits;

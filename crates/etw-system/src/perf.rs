@@ -1,6 +1,7 @@
-//! The kernel's perf events: rings of records, one pair for each CPU.
+//! The kernel's perf events: rings of records, one pair for each CPU; and the ring of the programs that take the place of some of them.
 
 mod attribute;
+pub(crate) mod bpf;
 mod parse;
 mod ring;
 mod tracepoint;
@@ -21,7 +22,8 @@ pub use tracepoint::{Layout, Tracepoint};
 
 use crate::neutral::Detail;
 use crate::system_calls::{FileOperation, SystemCall};
-use parse::{is_exec, lost_of, number_of, time_of};
+use bpf::Programs;
+use parse::{is_exec, loss_record, lost_of, number_of, time_of};
 use ring::Ring;
 
 /// An event that a session wants from the kernel.
@@ -31,6 +33,20 @@ pub(crate) struct Wanted {
     pub kind: Kind,
     /// A filter of the tracepoint's fields.
     pub filter: Option<CString>,
+}
+
+impl Wanted {
+    /// Its records have no call stack.
+    fn needs_no_stack(&self) -> bool {
+        matches!(self.kind, Kind::Tracepoint { has_stack: false, .. })
+    }
+
+    fn tracepoint(&self) -> Option<Tracepoint> {
+        match self.kind {
+            Kind::Tracepoint { point, .. } => Some(point),
+            _ => None,
+        }
+    }
 }
 
 impl From<(Attribute, Kind)> for Wanted {
@@ -82,6 +98,10 @@ pub(crate) struct Perf {
     bytes: Vec<u8>,
     /// For each ring the position of its last released switch, by which another process knows the thread that runs.
     last_switches: Vec<Option<u64>>,
+    /// Programs that record some tracepoints. Their ring has the number behind the others.
+    programs: Option<Programs>,
+    /// The same as `last_switches`, for the CPUs of that ring.
+    last_program_switches: Vec<Option<u64>>,
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
     executed: Vec<Executed>,
@@ -166,6 +186,46 @@ impl Perf {
         Ok(())
     }
 
+    /// Records tracepoints by programs instead of events, as far as the kernel permits programs. The others remain in `wanted`.
+    pub fn open_programs(&mut self, wanted: &mut Vec<Wanted>, size: RingSize) {
+        let is_possible = |one: &&Wanted| one.needs_no_stack();
+        let points = wanted.iter().filter(is_possible).filter_map(Wanted::tracepoint);
+        let points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
+        if points.is_empty() {
+            return;
+        }
+        if let Ok(programs) = Programs::open(&points, size.0) {
+            self.set_programs(programs, wanted);
+        }
+    }
+
+    /// Continues with programs that another process attached for these tracepoints.
+    pub fn adopt_programs(
+        &mut self,
+        wanted: &mut Vec<Wanted>,
+        points: Vec<Tracepoint>,
+        descriptors: Vec<OwnedFd>,
+        size: usize,
+    ) -> io::Result<()> {
+        self.set_programs(Programs::adopt(points, descriptors, size)?, wanted);
+        Ok(())
+    }
+
+    fn set_programs(&mut self, programs: Programs, wanted: &mut Vec<Wanted>) {
+        for point in programs.points() {
+            let (number, layout) = bpf::records_of(*point);
+            let kind = Kind::Tracepoint { point: *point, layout, has_stack: false };
+            self.kinds.insert(number, kind);
+        }
+        wanted.retain(|one| !one.tracepoint().is_some_and(|of| programs.points().contains(&of)));
+        self.programs = Some(programs);
+    }
+
+    /// The programs that record tracepoints.
+    pub fn programs(&self) -> Option<&Programs> {
+        self.programs.as_ref()
+    }
+
     /// The rings: their sizes and events.
     pub fn rings(&self) -> impl Iterator<Item = (usize, Vec<BorrowedFd<'_>>)> {
         self.rings.iter().zip(&self.ring_events).map(|(ring, events)| {
@@ -183,7 +243,10 @@ impl Perf {
     pub fn released(&self) -> Vec<u64> {
         let mut positions: Vec<u64> = self.rings.iter().map(Ring::read_until).collect();
         for one in &self.waiting {
-            positions[one.ring] = positions[one.ring].min(one.position);
+            // Those of programs are below.
+            if let Some(position) = positions.get_mut(one.ring) {
+                *position = one.position.min(*position);
+            }
         }
         for ((position, ring), switch) in
             positions.iter_mut().zip(&self.rings).zip(&self.last_switches)
@@ -196,12 +259,29 @@ impl Perf {
                 *position = switch.min(*position);
             }
         }
+        positions.extend(self.released_of_programs());
         positions
+    }
+
+    /// The same for the ring of the programs, with the last switch of each CPU.
+    fn released_of_programs(&self) -> Option<u64> {
+        let programs = self.programs.as_ref()?;
+        let own = self.waiting.iter().filter(|one| one.ring == self.rings.len());
+        let first = own.map(|one| one.position).min();
+        let position = first.unwrap_or(programs.read_until()).min(programs.read_until());
+        let largest = (programs.size() / LARGEST_TAIL) as u64;
+        let switches = self.last_program_switches.iter().flatten();
+        let kept = switches.filter(|switch| position.saturating_sub(**switch) <= largest).min();
+        Some(kept.map_or(position, |switch| (*switch).min(position)))
     }
 
     /// Gives the kernel the memory of the records before these positions: they are stored.
     pub fn commit(&self, positions: &[u64]) {
         self.rings.iter().zip(positions).for_each(|(ring, position)| ring.commit(*position));
+        if let (Some(programs), Some(position)) = (&self.programs, positions.get(self.rings.len()))
+        {
+            programs.commit(*position);
+        }
     }
 
     /// Begins to record some events, in the order in which they were opened.
@@ -209,8 +289,18 @@ impl Perf {
         self.events[which].iter().try_for_each(Event::enable)
     }
 
+    /// Begins to record the tracepoints of the programs.
+    pub fn enable_programs(&self) {
+        if let Some(programs) = &self.programs {
+            programs.set_recording(true);
+        }
+    }
+
     /// Ends the recording; what is in the rings stays.
     pub fn disable(&self) {
+        if let Some(programs) = &self.programs {
+            programs.set_recording(false);
+        }
         for event in &self.events {
             event.disable();
         }
@@ -218,7 +308,8 @@ impl Perf {
 
     /// Records that the kernel has counted as lost, so far. A ring has a record of them only if a later record fitted into it.
     pub fn counted_losses(&self) -> u64 {
-        self.events.iter().filter_map(Event::lost).sum()
+        let by_programs = self.programs.as_ref().map_or(0, Programs::lost);
+        self.events.iter().filter_map(Event::lost).sum::<u64>() + by_programs
     }
 
     /// Number of open events.
@@ -248,6 +339,29 @@ impl Perf {
                 at += size;
             }
             bytes.truncate(at);
+        }
+        self.read_programs();
+    }
+
+    fn read_programs(&mut self) {
+        let Perf { rings, programs, bytes, waiting, lost, .. } = self;
+        let Some(programs) = programs else { return };
+        let ring = rings.len();
+        let mut last = None;
+        let missing = programs.read(|position, record| {
+            let Some(time) = time_of(record) else { return };
+            let (start, size) = (bytes.len(), record.len());
+            bytes.extend_from_slice(record);
+            waiting.push(Waiting { time, start, size, ring, position });
+            last = last.max(Some((time, position)));
+        });
+        *lost += missing;
+        if let (1.., Some((time, position))) = (missing, last) {
+            // The ring was full behind the records that were in it.
+            let record = loss_record(missing, time);
+            let (start, size) = (bytes.len(), record.len());
+            bytes.extend_from_slice(&record);
+            waiting.push(Waiting { time, start, size, ring, position });
         }
     }
 
@@ -287,7 +401,10 @@ impl Perf {
             let record = &self.bytes[one.start..one.start + one.size];
             if let Some(parsed) = parse(record, |id| self.kinds.get(&id), &mut scratch) {
                 if let PerfDetail::Neutral(Detail::Switch { .. }) = parsed.detail {
-                    let last = &mut self.last_switches[one.ring];
+                    let last = match self.last_switches.get_mut(one.ring) {
+                        Some(last) => last,
+                        None => of_cpu(&mut self.last_program_switches, parsed.cpu),
+                    };
                     *last = (*last).max(Some(one.position));
                 }
                 give(&parsed);
@@ -303,6 +420,15 @@ impl Perf {
         }
         self.bytes = rest;
     }
+}
+
+/// The entry of a CPU.
+fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
+    let index = usize::from(cpu);
+    if all.len() <= index {
+        all.resize(index + 1, None);
+    }
+    &mut all[index]
 }
 
 /// The change of a descriptor that a record is about.

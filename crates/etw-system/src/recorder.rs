@@ -9,7 +9,7 @@ use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
-use crate::perf::{Attribute, Kind, Perf, PerfDetail, Target};
+use crate::perf::{Attribute, Kind, Perf, PerfDetail, Target, Tracepoint};
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
 use crate::shaper::{Machine, Options, Shaper, Turn};
@@ -62,7 +62,7 @@ struct Released {
 }
 
 /// Facts about a ring, by which another process can continue with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingFacts {
     /// Bytes of its data.
     pub size: usize,
@@ -70,6 +70,8 @@ pub struct RingFacts {
     pub is_side: bool,
     /// The machine is recorded, not one process with its children.
     pub is_machine: bool,
+    /// The tracepoints whose programs in the kernel fill it; empty: perf events fill it.
+    pub programs: Vec<Tracepoint>,
 }
 
 /// A ring that a process left which was killed.
@@ -155,7 +157,7 @@ impl Recorder {
     ) -> Result<Recorder, StartError> {
         let mut notes = Vec::new();
         let is_machine = rings.first().is_some_and(|ring| ring.facts.is_machine);
-        let (target, wanted) = match process {
+        let (target, mut wanted) = match process {
             Some(process) if !is_machine => {
                 (Target::Tree(process), own_events(&options, &mut notes))
             }
@@ -164,7 +166,13 @@ impl Recorder {
         let side = [(Attribute::side(), Kind::Side).into()];
         let mut perf = Perf::default();
         let mut side_events = 0;
-        for LeftRing { facts, events } in rings {
+        let (of_programs, of_events): (Vec<LeftRing>, Vec<LeftRing>) =
+            rings.into_iter().partition(|ring| !ring.facts.programs.is_empty());
+        for LeftRing { facts, events } in of_programs {
+            let adopted = perf.adopt_programs(&mut wanted, facts.programs, events, facts.size);
+            adopted.map_err(StartError::Rings)?;
+        }
+        for LeftRing { facts, events } in of_events {
             let wanted = if facts.is_side { &side[..] } else { &wanted };
             side_events += if facts.is_side { events.len() } else { 0 };
             perf.adopt(wanted, events, facts.size).map_err(StartError::Rings)?;
@@ -220,9 +228,14 @@ impl Recorder {
         let rings = self.perf.rings().map(|(size, events)| {
             let is_side = first_event < self.side_events;
             first_event += events.len();
-            (RingFacts { size, is_side, is_machine }, events)
+            (RingFacts { size, is_side, is_machine, programs: Vec::new() }, events)
         });
-        rings.collect()
+        let programs = self.perf.programs().map(|programs| {
+            let (size, points) = (programs.size(), programs.points().to_vec());
+            let facts = RingFacts { size, is_side: false, is_machine, programs: points };
+            (facts, programs.descriptors())
+        });
+        rings.chain(programs).collect()
     }
 
     /// Begins to record. The rundown of what exists already is among the first records.
@@ -247,12 +260,21 @@ impl Recorder {
         // Nothing falls between the list of processes and the records of those that begin later.
         self.perf.enable(..self.side_events)?;
         self.run_down(this_turn());
-        self.perf.enable(self.side_events..)
+        self.perf.enable(self.side_events..)?;
+        self.perf.enable_programs();
+        Ok(())
     }
 
     /// Notes on classes that were left out, with the right that would include them.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// By which mechanisms of the kernel it records: `perf`, and the tracepoints that programs record.
+    pub fn mechanism(&self) -> String {
+        let Some(programs) = self.perf.programs() else { return "perf".to_owned() };
+        let names: Vec<&str> = programs.points().iter().map(|point| point.name()).collect();
+        format!("perf; bpf: {}", names.join(", "))
     }
 
     /// Gives the shaper everything that exists now.

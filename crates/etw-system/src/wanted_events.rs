@@ -5,7 +5,9 @@ use std::fmt;
 use std::io;
 
 use crate::flags::Flag;
-use crate::perf::{Attribute, Event, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted};
+use crate::perf::{
+    Attribute, Event, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
+};
 use crate::shaper::Options;
 use crate::system_calls::{FileOperation, SystemCall, numbers};
 
@@ -13,6 +15,8 @@ use crate::system_calls::{FileOperation, SystemCall, numbers};
 const SIDE_RING: RingSize = RingSize(1 << 20);
 /// Bytes of the ring of a CPU for everything else.
 const MAIN_RING: RingSize = RingSize(4 << 20);
+/// The largest ring of programs, which all CPUs share.
+const MAX_PROGRAM_RING: usize = 64 << 20;
 /// The same for users who may lock little memory.
 const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
 const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
@@ -157,6 +161,11 @@ pub(crate) fn open_main(
         }
     }
     let size = if is_machine { MAIN_RING } else { OWN_MAIN_RING };
+    if is_machine && bpf::is_wanted() {
+        // Without programs, perf records the same tracepoints.
+        let size = RingSize((MAIN_RING.0 * cpus.len()).next_power_of_two().min(MAX_PROGRAM_RING));
+        perf.open_programs(&mut wanted, size);
+    }
     perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
 }
 

@@ -84,6 +84,9 @@ pub(crate) struct KeptRing {
     pub size: usize,
     pub is_side: bool,
     pub is_machine: bool,
+    /// The tracepoints whose programs in the kernel fill it. Its map is then the first descriptor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
 }
 
 /// A registration of a program.

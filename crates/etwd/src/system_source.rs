@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use etw_host::engine::EventSource;
 use etw_session::{Event, SystemConfig};
 use etw_system::flags::Masks;
+use etw_system::perf::Tracepoint;
 use etw_system::{LeftRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{SYSTEM_TRACE, Status};
 
@@ -48,8 +49,12 @@ impl SystemSource {
     ) -> io::Result<SystemSource> {
         let mut rings = Vec::new();
         for entry in left {
-            let KeptRing { size, is_side, is_machine } = serde_json::from_slice(&entry.facts)?;
-            let facts = RingFacts { size, is_side, is_machine };
+            let KeptRing { size, is_side, is_machine, programs } =
+                serde_json::from_slice(&entry.facts)?;
+            let points = programs.iter().map(|name| Tracepoint::named(name));
+            let programs: Option<Vec<Tracepoint>> = points.collect();
+            let programs = programs.ok_or(io::ErrorKind::InvalidData)?;
+            let facts = RingFacts { size, is_side, is_machine, programs };
             rings.push(LeftRing { facts, events: entry.descriptors });
         }
         let recorder = Recorder::resume(options(config), config.process, rings, stored_until);
@@ -61,7 +66,11 @@ impl SystemSource {
         if self.is_resumed {
             return Vec::new();
         }
-        let kept = |RingFacts { size, is_side, is_machine }| KeptRing { size, is_side, is_machine };
+        let kept = |facts: RingFacts| {
+            let RingFacts { size, is_side, is_machine, programs } = facts;
+            let programs = programs.iter().map(|point| point.name().to_owned()).collect();
+            KeptRing { size, is_side, is_machine, programs }
+        };
         self.recorder.rings().into_iter().map(|(facts, events)| (kept(facts), events)).collect()
     }
 
@@ -113,5 +122,9 @@ impl EventSource for SystemSource {
 
     fn finish(&mut self) {
         self.recorder.finish();
+    }
+
+    fn mechanism(&self) -> Option<String> {
+        Some(self.recorder.mechanism())
     }
 }

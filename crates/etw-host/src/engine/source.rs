@@ -28,6 +28,11 @@ pub trait EventSource: Send {
 
     /// Ends the recording: the rest of the events can be taken, and the watermark is `u64::MAX`.
     fn finish(&mut self);
+
+    /// How the events are recorded, for the trace.
+    fn mechanism(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A source and its session.
@@ -43,6 +48,10 @@ impl<S: Sink> Engine<S> {
     pub fn attach_source(&mut self, session: usize, source: Box<dyn EventSource>) {
         if let Some(buffered) = self.router.session_mut(session) {
             buffered.enable(SYSTEM_TRACE, EnableInfo::default());
+            let hosted = self.sessions.get_mut(&session);
+            if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
+                hosted.modules.add_source(&mechanism);
+            }
             // A source that was replaced, and gave all of its events.
             self.sources.retain(|one| !one.is_finished || one.source.peek().is_some());
             self.sources.push(SessionSource { session, source, is_finished: false });

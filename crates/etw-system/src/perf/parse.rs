@@ -157,6 +157,20 @@ pub(super) fn lost_of(record: &[u8]) -> u64 {
     }
 }
 
+/// A record that says that events are lost, as perf writes it.
+pub(super) fn loss_record(count: u64, time: u64) -> Vec<u8> {
+    const SIZE: u32 = 24 + TRAILER as u32;
+    let mut record = Vec::with_capacity(SIZE as usize);
+    for word in [LOST, SIZE << 16] {
+        record.extend(word.to_le_bytes());
+    }
+    // The number of an event, the count; then thread, time, CPU, identifier.
+    for word in [0, count, 0, time, 0, 0] {
+        record.extend(word.to_le_bytes());
+    }
+    record
+}
+
 /// A program that a process executes.
 pub(super) struct Exec<'a> {
     pub process: u32,

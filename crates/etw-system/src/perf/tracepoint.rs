@@ -56,6 +56,11 @@ impl Tracepoint {
 }
 
 impl Tracepoint {
+    /// The tracepoint of a group and name.
+    pub fn named(name: &str) -> Option<Tracepoint> {
+        Tracepoint::ALL.iter().copied().find(|point| point.name() == name)
+    }
+
     /// Group and name.
     pub fn name(self) -> &'static str {
         match self {
@@ -155,6 +160,17 @@ impl Layout {
         Layout { fields, states: state_letters(description) }
     }
 
+    /// Fields that are words of four bytes, by number; states have the kernel's numbers of `sched_switch`.
+    pub(crate) fn of_words(words: &[Option<usize>]) -> Layout {
+        const SIZE: usize = 4;
+        let field = |word| FieldAt { offset: word * SIZE, size: SIZE, is_signed: false };
+        let letters = b"SDTtXZPI".iter().enumerate();
+        Layout {
+            fields: words.iter().map(|word| word.map(field)).collect(),
+            states: letters.map(|(bit, letter)| (1 << bit, *letter)).collect(),
+        }
+    }
+
     /// The bytes of a field.
     pub(super) fn bytes<'a>(&self, number: usize, raw: &'a [u8]) -> &'a [u8] {
         let Some(Some(field)) = self.fields.get(number) else { return &[] };
@@ -177,7 +193,7 @@ impl Layout {
     }
 
     /// The state of a thread that leaves its CPU.
-    pub(super) fn thread_state(&self, state: u64) -> ThreadState {
+    pub(crate) fn thread_state(&self, state: u64) -> ThreadState {
         let known: u64 = self.states.iter().fold(0, |all, (bit, _)| all | bit);
         if state & !known != 0 {
             // The one bit without a letter.

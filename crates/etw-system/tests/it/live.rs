@@ -247,3 +247,64 @@ fn losses_at_the_end_are_counted() {
     let rundown = all.iter().rposition(|one| one.hook == 0x0020).unwrap();
     assert!(last_loss < rundown, "it lies behind the records, and before the rundown");
 }
+
+/// Switches and wake-ups of a thread: for each switch from it the kind of its wait; the number of wake-ups.
+fn life_of(records: &[Taken], thread: u32) -> (Vec<(u8, u8)>, usize) {
+    let leaves = |one: &&Taken| one.hook == 0x0524 && one.u32(4) == thread;
+    let wait = |one: &Taken| (one.payload[12], one.payload[14]);
+    let waits = records.iter().filter(leaves).map(wait).collect();
+    let wakes = records.iter().filter(|one| one.hook == 0x0532 && one.u32(0) == thread);
+    (waits, wakes.count())
+}
+
+/// OV-23: programs in the kernel record the same switches and wake-ups as perf, beside it.
+#[test]
+fn programs_in_the_kernel_record_the_events_of_perf() {
+    const SLEEPS: usize = 100;
+    let open = |stacks: &[u16]| {
+        let masks = Masks::parse("process,thread,cswitch,dispatcher,dpc,isr").unwrap().masks;
+        let options = Options { masks, stacks: stacks.to_vec(), sample_interval: 10_000 };
+        Recorder::open(options, None)
+    };
+    // Tracepoints with call stacks are recorded by perf.
+    let (mut by_programs, mut by_perf) = match (open(&[]), open(&[0x0524, 0x0532])) {
+        (Ok(by_programs), Ok(by_perf)) => (by_programs, by_perf),
+        (Err(error), _) | (_, Err(error)) => return eprintln!("left out: {error}"),
+    };
+    assert!(!by_perf.mechanism().contains("sched_switch"));
+    eprintln!("{}", by_programs.mechanism());
+    if !by_programs.mechanism().contains("sched_switch") {
+        return eprintln!("left out: this kernel or user permits no programs");
+    }
+    by_programs.begin().unwrap();
+    by_perf.begin().unwrap();
+    let sleeper = std::thread::spawn(|| {
+        (0..SLEEPS).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+        let link = std::fs::read_link("/proc/thread-self").unwrap();
+        link.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap()
+    });
+    let thread = sleeper.join().unwrap();
+    let [mut of_programs, mut of_perf] = [Vec::new(), Vec::new()];
+    for (recorder, records) in [(&mut by_programs, &mut of_programs), (&mut by_perf, &mut of_perf)]
+    {
+        recorder.finish();
+        take_from(recorder, records);
+        check_live(records);
+    }
+    let (mut waits, wakes) = life_of(&of_programs, thread);
+    let (mut perf_waits, perf_wakes) = life_of(&of_perf, thread);
+    // The kernel leaves a switch out now and then.
+    assert!(waits.len() >= SLEEPS * 9 / 10, "{waits:?}");
+    assert!(waits.len().abs_diff(perf_waits.len()) <= SLEEPS / 10, "{waits:?} {perf_waits:?}");
+    assert!(wakes.abs_diff(perf_wakes) <= SLEEPS / 10, "{wakes} {perf_wakes}");
+    for all in [&mut waits, &mut perf_waits] {
+        all.sort_unstable();
+        all.dedup();
+    }
+    assert_eq!(waits, perf_waits);
+    for hook in [0x0f42, 0x0f43, 0x0f44, 0x0f45] {
+        let count = |records: &[Taken]| records.iter().filter(|one| one.hook == hook).count();
+        let (own, perf) = (count(&of_programs), count(&of_perf));
+        assert!(own.abs_diff(perf) <= perf / 4 + 10, "{hook:x}: {own} {perf}");
+    }
+}

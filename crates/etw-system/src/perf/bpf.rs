@@ -1,0 +1,167 @@
+//! Programs of ours in the kernel (BPF), which record frequent tracepoints at a fraction of perf's cost.
+//!
+//! They are assembled from the kernel's description of its types; no compiler is needed. Their records have the form of perf's samples,
+//! so everything behind the rings is the same for both. A kernel or a user that does not permit them records the same tracepoints by perf.
+
+mod btf;
+mod calls;
+mod program;
+mod ring;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use super::{Layout, Tracepoint};
+use btf::Btf;
+use program::{GATE, LOST, Maps, REPORTED, SHARED_SIZE};
+use ring::{ProgramRing, SharedWords};
+
+/// `PROC_PID_INIT_INO`: programs know threads by the numbers of the first PID namespace.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Programs that are attached, with their ring.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    ring: ProgramRing,
+    shared: SharedWords,
+    points: Vec<Tracepoint>,
+    /// The ring's map, the map of the shared words, and a link for each tracepoint, which attaches its program.
+    descriptors: Vec<OwnedFd>,
+    /// Records that were lost before the last look.
+    known_losses: u64,
+}
+
+impl Programs {
+    /// Loads a program for each of these tracepoints for which the kernel permits one, and attaches it. Nothing is recorded yet. `size`:
+    /// bytes of the ring, a power of two of at least a page.
+    ///
+    /// # Errors
+    /// The kernel permits none: missing rights, or a kernel that lacks something.
+    pub fn open(points: &[Tracepoint], size: usize) -> io::Result<Programs> {
+        let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
+        if std::fs::read_link("/proc/self/ns/pid")?.as_os_str() != FIRST_PID_NAMESPACE {
+            return Err(unsupported());
+        }
+        let btf = Btf::parse(std::fs::read("/sys/kernel/btf/vmlinux")?).ok_or_else(unsupported)?;
+        let ring = calls::create_ring(u32::try_from(size).map_err(|_| unsupported())?)?;
+        let shared = calls::create_shared(SHARED_SIZE)?;
+        let maps = Maps { ring: ring.as_raw_fd(), shared: shared.as_raw_fd() };
+        let mut descriptors = vec![ring, shared];
+        let mut attached = Vec::new();
+        let mut refused = unsupported();
+        for point in points {
+            let Some((instructions, handler)) = program::assemble(&btf, *point, maps) else {
+                continue;
+            };
+            match calls::load(&instructions, handler).and_then(|one| calls::attach(one.as_fd())) {
+                Ok(link) => {
+                    descriptors.push(link);
+                    attached.push(*point);
+                }
+                Err(error) => refused = error,
+            }
+        }
+        match attached.is_empty() {
+            true => Err(refused),
+            false => Programs::adopt(attached, descriptors, size),
+        }
+    }
+
+    /// Continues with programs that another process attached.
+    ///
+    /// # Errors
+    /// The descriptors are those of no such ring.
+    pub fn adopt(
+        points: Vec<Tracepoint>,
+        descriptors: Vec<OwnedFd>,
+        size: usize,
+    ) -> io::Result<Programs> {
+        let [ring, shared, ..] = &descriptors[..] else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let ring = ProgramRing::map(ring.as_fd(), size)?;
+        let shared = SharedWords::map(shared.as_fd())?;
+        let known_losses = shared.word(REPORTED).load(Ordering::Relaxed);
+        Ok(Programs { ring, shared, points, descriptors, known_losses })
+    }
+
+    /// The tracepoints that they record.
+    pub fn points(&self) -> &[Tracepoint] {
+        &self.points
+    }
+
+    /// Bytes of the ring.
+    pub fn size(&self) -> usize {
+        self.ring.size()
+    }
+
+    /// Its descriptors, for [`adopt`](Programs::adopt).
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.descriptors.iter().map(AsFd::as_fd).collect()
+    }
+
+    /// Begins or ends the recording; what is in the ring stays.
+    pub fn set_recording(&self, is_recording: bool) {
+        self.shared.word(GATE).store(is_recording.into(), Ordering::Release);
+    }
+
+    /// Records that found no room so far.
+    pub fn lost(&self) -> u64 {
+        self.shared.word(LOST).load(Ordering::Acquire)
+    }
+
+    /// Gives each record that has come, with its position, in the form of perf's samples. Returns the number of records that found no
+    /// room since the last call.
+    pub fn read(&mut self, mut give: impl FnMut(u64, &mut [u8])) -> u64 {
+        let mut record = Vec::new();
+        self.ring.read(|position, bytes| {
+            record.clear();
+            record.extend_from_slice(bytes);
+            program::translate(&mut record);
+            give(position, &mut record);
+        });
+        let lost = self.lost();
+        let new = lost.wrapping_sub(self.known_losses);
+        self.known_losses = lost;
+        new
+    }
+
+    /// The position up to which records have been read.
+    pub fn read_until(&self) -> u64 {
+        self.ring.read_until()
+    }
+
+    /// Gives the kernel the memory of the records before a position.
+    pub fn commit(&self, position: u64) {
+        if position == self.read_until() {
+            // All losses so far are in the trace. If this process is killed before, the next one counts some of them again.
+            self.shared.word(REPORTED).store(self.known_losses, Ordering::Release);
+        }
+        self.ring.commit(position);
+    }
+}
+
+/// The tracepoints for which the kernel and the user permit programs.
+pub(crate) fn permitted() -> Vec<Tracepoint> {
+    const SMALL: usize = 64 << 10;
+    match is_wanted() {
+        true => Programs::open(&program::POINTS, SMALL).map_or(Vec::new(), |one| one.points),
+        false => Vec::new(),
+    }
+}
+
+/// Whether the environment lets the host load programs.
+pub(crate) fn is_wanted() -> bool {
+    std::env::var_os("ETW_SYSTEM_BPF").is_none_or(|value| value != "0")
+}
+
+/// Whether programs can be made for a tracepoint.
+pub(crate) fn is_possible(point: Tracepoint) -> bool {
+    program::POINTS.contains(&point)
+}
+
+/// The number and layout of the records of a tracepoint.
+pub(crate) fn records_of(point: Tracepoint) -> (u64, Layout) {
+    (program::number_of(point), program::layout_of(point))
+}

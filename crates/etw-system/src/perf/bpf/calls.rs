@@ -1,0 +1,80 @@
+//! `bpf(2)`: maps, programs, and what they are attached to.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::program::Instruction;
+
+const MAP_CREATE: libc::c_int = 0;
+const PROG_LOAD: libc::c_int = 5;
+const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+
+const MAP_TYPE_ARRAY: u32 = 2;
+const MAP_TYPE_RING: u32 = 27;
+const MAP_MMAPABLE: u32 = 1 << 10;
+const PROG_TYPE_TRACING: u32 = 26;
+const ATTACH_RAW_TRACEPOINT: u32 = 23;
+
+/// `union bpf_attr`, as far as it is used here, in words of four bytes.
+type Attributes = [u32; 32];
+
+fn bpf(command: libc::c_int, attributes: &Attributes) -> io::Result<OwnedFd> {
+    // SAFETY: the attributes outlive the call, which reads as many bytes as it is given; texts and instructions that they point to are
+    // borrowed by the callers below.
+    let number = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_ref(attributes),
+            size_of::<Attributes>(),
+        )
+    };
+    match number {
+        ..0 => Err(io::Error::last_os_error()),
+        // SAFETY: the call returned a new descriptor, which nobody else has.
+        number => Ok(unsafe { OwnedFd::from_raw_fd(number as libc::c_int) }),
+    }
+}
+
+/// Sets a pointer, which has eight bytes.
+fn set_pointer<T: ?Sized>(attributes: &mut Attributes, at: usize, value: &T) {
+    let address = std::ptr::from_ref(value).cast::<u8>().expose_provenance() as u64;
+    attributes[at / 4] = address as u32;
+    attributes[at / 4 + 1] = (address >> 32) as u32;
+}
+
+/// A ring of `size` bytes, a power of two of at least a page.
+pub fn create_ring(size: u32) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 32];
+    (attributes[0], attributes[3]) = (MAP_TYPE_RING, size);
+    bpf(MAP_CREATE, &attributes)
+}
+
+/// Bytes in one piece, which programs and processes share.
+pub fn create_shared(size: u32) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 32];
+    (attributes[0], attributes[1], attributes[2], attributes[3], attributes[4]) =
+        (MAP_TYPE_ARRAY, 4, size, 1, MAP_MMAPABLE);
+    bpf(MAP_CREATE, &attributes)
+}
+
+/// Loads a program for the tracepoint whose handlers have this type.
+pub fn load(instructions: &[Instruction], handler: u32) -> io::Result<OwnedFd> {
+    let license: &CStr = c"Dual MIT/GPL";
+    let mut attributes = [0; 32];
+    attributes[0] = PROG_TYPE_TRACING;
+    attributes[1] = instructions.len() as u32;
+    set_pointer(&mut attributes, 8, instructions);
+    set_pointer(&mut attributes, 16, license);
+    attributes[68 / 4] = ATTACH_RAW_TRACEPOINT;
+    attributes[108 / 4] = handler;
+    bpf(PROG_LOAD, &attributes)
+}
+
+/// Attaches a program to the tracepoint that it was loaded for, until the descriptor is closed.
+pub fn attach(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 32];
+    attributes[2] = program.as_fd().as_raw_fd() as u32;
+    bpf(RAW_TRACEPOINT_OPEN, &attributes)
+}

@@ -1,0 +1,372 @@
+//! Programs for tracepoints, assembled for the running kernel. Each writes a sample as perf writes it:
+//!
+//! ```text
+//! 00 u32 9 (a sample)  04 u16 0  06 u16 size of the record   08 u64 number of the event   10 u64 0 (an address)
+//! 18 u32 process   1C u32 thread   20 u64 nanoseconds of CLOCK_MONOTONIC   28 u32 CPU   2C u32 0
+//! 30 u32 bytes that follow   34 u32 words of the tracepoint
+//! ```
+//!
+//! The words are those of [`Layout`]s that [`layout_of`] makes; two of them are the kernel's own numbers until [`translate`] has read the record.
+//! Instructions, helpers and rules of the verifier: `Documentation/bpf` of the kernel.
+
+use etw_types::le;
+
+use super::super::{Layout, Tracepoint};
+use super::btf::Btf;
+
+/// An instruction: `u8` operation, `u4` target, `u4` source, `i16` offset, `i32` number.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction(u64);
+
+/// Where the words of the tracepoint begin in a record.
+const WORDS: i16 = 0x34;
+/// Numbers of events, above those that the kernel gives.
+const FIRST_NUMBER: u64 = 1 << 63;
+
+/// Where programs find what they share with the host: descriptors of the maps.
+#[derive(Clone, Copy, Debug)]
+pub struct Maps {
+    /// The ring.
+    pub ring: i32,
+    /// [`SHARED_SIZE`] bytes.
+    pub shared: i32,
+}
+
+/// Offset of a word that is not 0 while events are recorded.
+pub const GATE: usize = 0;
+/// Offset of the number of records that found no room.
+pub const LOST: usize = 8;
+/// Offset of the number of those that are in the trace; programs do not use it.
+pub const REPORTED: usize = 16;
+/// Bytes that programs share with the host.
+pub const SHARED_SIZE: u32 = 24;
+
+/// Tracepoints that programs can be made for.
+pub const POINTS: [Tracepoint; 7] = [
+    Tracepoint::Switch,
+    Tracepoint::Waking,
+    Tracepoint::NewTaskWakeup,
+    Tracepoint::InterruptEntry,
+    Tracepoint::InterruptExit,
+    Tracepoint::SoftInterruptEntry,
+    Tracepoint::SoftInterruptExit,
+];
+
+/// The number that the records of a tracepoint have.
+pub fn number_of(point: Tracepoint) -> u64 {
+    FIRST_NUMBER + point as u64
+}
+
+/// A word of a record.
+#[derive(Clone, Copy)]
+enum Word {
+    /// The lower half of an argument of the tracepoint.
+    Argument(i16),
+    /// A member of the structure that an argument points to.
+    Member(i16, i16),
+    /// The kernel's count of interrupts that the CPU handles.
+    InterruptCount(u32),
+}
+
+/// A program for a tracepoint, and the type of its handlers. `None`: this kernel has not what it needs.
+pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruction>, u32)> {
+    let (_, name) = point.name().split_once('/')?;
+    let (handler, parameters) = btf.tracepoint(name)?;
+    let words = words_of(btf, point, parameters)?;
+    let is_known = |word: &Word| match word {
+        Word::Argument(at) | Word::Member(at, _) => (*at as usize) < parameters,
+        Word::InterruptCount(_) => true,
+    };
+    words.iter().all(is_known).then_some(())?;
+    let thread = match point {
+        // The thread that leaves runs still.
+        Tracepoint::Switch => {
+            Some((btf.offset("task_struct", "tgid")?, btf.offset("task_struct", "pid")?))
+        }
+        _ => None,
+    };
+    let mut assembler = Assembler::default();
+    assembler.record(maps, number_of(point), &words, thread);
+    Some((assembler.instructions, handler))
+}
+
+fn words_of(btf: &Btf, point: Tracepoint, parameters: usize) -> Option<Vec<Word>> {
+    let task = |member| btf.offset("task_struct", member);
+    Some(match point {
+        Tracepoint::Switch => {
+            let (id, priority) = (task("pid")?, task("prio")?);
+            // Since Linux 5.18 the state is an argument: the thread may be woken on another CPU meanwhile.
+            let state = match parameters {
+                4.. => Word::Argument(3),
+                _ => Word::Member(1, task("__state").or_else(|| task("state"))?),
+            };
+            let exit_state = Word::Member(1, task("exit_state")?);
+            let (old, new) = (1, 2);
+            vec![
+                Word::Member(old, id),
+                Word::Member(old, priority),
+                Word::Member(new, id),
+                Word::Member(new, priority),
+                state,
+                exit_state,
+                Word::Argument(0),
+            ]
+        }
+        Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
+            let count = btf.variable("__preempt_count")?;
+            vec![Word::Member(0, task("pid")?), Word::InterruptCount(count)]
+        }
+        // The last argument before `ret` is the handler's description.
+        Tracepoint::InterruptExit => vec![Word::Argument(0), Word::Argument(2)],
+        Tracepoint::InterruptEntry
+        | Tracepoint::SoftInterruptEntry
+        | Tracepoint::SoftInterruptExit => vec![Word::Argument(0)],
+        _ => return None,
+    })
+}
+
+/// Where the fields of a tracepoint lie in the words of its records.
+pub fn layout_of(point: Tracepoint) -> Layout {
+    match point {
+        Tracepoint::Switch => {
+            Layout::of_words(&[Some(0), Some(1), Some(4), Some(2), Some(3), None])
+        }
+        _ => Layout::of_words(&[Some(0), Some(1)]),
+    }
+}
+
+/// Translates the kernel's own numbers in a record into those of the tracepoint: `prev_state` and `common_flags`.
+pub fn translate(record: &mut [u8]) {
+    let Some(number) = le::u64(record, 8) else { return };
+    let word = |index: usize| le::u32(record, WORDS as usize + index * 4);
+    let (index, value) = match number.wrapping_sub(FIRST_NUMBER) {
+        point if point == Tracepoint::Switch as u64 => {
+            let (Some(state), Some(exit_state), Some(is_preempted)) = (word(4), word(5), word(6))
+            else {
+                return;
+            };
+            (4, reported_state(state, exit_state, is_preempted & 1 != 0))
+        }
+        point
+            if [Tracepoint::Waking, Tracepoint::NewTaskWakeup]
+                .map(|one| one as u64)
+                .contains(&point) =>
+        {
+            let Some(count) = word(1) else { return };
+            (1, common_flags(count))
+        }
+        _ => return,
+    };
+    let at = WORDS as usize + index * 4;
+    record[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// `prev_state` of `sched_switch`: bits of a thread's state, as the kernel reports them.
+fn reported_state(state: u32, exit_state: u32, is_preempted: bool) -> u32 {
+    const PREEMPTED: u32 = 0x100;
+    const REPORTED: u32 = 0x7f;
+    const UNINTERRUPTIBLE: u32 = 2;
+    /// Uninterruptible, and no part of the load.
+    const IDLE: u32 = 0x402;
+    const REPORTED_IDLE: u32 = 0x80;
+    /// Waits for a lock of a kernel for real time.
+    const LOCK_WAIT: u32 = 0x1000;
+    if is_preempted {
+        return PREEMPTED;
+    }
+    if state & IDLE == IDLE {
+        return REPORTED_IDLE;
+    }
+    if state & LOCK_WAIT != 0 {
+        return UNINTERRUPTIBLE;
+    }
+    let reported = (state | exit_state) & REPORTED;
+    reported.checked_ilog2().map_or(0, |highest| 1 << highest)
+}
+
+/// `common_flags` of a tracepoint: whether the CPU handles an interrupt or a soft interrupt.
+fn common_flags(preempt_count: u32) -> u32 {
+    const INTERRUPTS: u32 = 0xf << 16;
+    const IN_SOFT_INTERRUPT: u32 = 1 << 8;
+    let flag = |mask, flag| if preempt_count & mask != 0 { flag } else { 0 };
+    flag(INTERRUPTS, 8) | flag(IN_SOFT_INTERRUPT, 16)
+}
+
+/// Registers: 0 is a call's result, 1 to 5 are its arguments, 6 to 9 survive calls.
+type Register = u8;
+const RESULT: Register = 0;
+const CONTEXT: Register = 6;
+const RECORD: Register = 7;
+
+#[derive(Default)]
+struct Assembler {
+    instructions: Vec<Instruction>,
+}
+
+impl Assembler {
+    fn put(&mut self, operation: u8, target: Register, source: Register, offset: i16, number: i32) {
+        let registers = u64::from(source) << 4 | u64::from(target);
+        let low = u64::from(operation) | registers << 8 | u64::from(offset as u16) << 16;
+        self.instructions.push(Instruction(low | u64::from(number as u32) << 32));
+    }
+
+    /// A number of 64 bits, or with a kind an address that the kernel fills in.
+    fn load_wide(&mut self, target: Register, kind: u8, low: i32, high: i32) {
+        self.put(0x18, target, kind, 0, low);
+        self.put(0, 0, 0, 0, high);
+    }
+
+    fn load_shared(&mut self, target: Register, maps: Maps, at: usize) {
+        self.load_wide(target, 2, maps.shared, at as i32);
+    }
+
+    fn copy(&mut self, target: Register, source: Register) {
+        self.put(0xbf, target, source, 0, 0);
+    }
+
+    fn set(&mut self, target: Register, number: i32) {
+        self.put(0xb7, target, 0, 0, number);
+    }
+
+    fn load32(&mut self, target: Register, from: Register, offset: i16) {
+        self.put(0x61, target, from, offset, 0);
+    }
+
+    fn load64(&mut self, target: Register, from: Register, offset: i16) {
+        self.put(0x79, target, from, offset, 0);
+    }
+
+    fn store32(&mut self, offset: i16, value: Register) {
+        self.put(0x63, RECORD, value, offset, 0);
+    }
+
+    fn store64(&mut self, offset: i16, value: Register) {
+        self.put(0x7b, RECORD, value, offset, 0);
+    }
+
+    fn call(&mut self, helper: i32) {
+        self.put(0x85, 0, 0, 0, helper);
+    }
+
+    fn end(&mut self) {
+        self.set(RESULT, 0);
+        self.put(0x95, 0, 0, 0, 0);
+    }
+
+    /// A jump if a register is 0; [`land`](Assembler::land) gives it its end.
+    fn jump_if_zero(&mut self, register: Register) -> usize {
+        self.put(0x15, register, 0, 0, 0);
+        self.instructions.len() - 1
+    }
+
+    fn land(&mut self, jump: usize) {
+        let distance = (self.instructions.len() - jump - 1) as u64;
+        self.instructions[jump].0 |= distance << 16;
+    }
+
+    /// The whole program. `thread`: where the structure of the first pointer has process and thread; otherwise the helper tells them.
+    fn record(&mut self, maps: Maps, number: u64, words: &[Word], thread: Option<(i16, i16)>) {
+        const KTIME_GET_NS: i32 = 5;
+        const GET_SMP_PROCESSOR_ID: i32 = 8;
+        const GET_CURRENT_PID_TGID: i32 = 14;
+        const RINGBUF_RESERVE: i32 = 131;
+        const RINGBUF_SUBMIT: i32 = 132;
+        const THIS_CPU_PTR: i32 = 154;
+        const NO_WAKEUP: i32 = 1;
+        let raw_size = words.len() as i32 * 4;
+        let size = (i32::from(WORDS) + raw_size + 7) & !7;
+        self.copy(CONTEXT, 1);
+        self.load_shared(1, maps, GATE);
+        self.load32(1, 1, 0);
+        let closed = self.jump_if_zero(1);
+        self.load_wide(1, 1, maps.ring, 0);
+        self.set(2, size);
+        self.set(3, 0);
+        self.call(RINGBUF_RESERVE);
+        let full = self.jump_if_zero(RESULT);
+        self.copy(RECORD, RESULT);
+        // Behind the reservation: records are then in order of their times, but for interrupts between the two.
+        self.call(KTIME_GET_NS);
+        self.store64(0x20, RESULT);
+        self.call(GET_SMP_PROCESSOR_ID);
+        self.store64(0x28, RESULT);
+        self.load_wide(1, 0, 9, size << 16);
+        self.store64(0, 1);
+        self.load_wide(1, 0, number as i32, (number >> 32) as i32);
+        self.store64(8, 1);
+        self.set(1, 0);
+        self.store64(0x10, 1);
+        match thread {
+            Some((process, thread)) => {
+                self.load64(8, CONTEXT, 8);
+                self.load32(1, 8, process);
+                self.store32(0x18, 1);
+                self.load32(1, 8, thread);
+                self.store32(0x1c, 1);
+            }
+            None => {
+                self.call(GET_CURRENT_PID_TGID);
+                self.store32(0x1c, RESULT);
+                self.put(0x77, RESULT, 0, 0, 32);
+                self.store32(0x18, RESULT);
+            }
+        }
+        self.set(1, raw_size);
+        self.store32(0x30, 1);
+        for (index, word) in words.iter().enumerate() {
+            match *word {
+                Word::Argument(argument) => self.load64(1, CONTEXT, argument * 8),
+                Word::Member(argument, offset) => {
+                    self.load64(8, CONTEXT, argument * 8);
+                    self.load32(1, 8, offset);
+                }
+                Word::InterruptCount(variable) => {
+                    self.load_wide(1, 3, variable as i32, 0);
+                    self.call(THIS_CPU_PTR);
+                    self.load32(1, RESULT, 0);
+                }
+            }
+            self.store32(WORDS + index as i16 * 4, 1);
+        }
+        self.copy(1, RECORD);
+        self.set(2, NO_WAKEUP);
+        self.call(RINGBUF_SUBMIT);
+        self.end();
+        self.land(full);
+        self.load_shared(1, maps, LOST);
+        self.set(2, 1);
+        // An atomic addition of 64 bits.
+        self.put(0xdb, 1, 2, 0, 0);
+        self.land(closed);
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::neutral::ThreadState;
+
+    #[test]
+    fn states_are_those_that_the_tracepoint_reports() {
+        let layout = layout_of(Tracepoint::Switch);
+        let state = |state, exit, preempted| {
+            layout.thread_state(reported_state(state, exit, preempted).into())
+        };
+        use ThreadState::*;
+        assert_eq!(state(0, 0, false), Ready);
+        assert_eq!(state(1, 0, true), Preempted);
+        assert_eq!(state(1, 0, false), Sleeping);
+        assert_eq!(state(0x2001, 0, false), Sleeping, "freezable");
+        assert_eq!(state(2, 0, false), Blocked);
+        assert_eq!(state(0x402, 0, false), Idle);
+        assert_eq!(state(0x1000, 0, false), Blocked);
+        assert_eq!(state(0x80, 0x10, false), Dead);
+        assert_eq!(state(0x80, 0x20, false), Dead);
+        assert_eq!(state(4, 0, false), Stopped);
+        assert_eq!(common_flags(0x1_0001), 8);
+        assert_eq!(common_flags(0x100), 16);
+        assert_eq!(common_flags(0x203), 0, "soft interrupts are disabled");
+    }
+}

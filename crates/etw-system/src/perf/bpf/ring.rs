@@ -1,0 +1,152 @@
+//! The ring that programs fill on all CPUs: `BPF_MAP_TYPE_RINGBUF`.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A record that is being written, in the first word of its header.
+const BUSY: u32 = 1 << 31;
+/// A record that its program gave up.
+const DISCARDED: u32 = 1 << 30;
+const HEADER: u64 = 8;
+
+/// Memory that the kernel shares.
+#[derive(Debug)]
+struct Mapping {
+    memory: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: the mapping belongs to this value; what others write to it is read by atomic loads, or behind one.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(
+        map: BorrowedFd<'_>,
+        size: usize,
+        access: libc::c_int,
+        offset: usize,
+    ) -> io::Result<Mapping> {
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                access,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        match NonNull::new(memory.cast::<u8>()) {
+            Some(memory) if memory.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Mapping { memory, size })
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn word64(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at + 8 <= self.size);
+        // SAFETY: `at` is an aligned offset in the mapping, which all callers give as a constant or masked by its size.
+        unsafe { AtomicU64::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    fn word32(&self, at: usize) -> &AtomicU32 {
+        debug_assert!(at + 4 <= self.size);
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nothing refers to any more.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.size) };
+    }
+}
+
+fn page_size() -> usize {
+    // SAFETY: takes and returns a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// A mapped ring.
+#[derive(Debug)]
+pub struct ProgramRing {
+    /// The position before which the kernel may write again.
+    consumer: Mapping,
+    /// The kernel's position, and behind that page the data twice, so that no record wraps.
+    data: Mapping,
+    page: usize,
+    size: usize,
+    /// Everything before has been copied. The kernel keeps it until [`commit`](ProgramRing::commit).
+    read_until: u64,
+}
+
+impl ProgramRing {
+    /// Maps the ring of a map, whose data have `size` bytes.
+    pub fn map(map: BorrowedFd<'_>, size: usize) -> io::Result<ProgramRing> {
+        let page = page_size();
+        let consumer = Mapping::new(map, page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+        let data = Mapping::new(map, page + 2 * size, libc::PROT_READ, page)?;
+        let read_until = consumer.word64(0).load(Ordering::Relaxed);
+        Ok(ProgramRing { consumer, data, page, size, read_until })
+    }
+
+    /// Bytes for records.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The position up to which records have been copied.
+    pub fn read_until(&self) -> u64 {
+        self.read_until
+    }
+
+    /// Gives each record that has come, with its position. A record that is being written ends the reading: those behind it come next
+    /// time.
+    pub fn read(&mut self, mut give: impl FnMut(u64, &[u8])) {
+        let produced = self.data.word64(0).load(Ordering::Acquire);
+        while self.read_until < produced {
+            let start = self.read_until as usize & (self.size - 1);
+            let header = self.data.word32(self.page + start).load(Ordering::Acquire);
+            let size = (header & !(BUSY | DISCARDED)) as usize;
+            if header & BUSY != 0 || size > self.size {
+                return;
+            }
+            if header & DISCARDED == 0 {
+                // SAFETY: the record lies in the data, which are mapped twice, and the kernel does not write to it before it is committed.
+                let record = unsafe {
+                    let at = self.data.memory.as_ptr().add(self.page + start + HEADER as usize);
+                    std::slice::from_raw_parts(at, size)
+                };
+                give(self.read_until, record);
+            }
+            self.read_until += (size as u64 + HEADER).next_multiple_of(8);
+        }
+    }
+
+    /// Gives the kernel the memory of the records before a position.
+    pub fn commit(&self, position: u64) {
+        self.consumer.word64(0).store(position, Ordering::Release);
+    }
+}
+
+/// The words that programs and the host share.
+#[derive(Debug)]
+pub struct SharedWords(Mapping);
+
+impl SharedWords {
+    /// Maps the value of an array with one element.
+    pub fn map(map: BorrowedFd<'_>) -> io::Result<SharedWords> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        Ok(SharedWords(Mapping::new(map, page_size(), access, 0)?))
+    }
+
+    /// The word at one of the offsets of the programs.
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        self.0.word64(at)
+    }
+}
