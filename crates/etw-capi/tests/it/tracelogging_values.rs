@@ -322,10 +322,12 @@ int main(void)
     if (!TraceLoggingEventEnabled(P, "E")) return 4;
 {writes}
     /* Long texts are converted outside of the stack, which a loop would use up otherwise. No session has this provider's events. */
-    TRACELOGGING_DEFINE_PROVIDER_STORAGE(unregistered, "Q", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
-    unregistered.LevelPlus1 = 256;
-    for (int n = 0; n < 10000; n++)
-        TraceLoggingWrite(&unregistered, "L", TraceLoggingWideString(long_wide), TraceLoggingWCharArray(long_wide, 600));
+    {{
+        TRACELOGGING_DEFINE_PROVIDER_STORAGE(unregistered, "Q", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+        unregistered.LevelPlus1 = 256;
+        for (int n = 0; n < 10000; n++)
+            TraceLoggingWrite(&unregistered, "L", TraceLoggingWideString(long_wide), TraceLoggingWCharArray(long_wide, 600));
+    }}
     TraceLoggingWrite(P, "E", TraceLoggingWideString(long_wide, "w"), TraceLoggingString32(long_text32, "t"),
                       TraceLoggingCountedString32(long_text32, 999, "c"), TraceLoggingWCharArray(long_wide, 600, "a"));
     TraceLoggingWriteActivity(P, "E", guid8, NULL);
