@@ -195,7 +195,7 @@ pub unsafe extern "C" fn etw_session_stop(session: *mut c_void, lost: *mut u64) 
         let session = unsafe { Box::from_raw(session.cast::<EtwSession>()) };
         let session = session.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(session) = session else { return Status::ERROR_WMI_INSTANCE_NOT_FOUND };
-        let (statistics, result) = session.stop_with_statistics();
+        let etw_api::Stopped { statistics, result } = session.stop_with_statistics();
         if !lost.is_null() {
             // SAFETY: OUT.
             unsafe { store(lost, statistics.ledger.lost_total()) };

@@ -135,16 +135,22 @@ fn kept() -> Vec<Kept> {
     kept.collect()
 }
 
-/// The state of a log, in a word, and its losses.
-fn state(channel: &Channel, kept: &[Kept]) -> (&'static str, u64, Option<String>) {
+/// The state of a log as its host has it.
+struct LogState {
+    word: &'static str,
+    lost: u64,
+    failure: Option<String>,
+}
+
+fn state(channel: &Channel, kept: &[Kept]) -> LogState {
     let found = kept.iter().find(|log| channel.is_named(&log.name));
     match found {
         Some(Kept { lost, failure: Some(failure), .. }) => {
-            ("failing", *lost, Some(failure.clone()))
+            LogState { word: "failing", lost: *lost, failure: Some(failure.clone()) }
         }
-        Some(Kept { lost, .. }) => ("kept", *lost, None),
-        None if channel.settings.is_enabled => ("on", 0, None),
-        None => ("off", 0, None),
+        Some(Kept { lost, .. }) => LogState { word: "kept", lost: *lost, failure: None },
+        None if channel.settings.is_enabled => LogState { word: "on", lost: 0, failure: None },
+        None => LogState { word: "off", lost: 0, failure: None },
     }
 }
 
@@ -219,7 +225,8 @@ fn scope(channel: &Channel) -> &'static str {
     if channel.is_machine { "machine" } else { "user" }
 }
 
-fn line(channel: &Channel, (state, lost, failure): (&str, u64, Option<String>)) -> String {
+fn line(channel: &Channel, state: LogState) -> String {
+    let LogState { word: state, lost, failure } = state;
     let settings = &channel.settings;
     let mut line = format!(
         "{state:<8} {:<12} {:<8} {:>12}  {:<10} {}",
@@ -238,10 +245,8 @@ fn line(channel: &Channel, (state, lost, failure): (&str, u64, Option<String>)) 
     line
 }
 
-fn json(
-    channel: &Channel,
-    (state, lost, failure): (&str, u64, Option<String>),
-) -> serde_json::Value {
+fn json(channel: &Channel, state: LogState) -> serde_json::Value {
+    let LogState { word: state, lost, failure } = state;
     let settings = &channel.settings;
     let publishers: Vec<serde_json::Value> = channel
         .publishers

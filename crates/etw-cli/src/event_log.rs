@@ -614,7 +614,8 @@ fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {
         while let Some(record) = records.next().map_err(failure)? {
             count += 1;
             let id = record.system().record_id().unwrap_or(record.id());
-            let this = (id, record.system().time().unwrap_or(record.time()));
+            let time = record.system().time().unwrap_or(record.time());
+            let this = RecordStamp { id, time };
             oldest.get_or_insert(this);
             // A damaged record may have lost its number.
             newest = newest.max(Some(this));
@@ -635,13 +636,20 @@ fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
+/// The number and time of a record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RecordStamp {
+    id: u64,
+    time: FileTime,
+}
+
 struct Facts<'a> {
     path: &'a Path,
     size: u64,
     log: &'a Log,
     count: u64,
-    oldest: Option<(u64, FileTime)>,
-    newest: Option<(u64, FileTime)>,
+    oldest: Option<RecordStamp>,
+    newest: Option<RecordStamp>,
     damage: &'a [String],
 }
 
@@ -656,8 +664,9 @@ impl Facts<'_> {
     }
 
     fn json(&self) -> String {
-        let of = |end: Option<(u64, FileTime)>| {
-            end.map(|(id, time)| serde_json::json!({ "record_id": id, "time": time.to_string() }))
+        let of = |end: Option<RecordStamp>| {
+            let json = |RecordStamp { id, time }| serde_json::json!({ "record_id": id, "time": time.to_string() });
+            end.map(json)
         };
         let object = serde_json::json!({
             "file": self.path.to_string_lossy(),
@@ -683,7 +692,7 @@ impl Facts<'_> {
             self.state()
         );
         for (name, end) in [("oldest", self.oldest), ("newest", self.newest)] {
-            if let Some((id, time)) = end {
+            if let Some(RecordStamp { id, time }) = end {
                 let _ = writeln!(text, "  {name}: record {id}, {time}");
             }
         }

@@ -359,7 +359,8 @@ impl Names {
 
     /// Notes a module that an instrumented program of ours had loaded.
     fn module(&mut self, record: &EventRecord<'_>) {
-        let Some((process, module)) = etw_host::report::read_module(record) else { return };
+        let Some(found) = etw_host::report::read_module(record) else { return };
+        let (process, module) = (found.process_id, found.module);
         self.own_processes.insert(process);
         let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
         let source = Some(SymbolSource {

@@ -92,6 +92,7 @@ impl std::error::Error for EventInfoError {}
 
 /// The events that a TRACE_EVENT_INFO describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EventKey {
     /// An event of `EventWrite`: provider, id, version.
     Event(Guid, u16, u8),

@@ -39,6 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExprError {
     /// Bytes from the start of the text.
     pub at: usize,

@@ -56,6 +56,7 @@ const LONG_LENGTH_MIN: u32 = 15 + 7;
 
 /// Why a stream could not be decoded to the end, and how far it could be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LzxpressError {
     /// The offset in the input of the item that could not be decoded.
     pub input_offset: usize,

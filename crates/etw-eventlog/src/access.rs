@@ -123,6 +123,7 @@ struct Entry {
 
 /// An SDDL text that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AccessError {
     /// Offset in the text.
     pub offset: usize,

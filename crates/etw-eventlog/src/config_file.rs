@@ -11,6 +11,7 @@ const MAX_TEXT: usize = 1 << 20;
 
 /// A text that is not a channel's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConfigFileError {
     /// Offset in the text.
     pub offset: u64,

@@ -3,6 +3,7 @@
 use etw_evtx::query::Selector;
 use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Error, Log};
+use std::fmt;
 use std::fs::File;
 
 /// Why an export failed.
@@ -12,6 +13,23 @@ pub enum ExportError {
     Read(Error),
     /// The file could not be written.
     Write(Error),
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExportError::Read(error) => write!(f, "the log cannot be read: {error}"),
+            ExportError::Write(error) => write!(f, "the copy cannot be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ExportError::Read(error) | ExportError::Write(error) => Some(error),
+        }
+    }
 }
 
 /// Writes the records that a selector selects to an empty file. They keep their numbers in `EventRecordID`. Returns how many they are.

@@ -20,6 +20,7 @@ pub struct Source {
 
 /// A position in a result, to which [`ResultSet::seek`] adds an offset.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Origin {
     /// The first record of the result.
     First,
@@ -38,6 +39,7 @@ pub enum Origin {
 
 /// A position that is not in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SeekError {
     /// It is before the first or behind the last record.
     OutOfRange,
@@ -46,6 +48,18 @@ pub enum SeekError {
     /// A log could not be read.
     Read,
 }
+
+impl std::fmt::Display for SeekError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            SeekError::OutOfRange => "the position is outside of the result",
+            SeekError::NoBookmark => "the bookmark's record is not in the result",
+            SeekError::Read => "the log cannot be read",
+        })
+    }
+}
+
+impl std::error::Error for SeekError {}
 
 /// The selected records of several logs. Chunks are read when their records are asked for; of each record that was found, its
 /// position is remembered.

@@ -18,6 +18,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// The record with which a subscription begins.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Start {
     /// The next one that is written.
     Future,

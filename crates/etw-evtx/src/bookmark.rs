@@ -31,6 +31,7 @@ pub struct BookmarkList {
 
 /// A text that is not a list of bookmarks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BookmarkError {
     /// Byte of the text.
     pub offset: u64,

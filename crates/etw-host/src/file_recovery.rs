@@ -14,6 +14,8 @@ use crate::facts::SessionFacts;
 #[cfg(unix)]
 use crate::facts::file_name;
 #[cfg(unix)]
+#[cfg(unix)]
+use crate::files::Reopened;
 use crate::files::{Closing, Files};
 
 /// Buffers with their places.
@@ -107,7 +109,7 @@ pub fn resume_file(
 ) -> io::Result<Files> {
     let (mut files, sequence) = match facts.is_compressed() {
         true => {
-            let (files, sequence) = Files::reopen_compressed(path, facts.clone())?;
+            let Reopened { files, sequence } = Files::reopen_compressed(path, facts.clone())?;
             (files.numbered(number), Some(sequence))
         }
         false => (Files::resume(path, facts.clone(), 1)?.numbered(number), None),

@@ -169,6 +169,15 @@ fn link_count(_: &std::fs::Metadata) -> u64 {
     1
 }
 
+/// A compressed file that another process was writing.
+#[cfg(unix)]
+pub struct Reopened {
+    /// The file.
+    pub files: Files,
+    /// The sequence number of its last whole buffer.
+    pub sequence: i64,
+}
+
 impl Files {
     fn new(pattern: &Path, facts: SessionFacts, preallocate: u64) -> Files {
         let is_compressed = facts.is_compressed();
@@ -238,13 +247,13 @@ impl Files {
         Ok(files)
     }
 
-    /// Opens a compressed file that another process was writing, and cuts off what follows its last whole buffer; also the
-    /// sequence number of that buffer.
+    /// Opens a compressed file that another process was writing, and cuts off what follows its last whole
+    /// buffer.
     ///
     /// # Errors
     /// Those of the system.
     #[cfg(unix)]
-    pub fn reopen_compressed(pattern: &Path, facts: SessionFacts) -> io::Result<(Files, i64)> {
+    pub fn reopen_compressed(pattern: &Path, facts: SessionFacts) -> io::Result<Reopened> {
         let size = facts.header.buffer_size;
         let walked = crate::leftover::Walked::of(&file_name(pattern, 1), size)?;
         let mut files = Files::new(pattern, facts, 0);
@@ -256,7 +265,7 @@ impl Files {
                 current.length = walked.end;
             }
         }
-        Ok((files, walked.sequence))
+        Ok(Reopened { files, sequence: walked.sequence })
     }
 
     /// The path of the current file.

@@ -46,7 +46,8 @@ pub use etw_session::{
 };
 pub use files::REMOVED;
 pub use private::{
-    LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics, provider_of,
+    LoadedModules, NewRegistration, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
+    Stopped, TimedEnablement, provider_of,
 };
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME};
 pub use start_error::StartError;

@@ -41,7 +41,7 @@ use crate::clock::Pair;
 use crate::registrations::Provider;
 
 pub use header::check_header;
-pub(crate) use header::{PartHeader, ReadAt};
+pub(crate) use header::{PartHeader, ReadAt, SegmentSpan};
 pub(crate) use lock::{is_in_use, is_locked};
 #[cfg(target_os = "linux")]
 pub use shared_memory::{

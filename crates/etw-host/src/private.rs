@@ -26,12 +26,13 @@ use crate::registrations::{Provider, Registrations};
 use crate::setup::{self, Prepared};
 use crate::storage::{Destination, Storage};
 use crate::thread_ids::ThreadIds;
-use commands::{Command, Shared, Stopped, lock};
+pub use commands::TimedEnablement;
+use commands::{Command, Shared, lock};
 use engine_thread::{EngineThread, LONGEST_PAUSE, POOL, SESSION};
 use memory::SessionMemory;
 
 pub use crate::start_error::StartError;
-pub use options::{LoadedModules, PoolSize, PrivateOptions, SessionStatistics};
+pub use options::{LoadedModules, PoolSize, PrivateOptions, SessionStatistics, Stopped};
 
 /// The longest wait for schemas to be in the trace.
 const SCHEMAS_PATIENCE: Duration = Duration::from_secs(1);
@@ -48,6 +49,15 @@ impl std::fmt::Debug for PrivateSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PrivateSession").field("name", &self.facts.header.logger_name).finish()
     }
+}
+
+/// A registration of a provider with a private session.
+#[derive(Debug)]
+pub struct NewRegistration {
+    /// The number for its records.
+    pub number: u32,
+    /// Its enablement, if the session has enabled the provider already.
+    pub enablement: Option<TimedEnablement>,
 }
 
 impl PrivateSession {
@@ -129,13 +139,8 @@ impl PrivateSession {
         &self.facts
     }
 
-    /// Registers a provider of this process; the number for its records, and its enablement with the time of that, if it is enabled
-    /// already.
-    pub fn register(
-        &self,
-        provider: Provider,
-        group: Option<Guid>,
-    ) -> (u32, Option<(EnableInfo, u64)>) {
+    /// Registers a provider of this process.
+    pub fn register(&self, provider: Provider, group: Option<Guid>) -> NewRegistration {
         let mut registered = lock(&self.shared.registrations);
         if registered.providers.is_empty() {
             registered.providers.push(Provider { id: Guid::ZERO, traits: Vec::new() });
@@ -150,17 +155,19 @@ impl PrivateSession {
             if part.register(number, &provider).is_err() {
                 // After a crash its events could not be attributed, so it is not recorded at all. The table holds some ten thousand
                 // providers.
-                return (0, None);
+                return NewRegistration { number: 0, enablement: None };
             }
         }
         registered.providers.push(provider);
-        (number, wanted)
+        NewRegistration { number, enablement: wanted }
     }
 
     /// Enables a provider or provider group; the time now, in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn enable(&self, provider: Guid, info: EnableInfo) -> u64 {
         let since = RawClock::Monotonic.now();
-        lock(&self.shared.registrations).enabled.insert(provider, (info.clone(), since));
+        lock(&self.shared.registrations)
+            .enabled
+            .insert(provider, TimedEnablement { info: info.clone(), since });
         let (reply, done) = channel();
         self.send(Command::Enable(provider, info, reply));
         // An error means that the session has stopped.
@@ -221,13 +228,15 @@ impl PrivateSession {
     ///
     /// # Errors
     /// Those of the file; the statistics contain the losses. `NotConnected`: the session had stopped already.
-    pub fn stop(&self) -> (SessionStatistics, io::Result<()>) {
-        let stopped = io::Error::new(io::ErrorKind::NotConnected, "the session has stopped");
+    pub fn stop(&self) -> Stopped {
+        let stopped = || Stopped {
+            statistics: SessionStatistics::default(),
+            result: Err(io::Error::new(io::ErrorKind::NotConnected, "the session has stopped")),
+        };
         match self.ask_to_stop() {
-            None => (SessionStatistics::default(), Err(stopped)),
+            None => stopped(),
             Some((thread, done)) => {
-                let result =
-                    done.recv().unwrap_or_else(|_| (SessionStatistics::default(), Err(stopped)));
+                let result = done.recv().unwrap_or_else(|_| stopped());
                 // The thread has answered and ends. A panic was printed by its hook.
                 let _ = thread.join();
                 result

@@ -71,13 +71,23 @@ pub fn read_overwritten(record: &EventRecord<'_>) -> Option<u64> {
     le::u64(record.payload, 16).filter(|_| is_ledger)
 }
 
-/// Reads a `Module` event of [`LEDGER_PROVIDER`]: the process and the module; `None` for every other record.
-pub fn read_module(record: &EventRecord<'_>) -> Option<(u32, LoadedModule)> {
+/// A module of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessModule {
+    /// The process.
+    pub process_id: u32,
+    /// The module.
+    pub module: LoadedModule,
+}
+
+/// Reads a `Module` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+pub fn read_module(record: &EventRecord<'_>) -> Option<ProcessModule> {
     if name_of(record)? != b"Module" {
         return None;
     }
     let (module, rest) = LoadedModule::read(record.payload.get(4..)?)?;
-    Some((le::u32(record.payload, 0)?, module)).filter(|_| rest.is_empty())
+    let process_id = le::u32(record.payload, 0)?;
+    rest.is_empty().then_some(ProcessModule { process_id, module })
 }
 
 /// The name of an event of [`LEDGER_PROVIDER`].

@@ -43,6 +43,7 @@ pub struct FileEnd {
 
 /// How a session's time comes from its host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EventClock {
     /// [`Event::time`](crate::Event::time).
     #[default]

@@ -124,6 +124,15 @@ impl RingSize {
     }
 }
 
+/// A ring, and the events that write to it.
+#[derive(Debug)]
+pub struct OpenRing<'p, F> {
+    /// The facts that its next owner needs.
+    pub facts: F,
+    /// Its events; the first one is the event from which it is mapped.
+    pub events: Vec<BorrowedFd<'p>>,
+}
+
 impl Perf {
     /// Opens events on all CPUs, into one ring of each CPU. An event that cannot be opened on the first CPU is an error; a CPU
     /// that is offline is left out.
@@ -226,10 +235,11 @@ impl Perf {
         self.programs.as_ref()
     }
 
-    /// The rings: their sizes and events.
-    pub fn rings(&self) -> impl Iterator<Item = (usize, Vec<BorrowedFd<'_>>)> {
+    /// The rings, with their sizes.
+    pub fn rings(&self) -> impl Iterator<Item = OpenRing<'_, usize>> {
         self.rings.iter().zip(&self.ring_events).map(|(ring, events)| {
-            (ring.size(), self.events[events.clone()].iter().map(AsFd::as_fd).collect())
+            let events = self.events[events.clone()].iter().map(AsFd::as_fd).collect();
+            OpenRing { facts: ring.size(), events }
         })
     }
 

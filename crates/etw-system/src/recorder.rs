@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
-use crate::perf::{Attribute, Kind, Perf, PerfDetail, Target, Tracepoint};
+use crate::perf::{Attribute, Kind, OpenRing, Perf, PerfDetail, Target, Tracepoint};
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
 use crate::shaper::{Machine, Options, Shaper, Turn};
@@ -221,19 +221,20 @@ impl Recorder {
         }
     }
 
-    /// The rings with their events, for a process that takes over if this one is killed.
-    pub fn rings(&self) -> Vec<(RingFacts, Vec<BorrowedFd<'_>>)> {
+    /// The rings, for a process that takes over if this one is killed.
+    pub fn rings(&self) -> Vec<OpenRing<'_, RingFacts>> {
         let is_machine = self.target == Target::Machine;
         let mut first_event = 0;
-        let rings = self.perf.rings().map(|(size, events)| {
+        let rings = self.perf.rings().map(|OpenRing { facts: size, events }| {
             let is_side = first_event < self.side_events;
             first_event += events.len();
-            (RingFacts { size, is_side, is_machine, programs: Vec::new() }, events)
+            let facts = RingFacts { size, is_side, is_machine, programs: Vec::new() };
+            OpenRing { facts, events }
         });
         let programs = self.perf.programs().map(|programs| {
             let (size, points) = (programs.size(), programs.points().to_vec());
             let facts = RingFacts { size, is_side: false, is_machine, programs: points };
-            (facts, programs.descriptors())
+            OpenRing { facts, events: programs.descriptors() }
         });
         rings.chain(programs).collect()
     }

@@ -69,6 +69,7 @@ pub struct EventProvider {
 
 /// Why a file is no list of profiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProfileError {
     /// The line, from 1.
     pub line: u32,

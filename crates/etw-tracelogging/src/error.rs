@@ -5,6 +5,7 @@ use std::fmt;
 
 /// A blob of event metadata or provider traits is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct MetadataError {
     /// The offset in the blob of the part that could not be read.
     pub offset: usize,

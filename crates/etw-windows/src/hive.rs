@@ -116,6 +116,7 @@ pub struct Hive {
 
 /// Whether all changes of a hive are in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HiveState {
     /// Windows closed it.
     Clean,

@@ -136,7 +136,7 @@ pub use etw_decode::{Decoder, Event, FieldError, FieldValue, FromField};
 pub use etw_etl::{Damage, DamageKind, DamageLog};
 #[cfg(feature = "session")]
 #[cfg_attr(docsrs, doc(cfg(feature = "session")))]
-pub use etw_host::{PoolSize, SessionStatistics, StartError};
+pub use etw_host::{PoolSize, SessionStatistics, StartError, Stopped};
 #[cfg(any(feature = "session", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use etw_session::{

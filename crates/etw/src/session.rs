@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use etw_host::{
-    EnableInfo, FilterError, PoolSize, PrivateOptions, PrivateSession, SessionClock, SessionConfig,
-    SessionStatistics, StartError, provider_of,
+    EnableInfo, FilterError, NewRegistration, PoolSize, PrivateOptions, PrivateSession,
+    SessionClock, SessionConfig, SessionStatistics, StartError, Stopped, TimedEnablement,
+    provider_of,
 };
 use etw_session::LogMode;
 use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
@@ -343,17 +344,17 @@ impl Session {
     /// The file's error. [`statistics`](Session::statistics) before the call returns the losses so far; the report in the file counts
     /// the rest.
     pub fn stop(self) -> Result<SessionStatistics, SessionError> {
-        let (statistics, result) = self.end();
+        let Stopped { statistics, result } = self.end();
         result.map(|()| statistics).map_err(SessionError::Io)
     }
 
     /// Does what [`stop`](Session::stop) does, and returns the statistics even if the file failed.
-    pub fn stop_with_statistics(self) -> (SessionStatistics, Result<(), SessionError>) {
-        let (statistics, result) = self.end();
-        (statistics, result.map_err(SessionError::Io))
+    pub fn stop_with_statistics(self) -> Stopped<SessionError> {
+        let Stopped { statistics, result } = self.end();
+        Stopped { statistics, result: result.map_err(SessionError::Io) }
     }
 
-    fn end(&self) -> (SessionStatistics, io::Result<()>) {
+    fn end(&self) -> Stopped {
         // Only once, since another host may have the attachment by now.
         if self.host.is_of_this_process() && !self.has_ended.swap(true, Ordering::AcqRel) {
             registry::detach(self.attachment);
@@ -376,19 +377,20 @@ impl Drop for Session {
 
 impl Host for PrivateSession {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
-        let (number, wanted) =
-            self.register(provider_of(provider.id(), provider.traits()), provider.group());
-        let enable = |(info, since): (EnableInfo, u64)| Enable {
+        let provider_facts = provider_of(provider.id(), provider.traits());
+        let NewRegistration { number, enablement } =
+            self.register(provider_facts, provider.group());
+        let enable = |TimedEnablement { info, since }| Enable {
             slot: 0,
             wanted: info.wanted,
             stacks: info.stacks(),
             since,
             filter_data: info.filters.map(|filters| filters.schematized).unwrap_or_default(),
         };
-        if wanted.is_some() {
+        if enablement.is_some() {
             self.add_schemas(crate::schemas::of(provider));
         }
-        (number, wanted.map(enable).into_iter().collect())
+        (number, enablement.map(enable).into_iter().collect())
     }
 
     fn unregister(&self, _registration: u32) {

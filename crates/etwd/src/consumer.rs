@@ -11,15 +11,24 @@ use etw_wire::frames;
 
 use crate::asker::Connection;
 
-/// A frame: its kind and its bytes.
-type Frame = (u32, Arc<[u8]>);
+struct Frame {
+    kind: u32,
+    bytes: Arc<[u8]>,
+}
+
+/// Buffers that a consumer lost, and their events.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Lost {
+    buffers: u64,
+    events: u64,
+}
 
 #[derive(Default)]
 struct Queue {
     frames: VecDeque<Frame>,
     size: usize,
-    /// Buffers and events that were lost since the last `LOST` frame.
-    lost: (u64, u64),
+    /// Losses since the last `LOST` frame.
+    lost: Lost,
     is_disconnected: bool,
     has_ended: bool,
 }
@@ -64,14 +73,14 @@ impl Consumer {
                 .frames
                 .iter_mut()
                 .rev()
-                .take_while(|frame| is_watermark(frame.0))
-                .find(|frame| frame.0 == kind)
+                .take_while(|frame| is_watermark(frame.kind))
+                .find(|frame| frame.kind == kind)
         {
-            before.1 = bytes;
+            before.bytes = bytes;
             return;
         }
         queue.size += bytes.len();
-        queue.frames.push_back((kind, bytes));
+        queue.frames.push_back(Frame { kind, bytes });
         drop(queue);
         self.shared.changed.notify_one();
     }
@@ -80,16 +89,16 @@ impl Consumer {
     pub fn offer(&self, bytes: &Arc<[u8]>, events: u64) -> bool {
         let mut queue = lock(&self.shared);
         if queue.size + bytes.len() > self.limit {
-            queue.lost.0 += 1;
-            queue.lost.1 += events;
+            queue.lost.buffers += 1;
+            queue.lost.events += events;
             return false;
         }
-        if queue.lost != (0, 0) {
-            let (buffers, events) = std::mem::take(&mut queue.lost);
-            queue.frames.push_back(lost_frame(buffers, events));
+        if queue.lost != Lost::default() {
+            let lost = std::mem::take(&mut queue.lost);
+            queue.frames.push_back(lost_frame(lost));
         }
         queue.size += bytes.len();
-        queue.frames.push_back((frames::BUFFER, bytes.clone()));
+        queue.frames.push_back(Frame { kind: frames::BUFFER, bytes: bytes.clone() });
         drop(queue);
         self.shared.changed.notify_one();
         true
@@ -115,7 +124,7 @@ impl Consumer {
             return;
         }
         queue.size += bytes.len();
-        queue.frames.push_back((frames::SLICE, bytes));
+        queue.frames.push_back(Frame { kind: frames::SLICE, bytes });
         drop(queue);
         self.shared.changed.notify_one();
     }
@@ -136,11 +145,11 @@ impl Consumer {
 impl Drop for Consumer {
     fn drop(&mut self) {
         let mut queue = lock(&self.shared);
-        if queue.lost != (0, 0) {
-            let (buffers, events) = std::mem::take(&mut queue.lost);
-            queue.frames.push_back(lost_frame(buffers, events));
+        if queue.lost != Lost::default() {
+            let lost = std::mem::take(&mut queue.lost);
+            queue.frames.push_back(lost_frame(lost));
         }
-        queue.frames.push_back((frames::END, Arc::new([])));
+        queue.frames.push_back(Frame { kind: frames::END, bytes: Arc::new([]) });
         queue.has_ended = true;
         drop(queue);
         self.shared.changed.notify_one();
@@ -151,9 +160,9 @@ fn is_watermark(kind: u32) -> bool {
     matches!(kind, frames::WATERMARK | frames::SLICES_WATERMARK)
 }
 
-fn lost_frame(buffers: u64, events: u64) -> Frame {
-    let lost = [buffers.to_le_bytes(), events.to_le_bytes()].concat();
-    (frames::LOST, lost.into())
+fn lost_frame(lost: Lost) -> Frame {
+    let bytes = [lost.buffers.to_le_bytes(), lost.events.to_le_bytes()].concat();
+    Frame { kind: frames::LOST, bytes: bytes.into() }
 }
 
 fn write(shared: &Shared, mut to: UnixStream) {
@@ -163,7 +172,7 @@ fn write(shared: &Shared, mut to: UnixStream) {
             .changed
             .wait_while(queue, |queue| queue.frames.is_empty() && !queue.has_ended)
             .unwrap_or_else(PoisonError::into_inner);
-        let Some((kind, bytes)) = queue.frames.pop_front() else { return };
+        let Some(Frame { kind, bytes }) = queue.frames.pop_front() else { return };
         drop(queue);
         let mut head = [0; 8];
         head[..4].copy_from_slice(&kind.to_le_bytes());

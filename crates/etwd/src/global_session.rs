@@ -55,15 +55,14 @@ pub(crate) struct GlobalSession {
     pub is_real_time: bool,
     /// Buffers that some consumer did not receive.
     pub consumer_losses: u64,
-    /// The memories of its buffers, with the number of buffers in each; and the memory of its state.
-    pub memories: Vec<(u32, OwnedFd)>,
+    pub memories: Vec<BufferMemory>,
+    /// The memory of its state.
     pub state: OwnedFd,
     /// The number of its file in places.
     pub file_number: u32,
-    /// Files before, whose buffers are on their way, the oldest first; and the controllers that wait for them.
-    pub before: VecDeque<(KeptFile, Asker)>,
-    /// Controllers that wait until so many buffers of the session are stored.
-    pub flushes: VecDeque<(u64, Asker)>,
+    /// Files before, whose buffers are on their way, the oldest first.
+    pub before: VecDeque<FileBefore>,
+    pub flushes: VecDeque<WaitingFlush>,
     /// When each provider was last enabled, in nanoseconds of `CLOCK_MONOTONIC`: the newest session has a classic provider.
     pub since: HashMap<Guid, u64>,
     /// Enablements that programs refused.
@@ -76,6 +75,32 @@ pub(crate) struct GlobalSession {
     pub kept_series_file: Option<u32>,
     /// The failure of its file that the log has.
     pub logged_failure: Option<String>,
+}
+
+/// Memory of a session's buffers.
+pub(crate) struct BufferMemory {
+    pub buffers: u32,
+    pub memory: OwnedFd,
+}
+
+/// A file of a session that has continued in another one.
+pub(crate) struct FileBefore {
+    pub file: KeptFile,
+    /// The controller that waits until the file is complete.
+    pub asker: Asker,
+}
+
+/// A controller that waits until buffers of a session are stored.
+pub(crate) struct WaitingFlush {
+    /// Number of the last one.
+    pub last_buffer: u64,
+    pub asker: Asker,
+}
+
+/// The end of a [`FileBefore`].
+pub(crate) struct CompletedFile {
+    pub asker: Asker,
+    pub result: io::Result<()>,
 }
 
 /// A session whose files are being completed.
@@ -138,7 +163,7 @@ impl GlobalSession {
             consumers: Vec::new(),
             is_real_time: config.real_time,
             consumer_losses: 0,
-            memories: vec![(buffer_count, memory)],
+            memories: vec![BufferMemory { buffers: buffer_count, memory }],
             state,
             file_number: 1,
             before: VecDeque::new(),
@@ -172,13 +197,13 @@ impl GlobalSession {
 
     /// The files that the session writes: its own, and those before that are being completed.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.config.file.iter().chain(self.before.iter().map(|(before, _)| &before.path))
+        self.config.file.iter().chain(self.before.iter().map(|before| &before.file.path))
     }
 
-    /// Takes the controllers that wait for the files before; each with the result of completing one.
-    pub fn completed(&mut self, results: Vec<io::Result<()>>) -> Vec<(Asker, io::Result<()>)> {
-        let askers = results.into_iter().map(|result| (self.before.pop_front(), result));
-        askers.filter_map(|(before, result)| Some((before?.1, result))).collect()
+    /// Removes the oldest files before, which are complete. `results`: of completing each.
+    pub fn completed(&mut self, results: Vec<io::Result<()>>) -> Vec<CompletedFile> {
+        let end = |result| Some(CompletedFile { asker: self.before.pop_front()?.asker, result });
+        results.into_iter().filter_map(end).collect()
     }
 
     /// Adds a consumer of `session`; its end of the stream.
@@ -254,8 +279,8 @@ impl Sink for GlobalSession {
 }
 
 /// Answers the controllers that waited for a file to be complete.
-pub(crate) fn answer_completed(completed: Vec<(Asker, io::Result<()>)>) {
-    for (asker, result) in completed {
+pub(crate) fn answer_completed(completed: Vec<CompletedFile>) {
+    for CompletedFile { asker, result } in completed {
         asker.answer(&match result {
             Ok(()) => done(),
             Err(error) => {

@@ -262,12 +262,12 @@ impl HostThread {
     fn answer_flushes(&mut self) {
         for slot in self.engine.session_slots() {
             let Some((hosted, session)) = self.engine.session_mut(slot) else { continue };
-            while let Some((given, asker)) = hosted.host.flushes.pop_front() {
-                if !hosted.is_stored(given, session) {
-                    hosted.host.flushes.push_front((given, asker));
+            while let Some(flush) = hosted.host.flushes.pop_front() {
+                if !hosted.is_stored(flush.last_buffer, session) {
+                    hosted.host.flushes.push_front(flush);
                     break;
                 }
-                asker.answer(&done());
+                flush.asker.answer(&done());
             }
         }
     }

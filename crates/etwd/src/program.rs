@@ -92,8 +92,17 @@ pub(crate) struct SentEnablement<'a> {
     pub slot: usize,
     /// The session's GUID.
     pub source: Guid,
-    /// The enablement and the time of its request; `None` disables.
-    pub enablement: Option<(&'a EnableInfo, u64)>,
+    /// `None` disables.
+    pub enablement: Option<&'a EnableInfo>,
+    /// When it was requested.
+    pub since: u64,
+}
+
+/// A slot whose enablement a program has refused.
+pub(crate) struct RefusedSlot {
+    /// Number of the registration.
+    pub number: u32,
+    pub slot: usize,
 }
 
 impl Program {
@@ -194,16 +203,16 @@ impl Program {
         matching.map(|(number, _)| *number).collect()
     }
 
-    /// The program has refused a change: number and slot of the registration. `None` if a later change followed, so that the
+    /// The program has refused a change. `None` if a later change followed, so that the
     /// answer decides nothing.
-    pub fn refuse(&mut self, token: u32) -> Option<(u32, usize)> {
+    pub fn refuse(&mut self, token: u32) -> Option<RefusedSlot> {
         let slot_of =
             |by: &[u32; SESSIONS]| by.iter().position(|last| token != 0 && *last == token);
         self.providers.iter_mut().find_map(|(number, registered)| {
             let slot = slot_of(&registered.enabled_by)?;
             registered.set_enabled_by(slot, 0);
             registered.refused |= 1 << slot;
-            Some((*number, slot))
+            Some(RefusedSlot { number: *number, slot })
         })
     }
 
@@ -237,13 +246,13 @@ impl Program {
     /// Sends an enablement of one registration; the number of the change.
     pub fn send_enablement(&mut self, sent: &SentEnablement<'_>) -> u32 {
         let token = self.next_token();
-        let SentEnablement { number, slot, source, enablement } = *sent;
+        let SentEnablement { number, slot, source, enablement, since } = *sent;
         if let Some(registered) = self.providers.get_mut(&number) {
             registered.set_enabled_by(slot, if enablement.is_some() { token } else { 0 });
         }
         let slot = slot as u8;
         match enablement {
-            Some((info, since)) => self.send(&FromHost::Set {
+            Some(info) => self.send(&FromHost::Set {
                 token,
                 number,
                 slot,

@@ -1,13 +1,12 @@
 //! Events of the system as a source of the engine.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use etw_host::engine::EventSource;
 use etw_session::{Event, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
-use etw_system::{LeftRing, Options, Recorder, RingFacts, StartError};
+use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{SYSTEM_TRACE, Status};
 
 use crate::keeper_protocol::Entry;
@@ -61,17 +60,18 @@ impl SystemSource {
         Ok(SystemSource { recorder: recorder.map_err(io::Error::other)?, is_resumed: true })
     }
 
-    /// The rings with their events, as the keeper needs them; none if it has them.
-    pub fn rings(&self) -> Vec<(KeptRing, Vec<BorrowedFd<'_>>)> {
+    /// The rings, as the keeper needs them; none if it has them.
+    pub fn rings(&self) -> Vec<OpenRing<'_, KeptRing>> {
         if self.is_resumed {
             return Vec::new();
         }
-        let kept = |facts: RingFacts| {
+        let rings = self.recorder.rings().into_iter();
+        let kept = rings.map(|OpenRing { facts, events }| {
             let RingFacts { size, is_side, is_machine, programs } = facts;
             let programs = programs.iter().map(|point| point.name().to_owned()).collect();
-            KeptRing { size, is_side, is_machine, programs }
-        };
-        self.recorder.rings().into_iter().map(|(facts, events)| (kept(facts), events)).collect()
+            OpenRing { facts: KeptRing { size, is_side, is_machine, programs }, events }
+        });
+        kept.collect()
     }
 
     /// Begins to record.

@@ -132,7 +132,7 @@ pub fn stop(private: Arc<Private>) -> Result<SessionStatus, Status> {
     let before = private.query();
     match Arc::try_unwrap(private) {
         Ok(Private { facts, session }) => {
-            let (statistics, result) = session.stop_with_statistics();
+            let etw_api::Stopped { statistics, result } = session.stop_with_statistics();
             result.map_err(|error| error.status())?;
             Ok(SessionStatus {
                 free_buffers: facts.buffers,

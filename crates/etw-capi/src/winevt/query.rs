@@ -165,7 +165,7 @@ pub unsafe extern "C" fn EvtSeek(
             Err(SeekError::OutOfRange | SeekError::NoBookmark) => {
                 Err(Failure::new(ERROR_NOT_FOUND, "the position is not in the result"))
             }
-            Err(SeekError::Read) => Err(Failure::from(Status::ERROR_BAD_PATHNAME)),
+            Err(_) => Err(Failure::from(Status::ERROR_BAD_PATHNAME)),
         }
     })
 }

@@ -51,6 +51,13 @@ pub struct Arguments {
     command: Vec<std::ffi::OsString>,
 }
 
+/// A command that has ended, and the session that recorded it.
+struct CommandEnd {
+    session: SessionStatus,
+    /// The exit status for the command.
+    exit_status: u8,
+}
+
 /// Exit status if the recording fails.
 const RECORDING_FAILED: u8 = 125;
 /// Exit status if the command exists and cannot be run.
@@ -70,14 +77,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return Ok(outcome);
     };
     let recorded = record_command(arguments, program, words, &signals);
-    let (status, code) = recorded.map_err(|failure| match failure {
-        Failure::Message(message) | Failure::Usage(message) => {
-            Failure::Recording { status: RECORDING_FAILED, message }
-        }
-        other => other,
-    })?;
+    let CommandEnd { session: status, exit_status } =
+        recorded.map_err(|failure| match failure {
+            Failure::Message(message) | Failure::Usage(message) => {
+                Failure::Recording { status: RECORDING_FAILED, message }
+            }
+            other => other,
+        })?;
     print_summary(arguments, &status, outcome(&status)?);
-    Ok(Outcome::OfCommand(code))
+    Ok(Outcome::OfCommand(exit_status))
 }
 
 fn print_summary(arguments: &Arguments, status: &SessionStatus, outcome: Outcome) {

@@ -33,6 +33,7 @@ impl Default for RecordsOptions {
 
 /// The time by which the records of a file are ordered among those of other files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OrderTime {
     /// The raw time: all files have one clock.
     Raw,

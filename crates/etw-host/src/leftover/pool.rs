@@ -18,7 +18,7 @@ use super::places::{Places, Position};
 use super::{Leftover, copy};
 use crate::clock::ClockMap;
 use crate::facts::{SessionFacts, SessionTime};
-use crate::part::PartHeader;
+use crate::part::{PartHeader, SegmentSpan};
 use crate::registrations::{Origin, Registrations};
 
 /// A pool to be drained, and the session that takes its records.
@@ -48,7 +48,7 @@ impl PoolDrain {
         for (number, provider) in &header.registrations {
             registrations.set(*number, provider.clone());
         }
-        let mut segments = header.segments.iter().map(|&(offset, size)| {
+        let mut segments = header.segments.iter().map(|&SegmentSpan { offset, size }| {
             Ok::<_, io::Error>(Source::Mapped(Arc::new(copy(file, offset, size as usize)?)))
         });
         let Some(first) = segments.next() else { return Ok(None) };

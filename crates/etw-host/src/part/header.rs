@@ -10,6 +10,13 @@ use super::{DATA, FACTS, MAGIC, REGISTRATIONS, VERSION};
 use crate::clock::Pair;
 use crate::registrations::Provider;
 
+/// A segment of the pool in a `.part` file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentSpan {
+    pub offset: u64,
+    pub size: u64,
+}
+
 /// The head of a `.part` file, its session facts and its registrations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartHeader {
@@ -20,8 +27,7 @@ pub(crate) struct PartHeader {
     /// Offsets.
     pub control: u64,
     pub buffers: u64,
-    /// Offset and size of each.
-    pub segments: Vec<(u64, u64)>,
+    pub segments: Vec<SegmentSpan>,
     /// The first reading of the clocks.
     pub first_pair: Pair,
     /// The last reading of the clocks.
@@ -63,13 +69,15 @@ impl PartHeader {
             return Err(bad("an offset or size in the header is invalid"));
         }
         let count = u32_at(0x30) as usize;
-        let segments: Vec<(u64, u64)> = (0..count.min(layout::MAX_SEGMENTS))
-            .map(|n| (u64_at(0x80 + n * 16), u64_at(0x88 + n * 16)))
+        let segments: Vec<SegmentSpan> = (0..count.min(layout::MAX_SEGMENTS))
+            .map(|n| SegmentSpan { offset: u64_at(0x80 + n * 16), size: u64_at(0x88 + n * 16) })
             .collect();
         let largest = (layout::DATA_OFFSET + layout::MAX_SEGMENT_UNITS * layout::UNIT_SIZE) as u64;
         if count == 0
             || count > layout::MAX_SEGMENTS
-            || segments.iter().any(|&(offset, size)| size > largest || !inside(offset, size))
+            || segments
+                .iter()
+                .any(|&SegmentSpan { offset, size }| size > largest || !inside(offset, size))
         {
             return Err(bad("a segment of the pool is invalid"));
         }

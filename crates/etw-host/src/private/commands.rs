@@ -11,12 +11,11 @@ use etw_ring::Control;
 use etw_session::EnableInfo;
 use etw_types::{Guid, SchemaRecord};
 
-use super::options::SessionStatistics;
+use super::options::{SessionStatistics, Stopped};
 use crate::part::Part;
 use crate::registrations::Provider;
 
 pub(super) type Reply<T> = Sender<T>;
-pub(super) type Stopped = (SessionStatistics, io::Result<()>);
 
 pub(super) enum Command {
     Enable(Guid, EnableInfo, Reply<()>),
@@ -50,14 +49,22 @@ impl Shared {
     }
 }
 
+/// An enablement, and when it was requested.
+#[derive(Clone, Debug)]
+pub struct TimedEnablement {
+    /// The enablement.
+    pub info: EnableInfo,
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub since: u64,
+}
+
 /// Registrations and enablements.
 #[derive(Default)]
 pub(super) struct Registered {
     /// By number; number 0 names no provider.
     pub providers: Vec<Provider>,
     pub part: Option<Part>,
-    /// Enablements, with the time of each.
-    pub enabled: HashMap<Guid, (EnableInfo, u64)>,
+    pub enabled: HashMap<Guid, TimedEnablement>,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,9 +10,9 @@ use etw_ring::layout::MAX_SEGMENTS;
 use etw_ring::{Source, Writer};
 use etw_types::Guid;
 
-use super::commands::{Command, Reply, Shared, Stopped, lock};
+use super::commands::{Command, Reply, Shared, lock};
 use super::memory::process_memory;
-use super::options::{LoadedModules, SessionStatistics};
+use super::options::{LoadedModules, SessionStatistics, Stopped};
 use crate::clock::Pair;
 use crate::engine::schedule::SHORTEST_PAUSE;
 use crate::engine::{BufferedSession, Engine, GrowthRequest, HostedSession};
@@ -221,6 +221,6 @@ impl EngineThread {
         }
         // Memory that the system cannot take back stays allocated.
         let _ = writer.retire();
-        let _ = reply.send((statistics, ended.result));
+        let _ = reply.send(Stopped { statistics, result: ended.result });
     }
 }

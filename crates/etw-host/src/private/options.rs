@@ -46,6 +46,15 @@ impl Default for PrivateOptions {
     }
 }
 
+/// A session that has stopped.
+#[derive(Debug)]
+pub struct Stopped<E = std::io::Error> {
+    /// Its last counts.
+    pub statistics: SessionStatistics,
+    /// Whether its file is complete.
+    pub result: Result<(), E>,
+}
+
 /// Counts of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionStatistics {

@@ -109,7 +109,7 @@ pub fn record_at(number: u128, level: Level, run: impl FnOnce(&'static EtwSink))
     let session = Session::builder("log").file(&path.0).start().unwrap();
     session.enable(&id, level, Keyword(0)).unwrap();
     run(sink);
-    let (statistics, result) = session.stop_with_statistics();
+    let etw::Stopped { statistics, result } = session.stop_with_statistics();
     result.unwrap();
     assert!(statistics.ledger.is_balanced());
     read(&path, id)

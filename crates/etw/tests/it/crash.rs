@@ -172,7 +172,7 @@ fn fill_the_disk(session: Session, out: &Path) {
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
     }
     let written: u64 = (0..20_000).map(|n| u64::from(greet(&PROVIDER, n).is_success())).sum();
-    let (statistics, result) = session.stop_with_statistics();
+    let etw::Stopped { statistics, result } = session.stop_with_statistics();
     let ledger = statistics.ledger;
     assert!(result.is_err());
     assert!(ledger.is_balanced(), "{ledger:?}");

@@ -201,7 +201,7 @@ fn a_consumer_that_panics() {
     let session = small("panics").consumer(|_| panic!("on purpose")).start().unwrap();
     session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     greet_all(&PROVIDER, 0..1000);
-    let (statistics, result) = session.stop_with_statistics();
+    let etw::Stopped { statistics, result } = session.stop_with_statistics();
     assert!(result.unwrap_err().to_string().contains("panicked"));
     assert!(statistics.ledger.is_balanced(), "{:?}", statistics.ledger);
     assert_eq!(statistics.ledger.lost(Cause::Disk), 1000);

@@ -22,8 +22,8 @@ fn found(path: &std::path::Path) -> Found {
     let mut records = etw_etl::read::Records::new(vec![file]);
     let (mut events, mut modules) = (Vec::new(), Vec::new());
     while let Some(record) = records.next() {
-        if let Some(module) = etw_host::report::read_module(&record) {
-            modules.push(module);
+        if let Some(found) = etw_host::report::read_module(&record) {
+            modules.push((found.process_id, found.module));
         } else if record.hook.is_none() && !etw_types::is_session_report(&record) {
             let number = u32::from_le_bytes(*record.payload.last_chunk().unwrap());
             let items =

@@ -11,8 +11,16 @@ use super::HostThread;
 use super::pending::Sent;
 use crate::asker::Connection;
 use crate::global_session::GlobalSession;
-use crate::program::{Program, Registered, SentEnablement};
+use crate::program::{Program, RefusedSlot, Registered, SentEnablement};
 use etw_host::kill_point::kill_point;
+
+/// A registration whose enablement a session withdraws.
+struct Withdrawn {
+    number: u32,
+    /// The enablement that its group still has.
+    left: Option<EnableInfo>,
+    since: u64,
+}
 
 /// The warning about a program without a free slot.
 fn no_slot(process: u32) -> String {
@@ -99,8 +107,8 @@ impl HostThread {
         let id = registered.provider.id;
         let schemas = self.programs.get(&connection)?.schemas_of(&id).to_vec();
         self.engine.add_schemas(session, schemas);
-        let enablement = Some((&info, since));
-        let sent = SentEnablement { number, slot, source, enablement };
+        let enablement = Some(&info);
+        let sent = SentEnablement { number, slot, source, enablement, since };
         Some(self.programs.get_mut(&connection)?.send_enablement(&sent))
     }
 
@@ -171,7 +179,7 @@ impl HostThread {
     /// A program has refused a change, with a status. If its session then has nothing else in the program, the slot is freed.
     pub(super) fn refused_by_program(&mut self, connection: Connection, token: u32, status: u32) {
         let Some(program) = self.programs.get_mut(&connection) else { return };
-        let Some((number, slot)) = program.refuse(token) else { return };
+        let Some(RefusedSlot { number, slot }) = program.refuse(token) else { return };
         let used = self.engine.pool(connection).and_then(|pool| pool.slots().get(slot));
         let Some(session) = used.map(|used| used.session) else { return };
         let Some(program) = self.programs.get(&connection) else { return };
@@ -224,13 +232,14 @@ impl HostThread {
                 if is_withdrawn {
                     let since =
                         self.global(session).map_or(0, |global| global.since_of(registered));
-                    changes.push((*number, left.map(|info| (info.clone(), since))));
+                    changes.push(Withdrawn { number: *number, left: left.cloned(), since });
                 }
             }
             let Some(program) = self.programs.get_mut(&connection) else { continue };
-            for (number, left) in changes {
-                let enablement = left.as_ref().map(|(info, since)| (info, *since));
-                program.send_enablement(&SentEnablement { number, slot, source, enablement });
+            for Withdrawn { number, left, since } in changes {
+                let enablement = left.as_ref();
+                let sent = SentEnablement { number, slot, source, enablement, since };
+                program.send_enablement(&sent);
             }
             if !has_others {
                 self.settle(connection, |used| used.session == session);

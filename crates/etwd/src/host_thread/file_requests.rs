@@ -11,6 +11,7 @@ use etw_wire::requests::Response;
 use super::HostThread;
 use super::requests::has_ended;
 use crate::asker::{Asker, done};
+use crate::global_session::FileBefore;
 use crate::kept_state::KeptFile;
 use crate::rights::{may_write, refused};
 
@@ -81,14 +82,14 @@ impl HostThread {
         let closing = hosted.closing(session, lost, true);
         let events = session.events_in_file();
         let global = &mut hosted.host;
-        let before = KeptFile {
+        let kept = KeptFile {
             number: global.file_number,
             path: global.config.file.replace(file.to_owned()).unwrap_or_default(),
             facts: std::mem::replace(&mut hosted.facts, facts).to_bytes(),
             events,
         };
         global.events_before += events;
-        global.before.push_back((before, from.clone()));
+        global.before.push_back(FileBefore { file: kept, asker: from.clone() });
         global.file_number = number;
         // The next worker goes by the place of the next buffer: it has to know the file first.
         self.keep_session(slot);

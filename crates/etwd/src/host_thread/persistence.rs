@@ -55,8 +55,8 @@ impl HostThread {
         if rings.is_empty() {
             return;
         }
-        for (number, (facts, events)) in rings.iter().enumerate() {
-            self.keeper.put(&format!("{RING}/{slot}/{number}"), facts, events);
+        for (number, ring) in rings.iter().enumerate() {
+            self.keeper.put(&format!("{RING}/{slot}/{number}"), &ring.facts, &ring.events);
         }
         let before = self.ring_counts.insert(slot, rings.len()).unwrap_or_default();
         for number in rings.len()..before {
@@ -84,16 +84,16 @@ impl HostThread {
             facts: hosted.facts.to_bytes(),
             enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
             since: global.since.iter().map(|(id, since)| (*id, *since)).collect(),
-            buffers: global.memories.iter().map(|(count, _)| *count).collect(),
+            buffers: global.memories.iter().map(|memory| memory.buffers).collect(),
             file_number: global.file_number,
-            before: global.before.iter().map(|(file, _)| file.clone()).collect(),
+            before: global.before.iter().map(|before| before.file.clone()).collect(),
             refusals: global.refusals.clone(),
             names: global.names.clone(),
             events_before: global.events_before,
             series: session.series_files().collect(),
         };
         let mut descriptors = vec![global.state.as_fd()];
-        descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));
+        descriptors.extend(global.memories.iter().map(|one| one.memory.as_fd()));
         self.keeper.put(&format!("session/{slot}"), &facts, &descriptors);
     }
 }

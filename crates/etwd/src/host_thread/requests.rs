@@ -14,7 +14,7 @@ use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update
 use super::HostThread;
 use super::pending::{PendingResponse, Sent};
 use crate::asker::{Asker, done};
-use crate::global_session::{EndingFiles, GlobalSession, config_error};
+use crate::global_session::{BufferMemory, EndingFiles, GlobalSession, WaitingFlush, config_error};
 use crate::kept_state::Ending;
 use crate::log::log_info;
 use crate::rights::{may_write, refused};
@@ -409,9 +409,9 @@ impl HostThread {
 
     fn flush(&mut self, slot: usize, from: Asker) {
         // Events that programs write meanwhile are not waited for.
-        let given = self.engine.flush(slot);
+        let last_buffer = self.engine.flush(slot);
         if let Some(global) = self.global_mut(slot) {
-            global.flushes.push_back((given, from));
+            global.flushes.push_back(WaitingFlush { last_buffer, asker: from });
         }
         self.after_rounds();
     }
@@ -446,7 +446,7 @@ impl HostThread {
                     .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))?;
                 session.add_buffers(made);
                 config.buffer_count += more;
-                hosted.host.memories.push((more, memory));
+                hosted.host.memories.push(BufferMemory { buffers: more, memory });
                 hosted.add_buffer_count(more);
             }
         }

@@ -22,7 +22,7 @@ use etw_session::{HostFacts, Place, Session, SessionConfig};
 
 use super::HostThread;
 use super::recovery::{facts, missing};
-use crate::global_session::GlobalSession;
+use crate::global_session::{BufferMemory, GlobalSession};
 use crate::keeper_protocol::Entry;
 use crate::kept_state::{Ending, KeptFile, KeptSession};
 use crate::log::log;
@@ -215,7 +215,7 @@ impl HostThread {
             consumers: Vec::new(),
             is_real_time: record.is_real_time,
             consumer_losses: 0,
-            memories: vec![(buffer_count, memory)],
+            memories: vec![BufferMemory { buffers: buffer_count, memory }],
             state,
             file_number: number,
             before: Default::default(),

@@ -101,8 +101,8 @@ fn complete(slot: usize, ending: EndingSession<GlobalSession>, mailbox: &Mailbox
     // Files before were completed ahead of the last one.
     let results = ended.hosted.take_switched();
     answer_completed(ended.hosted.host.completed(results));
-    for (_, asker) in ended.hosted.host.flushes.drain(..) {
-        asker.answer(&done());
+    for flush in ended.hosted.host.flushes.drain(..) {
+        flush.asker.answer(&done());
     }
     let result = ended.result;
     // Consumers receive the end of the stream before the controller receives its answer.

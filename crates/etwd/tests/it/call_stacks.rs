@@ -42,7 +42,8 @@ fn so_far(path: &Path) -> (Records, Found) {
     let mut records = Records::new(vec![TraceFile::open(path).unwrap()]);
     let (mut events, mut modules) = (Vec::new(), HashMap::<u32, Vec<LoadedModule>>::new());
     while let Some(record) = records.next() {
-        if let Some((process, module)) = etw_host::report::read_module(&record) {
+        if let Some(found) = etw_host::report::read_module(&record) {
+            let (process, module) = (found.process_id, found.module);
             modules.entry(process).or_default().push(module);
         } else if record.provider == Some(provider()) {
             events.push((record.process_id.unwrap(), record.stack().collect()));

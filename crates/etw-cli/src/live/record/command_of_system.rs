@@ -3,12 +3,12 @@
 use super::super::host::{HostChoice, ask_session};
 use super::super::options::enablements;
 use super::super::signals::Signals;
-use super::{Arguments, RECORDING_FAILED, cannot_be_run};
+use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
-use etw_wire::requests::{Request, SessionStatus, StartRequest};
+use etw_wire::requests::{Request, StartRequest};
 use std::process::Command;
 
-/// Records the enabled providers until the command ends. Returns the exit status for the command.
+/// Records the enabled providers until the command ends.
 ///
 /// Sessions of Windows do not follow the children of a process, so other programs are recorded as well. Ctrl-C is the command's.
 pub fn record_command(
@@ -16,7 +16,7 @@ pub fn record_command(
     program: &std::ffi::OsStr,
     words: &[std::ffi::OsString],
     _signals: &Signals,
-) -> Result<(SessionStatus, u8), Failure> {
+) -> Result<CommandEnd, Failure> {
     arguments.options.check_output(&arguments.output, arguments.replace)?;
     let client = HostChoice { system_host: arguments.system_host }.connect_or_start()?;
     let name = format!("etw-record-{}", std::process::id());
@@ -47,5 +47,5 @@ pub fn record_command(
     let status = ask_session(&client, &Request::Stop { session: name })?;
     // Exit statuses of Windows have 32 bits.
     let code = ended.code().and_then(|code| u8::try_from(code).ok());
-    Ok((status, code.unwrap_or(RECORDING_FAILED)))
+    Ok(CommandEnd { session: status, exit_status: code.unwrap_or(RECORDING_FAILED) })
 }

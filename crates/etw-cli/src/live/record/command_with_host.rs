@@ -4,7 +4,7 @@ use super::super::options::{asked_names, enablements};
 use super::super::session::explain_zero;
 use super::super::signals::Signals;
 use super::super::spawn_gate::SpawnGate;
-use super::{Arguments, RECORDING_FAILED, cannot_be_run};
+use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
 use etw_wire::requests::{Request, Response, SessionStatus};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 /// Records a command with a host of its own, which the command's processes find by the environment: no service is needed, and
-/// other programs are not recorded. Returns the exit status for the command.
+/// other programs are not recorded.
 pub fn record_command(
     arguments: &Arguments,
     program: &std::ffi::OsStr,
     words: &[std::ffi::OsString],
     signals: &Signals,
-) -> Result<(SessionStatus, u8), Failure> {
+) -> Result<CommandEnd, Failure> {
     arguments.options.check_output(&arguments.output, arguments.replace)?;
     let directory = Scratch::make()?;
     let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
@@ -75,7 +75,8 @@ pub fn record_command(
     explain_zero(&status, Ok(recent), &asked, "the host of this command");
     // A status is 0 to 255, a signal 1 to 64.
     let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
-    Ok((status, code.map_or(RECORDING_FAILED, |code| code as u8)))
+    let exit_status = code.map_or(RECORDING_FAILED, |code| code as u8);
+    Ok(CommandEnd { session: status, exit_status })
 }
 
 /// Waits for the command, and passes signals on to it.
