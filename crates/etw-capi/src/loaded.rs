@@ -17,7 +17,7 @@ pub enum Key {
     Bytes(Arc<[u8]>),
 }
 
-/// A provider of a source, for those who ask what there is.
+/// A provider of a source.
 #[derive(Clone)]
 pub struct Provider {
     pub guid: Guid,
@@ -36,7 +36,7 @@ struct Source {
 struct Loaded {
     sources: Vec<Source>,
     catalog: Arc<Catalog>,
-    /// Counts changes; 0 is that of nothing.
+    /// Counts changes; 0 before the first.
     generation: u64,
 }
 
@@ -57,7 +57,7 @@ pub fn registered() -> Arc<Catalog> {
     static REGISTERED: OnceLock<Arc<Catalog>> = OnceLock::new();
     let read = || match is_privileged() {
         true => Arc::default(),
-        // A library has nobody to tell what cannot be read.
+        // A library has no place to report what cannot be read.
         false => Arc::new(etw_decode::registered::catalog(&mut |_| ())),
     };
     Arc::clone(REGISTERED.get_or_init(read))

@@ -91,7 +91,7 @@ enum Object {
     Array(Vec<publisher::Element>),
 }
 
-/// Objects by their handles. Handles are numbers that are never used again, so that a closed one is found out.
+/// Objects by their handles. Handles are numbers that are never used again, so that a closed handle is rejected.
 #[derive(Default)]
 struct Table {
     last: usize,
@@ -129,7 +129,7 @@ fn wrong_kind<T>() -> Result<T, Failure> {
     Err(Failure::new(Status::ERROR_INVALID_HANDLE, "the handle is of another kind of object"))
 }
 
-/// The calls reach this computer only.
+/// Rejects sessions with other computers.
 fn local(session: *mut c_void) -> Result<(), Failure> {
     match session.is_null() {
         true => Ok(()),
@@ -175,7 +175,7 @@ fn handle(call: impl FnOnce() -> Result<Object, Failure>) -> *mut c_void {
 unsafe fn put_text(text: &str, buffer: *mut u16, size: u32, used: *mut u32) -> Result<(), Failure> {
     let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
     if used.is_null() {
-        return Err(Failure::invalid("the size that is needed has no variable"));
+        return Err(Failure::invalid("the pointer for the required size is NULL"));
     }
     // SAFETY: OUT.
     unsafe { store(used, units.len() as u32) };
@@ -233,7 +233,7 @@ fn now() -> FileTime {
 struct Selected {
     name: String,
     file: PathBuf,
-    /// It is the log of a channel, whose file may not exist yet.
+    /// The log is that of a channel; its file may not exist yet.
     is_channel: bool,
     selector: Selector,
 }

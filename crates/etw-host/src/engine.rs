@@ -93,7 +93,7 @@ pub struct Engine<S> {
     index: HashMap<u64, usize>,
     /// Sources of the system's events, each of one session.
     sources: Vec<SessionSource>,
-    /// Growth that pools need and the host has not been asked for.
+    /// Growth that pools need and that the engine has not requested from the host yet.
     growth: Vec<GrowthRequest>,
     /// Every record before this raw time has been drained.
     watermark: u64,

@@ -14,9 +14,7 @@ use crate::facts::SessionFacts;
 #[cfg(unix)]
 use crate::facts::file_name;
 #[cfg(unix)]
-#[cfg(unix)]
-use crate::files::Reopened;
-use crate::files::{Closing, Files};
+use crate::files::{Closing, Files, Reopened};
 
 /// Buffers with their places.
 pub type Placed = Vec<(Place, Vec<u8>)>;

@@ -182,7 +182,7 @@ impl Meta {
         }
     }
 
-    /// An event's tag: there even when it is 0.
+    /// An event's tag, which is present even if it is 0.
     pub fn tag(&mut self, krate: &TokenStream, tag: &Number) {
         match tag.known() {
             Some(tag) => self.tag_bytes(tag as u32),
@@ -205,7 +205,7 @@ impl Meta {
         }
     }
 
-    /// A field's type bytes and tag: the fewest that say it.
+    /// A field's type bytes and tag, in the shortest encoding.
     pub fn types(
         &mut self,
         krate: &TokenStream,
@@ -242,7 +242,7 @@ impl Meta {
         }
     }
 
-    /// A `u16`: `what` is an expression of that type where it is not known.
+    /// A `u16`. `what`: an expression of that type, if the value is not known.
     pub fn u16(&mut self, krate: &TokenStream, value: &Number) {
         match value.known() {
             Some(value) => self.bytes(&(value as u16).to_le_bytes()),
@@ -253,8 +253,8 @@ impl Meta {
         }
     }
 
-    /// The expression of type `etw::rt::Site` for a static. What is gathered here begins with the descriptor, behind
-    /// which the metadata has to be.
+    /// The expression of type `etw::rt::Site` for a static. The collected bytes start with the descriptor; the metadata must
+    /// follow it.
     pub fn into_site(mut self, krate: &TokenStream, at: Span) -> Result<TokenStream> {
         if let [Piece::Bytes(bytes)] = &mut self.0[..] {
             let size = bytes.len() - DESCRIPTOR_SIZE;

@@ -49,7 +49,7 @@ impl Options {
             options.push(option);
             arguments.pop();
         }
-        // The text is not used, but it must be one.
+        // The text is not used, but it must be a string.
         let options = Options(options);
         if let Some(description) = options.get("description") {
             description.text()?;

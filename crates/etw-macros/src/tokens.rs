@@ -160,7 +160,7 @@ struct Leaf {
 
 /// The text of an expression on one line, with a blank where the source has any white space or comment.
 ///
-/// `TokenStream::to_string` would do, but puts blanks of its own between what came through a `macro_rules!`.
+/// `TokenStream::to_string` adds blanks between tokens that came through a `macro_rules!`.
 pub fn text_of(tokens: &[TokenTree]) -> String {
     let mut leaves = Vec::new();
     let is_complete = push_leaves(tokens.iter().cloned(), &mut leaves).is_some();

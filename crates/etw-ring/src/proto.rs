@@ -494,7 +494,7 @@ mod models {
 
     // SAFETY: the protocol under test makes the cells exclusive; loom checks every access.
     unsafe impl Sync for Chunk {}
-    // SAFETY: as above.
+    // SAFETY: the protocol under test makes the cells exclusive; loom checks every access.
     unsafe impl Send for Chunk {}
 
     fn chunk() -> Arc<Chunk> {

@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(&memory[8..8 + size], &bytes[..size]);
             assert!(memory[..8].iter().chain(&memory[8 + size..]).all(|byte| *byte == 0));
             let mut little = vec![MaybeUninit::new(0u8); size.saturating_sub(1)];
-            // SAFETY: as above.
+            // SAFETY: slices, and not of the room.
             let left = unsafe { Room::new(&mut little).put_pieces(pieces.as_ptr(), 2) }.left();
             assert_eq!(left, (size == 0).then_some(0));
         }

@@ -1,13 +1,13 @@
 //! One buffer: on-disk layout from the first byte on, so that handing it out copies nothing.
 //!
 //! The header is a [`BufferHeader`]. While the buffer is in memory its runtime words serve [recovery](crate::recover):
-//! the place of a full buffer, and two marks. In a session without files, the word of the place has the bytes that were trimmed.
+//! the position of a full buffer, and two marks. In a session without files, the word of the position has the number of trimmed bytes.
 
 use etw_types::{BufferFlags, BufferHeader, Field};
 
 pub(crate) const HEADER_SIZE: usize = BufferHeader::SIZE;
 pub(crate) const PLACE: Field<u64> = BufferHeader::RUNTIME_WORDS[0];
-/// Bytes of records that were trimmed. A packed place is larger than any buffer.
+/// Bytes of records that were trimmed. A packed position is larger than any buffer.
 pub(crate) const TRIMMED: Field<u64> = PLACE;
 pub(crate) const MARKS: [Field<u64>; 2] =
     [BufferHeader::RUNTIME_WORDS[1], BufferHeader::RUNTIME_WORDS[2]];
@@ -43,7 +43,7 @@ pub(crate) fn padded(size: usize) -> usize {
     (size + 7) & !7
 }
 
-/// A buffer that a CPU's events go to, or that waits to be handed out.
+/// A buffer that receives a CPU's events, or that waits to be handed out.
 #[derive(Debug)]
 pub(crate) struct Buffer<B> {
     pub memory: B,
@@ -136,8 +136,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         self.sealed = self.filled;
     }
 
-    /// Header and filler as on disk, but for the words that recovery needs. Sequence numbers are given in the order in which
-    /// buffers are closed, which is the order of their places.
+    /// Writes header and filler as on disk, except for the words that recovery needs. Sequence numbers follow the order in which
+    /// buffers are closed, which is the order of their positions.
     pub fn close(&mut self, sequence: i64, now: i64) {
         self.sequence = sequence;
         let (filled, time, flags) = (self.filled, self.last_time.max(now), self.flags);
@@ -226,7 +226,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
         self.buffer.events - self.buffer.reports
     }
 
-    /// The header as it is on disk: to be written in place of the first bytes of [`bytes`](FullBuffer::bytes).
+    /// The header as it is on disk. Write it in place of the first bytes of [`bytes`](FullBuffer::bytes).
     pub fn header(&self) -> [u8; HEADER_SIZE] {
         let mut header = [0; HEADER_SIZE];
         header.copy_from_slice(&self.buffer.memory.as_ref()[..HEADER_SIZE]);
@@ -234,7 +234,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
         header
     }
 
-    /// The whole buffer, its own words in the header included: see [`header`](FullBuffer::header).
+    /// The whole buffer. Its header still has the runtime words; [`header`](FullBuffer::header) is the one for the disk.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.memory.as_ref()
     }

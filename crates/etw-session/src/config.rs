@@ -26,7 +26,7 @@ const MIN_EVENT_LOG_BUFFERS: u64 = 16;
 /// The flush timer of a real-time session that sets none.
 const REAL_TIME_FLUSH_TIMER: Duration = Duration::from_secs(1);
 
-/// Everything that a session is started with. [`validate`](SessionConfig::validate) tells whether a session can have it.
+/// The configuration of a session. [`validate`](SessionConfig::validate) checks it against every rule of ETW.
 #[doc(alias = "EVENT_TRACE_PROPERTIES")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
@@ -107,7 +107,7 @@ pub struct SystemConfig {
     pub process: Option<u32>,
 }
 
-/// A provider or provider group and what a session asks of it.
+/// A provider or provider group, and its enablement by a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Enablement {
     /// The provider or group.
@@ -169,7 +169,7 @@ impl SessionClock {
         }
     }
 
-    /// The clock of a session that names none: a file that is appended to is in system time.
+    /// The default clock of a mode: a file that is appended to is in system time.
     pub const fn default_of(mode: LogMode) -> SessionClock {
         match mode {
             LogMode::Append => SessionClock::System,
@@ -193,7 +193,7 @@ impl SessionClock {
 }
 
 impl SessionConfig {
-    /// Tells whether a session can have these options together.
+    /// Checks that a session can have these options together.
     ///
     /// # Errors
     /// The first rule of ETW that they break.
@@ -362,8 +362,8 @@ impl SessionConfig {
         }
     }
 
-    /// Sets the log mode from options of which some may have no effect: a session in memory has no file mode, and without a file,
-    /// there is nothing to reserve or compress.
+    /// Sets the log mode and ignores options without an effect: a session in memory has no file mode, and a session without a file
+    /// reserves and compresses nothing.
     ///
     /// # Errors
     /// As [`LogMode::new`], for a session with a file.
@@ -384,7 +384,7 @@ impl SessionConfig {
         Ok(())
     }
 
-    /// The flush timer: that of the session, or the one without which a real-time session would keep its last events back.
+    /// The flush timer: the session's own, or the default of a real-time session, whose last events would otherwise wait for a full buffer.
     pub fn effective_flush_timer(&self) -> Option<Duration> {
         let default = self.real_time.then_some(REAL_TIME_FLUSH_TIMER);
         self.flush_timer.filter(|timer| !timer.is_zero()).or(default)
@@ -398,7 +398,7 @@ impl SessionConfig {
 }
 
 impl Enablement {
-    /// Tells whether a provider can be enabled like this.
+    /// Checks that a provider can be enabled in this way.
     ///
     /// # Errors
     /// `NoProvider`, `ProviderNameLength`, `Filters`.

@@ -33,7 +33,7 @@ impl EnableInfo {
     }
 }
 
-/// `EnableProperty` bits: what a session wants on each event.
+/// `EnableProperty` bits: the extended items that a session requests for each event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EnableProperties(pub u32);

@@ -5,7 +5,7 @@ use etw_types::{EventFlags, EventHeader, EventProperty, ExtendedItems};
 use crate::classic;
 use crate::event::Event;
 
-/// The flags as stored: whether items follow is known here alone.
+/// The stored flags. Only here it is known whether items follow.
 #[inline(always)]
 pub(crate) fn stored_flags(flags: u16, has_items: bool) -> EventFlags {
     EventFlags(flags).without(EventFlags::EXTENDED_INFO) | EventFlags::EXTENDED_INFO.when(has_items)
@@ -36,7 +36,7 @@ impl Event<'_> {
             ..EventHeader::default()
         };
         *head = header.to_bytes();
-        // The room ends at a multiple of eight: what fills it up is in its last word, before what belongs there is.
+        // The memory ends at a multiple of eight. Its last word is zeroed first, so that the padding is zero.
         if let Some(last) = rest.last_chunk_mut::<8>() {
             *last = [0; 8];
         }

@@ -59,7 +59,7 @@ pub enum WhenNoBufferIsFree {
     OverwriteOldest,
 }
 
-/// Everything that session, files, hosts and controllers ask of a log mode.
+/// The policy of a log mode, for session, files, hosts and controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPolicy {
     /// Bytes of one file, header included.
@@ -95,7 +95,7 @@ impl LogMode {
         }
     }
 
-    /// The mode of options that are all given or left out on purpose: none of them is ignored.
+    /// The mode of options of which none is ignored.
     ///
     /// # Errors
     /// As [`new`](LogMode::new); `Exclusive` for a session in memory with a mode or size of a file.

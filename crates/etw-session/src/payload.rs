@@ -129,7 +129,7 @@ pub enum PayloadOp {
 }
 
 impl PayloadOp {
-    /// The operator that this one is the opposite of, for those that say "not".
+    /// The opposite operator, for an operator that negates another one.
     fn negated(self) -> Option<PayloadOp> {
         Some(match self {
             PayloadOp::Ne => PayloadOp::Eq,
@@ -213,7 +213,7 @@ impl Value {
     }
 }
 
-/// Does an event pass? `name` is that of a TraceLogging event.
+/// Whether an event passes. `name`: the name of a TraceLogging event.
 pub(crate) fn pass(filters: &[PayloadFilter], event: &Event<'_>, name: Option<&[u8]>) -> bool {
     let descriptor = &event.descriptor;
     let is_for_it = |filter: &&PayloadFilter| match (&filter.of, name) {

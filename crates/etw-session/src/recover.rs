@@ -69,7 +69,7 @@ fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
                 MARKS.map(word).into_iter().filter(|mark| *mark != 0 && mark >> 24 <= batch);
             let Some(mark) = marks.max() else { return Ok(None) };
             let filled = (mark & 0xff_ffff) as usize * 8;
-            // A larger number is a place: the buffer was being handed out.
+            // A larger number is a position: the buffer was being handed out.
             let is_trimmed = |size: &u64| HEADER_SIZE as u64 + *size <= filled as u64;
             trimmed = Some(word(TRIMMED)).filter(is_trimmed).unwrap_or(0) as usize & !7;
             (None, filled)

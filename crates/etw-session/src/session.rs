@@ -42,7 +42,7 @@ pub struct Session<B> {
     ledger: Ledger,
     facts: Facts,
     batch: u64,
-    /// Events were lost since the last buffer was begun.
+    /// Events were lost since the last buffer was started.
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
     buffer_lost_since: bool,
@@ -218,12 +218,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.settings.independent || self.is_unread
     }
 
-    /// Sets whether nobody reads the session. If such a session has no free buffer, other sessions store the event all the same.
+    /// Sets whether the session has no reader. If such a session has no free buffer, other sessions store the event nevertheless.
     pub fn set_unread(&mut self, is_unread: bool) {
         self.is_unread = is_unread;
     }
 
-    /// Whether nobody reads the session.
+    /// Whether the session has no reader.
     pub fn is_unread(&self) -> bool {
         self.is_unread
     }

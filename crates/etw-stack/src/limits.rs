@@ -76,7 +76,7 @@ fn find(own: &Own, sp: u64) -> Option<Range<u64>> {
 
 /// The address above all frames, twice: nothing below it is proven.
 fn find_top() -> (u64, u64) {
-    // A child forked by another thread than the first has neither; its stack is read with care.
+    // A child that another thread than the first one forked has neither; its stack is read with system calls.
     let top = if sys::is_main_thread() { sys::main_stack_top() } else { arch::thread_pointer() };
     (top, top)
 }

@@ -58,7 +58,7 @@ impl Memory {
         let inside = |range: &Range<u64>| range.start <= address && address < range.end & !7;
         if inside(&self.stack) || inside(&self.other) {
             // SAFETY: aligned, and in a stack that this thread runs on or was interrupted on, which stays mapped above
-            // the stack pointer; proven by `limits` and told by the kernel. Volatile, as others may write there.
+            // the stack pointer; proven by `limits` or reported by the kernel. Volatile, since other threads may write there.
             return Some(unsafe { (address as *const u64).read_volatile() });
         }
         self.read_elsewhere(address)

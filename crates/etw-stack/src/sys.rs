@@ -168,7 +168,7 @@ mod tests {
         unsafe { *libc::__errno_location() = 77 };
         assert!(!read_memory(0, &mut [0; 8]));
         assert!(!readable(0));
-        // SAFETY: as above.
+        // SAFETY: the thread's own errno.
         assert_eq!(unsafe { *libc::__errno_location() }, 77);
     }
 }

@@ -9,13 +9,13 @@ use crate::meta::Count;
 use crate::traits::TraitType;
 use crate::types::{InType, OutType, ValueSize, flags};
 
-/// The most a blob or a counted value can have: their sizes are `u16`.
+/// Largest blob and largest counted value: their sizes are `u16`.
 pub(crate) const MAX_SIZE: usize = u16::MAX as usize;
 
-/// The most a tag can have: 28 bits.
+/// Largest tag: 28 bits.
 const MAX_TAG: u32 = 0x0fff_ffff;
 
-/// The most members a struct can have: seven bits of its OutType byte.
+/// Most members of a struct: seven bits of its OutType byte.
 const MAX_STRUCT_FIELD_COUNT: u8 = flags::OUT_TYPE_MASK;
 
 /// Microsoft's crate `tracelogging_dynamic` asserts that provider names are shorter than 32 KiB.
@@ -24,12 +24,12 @@ const MAX_PROVIDER_NAME_SIZE: usize = 32_767;
 /// Writes the metadata of an event; for its layout see [`EventMetadata`](crate::EventMetadata) and
 /// [`Field`](crate::Field).
 ///
-/// The bytes are the fewest that say it: a tag takes one to four, as .NET's EventSource writes it, and a field's OutType
-/// byte is left out where it would say nothing. (Other writers pad some tags: `tracelogging_dynamic` gives an event's
-/// one, two or four bytes, and a field's always four. Readers cannot tell.)
+/// The encoding is the shortest: a tag takes one to four bytes, as .NET's EventSource writes it, and a field has no OutType
+/// byte if that would be zero. (Other writers pad some tags: `tracelogging_dynamic` writes an event's tag in one, two or
+/// four bytes, and a field's always in four. Readers see no difference.)
 ///
-/// Names are UTF-8, by convention: bytes are taken as they are. The first thing that cannot be written makes
-/// [`finish`](MetadataBuilder::finish) fail. Windows decodes at most 128 fields of an event; that is not checked.
+/// Names are UTF-8 by convention; their bytes are not checked. If a part cannot be written,
+/// [`finish`](MetadataBuilder::finish) fails with the first error. Windows decodes at most 128 fields of an event; that is not checked.
 ///
 /// The default is an event whose name is empty.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl MetadataBuilder {
         MetadataBuilder::default().restart(name, tag)
     }
 
-    /// As [`new`](MetadataBuilder::new), in the memory of a builder that was used before.
+    /// Does what [`new`](MetadataBuilder::new) does, in the memory of a builder that was used before.
     pub fn restart(mut self, name: impl AsRef<[u8]>, tag: u32) -> MetadataBuilder {
         self.blob.clear();
         self.blob.extend([0, 0]);
@@ -62,9 +62,9 @@ impl MetadataBuilder {
 
     /// A field that is not a struct and not custom.
     ///
-    /// Refused: types that no decoder knows ([`InType::POINTER`], 26 and up), [`InType::STRUCT`], for which there is
-    /// [`structure`](MetadataBuilder::structure), and arrays of [`InType::NULL`] or [`InType::BINARY`], which decoders
-    /// take for something else or not at all.
+    /// Types that no decoder knows ([`InType::POINTER`], 26 and up) are refused; so is [`InType::STRUCT`], which
+    /// [`structure`](MetadataBuilder::structure) writes; and so are arrays of [`InType::NULL`] or [`InType::BINARY`], which
+    /// decoders misread or reject.
     pub fn field(
         self,
         name: impl AsRef<[u8]>,
@@ -85,8 +85,8 @@ impl MetadataBuilder {
         })
     }
 
-    /// A struct: the next `field_count` fields (1–127) are its members, a struct among them counting, with all of its
-    /// members, as one. [`finish`](MetadataBuilder::finish) refuses an event that ends before them.
+    /// A struct: the next `field_count` fields (1–127) are its members. A struct among them counts as one, together with
+    /// its members. [`finish`](MetadataBuilder::finish) refuses an event that ends before them.
     pub fn structure(
         self,
         name: impl AsRef<[u8]>,
@@ -133,7 +133,7 @@ impl MetadataBuilder {
     ///
     /// # Errors
     ///
-    /// The first of what could not be written, or a struct whose members are missing.
+    /// The first part that could not be written, or a struct whose members are missing.
     pub fn finish(mut self) -> Result<Vec<u8>, EncodeError> {
         self.as_bytes()?;
         Ok(self.blob)
@@ -143,7 +143,7 @@ impl MetadataBuilder {
     ///
     /// # Errors
     ///
-    /// As of [`finish`](MetadataBuilder::finish).
+    /// Those of [`finish`](MetadataBuilder::finish).
     pub fn as_bytes(&mut self) -> Result<&[u8], EncodeError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -160,7 +160,7 @@ impl MetadataBuilder {
         Ok(&self.blob)
     }
 
-    /// Runs a step unless one failed before. The size is checked at each, so that a refused blob does not grow on.
+    /// Runs a step, unless an earlier one failed. Each step checks the size, so that a refused blob stops growing.
     fn attempt(
         mut self,
         step: impl FnOnce(&mut MetadataBuilder) -> Result<(), EncodeError>,
@@ -252,12 +252,12 @@ fn blob_size(size: usize) -> Result<u16, EncodeError> {
     u16::try_from(size).map_err(|_| EncodeError::MetadataTooLong { size })
 }
 
-/// Writes what a provider says of itself, for `EventSetInformation(EventProviderSetTraits)` and for each event; for the
+/// Writes the traits of a provider, for `EventSetInformation(EventProviderSetTraits)` and for each event. For the
 /// layout see [`ProviderTraits`](crate::ProviderTraits).
 ///
 /// # Errors
 ///
-/// The name has a NUL or more than 32767 bytes. (The whole is best kept below 256; that is
+/// The name has a NUL or more than 32767 bytes. (All traits together should have fewer than 256 bytes; that is
 /// not checked.)
 pub fn provider_traits(
     name: impl AsRef<[u8]>,
@@ -282,7 +282,7 @@ pub fn provider_traits(
     Ok(blob)
 }
 
-/// Something that TraceLogging has no way to say, or says in a way that no decoder takes.
+/// A part that TraceLogging cannot express, or that no decoder accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -296,7 +296,7 @@ pub enum EncodeError {
         /// As given.
         tag: u32,
     },
-    /// Reserved, unknown, or a struct where a plain field is wanted.
+    /// The in-type is reserved, unknown, or that of a struct, and the field is a plain one.
     BadInType {
         /// As given.
         in_type: InType,
@@ -306,7 +306,7 @@ pub enum EncodeError {
         /// As given.
         out_type: OutType,
     },
-    /// Decoders do not take arrays of this type.
+    /// Decoders reject arrays of this type.
     NoArrayOf {
         /// As given.
         in_type: InType,
@@ -316,9 +316,9 @@ pub enum EncodeError {
         /// As given.
         field_count: u8,
     },
-    /// The event ended before the members its structs count.
+    /// The event ended before all members of its structs.
     MissingStructMembers {
-        /// How many fields would have to follow.
+        /// The number of missing fields.
         missing: usize,
     },
     /// A protocol is 0–31.
@@ -328,7 +328,7 @@ pub enum EncodeError {
     },
     /// A blob has 65535 bytes at most, a provider's name 32767.
     MetadataTooLong {
-        /// The bytes there would be, or those of the part that alone is too long.
+        /// The size in bytes: of the whole, or of the part that is too long by itself.
         size: usize,
     },
     /// A string or binary value has 65535 bytes at most, an array 65535 values.
@@ -341,8 +341,8 @@ pub enum EncodeError {
         /// The offset in the string, in bytes.
         offset: usize,
     },
-    /// The bytes are not those of one value of the type: their number is not the type's, or a SID's is not what its
-    /// second byte says.
+    /// The bytes are not one value of the type: their number is not the type's, or a SID's size does not match its
+    /// second byte.
     BadValueSize {
         /// The value's type.
         in_type: InType,

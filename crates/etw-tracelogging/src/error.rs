@@ -1,4 +1,4 @@
-//! [`MetadataError`]: what is wrong with a blob, and at which offset.
+//! [`MetadataError`]: damage of a blob, and its offset.
 
 use std::error::Error;
 use std::fmt;
@@ -19,7 +19,7 @@ pub struct MetadataError {
 pub enum MetadataErrorKind {
     /// The blob's own size is too small for its head, or larger than the `room` bytes there are.
     BadSize {
-        /// As the blob says.
+        /// The size that the blob states.
         size: u16,
         /// The bytes that were given.
         room: usize,
@@ -33,11 +33,11 @@ pub enum MetadataErrorKind {
     },
     /// A name has no NUL.
     UnterminatedName,
-    /// Every byte from here to the end says that another byte of the tag follows.
+    /// Every byte from here to the end announces another byte of the tag.
     UnterminatedTag,
     /// The size of a trait is below 3, which its own head takes, or more than is left.
     BadTraitSize {
-        /// As the trait says, its head included.
+        /// The size that the trait states, its head included.
         size: u16,
         /// The bytes left, its head included.
         room: usize,

@@ -7,9 +7,9 @@ use crate::types::{InType, ValueSize, sid_size};
 
 /// Writes the payload of an event: the values of its fields, end to end, unaligned.
 ///
-/// One push for each value, in the order of the fields; for an array of variable count [`count`](PayloadBuilder::count)
-/// goes first, for a struct nothing. Nothing is cut to fit: the first value that does not makes
-/// [`finish`](PayloadBuilder::finish) fail. Windows drops events whose headers, metadata and payload together pass
+/// Push each value, in the order of the fields. Push the [`count`](PayloadBuilder::count) of an array of variable count
+/// before its values; a struct has no value of its own. Values are never truncated: if one does not fit,
+/// [`finish`](PayloadBuilder::finish) fails. Windows drops events whose headers, metadata and payload together pass
 /// 64 KiB; that is not checked.
 #[derive(Clone, Debug, Default)]
 #[must_use]
@@ -60,8 +60,7 @@ impl PayloadBuilder {
         self
     }
 
-    /// One value of any type, given by the bytes [`InType::split`] would answer: without its count or its terminator,
-    /// which are added.
+    /// One value of any type, as the bytes that [`InType::split`] returns: without count and terminator, which this adds.
     ///
     /// An error for bytes from which [`InType::split`] would not read the same value.
     pub fn value(mut self, in_type: InType, value: &[u8]) -> PayloadBuilder {
@@ -147,7 +146,7 @@ impl PayloadBuilder {
         self.value(InType::SID, sid)
     }
 
-    /// Two bytes: how many values of an array of variable count follow. Refused over 65535.
+    /// Two bytes: the number of values of an array of variable count, which follow. Refused over 65535.
     pub fn count(mut self, value_count: usize) -> PayloadBuilder {
         if self.error.is_none() {
             self.error = push_u16(&mut self.payload, value_count).err();

@@ -75,7 +75,7 @@ impl Live {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection usually ends because its host ended, and the socket is gone then. If a keeper still holds the socket, a new worker comes.
+    /// A connection usually ends because its host ended, which removes the socket. If a keeper still holds the socket, it starts a new worker.
     fn connect_again(&self) -> Option<Link> {
         let end = Instant::now() + REPLACEMENT_PATIENCE;
         while !self.is_closed.load(Ordering::SeqCst) {

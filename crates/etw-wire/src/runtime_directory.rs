@@ -289,7 +289,7 @@ pub struct Word {
 
 // SAFETY: an atomic that is never unmapped.
 unsafe impl Send for Word {}
-// SAFETY: as above.
+// SAFETY: an atomic that is never unmapped.
 unsafe impl Sync for Word {}
 
 impl Word {

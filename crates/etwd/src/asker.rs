@@ -71,8 +71,8 @@ impl Asker {
     }
 }
 
-/// A response as one message. A response that is too long is sent without the enablements, whose filters have no limit; a
-/// controller would wait for ever for no answer at all.
+/// A response as one message. A response that is too long for a message is sent without the enablements, whose filters have no limit:
+/// without any answer, the controller would wait forever.
 fn to_message(response: &Response) -> Vec<u8> {
     let bytes = serde_json::to_vec(response).unwrap_or_default();
     if bytes.len() <= MAX_MESSAGE {

@@ -38,11 +38,11 @@ struct Shared {
     changed: Condvar,
 }
 
-/// One consumer. Buffers that it does not read in time are lost to it alone.
+/// One consumer. If it does not read buffers in time, it loses them; other consumers do not.
 pub(crate) struct Consumer {
     shared: Arc<Shared>,
     limit: usize,
-    /// The connection that asked for the stream.
+    /// The connection that requested the stream.
     pub connection: Option<Connection>,
     /// The consumer has all slices of the open buffers.
     has_slices: bool,
@@ -53,7 +53,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
 }
 
 impl Consumer {
-    /// A consumer, and its end of the stream. `limit`: bytes that may wait for it.
+    /// Creates a consumer and the descriptor that it reads the stream from. `limit`: bytes that may wait for it.
     pub fn start(limit: usize, connection: Option<Connection>) -> io::Result<(Consumer, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.shutdown(std::net::Shutdown::Read)?;
@@ -104,14 +104,14 @@ impl Consumer {
         true
     }
 
-    /// Whether the consumer is to receive slices from now on: it did not, and has read most of what it was sent.
+    /// Starts slices for a consumer that has none yet and has read at least half of its queue; returns whether it did.
     pub fn begin_slices(&mut self) -> bool {
         let begins = !self.has_slices && lock(&self.shared).size <= self.limit / 2;
         self.has_slices |= begins;
         begins
     }
 
-    /// Sends a slice. A consumer that does not read receives no further ones: it gets the records with their buffer.
+    /// Sends a slice. A consumer whose queue is full gets no further slices: it receives the records with their buffer.
     pub fn offer_slice(&mut self, slice: &Slice<'_>) {
         if !self.has_slices {
             return;

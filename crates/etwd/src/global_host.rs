@@ -121,7 +121,7 @@ impl Host {
     ) -> io::Result<Host> {
         raise_descriptor_limit();
         event_log::enable(&options.logs);
-        // Without it, programs wait less long for answers.
+        // Without it, programs wait a shorter time for answers.
         let word = Directory::open(&options.directory).and_then(|directory| directory.word()).ok();
         let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?, word));
         let controllers = Arc::new(AtomicUsize::new(0));
@@ -164,7 +164,7 @@ impl Host {
         }
     }
 
-    /// Asks the host to end; it stops its sessions. Not async-signal-safe.
+    /// Asks the host to stop its sessions and end. Not async-signal-safe.
     pub fn end(&self) {
         self.mailbox.post(Message::End);
     }

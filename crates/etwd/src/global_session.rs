@@ -33,11 +33,11 @@ use crate::session_memory::allocate_buffers;
 /// A session in the host's engine.
 pub(crate) type Hosted = HostedSession<GlobalSession>;
 
-/// Bytes that may wait for a consumer, at least.
+/// The smallest queue of a consumer, in bytes.
 const MIN_CONSUMER_QUEUE: usize = 8 << 20;
-/// The same in buffers of the session.
+/// The queue of a consumer, in buffers of the session.
 const CONSUMER_QUEUE_BUFFERS: usize = 16;
-/// Bytes of buffers from before its attachment that wait for a consumer beyond that, at most.
+/// The most bytes of older buffers that a consumer's queue may hold in addition.
 const MAX_OWED: usize = 256 << 20;
 
 /// The host's part of a session.
@@ -58,7 +58,7 @@ pub(crate) struct GlobalSession {
     pub memories: Vec<BufferMemory>,
     /// The memory of its state.
     pub state: OwnedFd,
-    /// The number of its file in places.
+    /// The number of its file, as in the positions of buffers.
     pub file_number: u32,
     /// Files before, whose buffers are on their way, the oldest first.
     pub before: VecDeque<FileBefore>,
@@ -121,7 +121,7 @@ fn start_error(error: &StartError) -> Response {
 }
 
 impl GlobalSession {
-    /// Creates a session with its buffers and its file. `batch`: the last final one. Nothing is left behind if it fails.
+    /// Creates a session with its buffers and its file; on failure, neither remains. `batch`: the last final one.
     pub fn create(
         start: StartRequest,
         slot: usize,
@@ -206,14 +206,14 @@ impl GlobalSession {
         results.into_iter().filter_map(end).collect()
     }
 
-    /// Adds a consumer of `session`; its end of the stream.
+    /// Adds a consumer of `session`. Returns the descriptor that the consumer reads from.
     pub fn add_consumer(
         &mut self,
         facts: &SessionFacts,
         session: &BufferedSession,
         connection: Option<Connection>,
     ) -> io::Result<OwnedFd> {
-        // Some buffers, whatever their size: a consumer that reads is given time to.
+        // The queue holds some buffers of any size, so that a consumer has time to read.
         let buffer_size = self.config.buffer_size as usize;
         let limit = (buffer_size * CONSUMER_QUEUE_BUFFERS).max(MIN_CONSUMER_QUEUE);
         let used = (self.config.buffer_count as usize).saturating_sub(session.free_buffers());

@@ -46,7 +46,7 @@ use pending::PendingResponse;
 
 /// The longest pause while events come.
 const LONGEST_PAUSE: Duration = Duration::from_millis(25);
-/// Between the two readings of the clocks from which a new engine knows their rate.
+/// The time between the two clock readings from which a new engine computes their rate.
 const CLOCK_BASE: Duration = Duration::from_millis(1);
 
 pub(crate) struct HostThread {
@@ -119,7 +119,7 @@ impl HostThread {
             let mut messages = messages.into_iter();
             while let Some(message) = messages.next() {
                 if let ControlFlow::Break(()) = self.handle(message) {
-                    // One of them may say that a session has finished, which `stop_all` waits for.
+                    // One of them may report that a session has finished, for which `stop_all` waits.
                     messages.for_each(|message| self.mailbox.post(message));
                     self.keep_end();
                     self.stop_all();
@@ -190,7 +190,7 @@ impl HostThread {
         }
     }
 
-    /// The daemon is to end: the next worker ends, too.
+    /// The daemon was asked to end, which also holds for the next worker.
     fn keep_end(&self) {
         self.keeper.put(ENDING, &(), &[]);
     }

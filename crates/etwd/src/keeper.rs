@@ -21,7 +21,7 @@ use crate::kept_state::KeptRing;
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
 
-/// The keeper gives up after so many workers in a row that crashed before they served, or soon after.
+/// The keeper gives up after this many workers in a row that crashed before they served, or soon after.
 const MAX_FAILURES: u32 = 20;
 const SOON: Duration = Duration::from_secs(1);
 /// Workers that are killed before they serve are replaced without end. After [`MAX_FAILURES`] of them in a row, each new one
@@ -93,7 +93,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                 }
             }
         }
-        // A worker that still runs notices that its keeper is gone, and ends.
+        // A worker that still runs notices the end of its keeper, and ends.
         drop(channel);
         let ended = {
             let _one = WORKER_LOCK.lock();
@@ -148,7 +148,7 @@ impl Ending {
     }
 }
 
-/// Tells the worker to stop its sessions and end. Not async-signal-safe.
+/// Asks the worker to stop its sessions and end. Not async-signal-safe.
 pub fn end() {
     IS_ENDING.store(true, Ordering::SeqCst);
     let _one = WORKER_LOCK.lock();

@@ -28,9 +28,9 @@ pub(crate) struct KeptSession {
     pub since: Vec<(Guid, u64)>,
     /// Number of buffers in each memory.
     pub buffers: Vec<u32>,
-    /// The number of its file in places.
+    /// The number of its file, as in the positions of buffers.
     pub file_number: u32,
-    /// Files before, with buffers on their way; the oldest first.
+    /// Earlier files whose buffers are not all stored, the oldest first.
     pub before: Vec<KeptFile>,
     pub refusals: Refusals,
     /// Events in the circular files before.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use etw_decode::registered::{self, PackStamp};
 use etw_types::Guid;
 
-/// The GUIDs that manifests have for names, as far as sessions asked for them.
+/// The GUIDs that manifests have for names, for the names that sessions have used.
 #[derive(Default)]
 pub(crate) struct RegisteredNames {
     packs: Vec<PackStamp>,

@@ -51,7 +51,7 @@ pub fn begin_work(
         let error = match StartRequest::try_from(start.clone()) {
             Err(error) => Some(error.to_string()),
             Ok(request) => match host.ask(Request::start(request)) {
-                // The worker before was killed when it had started this session.
+                // The earlier worker was killed after it had started this session.
                 Response::Error { status: 183, .. } if is_resumed && number == 0 => None,
                 Response::Error { message, .. } => Some(message),
                 _ => None,

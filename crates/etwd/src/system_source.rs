@@ -15,7 +15,7 @@ use crate::kept_state::KeptRing;
 /// The recording of one session.
 pub(crate) struct SystemSource {
     recorder: Recorder,
-    /// It continues with the rings of a worker before.
+    /// The recording continues with the rings of an earlier worker.
     is_resumed: bool,
 }
 
@@ -28,13 +28,13 @@ fn options(config: &SystemConfig) -> Options {
 }
 
 impl SystemSource {
-    /// Opens what a session wants; nothing is recorded yet.
+    /// Opens the events that a session enables. Recording starts with `begin`.
     pub fn open(config: &SystemConfig) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config), config.process)?;
         Ok(SystemSource { recorder, is_resumed: false })
     }
 
-    /// Opens it again behind a worker that was killed, without its rings: the trace says that events are missing.
+    /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
     pub fn open_again(config: &SystemConfig) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config), config.process)?.behind_others();
         Ok(SystemSource { recorder, is_resumed: false })

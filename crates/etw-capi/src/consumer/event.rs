@@ -7,8 +7,8 @@ use etw_types::{EventFlags, EventRecord, ExtType, ExtendedItem, HeaderType, Mess
 use crate::abi::{RawDescriptor, RawGuid};
 use etw_types::raw::{RawBufferContext, RawItem, RawRecord, RawTrace, RawTraceHeader};
 
-/// The record that a callback sees. Payload and items are copies: aligned to eight bytes, followed by zeros for programs that take a
-/// payload for text, and a program may write over them.
+/// The record that a callback sees. Payload and items are copies, aligned to eight bytes, which the program may change. Zeros follow
+/// them, for programs that treat a payload as text.
 #[derive(Default)]
 pub struct Event {
     /// Payload, then the data of the items; each at a multiple of eight bytes.
@@ -26,7 +26,7 @@ pub struct Facts {
 }
 
 impl Event {
-    /// Copies what the callback gets pointers to.
+    /// Copies the memory that the callback gets pointers to.
     pub fn fill(&mut self, record: &EventRecord<'_>) {
         self.arena.clear();
         self.items.clear();
@@ -35,7 +35,7 @@ impl Event {
         self.data_size = payload.len() as u16;
         self.append(payload);
         for item in record.extended {
-            // Their places are known when none is added any more.
+            // Their addresses are known once all are added.
             let at = self.arena.len() as u64;
             let size = item.data.len() as u16;
             self.items.push(RawItem {
@@ -55,7 +55,7 @@ impl Event {
         }
     }
 
-    /// Eight zero bytes at least behind it.
+    /// At least eight zero bytes follow it.
     fn append(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         self.arena.extend(words.iter().map(|word| u64::from_ne_bytes(*word)));
@@ -148,7 +148,7 @@ fn flags(record: &EventRecord<'_>, is_private: bool) -> u16 {
     set(record.header == HeaderType::Message, EventFlags::TRACE_MESSAGE);
     set(record.header.is_classic() || record.header.is_kernel(), EventFlags::CLASSIC_HEADER);
     set(record.cpu_times.is_none(), EventFlags::NO_CPUTIME);
-    // Not stored: programs print the payload of what has it as text.
+    // Not stored, since programs print the payload of an event with this flag as text.
     set(etw_decode::is_string_event(record), EventFlags::STRING_ONLY);
     let is_narrow = record.pointer_size == 4;
     set(is_narrow, EventFlags::HEADER_32_BIT);
@@ -157,7 +157,7 @@ fn flags(record: &EventRecord<'_>, is_private: bool) -> u16 {
     flags
 }
 
-/// Bytes that a record took in its buffer.
+/// Size of a record in its buffer.
 pub fn stored_size(record: &EventRecord<'_>) -> usize {
     let items = || -> usize {
         record.extended.into_iter().map(|item| ExtendedItem::stored_size(item.data.len())).sum()

@@ -1,7 +1,7 @@
 //! `ProcessTrace`: the records of the opened traces in order of time, one callback after the other.
 //!
-//! The library's own steps are guarded against panics; callbacks are called outside of the guard, so that what C++ throws in one goes
-//! through to the caller of `ProcessTrace`.
+//! The library's own steps are guarded against panics. Callbacks run outside of the guard, so that a C++ exception in one reaches the
+//! caller of `ProcessTrace`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ use etw_types::raw::{EventCallback, ProcessTraceMode, RawRecord, RawTrace};
 
 /// Either flag marks a file of a private session.
 const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::PRIVATE_IN_PROC);
-/// `OpenEtw.Session`: what a host reports of a session, its losses and the modules of its programs.
+/// `OpenEtw.Session`: a host's reports on a session, its losses and the modules of its programs.
 const HOST_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 /// Bytes of a buffer's header.
 const BUFFER_HEADER: u32 = BufferHeader::SIZE as u32;
@@ -44,7 +44,7 @@ struct OpenedTrace {
     trace: Arc<Trace>,
     facts: Facts,
     callback: Option<EventCallback>,
-    /// The first event, while it was not given.
+    /// The first event, until the program has received it.
     header: Option<HeaderRecord>,
     has_header: bool,
     header_event: Event,
@@ -52,7 +52,7 @@ struct OpenedTrace {
 
 struct Buffer {
     index: u64,
-    /// Bytes of records, as far as they were read.
+    /// Bytes of the records read so far.
     filled: u32,
 }
 
@@ -167,8 +167,8 @@ impl Processing {
         if self.is_real_time() {
             return self.receive();
         }
-        // A trace that was closed is read to the end of the buffers that are at hand, as Windows documents it: one of each CPU, the
-        // header's not counted. No further one is begun.
+        // A closed trace is read to the end of its current buffers, one of each CPU, as Windows documents. The header's buffer does not
+        // count. No other buffer is read.
         let is_closed = self.is_closed();
         let next = self.records.next().filter(|record| {
             let place = record.position;
@@ -218,7 +218,7 @@ impl Processing {
 }
 
 impl Processing {
-    /// As `read`, for a session: waits for the next item.
+    /// Does what `read` does, for a session: waits for the next item.
     fn receive(&mut self) {
         let source = &mut self.traces[0];
         // The header comes before the session has an event.
@@ -274,13 +274,13 @@ fn give_header(number: usize, source: &mut OpenedTrace, steps: &mut VecDeque<Ste
     source.header_event = event;
 }
 
-/// Whether a record is an event of the session's host, which Windows does not have, and which the program has not asked for.
+/// Whether a record is an event of the session's host, which the program did not request. Windows has no such events.
 fn is_hidden(source: &OpenedTrace, record: &EventRecord<'_>) -> bool {
     record.provider == Some(HOST_PROVIDER)
         && !source.trace.mode.contains(ProcessTraceMode::HOST_EVENTS)
 }
 
-/// As FILETIME; without a usable clock the raw time.
+/// The time as FILETIME; without a usable clock, the raw time.
 fn time_of(source: &OpenedTrace, record: &EventRecord<'_>) -> i64 {
     let file = source.trace.input.file();
     let time = file.and_then(|file| file.clock().filetime(record.order_time));

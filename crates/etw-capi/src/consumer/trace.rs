@@ -56,7 +56,7 @@ pub struct Trace {
     pub context: Context,
 }
 
-/// A pointer of the program's, handed back to it and never followed.
+/// The program's pointer. The library passes it back and never follows it.
 #[derive(Clone, Copy)]
 pub struct Context(pub *mut c_void);
 
@@ -139,7 +139,7 @@ impl Trace {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Takes it for one `ProcessTrace`; `false` where another has it.
+    /// Locks the trace for one `ProcessTrace`; `false` if another one has locked it.
     pub fn take(&self) -> bool {
         self.busy.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -199,7 +199,7 @@ fn raw_header(header: &LogfileHeader, texts: &[Box<[u16]>; 2]) -> RawLogfileHead
     }
 }
 
-/// The header of a file whose own cannot be read.
+/// The header in place of one that cannot be read.
 const NO_HEADER: RawLogfileHeader = RawLogfileHeader {
     buffer_size: 0,
     version: [0; 4],
@@ -279,7 +279,7 @@ pub fn close(handle: u64) -> Status {
     let Some(trace) = handles(|handles| handles.open.remove(&handle)) else {
         return Status::ERROR_INVALID_HANDLE;
     };
-    // Asked first: one that hears of it may have ended before it is asked.
+    // Read first: a `ProcessTrace` that notices the change may end before a later read.
     let is_busy = trace.busy.load(Ordering::Acquire);
     trace.closed.store(true, Ordering::Release);
     if let Input::RealTime(live) = &trace.input {

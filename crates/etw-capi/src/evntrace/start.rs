@@ -1,4 +1,4 @@
-//! `StartTrace`: properties as what a host is asked for.
+//! `StartTrace`: properties as a request to a host.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ const GLOBAL_ONLY: LogFileMode = LogFileMode::SECURE.union(LogFileMode::INDEPEND
 /// Either flag asks for a private session.
 pub const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::PRIVATE_IN_PROC);
 
-/// KiB of a buffer where none are asked for.
+/// KiB of a buffer by default.
 const BUFFER_SIZE: u32 = 64;
 const MAX_BUFFER_SIZE: u32 = 16 << 10;
 /// The flush timer that a real-time session reports when it sets none.

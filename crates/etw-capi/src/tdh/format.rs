@@ -13,15 +13,15 @@ use crate::status::ERROR_EVT_INVALID_EVENT_DATA;
 pub struct Kind {
     pub in_type: u16,
     pub out_type: u16,
-    /// Characters of a text, bytes of a binary value; 0 where the value tells.
+    /// Characters of a text, bytes of a binary value; 0 if the value contains its length.
     pub length: u16,
     pub pointer_size: u8,
 }
 
-/// The text of the value at the front of `data`, and how many bytes it takes; `name`: the name of an integer.
+/// The text of the value at the front of `data`, and the size of the value. `name`: the name of an integer.
 ///
 /// # Errors
-/// `ERROR_INVALID_PARAMETER` for a type that is none, `ERROR_EVT_INVALID_EVENT_DATA` where `data` ends inside the value.
+/// `ERROR_INVALID_PARAMETER` for an unknown type, `ERROR_EVT_INVALID_EVENT_DATA` if `data` ends inside the value.
 pub fn format(
     kind: &Kind,
     data: &[u8],
@@ -64,7 +64,7 @@ impl<N: Fn(u64) -> Option<String>> Visitor for Text<N> {
     fn end_struct(&mut self, _: &Field) {}
 }
 
-/// The bits of an integer; a negative one's lower 32, as maps have them.
+/// The bits of an integer; of a negative one the lower 32, as in maps.
 fn number_of(value: &Value<'_>) -> Option<u64> {
     match value {
         Value::Int(value) => Some(u64::try_from(*value).unwrap_or(u64::from(*value as u32))),

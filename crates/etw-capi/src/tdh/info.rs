@@ -1,7 +1,7 @@
 //! `TRACE_EVENT_INFO` of an event, from whatever schema it has.
 //!
-//! Layout as in `etw_decode::event_info`: fixed part, properties, texts. What a trace says of its events is given as it is, where every
-//! offset in it leads to what it should; else it is made anew, since programs follow offsets without a look.
+//! Layout as in `etw_decode::event_info`: fixed part, properties, texts. If a trace contains the structure and all its offsets are
+//! valid, the program gets that one. Otherwise the structure is built anew, since programs follow offsets without checks.
 
 use etw_api::{Guid, Status};
 use etw_decode::event_info::EventInfoParts;
@@ -23,7 +23,7 @@ const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a8693
 /// The structure's bytes.
 ///
 /// # Errors
-/// `ERROR_NOT_FOUND` without a schema; `ERROR_EVT_INVALID_EVENT_DATA` where the schema makes more of the payload than an event holds.
+/// `ERROR_NOT_FOUND` without a schema; `ERROR_EVT_INVALID_EVENT_DATA` if the schema describes more values than an event can hold.
 pub fn event_info(record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Result<Vec<u8>, Status> {
     let schema = decoded.schema().ok_or(ERROR_NOT_FOUND)?;
     let places = Places::find(record, decoded)?;
@@ -39,10 +39,10 @@ pub fn event_info(record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Result<Vec
         Some(Source::Kernel | Source::Mof | Source::Header) => 1,
         Some(Source::Wpp) => 2,
         Some(Source::TraceLogging) => 3,
-        // Manifests, wherever they are from; strings, which are nobody's.
+        // Manifests from any source, and string events, which have no schema source.
         _ => 0,
     };
-    // An unsound structure of the trace's keeps what it says that it is.
+    // A structure of the trace with invalid offsets keeps its schema source.
     let blob = decoded.event_info();
     let number = blob.and_then(|blob| le::u32(blob, 0x30)).filter(|n| *n <= 3).unwrap_or(number);
     let provider = record.provider.unwrap_or_default();
@@ -63,14 +63,14 @@ pub fn event_info(record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Result<Vec
         provider_name: provider_name.as_deref(),
         schema,
         pointer_size: decoded.pointer_size(record),
-        // A kernel's event may end before its class does; then there is no more of it.
+        // A kernel event may end before its class does: the other fields are absent.
         top_level: if places.is_short { schema.top_level } else { places.top_level() },
         rest_counts: &rest_counts,
     };
     parts.write().ok_or(ERROR_INVALID_DATA)
 }
 
-/// Whether every offset of a TRACE_EVENT_INFO, whose properties were read, leads to what it should.
+/// Whether every offset of a TRACE_EVENT_INFO, whose properties were read, is valid.
 fn is_sound(blob: &[u8]) -> bool {
     let u32_at = |at: usize| le::u32(blob, at).unwrap_or(u32::MAX);
     let text = |offset: u32| {
@@ -114,7 +114,7 @@ fn is_sound(blob: &[u8]) -> bool {
         && (0..u32_at(0x64) as usize).all(is_property)
 }
 
-/// The names that TDH has, of those that the schema has: an event's name is there only where the schema names the event, and not its task
+/// The schema's names that TDH has, too. An event's name is present only if the schema names the event itself, and not only its task
 /// and opcode.
 fn names(decoded: &Decoded<'_>, schema: &Schema, source: u32) -> Names {
     let mut names = schema.names.without_made_event();
@@ -127,10 +127,10 @@ fn names(decoded: &Decoded<'_>, schema: &Schema, source: u32) -> Names {
                 names.task = Some(class.to_owned());
                 names.opcode = Some(kind.to_owned());
             }
-            // Its place is that of an activity id's name.
+            // It has the offset of an activity id's name.
             names.event = None;
         }
-        // The place and line of the code.
+        // The file and line of the code.
         2 => {
             names.task = names.event.take();
         }

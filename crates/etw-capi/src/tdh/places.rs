@@ -18,9 +18,9 @@ pub struct Places {
     top: Vec<u32>,
     /// The payload ends before the schema does.
     pub is_short: bool,
-    /// The schema makes more of the payload than any event holds.
+    /// The schema describes more values than an event can hold.
     pub is_bad: bool,
-    /// Arrays and structs that were begun.
+    /// Open arrays and structs.
     open: Vec<u32>,
     next: Range<usize>,
 }
@@ -47,7 +47,7 @@ enum NodeKind {
 pub enum Found {
     /// A range of the payload, and the number of zero bytes at its end if it is a text with a NUL.
     Payload(Range<usize>, usize),
-    /// Not in the payload as such.
+    /// The payload does not contain it in this form.
     Own(Vec<u8>),
 }
 
@@ -75,12 +75,12 @@ impl Places {
         Ok(places)
     }
 
-    /// How many of the event's own fields there are.
+    /// The number of the event's own fields.
     pub fn top_level(&self) -> usize {
         self.top.len()
     }
 
-    /// Elements of the array that the event's field with this number is.
+    /// The number of elements if the event's field of this number is an array.
     pub fn count(&self, number: usize) -> usize {
         self.top.get(number).map_or(0, |node| self.elements(*node))
     }
@@ -115,8 +115,8 @@ impl Places {
     /// The bytes of a property.
     ///
     /// # Errors
-    /// `ERROR_NOT_FOUND`, `ERROR_INVALID_PARAMETER` for an element that is none, `ERROR_EVT_INVALID_EVENT_DATA` for what the payload
-    /// does not reach.
+    /// `ERROR_NOT_FOUND`; `ERROR_INVALID_PARAMETER` for an element that the array lacks; `ERROR_EVT_INVALID_EVENT_DATA` if the payload
+    /// ends before the property.
     pub fn property(&self, schema: &Schema, path: &[Step]) -> Result<Found, Status> {
         let (mut range, mut owner) = (0..schema.top_level, None);
         for (number, step) in path.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Places {
                 Some(owner) => self.children(owner).nth(place),
             };
             let is_last = number + 1 == path.len();
-            // TDH's texts end in spaces where a message table has them; names are compared without.
+            // TDH's texts may end in spaces, as in message tables; names are compared without them.
             let wanted = step.name.trim_end();
             let Some(place) = fields.iter().position(|field| field.name == wanted) else {
                 return match companion(fields, wanted) {
@@ -175,7 +175,7 @@ impl Places {
         if self.is_short { ERROR_EVT_INVALID_EVENT_DATA } else { ERROR_NOT_FOUND }
     }
 
-    /// The value of a property that TDH puts before a field: how many, or how long.
+    /// The value of a property that TDH puts before a field: its count or its length.
     fn companion(&self, node: u32, of: Companion) -> Result<Found, Status> {
         let value = match of {
             Companion::Count => self.elements(node),

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn EvtCreateRenderContext(
     handle(|| match flags {
         0 => {
             if count == 0 || paths.is_null() {
-                return Err(Failure::invalid("a context of values needs their paths"));
+                return Err(Failure::invalid("a context of values requires their paths"));
             }
             let mut parsed = Vec::new();
             // SAFETY: ARRAY, TEXT.
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn EvtRender(
         };
         let bytes: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
         if used.is_null() {
-            return Err(Failure::invalid("the size that is needed has no variable"));
+            return Err(Failure::invalid("the pointer for the required size is NULL"));
         }
         // SAFETY: OUT.
         unsafe { store(used, bytes.len() as u32) };

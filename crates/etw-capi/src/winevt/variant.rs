@@ -201,7 +201,7 @@ impl Variants {
         let start = self.heads.len() * SIZE;
         let needed = start + self.data.len();
         if used.is_null() {
-            return Err(Failure::invalid("the size that is needed has no variable"));
+            return Err(Failure::invalid("the pointer for the required size is NULL"));
         }
         // SAFETY: OUT.
         unsafe { store(used, u32::try_from(needed).unwrap_or(u32::MAX)) };

@@ -203,7 +203,7 @@ fn a_stopped_provider_delays_a_drain_by_50_ms_at_most() {
             times.push(start.elapsed());
             late += done.late;
         }
-        // SAFETY: as above.
+        // SAFETY: signals our own child.
         unsafe { libc::kill(pid, libc::SIGCONT) };
         std::thread::sleep(Duration::from_millis(3));
         late += remote
@@ -276,7 +276,7 @@ fn a_child_of_a_raw_clone_is_refused() {
     let pid = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t;
     if pid == 0 {
         let code = in_child(&rig.writer);
-        // SAFETY: as above.
+        // SAFETY: ends the child, without handlers of the parent.
         unsafe { libc::_exit(code) };
     }
     assert_eq!(wait_for(pid), 0);
@@ -297,7 +297,7 @@ fn a_fork_in_mid_write_does_not_crash_the_child() {
         event.put(b"child!");
         let _ = event.commit();
         let code = in_child(&rig.writer);
-        // SAFETY: as above.
+        // SAFETY: ends the child, without handlers of the parent.
         unsafe { libc::_exit(code) };
     }
     assert_eq!(wait_for(pid), 0);

@@ -150,7 +150,7 @@ fn a_handler_may_write_after_every_instruction_of_a_write() {
                     r.put(&[3; 8]);
                 }
             });
-            // SAFETY: as above.
+            // SAFETY: changes the trap flag only; the red zone is skipped.
             unsafe {
                 core::arch::asm!(
                     "sub rsp, 128",

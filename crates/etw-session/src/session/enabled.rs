@@ -35,22 +35,22 @@ impl Hasher for GuidHasher {
 #[derive(Debug, Default)]
 pub(super) struct Enabled {
     pub(super) all: Vec<Entry>,
-    /// Places in `all`.
+    /// Indices in `all`.
     by_id: HashMap<Guid, usize, BuildHasherDefault<GuidHasher>>,
-    /// The place that was asked for last: the next event is nearly always of the same provider.
+    /// The index that was used last: the next event is nearly always of the same provider.
     last: Cell<usize>,
-    /// Unlike that of any other session, and of this one before a change; 0 while nothing is wanted.
+    /// A number that differs from those of all other sessions, and changes with each enablement; 0 while nothing is enabled.
     pub(super) version: u64,
 }
 
-/// The next version of what some session wants.
+/// The next version of a session's enablements.
 static VERSIONS: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: Guid,
     pub(super) info: EnableInfo,
-    /// Level and keyword are all that is asked for, and events are stored as they come.
+    /// The enablement has only level and keyword, so that events are stored unchanged.
     is_plain: bool,
 }
 
@@ -96,7 +96,7 @@ impl Enabled {
         }
     }
 
-    /// Are all events of this shape wanted, and stored as they come?
+    /// Whether the session stores all events of this shape unchanged.
     #[inline(never)]
     pub(super) fn is_plain(&self, shape: &Shape) -> bool {
         let (level, keyword) = (shape.descriptor.level, shape.descriptor.keyword);

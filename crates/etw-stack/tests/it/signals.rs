@@ -306,7 +306,7 @@ fn errno_is_as_before() {
         // SAFETY: the thread's own errno.
         unsafe { *libc::__errno_location() = 4711 };
         assert!(capture(&mut frames, 0) > 0);
-        // SAFETY: as above.
+        // SAFETY: the thread's own errno.
         assert_eq!(unsafe { *libc::__errno_location() }, 4711);
     })
     .join()

@@ -128,7 +128,7 @@ fn a_call_of_an_unmapped_address_is_captured() {
         // SAFETY: the child only runs code of its own thread, until it exits; there the jump raises a signal.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: see above.
+            // SAFETY: the child has one thread, and the handler ends it.
             unsafe {
                 libc::signal(libc::SIGSEGV, compare as *const () as usize);
                 std::mem::transmute::<usize, extern "C" fn()>(std::hint::black_box(address))();

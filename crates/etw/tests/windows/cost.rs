@@ -19,12 +19,12 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is that of the system's allocator.
+        // SAFETY: the layout is the caller's, which has a size other than zero.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: `start` is from the system's allocator, by `alloc`.
         unsafe { System.dealloc(start, layout) }
     }
 }

@@ -282,7 +282,7 @@ unsafe fn record(
         let start: *const u8 = std::ptr::with_exposed_provenance(piece.address as usize);
         let bytes = match piece.size {
             0 => &[],
-            // SAFETY: as above.
+            // SAFETY: the caller's data descriptors name readable memory until the call returns.
             size => unsafe { std::slice::from_raw_parts(start, size as usize) },
         };
         match piece.kind & 0xff {

@@ -152,7 +152,7 @@ impl HostThread {
         })
     }
 
-    /// Starts a session of the host itself; the problem, if it does not start.
+    /// Starts a session of the host itself. Returns why it does not start.
     fn start_own(&mut self, config: SessionConfig) -> Option<String> {
         let name = config.name.clone();
         let (answer, answered) = channel();
@@ -186,7 +186,7 @@ impl HostThread {
         self.send_each(slot, &changed);
     }
 
-    /// Starts or stops the session of an Analytic or Debug channel. Its file begins anew with each start, as in Windows.
+    /// Starts or stops the session of an Analytic or Debug channel. Each start begins a new file, as in Windows.
     fn refresh_direct(&mut self, channel: &Channel) -> Option<String> {
         let file = &channel.settings.file;
         let is_its = |name: &str, of: Option<&PathBuf>| channel.is_named(name) && of == Some(file);
@@ -335,7 +335,7 @@ fn widen(all: &mut BTreeMap<Guid, EnableInfo>, publisher: &Publisher, channel: &
     }
 }
 
-/// The host adds the user of the program to each event: rights to write are judged by it.
+/// The host adds the user of the program to each event, for the check of rights to write.
 fn enable_info(wanted: LevelKeyword) -> EnableInfo {
     EnableInfo { wanted, properties: EnableProperties::SID, ..EnableInfo::default() }
 }

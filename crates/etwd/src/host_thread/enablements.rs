@@ -1,4 +1,4 @@
-//! Enablements of sessions in programs: which program has which, and what it refused.
+//! Enablements of sessions in programs, and programs' refusals.
 
 use std::cmp::Reverse;
 
@@ -214,7 +214,7 @@ impl HostThread {
         }
     }
 
-    /// Withdraws a session's enablement of a provider from all programs; `None`: all its enablements. What their writers lost is
+    /// Withdraws a session's enablement of a provider from all programs; `None`: all its enablements. Their writers' losses are
     /// then in the session's ledger, in a final batch.
     pub(super) fn withdraw(&mut self, session: usize, provider: Option<&Guid>) {
         let source = self.global(session).map_or(Guid::ZERO, |global| global.config.guid);

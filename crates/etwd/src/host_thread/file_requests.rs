@@ -91,7 +91,7 @@ impl HostThread {
         global.events_before += events;
         global.before.push_back(FileBefore { file: kept, asker: from.clone() });
         global.file_number = number;
-        // The next worker goes by the place of the next buffer: it has to know the file first.
+        // The next worker reads the file's number from the next buffer's position, so the file is kept first.
         self.keep_session(slot);
         kill_point("file kept");
         if let Some((hosted, session)) = self.engine.session_mut(slot) {
@@ -102,7 +102,7 @@ impl HostThread {
         Ok(())
     }
 
-    /// Writes what a session in memory holds to a file.
+    /// Writes the buffers of a session in memory to a file.
     pub(super) fn snapshot(
         &mut self,
         slot: usize,

@@ -129,7 +129,7 @@ impl HostThread {
         let is_full = sessions.count() >= MAX_SESSIONS_OF_PROVIDER;
         let Some((hosted, session)) = self.engine.session_mut(slot) else { return };
         if session.enabled(&id).is_some() {
-            // Somebody enabled it by its GUID, which is more exact.
+            // The session enabled it by its GUID, which takes precedence.
         } else if is_full {
             let message = match process {
                 0 => format!("provider {name} ({id}) is enabled in eight sessions already"),

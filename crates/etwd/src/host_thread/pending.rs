@@ -11,10 +11,10 @@ use crate::asker::{Asker, Connection};
 /// Warnings of one response, which is one message.
 const MAX_WARNINGS: usize = 100;
 
-/// Programs that have to answer, with the number of the change; `None`: the change is sent when the program's pool is there.
+/// Programs that have to answer, with the number of the change; `None`: the change is sent once the program has a pool.
 pub(super) type Waiting = HashMap<Connection, Option<u32>>;
 
-/// The programs that a change was sent to, and what went wrong.
+/// The programs that a change was sent to, and their warnings.
 #[derive(Default)]
 pub(super) struct Sent {
     pub waiting: Waiting,
@@ -41,7 +41,7 @@ impl PendingResponse {
         }
     }
 
-    /// Sends the response with what is known by now.
+    /// Sends the response with the answers so far.
     fn send(mut self, host: &HostThread) {
         let mut known = HashSet::new();
         self.warnings.retain(|warning| known.insert(warning.clone()));
@@ -80,7 +80,7 @@ impl PendingResponse {
 }
 
 impl HostThread {
-    /// Sends the responses that no program is awaited for any more, or whose time is over.
+    /// Sends the responses whose programs have all answered, or whose time is over.
     pub(super) fn answer_pending(&mut self) {
         let now = Instant::now();
         let mut left = Vec::new();

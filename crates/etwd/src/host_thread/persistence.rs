@@ -1,4 +1,4 @@
-//! Entries for the keeper: what the next worker has to know of programs and sessions.
+//! Entries for the keeper: the state of programs and sessions for the next worker.
 
 use std::os::fd::AsFd;
 

@@ -43,7 +43,7 @@ fn copy_of_descriptor(descriptors: &[OwnedFd]) -> Option<OwnedFd> {
 }
 
 impl HostThread {
-    /// Attaches a program's pool; `false` if it was not asked for, or is invalid.
+    /// Attaches a program's pool; `false` if the host did not request it, or it is invalid.
     pub(super) fn receive_pool(
         &mut self,
         connection: Connection,
@@ -52,7 +52,7 @@ impl HostThread {
         let Some(program) = self.programs.get_mut(&connection) else { return true };
         let inode = segment_identity(descriptors.first()).map(|(inode, _)| inode);
         if self.engine.pool(connection).is_some() {
-            // It was on its way when this worker asked again.
+            // The program sent it before this worker requested it again.
             return program.may_repeat && inode == program.last_segment;
         }
         if !program.is_pool_requested && !program.may_repeat {
@@ -90,7 +90,7 @@ impl HostThread {
         true
     }
 
-    /// Adds a segment to a program's pool; `false` if it was not asked for, or is invalid.
+    /// Adds a segment to a program's pool; `false` if the host did not request it, or it is invalid.
     pub(super) fn receive_segment(
         &mut self,
         connection: Connection,
@@ -107,7 +107,7 @@ impl HostThread {
             }
             return true;
         }
-        // A segment that the worker before asked for arrives at this one.
+        // The earlier worker requested the segment.
         let requested = pool.growth.requested.take();
         if requested.is_none() && !std::mem::take(&mut program.may_offer) {
             return false;

@@ -23,10 +23,10 @@ const MAX_LOG_LINES: u64 = 100;
 const MAX_RECENT_PROVIDERS: usize = 160;
 /// Characters of their names.
 const MAX_RECENT_NAME: usize = 64;
-/// How long programs that owe an answer are waited for when their session ends. Their messages come through another thread,
-/// which waits for its turn on a busy machine.
+/// The longest wait for programs that owe an answer when their session ends. Another thread receives their messages, and it may
+/// be delayed on a busy machine.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(500);
-/// Between two looks at the mailbox meanwhile.
+/// The time between two checks of the mailbox meanwhile.
 const ANSWER_PAUSE: Duration = Duration::from_millis(1);
 
 impl HostThread {
@@ -55,7 +55,7 @@ impl HostThread {
             }
         };
         self.programs.insert(connection, program);
-        // Kept first: a worker that is killed here leaves no program that believes it has a host.
+        // Kept first: if this worker is killed here, the next one knows the program.
         self.keep_program(connection);
         let Some(program) = self.programs.get(&connection) else { return };
         if program.channel.send(&welcome.to_bytes(), &[control.as_fd(), bell.as_fd()]).is_err() {

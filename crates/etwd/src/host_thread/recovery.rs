@@ -1,7 +1,7 @@
 //! A worker takes over from one that was killed, with the entries that the keeper holds.
 //!
 //! Records of the last final batch are in the sessions' buffers. All later ones are still in the pools, and are drained again.
-//! Buffers that had a place in a file are written there again; the others stay with their session.
+//! Buffers that had a position in a file are written there again; the others stay with their session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,7 +24,7 @@ use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
 use crate::program::{Program, disconnect, segment_identity};
 
-/// How long a leased session waits for its reader to reconnect: as long as readers try.
+/// How long a leased session waits for its reader: as long as readers try to reconnect.
 const RECONNECT_PATIENCE: Duration = etw_wire::live_stream::REPLACEMENT_PATIENCE;
 /// Changes that the worker before may have sent to a program after it was kept.
 const UNKEPT_CHANGES: u32 = 1 << 20;
@@ -96,7 +96,7 @@ impl Sorted {
 pub(crate) type RestoredConnection = (Connection, Arc<Channel>, Peer);
 
 impl HostThread {
-    /// Restores sessions and programs; the connections of programs. Entries that cannot be restored are logged and removed.
+    /// Restores sessions and programs. Returns the connections of programs. Entries that cannot be restored are logged and removed.
     pub fn restore(&mut self, entries: Entries) -> Vec<RestoredConnection> {
         let Sorted { sessions, programs, mut rings } = Sorted::new(entries);
         self.ring_counts = rings.iter().map(|(slot, all)| (*slot as usize, all.len())).collect();
@@ -199,7 +199,7 @@ impl HostThread {
             program.register(number, id, &traits);
             unregistered.extend(is_gone.then_some(number));
         }
-        // The program has received all changes, or will. Its answers to changes that were not kept are none to this worker.
+        // The program receives all changes. This worker ignores answers to changes that were not kept.
         program.token = record.token.wrapping_add(UNKEPT_CHANGES);
         program.answered = program.token;
         (program.may_repeat, program.may_offer) = (true, true);
@@ -234,7 +234,7 @@ impl HostThread {
             match &mut restored {
                 None => {
                     let mut reader = Reader::new(program.control.clone(), source)?;
-                    // It may have been quiet: it is drained, and asked again.
+                    // The pool may have records that no program announces: it is drained, and its writers announce the next ones.
                     reader.wake_after_restart();
                     restored = Some((reader, self.options.pool_size.into()));
                 }

@@ -33,7 +33,7 @@ const START_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a query drains, so that its counts include earlier events.
 const QUERY_PATIENCE: Duration = Duration::from_millis(100);
 
-/// The response about a session that is not there any more.
+/// The response about a session that has ended.
 pub(super) fn has_ended() -> Response {
     refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended")
 }
@@ -46,7 +46,7 @@ struct CaptureRequest {
 }
 
 impl HostThread {
-    /// Executes a request and answers it, now or later. `Break`: the host is to end.
+    /// Executes a request and answers it, now or later. `Break`: the host ends.
     pub(super) fn ask(&mut self, request: Request, from: Asker) -> ControlFlow<()> {
         match request {
             Request::Start(start) => self.start(*start, from),
@@ -184,7 +184,7 @@ impl HostThread {
             );
             return from.answer(&refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         }
-        // A session that cannot record what it was asked for leaves no file behind.
+        // Opened before the session is created: if this fails, no file remains.
         let source = match open_source(&start) {
             Ok(source) => source,
             Err(no) => return from.answer(&no),
@@ -200,7 +200,7 @@ impl HostThread {
             match self.set_enablement(slot, enablement) {
                 Ok(ids) => providers.extend(ids),
                 Err(no) => {
-                    // A session without one of its providers is not what the controller asked for.
+                    // The controller requested all of these providers.
                     self.stop_session(slot, None);
                     return from.answer(&no);
                 }
@@ -380,7 +380,7 @@ impl HostThread {
     }
 
     pub(super) fn disable(&mut self, slot: usize, provider: &Guid) {
-        // Events that were written before are still wanted.
+        // Earlier events are still stored.
         self.drain_all();
         if let Some((hosted, session)) = self.engine.session_mut(slot) {
             session.disable(provider);
@@ -564,7 +564,7 @@ fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {
     opened.map_err(|error| refused(system_source::status_of(&error), error.to_string()))
 }
 
-/// A GUID unlike that of any other session of this machine.
+/// A new GUID, unique on this machine.
 fn new_session_guid() -> Guid {
     let mut bytes = [0; 16];
     let now = etw_host::clock::filetime_now().0 as u64;

@@ -32,7 +32,7 @@ use crate::system_source::SystemSource;
 /// A session found in memory, before its files are opened.
 struct RestoredBuffers {
     session: BufferedSession,
-    /// Buffers that had a place in a file.
+    /// Buffers that had a position in a file.
     placed: Placed,
     /// The place of the next buffer.
     next: Place,

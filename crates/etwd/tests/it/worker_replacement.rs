@@ -345,7 +345,7 @@ fn a_pool_grows_once() {
             // SAFETY: numbers; a process of this test.
             unsafe { libc::kill(worker, libc::SIGSTOP) };
             std::thread::sleep(Duration::from_millis(100));
-            // SAFETY: as above.
+            // SAFETY: a signal to the daemon's worker, a child of this test's daemon.
             unsafe { libc::kill(worker, libc::SIGCONT) };
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -354,10 +354,10 @@ fn a_pool_grows_once() {
         // Once more: the two sides of a pool that has grown differently would differ now.
         for _ in 0..3 {
             let worker = mined.daemon.worker().unwrap() as libc::pid_t;
-            // SAFETY: as above.
+            // SAFETY: a signal to the daemon's worker, a child of this test's daemon.
             unsafe { libc::kill(worker, libc::SIGSTOP) };
             std::thread::sleep(Duration::from_millis(100));
-            // SAFETY: as above.
+            // SAFETY: a signal to the daemon's worker, a child of this test's daemon.
             unsafe { libc::kill(worker, libc::SIGCONT) };
             std::thread::sleep(Duration::from_millis(50));
         }

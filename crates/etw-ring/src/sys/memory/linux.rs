@@ -42,7 +42,7 @@ impl Memory {
         cvt(unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) })?;
         extend(&fd, len as u64)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: as above.
+        // SAFETY: a plain system call on an owned descriptor.
         cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
         Memory::map(fd, 0, len, true)
     }

@@ -251,7 +251,7 @@ unsafe extern "system" fn query_all(
             // SAFETY: the arguments of the call.
             unsafe { fill(all.add(number).read(), running) };
         }
-        // SAFETY: as above.
+        // SAFETY: `found` is an argument of the call.
         unsafe { found.write(state.running.len() as u32) };
         0
     })
@@ -349,7 +349,7 @@ unsafe extern "system" fn process_trace(
         let mut logfile: EVENT_TRACE_LOGFILEW = unsafe { std::mem::zeroed() };
         logfile.Context = context;
         (logfile.Filled, logfile.EventsLost) = (4096, lost);
-        // SAFETY: as above.
+        // SAFETY: a structure with the context of `OpenTraceW`.
         unsafe { (trace.buffer)(&mut logfile) }
     };
     script(&mut record, &mut buffer);
