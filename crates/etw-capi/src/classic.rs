@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etw_api::evntrace::{
-    self, ClassHandle, ControlRequest, LoggerHandle, MessageFlags, MessageId, TraceClasses,
-    TraceHandle,
+    self, ClassHandle, ClassicRegistration, ControlRequest, LoggerHandle, MessageFlags, MessageId,
+    TraceClasses, TraceHandle,
 };
 use etw_api::rt::{FillRoom, Room};
 use etw_api::{EventClass, Guid, Level, Status};
@@ -219,7 +219,7 @@ unsafe fn register(registration: &Registration, handle: *mut u64) -> Status {
         Status(unsafe { callback(code, context.get(), &raw mut size, (&raw mut wnode).cast()) })
     };
     match evntrace::register_trace_guids(&control, registered, Arc::new(notify)) {
-        Ok((registration, answer)) => {
+        Ok(ClassicRegistration { handle: registration, answer }) => {
             REGISTERED.fetch_add(1, Ordering::Relaxed);
             // SAFETY: OUT.
             unsafe { store(handle, registration.0) };

@@ -158,11 +158,21 @@ impl Views {
         rows
     }
 
-    /// Start, seconds of a column, and records in each.
-    pub fn rate(&self) -> Option<(FileTime, f64, &[u64])> {
+    /// Records over time.
+    pub fn rate(&self) -> Option<RateColumns<'_>> {
         let start = FileTime(self.rate.start?);
-        Some((start, self.rate.width as f64 / 1e7, &self.rate.counts))
+        let seconds = self.rate.width as f64 / 1e7;
+        Some(RateColumns { start, seconds, counts: &self.rate.counts })
     }
+}
+
+/// Records over time, in columns of one width.
+pub struct RateColumns<'r> {
+    pub start: FileTime,
+    /// The width of a column.
+    pub seconds: f64,
+    /// Records in each column.
+    pub counts: &'r [u64],
 }
 
 impl Rate {

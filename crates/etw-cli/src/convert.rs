@@ -128,8 +128,15 @@ trait Target {
     }
     /// The rest.
     fn finish(&mut self, names: &Names) -> std::io::Result<()>;
-    /// The number of written items, and their kind.
-    fn told(&self) -> (u64, &'static str);
+    /// The items written so far.
+    fn written(&self) -> Written;
+}
+
+/// A number of written items.
+struct Written {
+    count: u64,
+    /// Their kind, in the plural.
+    unit: &'static str,
 }
 
 struct Event<'e> {
@@ -191,7 +198,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let progress = Progress::of(records.files());
     let converted = conversion.run(&mut records, progress, &mut *target);
     converted.and_then(|()| target.finish(&names)).map_err(|error| new.failure(&error))?;
-    let (written, what) = target.told();
+    let Written { count: written, unit } = target.written();
     drop(target);
     new.keep()?;
     let outcome = files::report(&records);
@@ -207,7 +214,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         filter.report(shown, || TraceNames::of(kinds, decoder));
     }
     let mut output = Output::open(None, &[])?;
-    let text = format!("{}: {written} {what}, of {count} records\n", arguments.output.display());
+    let text = format!("{}: {written} {unit}, of {count} records\n", arguments.output.display());
     output.write(text.as_bytes())?;
     output.finish()?;
     Ok(outcome)

@@ -208,7 +208,10 @@ const BOTTOM: f64 = 30.0;
 const TOP: f64 = 10.0;
 
 fn put_rate(html: &mut String, counted: &Counted) {
-    let Some((start, seconds, counts)) = counted.views.rate() else { return };
+    let Some(crate::breakdown::RateColumns { start, seconds, counts }) = counted.views.rate()
+    else {
+        return;
+    };
     let (chart_width, chart_height) = CHART;
     let (width, height) = (chart_width - LEFT - 10.0, chart_height - BOTTOM - TOP);
     let largest = counts.iter().copied().max().unwrap_or(0).max(1) as f64 / seconds;

@@ -105,10 +105,19 @@ pub(crate) fn save_lost(memory: &mut [u8], events: u64, buffers: u64) {
     Field::at(16).put(memory, buffers);
 }
 
+/// The numbers that a session's buffers do not contain.
+pub(crate) struct Numbers {
+    /// The next sequence number.
+    pub sequence: i64,
+    /// Buffers begun.
+    pub begun: u64,
+    pub is_stopped: bool,
+}
+
 pub(crate) fn save(
     memory: &mut [u8],
     batch: u64,
-    (sequence, begun, is_stopped): (i64, u64, bool),
+    Numbers { sequence, begun, is_stopped }: Numbers,
     ledger: &Ledger,
     facts: &Facts,
 ) {

@@ -14,8 +14,8 @@
 //!     }
 //!     Status::ERROR_SUCCESS
 //! });
-//! let (handle, _) = register_trace_guids(&Guid::from_u128(1), TraceClasses::default(), callback).unwrap();
-//! assert_eq!(unregister_trace_guids(handle), Status::ERROR_SUCCESS);
+//! let registration = register_trace_guids(&Guid::from_u128(1), TraceClasses::default(), callback).unwrap();
+//! assert_eq!(unregister_trace_guids(registration.handle), Status::ERROR_SUCCESS);
 //! ```
 //!
 //! A classic provider has one session: the one that enabled it last. If another session takes the provider, the first one gets it
@@ -43,7 +43,7 @@ pub use class::{ClassHandle, MAX_CLASSES, TraceClasses, create_trace_instance_id
 pub use etw_types::{MessageFlags, MessageId};
 pub use handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
 pub use registration::{
-    ControlCallback, ControlRequest, RequestCode, TraceEnable, enable_info, is_enabled,
-    register_trace_guids, unregister_trace_guids,
+    ClassicRegistration, ControlCallback, ControlRequest, RequestCode, TraceEnable, enable_info,
+    is_enabled, register_trace_guids, unregister_trace_guids,
 };
 pub use write::{trace_event, trace_event_instance, trace_message, trace_message_filled};

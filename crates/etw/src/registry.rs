@@ -175,7 +175,7 @@ pub(crate) fn register(
 fn registration_report(provider: &Provider) -> String {
     let (name, id) = (provider.name(), provider.id());
     let state = match provider.aggregate() {
-        Some((level, any, _)) => format!("enabled up to level {level}, keywords {any:#x}"),
+        Some(state) => format!("enabled up to level {}, keywords {:#x}", state.level, state.any),
         None => "no session has it enabled".to_owned(),
     };
     let hint = match name.is_empty() || Guid::from_name(name) == id {

@@ -287,8 +287,15 @@ pub(crate) fn received_segment(descriptors: Vec<OwnedFd>) -> Result<etw_ring::So
     etw_ring::Source::received(memory).map_err(|error| error.to_string())
 }
 
-/// The inode by which a segment's memory is recognised, and its size.
-pub(crate) fn segment_identity(memory: Option<&OwnedFd>) -> Option<(u64, u32)> {
+/// The identity of a segment's memory.
+pub(crate) struct SegmentIdentity {
+    pub inode: u64,
+    pub size: u32,
+}
+
+/// The identity of a segment that a program sent.
+pub(crate) fn segment_identity(memory: Option<&OwnedFd>) -> Option<SegmentIdentity> {
     let memory = rustix::fs::fstat(memory?).ok()?;
-    Some((memory.st_ino, u32::try_from(memory.st_size).unwrap_or(u32::MAX)))
+    let size = u32::try_from(memory.st_size).unwrap_or(u32::MAX);
+    Some(SegmentIdentity { inode: memory.st_ino, size })
 }

@@ -3,7 +3,7 @@
 //! Source: "Trace Event Format" as published with the Chromium project.
 
 use super::stack_table::StackTree;
-use super::{Event, Shape, Target, Track, drain};
+use super::{Event, Shape, Target, Track, Written, drain};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor, write_json_string};
@@ -235,8 +235,8 @@ impl<W: Write> Target for Chrome<W> {
         self.out.flush()
     }
 
-    fn told(&self) -> (u64, &'static str) {
-        (self.count, "events")
+    fn written(&self) -> Written {
+        Written { count: self.count, unit: "events" }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Folded stacks, the form of `flamegraph.pl` and inferno: `process;thread;caller;callee NANOSECONDS`.
 
-use super::{Event, Target, Weight};
+use super::{Event, Target, Weight, Written};
 use crate::join::Names;
 use crate::profile::{Span, SpanKind, owner_names};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl<W: Write> Target for Folded<W> {
         self.out.flush()
     }
 
-    fn told(&self) -> (u64, &'static str) {
-        (self.stacks.len() as u64, "stacks")
+    fn written(&self) -> Written {
+        Written { count: self.stacks.len() as u64, unit: "stacks" }
     }
 }

@@ -9,7 +9,7 @@
 //! Source: Microsoft's documentation of netsh trace and pktmon, and of etl2pcapng; pcapng as drafted at the IETF.
 
 use super::pktmon::{Components, Drop, PKTMON, Sighting};
-use super::{Event, Target};
+use super::{Event, Target, Written};
 use crate::join::Names;
 use etw_types::{Guid, le};
 use std::collections::{HashMap, HashSet};
@@ -283,8 +283,8 @@ impl<W: Write> Target for Pcapng<W> {
         self.out.flush()
     }
 
-    fn told(&self) -> (u64, &'static str) {
-        (self.count, "packets")
+    fn written(&self) -> Written {
+        Written { count: self.count, unit: "packets" }
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod samples;
 
-use super::{Event, Shape, Target, Track};
+use super::{Event, Shape, Target, Track, Written};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor};
@@ -300,8 +300,8 @@ impl<W: Write> Target for Perfetto<W> {
         self.out.flush()
     }
 
-    fn told(&self) -> (u64, &'static str) {
-        (self.count, "events")
+    fn written(&self) -> Written {
+        Written { count: self.count, unit: "events" }
     }
 }
 

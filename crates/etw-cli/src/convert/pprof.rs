@@ -3,7 +3,7 @@
 //! Source: the comments of `profile.proto` as published with the pprof project.
 
 use super::stack_table::Table;
-use super::{Event, Target};
+use super::{Event, Target, Written};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind, owner_names};
 use flate2::Compression;
@@ -152,7 +152,7 @@ impl<W: Write> Pprof<W> {
     }
 
     fn string(&mut self, text: &str) -> i64 {
-        self.strings.number(text.to_owned()).0 as i64
+        self.strings.number(text.to_owned()) as i64
     }
 
     /// The number of a location; numbers begin at 1.
@@ -166,11 +166,11 @@ impl<W: Write> Pprof<W> {
             true => 0,
             false => {
                 let name = self.string(&frame.module);
-                self.modules.number(name).0 + 1
+                self.modules.number(name) + 1
             }
         };
-        let function = self.functions.number([name, file]).0;
-        self.locations.number((module, function, frame.line)).0 as u64 + 1
+        let function = self.functions.number([name, file]);
+        self.locations.number((module, function, frame.line)) as u64 + 1
     }
 
     fn label(&mut self, key: &str, text: &str) -> Label {
@@ -271,7 +271,7 @@ impl<W: Write> Target for Pprof<W> {
         self.out.flush()
     }
 
-    fn told(&self) -> (u64, &'static str) {
-        (self.order.len() as u64, "stacks")
+    fn written(&self) -> Written {
+        Written { count: self.order.len() as u64, unit: "stacks" }
     }
 }

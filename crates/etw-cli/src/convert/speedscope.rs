@@ -3,7 +3,7 @@
 //! Source: the file format's schema as published with the speedscope project.
 
 use super::stack_table::Table;
-use super::{Event, Target};
+use super::{Event, Target, Written};
 use crate::join::Names;
 use crate::profile::{Span, SpanKind, owner_names};
 use serde_json::{Value, json};
@@ -44,13 +44,13 @@ impl<W: Write> Target for Speedscope<W> {
         let mut stack: Vec<usize> = Vec::new();
         for frame in span.frames.iter().rev() {
             let file = frame.file.as_deref().map(str::to_owned);
-            stack.push(self.frames.number((frame.text(), file, frame.line)).0);
+            stack.push(self.frames.number((frame.text(), file, frame.line)));
         }
         if let SpanKind::OffCpu { reason, waker } = &span.kind {
-            stack.push(self.frames.number((format!("[{reason}]"), None, 0)).0);
+            stack.push(self.frames.number((format!("[{reason}]"), None, 0)));
             if let Some(waker) = waker {
                 let text = format!("[woken by {}]", waker.text(names));
-                stack.push(self.frames.number((text, None, 0)).0);
+                stack.push(self.frames.number((text, None, 0)));
             }
         }
         let profile = self.profiles.entry((is_off, span.process, span.thread)).or_default();
@@ -102,7 +102,7 @@ impl<W: Write> Target for Speedscope<W> {
         self.out.flush()
     }
 
-    fn told(&self) -> (u64, &'static str) {
-        (self.count, "samples")
+    fn written(&self) -> Written {
+        Written { count: self.count, unit: "samples" }
     }
 }

@@ -18,20 +18,31 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Hash + Eq + Clone> Table<T> {
-    /// The number of a value, and whether it is new.
-    pub fn number(&mut self, value: T) -> (usize, bool) {
+    /// The number of a value, which is added if it is new.
+    pub fn number(&mut self, value: T) -> usize {
+        self.numbered(value).number
+    }
+
+    /// The number of a value, and whether this call has added it.
+    pub fn numbered(&mut self, value: T) -> Numbered {
         if let Some(number) = self.numbers.get(&value) {
-            return (*number, false);
+            return Numbered { number: *number, is_new: false };
         }
         let number = self.values.len();
         self.numbers.insert(value.clone(), number);
         self.values.push(value);
-        (number, true)
+        Numbered { number, is_new: true }
     }
 
     pub fn values(&self) -> &[T] {
         &self.values
     }
+}
+
+/// The number of a value in a [`Table`].
+pub struct Numbered {
+    pub number: usize,
+    pub is_new: bool,
 }
 
 /// A node of the tree of stacks: the caller's node, and a function.
@@ -48,8 +59,8 @@ impl StackTree {
     /// The node of a stack whose innermost function comes first; `None`: it is empty.
     pub fn node(&mut self, frames: &[StackFrame]) -> Option<usize> {
         frames.iter().rev().fold(None, |caller, frame| {
-            let (function, _) = self.functions.number(frame.text());
-            Some(self.nodes.number((caller, function)).0)
+            let function = self.functions.number(frame.text());
+            Some(self.nodes.number((caller, function)))
         })
     }
 }

@@ -64,8 +64,8 @@ impl Counted {
             "by_process": self.views.processes().iter().map(|row| json!({
                 "pid": row.process, "name": row.name, "count": row.count, "bytes": row.bytes,
             })).collect::<Vec<_>>(),
-            "rate": self.views.rate().map(|(start, seconds, counts)| json!({
-                "start": start.to_string(), "seconds": seconds, "counts": counts,
+            "rate": self.views.rate().map(|rate| json!({
+                "start": rate.start.to_string(), "seconds": rate.seconds, "counts": rate.counts,
             })),
             "damage": damage,
             "damage_count": self.records.damage().count(),

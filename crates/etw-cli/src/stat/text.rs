@@ -2,7 +2,7 @@
 
 use super::By;
 use super::counter::Counted;
-use crate::breakdown;
+use crate::breakdown::{self, RateColumns};
 use crate::files;
 use etw_types::Hook;
 use std::fmt::Write;
@@ -119,7 +119,7 @@ impl Counted {
     }
 
     fn put_rate(&self, text: &mut String) {
-        let Some((start, seconds, counts)) = self.views.rate() else { return };
+        let Some(RateColumns { start, seconds, counts }) = self.views.rate() else { return };
         let largest = counts.iter().copied().max().unwrap_or(0);
         let _ = writeln!(text, "\n  {:>14} {:>12}  records a second, from {start}", "after", "");
         for (number, count) in counts.iter().enumerate() {

@@ -64,8 +64,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         (self.ledger, self.facts) = (ledger, facts);
     }
 
-    fn numbers(&self) -> (i64, u64, bool) {
-        (self.next_sequence, self.begun, self.state == State::Stopped)
+    fn numbers(&self) -> state::Numbers {
+        state::Numbers {
+            sequence: self.next_sequence,
+            begun: self.begun,
+            is_stopped: self.state == State::Stopped,
+        }
     }
 
     pub(crate) fn restore_state(&mut self, is_stopped: bool) {

@@ -83,8 +83,16 @@ struct LastRequest {
     answer: AtomicU32,
 }
 
-/// Registers a classic provider by its control GUID. If a session has it enabled already, the callback runs before this returns; the
-/// status is the callback's answer.
+/// The registration of a classic provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassicRegistration {
+    /// Its handle.
+    pub handle: TraceHandle,
+    /// The callback's answer, if a session had enabled the provider already; else success.
+    pub answer: Status,
+}
+
+/// Registers a classic provider by its control GUID. If a session has it enabled already, the callback runs before this returns.
 ///
 /// # Errors
 /// `ERROR_NO_SYSTEM_RESOURCES` when the process has 1024 classic registrations.
@@ -93,7 +101,7 @@ pub fn register_trace_guids(
     control: &Guid,
     classes: TraceClasses,
     callback: Arc<ControlCallback>,
-) -> Result<(TraceHandle, Status), Status> {
+) -> Result<ClassicRegistration, Status> {
     let (index, provider) = {
         let mut table = lock(&TABLE);
         let index = match table.free.pop() {
@@ -132,7 +140,8 @@ pub fn register_trace_guids(
         registration::register(ProviderRef::Static(provider), Some(Arc::new(callback)));
     lock(&TABLE).registered[index] = Some(Registered { registration, _classes: classes, provider });
     let handle = TraceHandle((index as u64 + 1) | u64::from(sequence as u16) << 48);
-    Ok((handle, Status(last_request.answer.load(Ordering::Relaxed))))
+    let answer = Status(last_request.answer.load(Ordering::Relaxed));
+    Ok(ClassicRegistration { handle, answer })
 }
 
 /// The request that a change gives a provider's callback. `None`: the callback has had it.

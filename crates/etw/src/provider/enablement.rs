@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use etw_ring::MAX_ATTACHMENTS;
-use etw_types::{Keyword, Level, LevelKeyword, StackFilter, Status, Wanted};
+use etw_types::{Keyword, LevelKeyword, StackFilter, Status, Wanted};
 
 use super::callback::{Callback, EnableCallback};
 use super::slot::{Enablement, Slot};
@@ -140,10 +140,13 @@ impl Provider {
     }
 
     /// The enable state as callbacks get it: level and masks of all sessions together. `None` without a session.
-    pub(crate) fn aggregate(&self) -> Option<(Level, Keyword, Keyword)> {
-        self.active_slots()
-            .map(|wanted| (wanted.level, wanted.any, wanted.all))
-            .reduce(|a, b| (a.0.max(b.0), Keyword(a.1.0 | b.1.0), Keyword(a.2.0 & b.2.0)))
+    pub(crate) fn aggregate(&self) -> Option<Wanted> {
+        self.active_slots().reduce(|a, b| Wanted {
+            level: a.level.max(b.level),
+            any: a.any | b.any,
+            all: Keyword(a.all.0 & b.all.0),
+            ignore_keyword_0: false,
+        })
     }
 
     /// Adds a registration; whether it is the first, and the callback's number.

@@ -26,7 +26,8 @@ pub(super) fn enable_state<'a>(
         return None;
     }
     let control = if state.is_some() { ControlCode::Enable } else { ControlCode::Disable };
-    let (level, any, all) = state.unwrap_or((Level(0), Keyword(0), Keyword(0)));
+    let none = (Level(0), Keyword(0), Keyword(0));
+    let (level, any, all) = state.map_or(none, |state| (state.level, state.any, state.all));
     Some(EnableChange { control, level, any, all, source, filter_data: &[] })
 }
 

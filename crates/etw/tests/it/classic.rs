@@ -71,7 +71,7 @@ fn a_classic_provider_belongs_to_the_session_that_enabled_it_last() {
     let (first, first_path) = file("classic-first.etl");
     let (second, second_path) = file("classic-second.etl");
     let told = Requests::default();
-    let (handle, answer) =
+    let ClassicRegistration { handle, answer } =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     assert_eq!((told.take(), answer), (vec![], Status::ERROR_SUCCESS));
 
@@ -151,7 +151,7 @@ fn the_last_session_before_the_registration_has_the_provider() {
     second.enable(&control, Level(2), Keyword(0)).unwrap();
     let newest = |level: u8| {
         let told = Requests::default();
-        let (handle, answer) =
+        let ClassicRegistration { handle, answer } =
             register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
         assert_eq!(answer, Status(77));
         assert_eq!(told.take().last(), Some(&(RequestCode::EnableEvents, level, 0)));
@@ -165,7 +165,7 @@ fn the_last_session_before_the_registration_has_the_provider() {
     newest(2);
     second.disable(&control);
     let told = Requests::default();
-    let (_, answer) =
+    let ClassicRegistration { answer, .. } =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     assert_eq!((told.take(), answer), (vec![], Status::ERROR_SUCCESS));
 }
@@ -179,7 +179,8 @@ fn instances_and_messages_come_back() {
     let told = Requests::default();
     let classes = TraceClasses::register(&[CLASS, Guid::from_u128(0xfa7e6)]).unwrap();
     let [child, parent] = *classes.handles() else { panic!() };
-    let (handle, _) = register_trace_guids(&control, classes, told.callback()).unwrap();
+    let ClassicRegistration { handle, .. } =
+        register_trace_guids(&control, classes, told.callback()).unwrap();
     session.enable(&control, Level(5), Keyword(0)).unwrap();
     let logger = told.last();
     let ok = Status::ERROR_SUCCESS;
@@ -210,7 +211,7 @@ fn instances_and_messages_come_back() {
         assert_eq!(create_trace_instance_id(gone), Err(Status::ERROR_INVALID_PARAMETER));
     }
     let told = Requests::default();
-    let (handle, _) =
+    let ClassicRegistration { handle, .. } =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     let logger = told.last();
     let bad = Status::ERROR_INVALID_PARAMETER;
@@ -259,7 +260,7 @@ fn statuses_of_classic_events() {
     let control = Guid::from_u128(0xc1a5504);
     let (session, _path) = file("classic-statuses.etl");
     let told = Requests::default();
-    let (_, _) = register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
+    register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     session.enable(&control, Level(5), Keyword(0)).unwrap();
     let logger = told.last();
     let write = |size: usize| {
@@ -314,7 +315,7 @@ fn limits_of_classic_registrations() {
             let callback = Arc::new(|_: &ControlRequest| Status::ERROR_SUCCESS);
             let control = Guid::from_u128(0xc1a5505);
             match register_trace_guids(&control, TraceClasses::default(), callback) {
-                Ok((handle, _)) => handles.push(handle),
+                Ok(registration) => handles.push(registration.handle),
                 Err(status) => break assert_eq!(Some(status), full),
             }
         }

@@ -7,7 +7,8 @@ use etw::evntprov::{
     event_write, event_write_ex, event_write_string, event_write_transfer,
 };
 use etw::evntrace::{
-    TraceClasses, register_trace_guids, trace_event, trace_message, unregister_trace_guids,
+    ClassicRegistration, TraceClasses, register_trace_guids, trace_event, trace_message,
+    unregister_trace_guids,
 };
 use etw::{
     Activity, ControlCode, EventClass, EventDescriptor, Guid, Keyword, Level, Provider, Status,
@@ -214,7 +215,7 @@ fn classic_events_and_messages_go_to_the_session_that_enabled_their_provider() {
     let requests = Arc::new(Mutex::new(Vec::new()));
     let seen = requests.clone();
     let control = Guid::from_u128(0xc1a5);
-    let (handle, _) = register_trace_guids(
+    let ClassicRegistration { handle, .. } = register_trace_guids(
         &control,
         TraceClasses::register(&[]).unwrap(),
         Arc::new(move |request| {

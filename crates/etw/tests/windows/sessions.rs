@@ -182,6 +182,7 @@ fn an_enablement_has_all_its_filters() {
             process_ids: vec![5, 600],
             executables: vec!["a.exe".into(), "b.exe".into()],
             payload: vec![payload],
+            channels: Vec::new(),
             schematized: b"own".to_vec(),
             stacks: StackFilter {
                 event_ids: Some(ids(false)),

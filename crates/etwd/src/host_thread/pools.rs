@@ -50,7 +50,7 @@ impl HostThread {
         descriptors: Vec<OwnedFd>,
     ) -> bool {
         let Some(program) = self.programs.get_mut(&connection) else { return true };
-        let inode = segment_identity(descriptors.first()).map(|(inode, _)| inode);
+        let inode = segment_identity(descriptors.first()).map(|identity| identity.inode);
         if self.engine.pool(connection).is_some() {
             // The program sent it before this worker requested it again.
             return program.may_repeat && inode == program.last_segment;
@@ -99,7 +99,7 @@ impl HostThread {
         let Some(program) = self.programs.get_mut(&connection) else { return true };
         let Some(pool) = self.engine.pool_mut(connection) else { return false };
         let identity = segment_identity(descriptors.first());
-        let inode = identity.map(|(inode, _)| inode);
+        let inode = identity.as_ref().map(|identity| identity.inode);
         if inode.is_some() && inode == program.last_segment && program.may_repeat {
             // The program offers it again: the worker before was killed before it could acknowledge it, or this one has done so.
             if !std::mem::replace(&mut program.is_acknowledged, true) {
@@ -117,7 +117,7 @@ impl HostThread {
             return true;
         }
         let copy = copy_of_descriptor(&descriptors);
-        let size = requested.or(identity.map(|(_, size)| size.into())).unwrap_or(0);
+        let size = requested.or(identity.map(|identity| identity.size.into())).unwrap_or(0);
         if size > pool.growth.limit.saturating_sub(pool.growth.size) {
             return false;
         }

@@ -22,7 +22,7 @@ use crate::asker::Connection;
 use crate::keeper_protocol::{Entries, Entry, RING, numbers};
 use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
-use crate::program::{Program, disconnect, segment_identity};
+use crate::program::{Program, SegmentIdentity, disconnect, segment_identity};
 
 /// How long a leased session waits for its reader: as long as readers try to reconnect.
 const RECONNECT_PATIENCE: Duration = etw_wire::live_stream::REPLACEMENT_PATIENCE;
@@ -227,7 +227,8 @@ impl HostThread {
         let mut restored: Option<(Reader, u64)> = None;
         for entry in segments {
             let [memory] = <[OwnedFd; 1]>::try_from(entry.descriptors).map_err(|_| missing())?;
-            let (inode, size) = segment_identity(Some(&memory)).ok_or_else(missing)?;
+            let identity = segment_identity(Some(&memory)).ok_or_else(missing)?;
+            let SegmentIdentity { inode, size } = identity;
             program.last_segment = Some(inode);
             program.segments += 1;
             let source = Source::received(memory)?;

@@ -304,9 +304,8 @@ fn classic(children: u64) {
         etw::Status::ERROR_SUCCESS
     };
     let callback = std::sync::Arc::new(told);
-    let (_handle, _) =
-        register_trace_guids(&crate::classic_providers::CONTROL, TraceClasses::default(), callback)
-            .unwrap();
+    register_trace_guids(&crate::classic_providers::CONTROL, TraceClasses::default(), callback)
+        .unwrap();
     say("ready\n");
     for number in 0u64.. {
         let write = || loop {

@@ -3,7 +3,7 @@
 //! Source: the protobuf definitions in the Perfetto project's documentation (`PerfSample`, `InternedData`).
 
 use super::Packet;
-use crate::convert::stack_table::Table;
+use crate::convert::stack_table::{Numbered, Table};
 use crate::join::StackFrame;
 use crate::profile::Span;
 use prost::Message;
@@ -91,29 +91,32 @@ pub struct Interned {
 }
 
 /// The number of a value in packets, which begin at 1.
-fn iid((number, is_new): (usize, bool)) -> (u64, bool) {
-    (number as u64 + 1, is_new)
+fn iid(numbered: &Numbered) -> u64 {
+    numbered.number as u64 + 1
 }
 
 impl Interned {
     fn frame(&mut self, frame: &StackFrame, new: &mut InternedData) -> u64 {
         let function = frame.function.as_ref().map(|function| {
-            let (id, is_new) = iid(self.functions.number(function.to_string()));
-            if is_new {
+            let numbered = self.functions.numbered(function.to_string());
+            let id = iid(&numbered);
+            if numbered.is_new {
                 let text = function.as_bytes().to_vec();
                 new.function_names.push(InternedString { iid: id, text });
             }
             id
         });
-        let (module, is_new) = iid(self.modules.number(frame.module.to_string()));
-        if is_new {
+        let numbered = self.modules.numbered(frame.module.to_string());
+        let module = iid(&numbered);
+        if numbered.is_new {
             let text = frame.module.as_bytes().to_vec();
             new.mapping_paths.push(InternedString { iid: module, text });
             new.mappings.push(Mapping { iid: module, path_string_ids: vec![module] });
         }
         let address = if function.is_some() { 0 } else { frame.address };
-        let (id, is_new) = iid(self.frames.number((function, module, address)));
-        if is_new {
+        let numbered = self.frames.numbered((function, module, address));
+        let id = iid(&numbered);
+        if numbered.is_new {
             let frame =
                 Frame { iid: id, function_name_id: function, mapping_id: module, rel_pc: address };
             new.frames.push(frame);
@@ -126,8 +129,9 @@ impl Interned {
         let mut new = InternedData::default();
         let frames: Vec<u64> =
             span.frames.iter().rev().map(|frame| self.frame(frame, &mut new)).collect();
-        let (stack, is_new) = iid(self.stacks.number(frames.clone()));
-        if is_new {
+        let numbered = self.stacks.numbered(frames.clone());
+        let stack = iid(&numbered);
+        if numbered.is_new {
             new.callstacks.push(Callstack { iid: stack, frame_ids: frames });
         }
         let is_begun = std::mem::replace(&mut self.is_begun, true);
