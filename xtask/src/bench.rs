@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, decode, write,
-    /// log, c, tracing, global, providers, evtx, rate, memory
+    /// log, c, tracing, global, system, providers, evtx, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Also measure the groups `rate` and `memory`, which take 10 GB of disk and some minutes
@@ -46,7 +46,7 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// Memory that a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 17] = [
+const GROUPS: [&str; 18] = [
     "reader",
     "compressed",
     "streams",
@@ -60,6 +60,7 @@ const GROUPS: [&str; 17] = [
     "c",
     "tracing",
     "global",
+    "system",
     "providers",
     "evtx",
     "rate",
@@ -110,6 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "c" => bench.c()?,
             "tracing" => bench.tracing()?,
             "global" => bench.global()?,
+            "system" => bench.system()?,
             "providers" => bench.providers()?,
             "evtx" => event_log::run(&mut bench.report, bench.runs)?,
             "rate" if arguments.full => bench.offered_rates(10)?,

@@ -118,6 +118,24 @@ impl Bench {
         Ok(())
     }
 
+    /// Events of a Linux system, beside `perf record`.
+    pub fn system(&mut self) -> Result<()> {
+        if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+            self.report.skip("system", "this system has no kernel to record");
+            return Ok(());
+        }
+        for (name, value, unit) in self.example("etw-system", "switch_cost", &[])? {
+            let goal = match name.as_str() {
+                "added by BPF programs / by perf record" => Goal::AtMost(0.3),
+                "host's CPU, a switch by programs" => Goal::AtMost(150.0),
+                "lost while measuring" => Goal::AtMost(0.0),
+                _ => Goal::None,
+            };
+            self.add(&format!("system: {name}"), value, unit, goal, "system");
+        }
+        Ok(())
+    }
+
     /// The layer for `tracing`.
     pub fn tracing(&mut self) -> Result<()> {
         for (name, value, unit) in self.example("etw-tracing", "tracing_cost", &[])? {
