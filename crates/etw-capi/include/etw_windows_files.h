@@ -233,6 +233,96 @@ static inline BOOL SetEnvironmentVariableW(const WCHAR *name, const WCHAR *value
 }
 static inline DECLSPEC_NORETURN void ExitProcess(UINT code) { exit((int)code); }
 
+/* ---- The command line, with Windows' rules of quotation ---- */
+/* The arguments of the process as one text. An argument with a space or a quotation mark is in quotation marks. */
+static inline WCHAR *GetCommandLineW(void)
+{
+    static WCHAR line[4 * ETW_PATH_BYTES];
+    char bytes[ETW_PATH_BYTES];
+    size_t length = 0, size = 0;
+    const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t part = 1;
+    while (file >= 0 && part > 0 && size < sizeof bytes - 1) {
+        part = read(file, bytes + size, sizeof bytes - 1 - size);
+        size += part > 0 ? (size_t)part : 0;
+    }
+    if (file >= 0)
+        close(file);
+    bytes[size] = 0;
+    for (size_t at = 0; at < size; at += strlen(bytes + at) + 1) {
+        const char *argument = bytes + at;
+        const int is_quoted = argument[0] == 0 || strpbrk(argument, " \t\"") != NULL;
+        size_t slashes = 0;
+        if (length > 0)
+            line[length++] = ' ';
+        if (is_quoted)
+            line[length++] = '"';
+        for (const char *c = argument; *c != 0; c++) {
+            const int is_mark = *c == '"';
+            for (size_t n = 0; is_mark && n < slashes + 1; n++)
+                line[length++] = '\\';
+            slashes = *c == '\\' ? slashes + 1 : 0;
+            line[length++] = (WCHAR)(unsigned char)*c;
+        }
+        for (size_t n = 0; is_quoted && n < slashes; n++)
+            line[length++] = '\\';
+        if (is_quoted)
+            line[length++] = '"';
+    }
+    line[length] = 0;
+    /* The bytes are UTF-8. */
+    for (size_t n = 0; n < length; n++) {
+        if (line[n] >= 0x80) {
+            char text[4 * ETW_PATH_BYTES];
+            for (size_t m = 0; m <= length; m++)
+                text[m] = (char)line[m];
+            MultiByteToWideChar(CP_UTF8, 0, text, -1, line, (int)(sizeof line / sizeof line[0]));
+            break;
+        }
+    }
+    return line;
+}
+/* The caller frees the array, which contains its texts, with LocalFree. */
+static inline WCHAR **CommandLineToArgvW(const WCHAR *line, int *count)
+{
+    const size_t length = etw_wcslen(line);
+    WCHAR **arguments = (WCHAR **)malloc((length + 2) * sizeof *arguments + (length + 2) * sizeof **arguments);
+    WCHAR *to = (WCHAR *)(arguments + length + 2);
+    *count = 0;
+    if (arguments == NULL) {
+        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
+        return arguments;
+    }
+    for (;;) {
+        int is_quoted = 0;
+        while (*line == ' ' || *line == '\t')
+            line++;
+        if (*line == 0)
+            break;
+        arguments[(*count)++] = to;
+        for (; *line != 0 && (is_quoted || (*line != ' ' && *line != '\t')); line++) {
+            size_t slashes = 0;
+            while (line[slashes] == '\\')
+                slashes++;
+            if (line[slashes] == '"') {
+                /* Two before a quotation mark are one; an odd one makes the mark a character. */
+                for (size_t n = 0; n < slashes / 2; n++)
+                    *to++ = '\\';
+                line += slashes;
+                if (slashes % 2 != 0)
+                    *to++ = '"';
+                else
+                    is_quoted = !is_quoted;
+            } else {
+                *to++ = *line;
+            }
+        }
+        *to++ = 0;
+    }
+    arguments[*count] = NULL;
+    return arguments;
+}
+
 /* ---- Tokens: Linux has no privileges to enable, so enabling one succeeds; the host of sessions decides who may start them ---- */
 #define TOKEN_QUERY 0x0008u
 #define TOKEN_ADJUST_PRIVILEGES 0x0020u

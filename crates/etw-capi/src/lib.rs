@@ -11,6 +11,7 @@
 //! | `evntrace.h` | classic providers: `RegisterTraceGuids`, `TraceEvent`, `TraceEventInstance`, `TraceMessage`, … | events by handles of `StartTrace`: 6; events of the system's classes: 5; `WNODE_FLAG_LOG_WNODE`, `WNODE_FLAG_NO_HEADER`: 186; MOF resources of a registration are not read |
 //! | `evntcons.h` | an event as a callback has it | |
 //! | `tdh.h` | `TdhGetEventInformation`, `TdhGetProperty`, `TdhFormatProperty`, maps, manifests, WPP | `TdhEnumerateManifestProviderEvents`, `TdhEnumerateProviderFilters`: 50; payload filters of fields behind one whose length another field tells, and of texts of a length of the manifest's: 50; `TdhEnumerateProviderFieldInformation` and `TdhQueryProviderFieldInformation` of anything but keywords: 50; of WPP messages the sequence number: 1168 |
+//! | `winternl.h` | `NtQuerySystemInformation`, `NtSetSystemInformation`: group masks of a session (class 31) | other classes: `STATUS_INVALID_INFO_CLASS` |
 //! | `winevt.h` | queries, subscriptions, events, bookmarks, logs as files and by channel, settings of channels, publishers of manifests | `EvtOpenSession`, `EvtArchiveExportedLog`, `EvtFormatMessageId`, exports of several logs: 50 |
 //!
 //! `StartTrace` starts a host of sessions where none runs: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`, with `daemon --idle-exit 10` and

@@ -18,6 +18,7 @@ const CAPITALISED: &[(&str, &str)] = &[
     ("evntprov.h", "Evntprov.h EvntProv.h"),
     ("evntrace.h", "Evntrace.h EvnTrace.h EvntRace.h"),
     ("guiddef.h", "Guiddef.h GuidDef.h"),
+    ("in6addr.h", "In6addr.h In6Addr.h"),
     ("initguid.h", "Initguid.h InitGuid.h"),
     ("intrin.h", "Intrin.h"),
     ("intsafe.h", "Intsafe.h IntSafe.h"),

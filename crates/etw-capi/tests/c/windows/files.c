@@ -75,6 +75,19 @@ static void check_environment(void)
     CHECK(GetEnvironmentVariableW(L"ETW_TEST_NAME", value, 16) == 0 && GetLastError() == ERROR_ENVVAR_NOT_FOUND);
 }
 
+static void check_command_line(void)
+{
+    int count = 0;
+    WCHAR **arguments = CommandLineToArgvW(GetCommandLineW(), &count);
+    CHECK(count == 1 && wcsstr(arguments[0], L"program") != NULL && arguments[1] == NULL);
+    LocalFree(arguments);
+    arguments = CommandLineToArgvW(L"a\\b  \"c d\"\te\\\"f \"\" \"g\\\\\" \u00fc", &count);
+    CHECK(count == 6 && wcscmp(arguments[0], L"a\\b") == 0 && wcscmp(arguments[1], L"c d") == 0);
+    CHECK(wcscmp(arguments[2], L"e\"f") == 0 && arguments[3][0] == 0 && wcscmp(arguments[4], L"g\\") == 0);
+    CHECK(wcscmp(arguments[5], L"\u00fc") == 0);
+    LocalFree(arguments);
+}
+
 /* As samples of the kernel's session do before StartTrace. */
 static void check_privileges(void)
 {
@@ -147,6 +160,7 @@ int main(void)
 {
     check_files();
     check_environment();
+    check_command_line();
     check_privileges();
     check_threads();
     check_names();
