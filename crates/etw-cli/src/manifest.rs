@@ -263,7 +263,7 @@ fn uninstall(names: &[String], scope: &Scope) -> Result<(), Failure> {
             return Err(Failure::new(format!("{name}: not installed{hint}")));
         }
         for one in found {
-            // Named twice, it is gone already.
+            // The user named it twice, and it is removed already.
             match std::fs::remove_file(&one.path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(schemas::refused(&one.path, error));

@@ -1,4 +1,4 @@
-//! Memory that killed programs left and whose traces are gone.
+//! Memory that killed programs left and whose traces were removed.
 
 use crate::format::safe;
 use etw_host::part::remove_orphaned_memory;

@@ -31,7 +31,7 @@ pub enum Times {
 }
 
 impl TimesOption {
-    /// Whether another form than UTC is asked for.
+    /// Whether the user requested another form than UTC.
     pub fn is_other(self) -> bool {
         self.local || self.relative
     }

@@ -55,7 +55,7 @@ impl Decoded<'_> {
     }
 }
 
-/// Why a field has no value of the type that was asked for.
+/// Why a field has no value of the requested type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldError {
@@ -86,7 +86,7 @@ pub enum FieldError {
     NoElement {
         /// The whole path.
         path: String,
-        /// The index that was asked for.
+        /// The requested index.
         index: usize,
         /// How many elements there are.
         count: usize,
@@ -96,11 +96,11 @@ pub enum FieldError {
         /// The whole path.
         path: String,
     },
-    /// The value is of another type, or outside the range of the type that was asked for.
+    /// The value is of another type, or outside the range of the requested type.
     Type {
         /// The whole path.
         path: String,
-        /// The type that was asked for.
+        /// The requested type.
         expected: &'static str,
         /// The value.
         found: FieldValue,

@@ -37,7 +37,7 @@ pub enum LiveItem<'s> {
 pub enum StreamEnd {
     /// The session ended.
     SessionEnded,
-    /// The connection ended: the host is gone, another session of the same name replaced this one, or a
+    /// The connection ended: the host ended, another session of the same name replaced this one, or a
     /// [`Closer`](crate::Closer) closed the stream.
     Disconnected,
 }

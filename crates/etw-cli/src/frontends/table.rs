@@ -118,7 +118,7 @@ impl<C> Row<C> {
 }
 
 impl<C> Table<C> {
-    /// Applies all words to `command`; `None`: the help was asked for.
+    /// Applies all words to `command`; `None`: the user requested the help.
     pub fn parse(
         &'static self,
         words: &[String],

@@ -153,7 +153,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.written + 1
     }
 
-    /// Puts a record in its on-disk form behind the logfile header: what a session says of itself before any event.
+    /// Puts a record in its on-disk form behind the logfile header: the session's own records, before any event.
     ///
     /// `false` where there is no room or another buffer has been written already; it can still be pushed as an event.
     pub fn push_header_record(&mut self, bytes: &[u8]) -> bool {

@@ -1,5 +1,5 @@
 //! The end of the module that this crate is linked into. A DLL that is unloaded with a registered provider leaves the system a
-//! callback into memory that is gone, so what is still registered then is unregistered.
+//! callback into memory that is unmapped, so all remaining registrations are unregistered first.
 
 use std::ffi::c_int;
 

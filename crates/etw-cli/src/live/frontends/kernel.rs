@@ -48,7 +48,7 @@ pub fn is_flag(word: &str) -> bool {
 }
 
 impl Kernel {
-    /// Whether nothing was asked for.
+    /// Whether no option was given.
     pub fn is_empty(&self) -> bool {
         *self == Kernel::default()
     }

@@ -81,7 +81,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
 }
 
-/// The action, the session's or provider's name, and the rest; `None`: the help was asked for.
+/// The action, the session's or provider's name, and the rest; `None`: the user requested the help.
 fn parse(words: &[String]) -> Result<Option<(u16, Option<String>, Command)>, Failure> {
     let mut command = Command::default();
     let Some(given) = TABLE.parse(words, &mut command)? else { return Ok(None) };

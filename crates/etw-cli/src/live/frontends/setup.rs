@@ -23,7 +23,7 @@ pub struct Setup {
     pub max_buffers: Option<u32>,
 }
 
-/// Buffers when nothing else is asked for, as xperf's documentation has it.
+/// The default number of buffers in xperf's documentation.
 const BUFFERS: u32 = 64;
 /// The documented limits of a buffer, in KB.
 const BUFFER_KB: std::ops::RangeInclusive<u64> = 4..=16384;

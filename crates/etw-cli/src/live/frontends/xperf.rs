@@ -92,7 +92,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
 }
 
-/// The action and the rest; `None`: the help was asked for.
+/// The action and the rest; `None`: the user requested the help.
 fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     let mut command = Command::default();
     let Some(given) = TABLE.parse(words, &mut command)? else { return Ok(None) };
