@@ -358,6 +358,9 @@ impl LogWriter {
         self.current = next;
         self.chunk = ChunkWriter::new();
         self.written = 0;
+        // Some readers look no further than the chunks that the header counts, also in a log that was not closed. The header of a log
+        // in use may be stale: a device that refuses it costs nothing.
+        let _ = self.put_header(FILE_DIRTY);
         Ok(())
     }
 

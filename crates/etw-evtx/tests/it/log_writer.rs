@@ -159,3 +159,21 @@ fn a_record_that_was_written_in_part_costs_nothing_before_it() {
     }
     assert_eq!(ids(&path).len(), 11);
 }
+
+/// OV-22: the header of a log that was not closed counts its chunks, for readers that look no further.
+#[test]
+fn the_header_of_an_open_log_counts_its_chunks() {
+    let (path, template) = (path("open_header"), template());
+    let mut writer = LogWriter::open(&path, 4096 + 4 * 65536, Retention::Overwrite).unwrap();
+    let mut number = 0;
+    for chunks in [2, 3, 4, 4] {
+        for _ in 0..1000 {
+            number += 1;
+            push(&mut writer, &template, number).unwrap();
+        }
+        let log = Log::open(&path).unwrap();
+        assert!(log.is_dirty() && log.chunks().len() >= chunks, "{}", log.chunks().len());
+        assert_eq!(usize::from(log.header().chunk_count), log.chunks().len());
+    }
+    std::mem::forget(writer);
+}
