@@ -6,6 +6,7 @@ use crate::fixture::stderr;
 use etw_wire::message::FromHost;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const PAGE: &str = include_str!("../../../../docs/guide/troubleshooting.md");
 
@@ -45,11 +46,14 @@ const SETUPS: [(&str, Asked); 33] = [
     }),
     ("the GUID is not that of the name", |place| {
         place.does("session start s --buffering -p *OpenEtw.Test.Third");
-        let _program = place.program_with_third_at_once();
+        let _program = known(place, place.program_with_third_at_once());
         doctor(place, &["*OpenEtw.Test.Third"])
     }),
     ("the program has ended", |place| {
-        drop(started(place, &format!("-p {NAME}")));
+        let program = started(place, &format!("-p {NAME}"));
+        let process = program.id();
+        drop(program);
+        wait_for_host(place, process, false);
         doctor(place, &[NAME])
     }),
     ("no session enables the provider", |place| {
@@ -65,7 +69,7 @@ const SETUPS: [(&str, Asked); 33] = [
             place.does(&format!("session start s{number} --buffering --buffers 4 -p {NAME}"));
         }
         place.does("session start s9 --buffering --buffers 4 -p *OpenEtw.Test.Second");
-        let _program = place.other_program();
+        let _program = known(place, place.other_program());
         doctor(place, &[NAME])
     }),
     ("the level lets no event pass", |place| {
@@ -88,20 +92,20 @@ const SETUPS: [(&str, Asked); 33] = [
     ("the file is full", |place| {
         let file = "-o full.etl --max-size 16K --buffer-size 4K --buffers 2";
         place.does(&format!("session start s {file} -p {NAME}"));
-        place.other_program().writes(3000);
+        known(place, place.other_program()).writes(3000);
         doctor(place, &[])
     }),
     ("the file was removed", |place| {
         place.does(&format!("session start s -o s.etl --buffer-size 4K -p {NAME}"));
         std::fs::remove_file(place.file("s.etl")).unwrap();
-        place.other_program().writes(1000);
+        known(place, place.other_program()).writes(1000);
         place.etw(&["session", "flush", "s"]);
         doctor(place, &[])
     }),
     ("the session has lost events", |place| {
         let small = "--real-time --buffers 2 --buffer-size 4K";
         place.does(&format!("session start s {small} -p {NAME}"));
-        place.other_program().writes(1000);
+        known(place, place.other_program()).writes(1000);
         doctor(place, &[])
     }),
     ("the disk is almost full", |place| {
@@ -204,7 +208,7 @@ fn doctor(place: &Place, words: &[&str]) -> Option<Output> {
 }
 
 fn doctor_of_program(place: &Place) -> Option<Output> {
-    let _program = place.other_program();
+    let _program = known(place, place.other_program());
     doctor(place, &[NAME])
 }
 
@@ -223,7 +227,26 @@ fn doctor_of(place: &Place, user: u32, directory: &std::path::Path) -> Option<Ou
 /// A program behind a session in memory.
 fn started(place: &Place, options: &str) -> Program {
     place.does(&format!("session start s --buffering {options}"));
-    place.other_program()
+    known(place, place.other_program())
+}
+
+/// The program, once the host knows its providers: registration does not wait for a host that is too busy.
+fn known(place: &Place, program: Program) -> Program {
+    wait_for_host(place, program.id(), true);
+    program
+}
+
+/// Waits until the host knows, or has forgotten, the providers of a process.
+fn wait_for_host(place: &Place, process: u32, is_known: bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    let has_process = || {
+        let list = place.does("provider list");
+        list.split([' ', ',', '\n']).any(|word| word == process.to_string())
+    };
+    while has_process() != is_known {
+        assert!(Instant::now() < end, "the host does not notice process {process}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn signal(signal: &str, process: u32) {
