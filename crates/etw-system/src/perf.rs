@@ -96,6 +96,8 @@ pub(crate) struct Perf {
     kinds: HashMap<u64, Kind>,
     waiting: Vec<Waiting>,
     bytes: Vec<u8>,
+    /// Memory that is used again: new memory of this size would be mapped page by page.
+    spare: Vec<u8>,
     /// For each ring the position of its last released switch, by which another process knows the thread that runs.
     last_switches: Vec<Option<u64>>,
     /// Programs that record some tracepoints. Their ring has the number behind the others.
@@ -422,13 +424,14 @@ impl Perf {
         }
         self.waiting.drain(..count);
         // The rest moves to the front.
-        let mut rest = Vec::with_capacity(self.waiting.iter().map(|one| one.size).sum());
+        let mut rest = std::mem::take(&mut self.spare);
+        rest.clear();
         for one in &mut self.waiting {
             let start = rest.len();
             rest.extend_from_slice(&self.bytes[one.start..one.start + one.size]);
             one.start = start;
         }
-        self.bytes = rest;
+        self.spare = std::mem::replace(&mut self.bytes, rest);
     }
 }
 

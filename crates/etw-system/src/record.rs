@@ -145,7 +145,9 @@ const LONGEST_TEXT: usize = 16 << 10;
 impl Payload {
     /// No fields yet.
     pub fn new() -> Payload {
-        Payload::default()
+        /// Holds the fields of the frequent events without growing.
+        const USUAL_SIZE: usize = 64;
+        Payload(Vec::with_capacity(USUAL_SIZE))
     }
 
     /// Adds a byte.

@@ -11,6 +11,8 @@ mod schedule;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, Records};
@@ -94,8 +96,8 @@ pub struct Configuration {
 pub struct Shaper {
     options: Options,
     machine: Machine,
-    processes: HashMap<u32, Process>,
-    threads: HashMap<u32, Thread>,
+    processes: HashMap<u32, Process, RandomState>,
+    threads: HashMap<u32, Thread, RandomState>,
     cpus: Vec<Cpu>,
     devices: Devices,
     files: Files,
@@ -162,8 +164,8 @@ impl Shaper {
         Shaper {
             options,
             machine,
-            processes: HashMap::new(),
-            threads: HashMap::new(),
+            processes: HashMap::default(),
+            threads: HashMap::default(),
             cpus,
             devices: Devices::default(),
             files: Files::default(),
