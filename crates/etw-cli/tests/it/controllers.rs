@@ -478,7 +478,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("xperf -merge a.etl", "needed"),
     ("xperf -stopall", "by its name"),
     ("xperf -i a.etl -a sysconfig", "etw dump"),
-    ("xperf -i a.etl", "-a dumper"),
     ("xperf -i a.etl -a process -range 0 1", "-a dumper"),
     ("xperf -providers", "etw provider list"),
     ("xperf -boottrace Base", "kernel"),
