@@ -4,7 +4,7 @@ use super::heads::{Heads, has_items};
 use super::{FileFacts, Options, failure_text, guid_text, is_classic};
 use super::{put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Field, Source, Style, Value, Visitor};
-use etw_types::{EventRecord, ExtType, ExtendedItems, HeaderType, le};
+use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItems, HeaderType, le};
 
 pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcode,Task,Keyword,PID,TID,\
     Processor Number,Instance ID,Parent Instance ID,Activity ID,Related Activity ID,Clock-Time,Kernel(ms),\
@@ -67,7 +67,9 @@ fn put_head(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>, 
 /// Event Name and Type: class and type of classic events, else provider and event.
 fn put_names(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
     let event = decoded.event_name();
-    let classic = event.filter(|_| is_classic(record)).and_then(|name| name.split_once('/'));
+    // A schema record has the name of the event that it describes.
+    let has_class = is_classic(record) && record.provider != Some(EVENT_METADATA);
+    let classic = event.filter(|_| has_class).and_then(|name| name.split_once('/'));
     match classic {
         Some((class, kind)) => {
             text(out, class);
