@@ -89,6 +89,9 @@ impl ProgramRing {
     /// Maps the ring of a map, whose data have `size` bytes.
     pub fn map(map: BorrowedFd<'_>, size: usize) -> io::Result<ProgramRing> {
         let page = page_size();
+        if !size.is_power_of_two() || size < page {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         let consumer = Mapping::new(map, page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
         let data = Mapping::new(map, page + 2 * size, libc::PROT_READ, page)?;
         let read_until = consumer.word64(0).load(Ordering::Relaxed);
@@ -148,5 +151,21 @@ impl SharedWords {
     /// The word at one of the offsets of the programs.
     pub fn word(&self, at: usize) -> &AtomicU64 {
         self.0.word64(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_ring_of_an_impossible_size_is_refused() {
+        let file = std::fs::File::open("/dev/zero").unwrap();
+        for size in [0, 1, 4095, 5000, usize::MAX] {
+            let error = ProgramRing::map(file.as_fd(), size).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{size}");
+        }
     }
 }
