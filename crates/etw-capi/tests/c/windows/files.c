@@ -7,15 +7,7 @@
 #include <winternl.h>
 #include <ntstatus.h>
 #include <stdio.h>
-
-static int wrong;
-#define CHECK(is_right)                                             \
-    do {                                                            \
-        if (!(is_right)) {                                          \
-            fprintf(stderr, "line %d: %hs\n", __LINE__, #is_right); \
-            wrong++;                                                \
-        }                                                           \
-    } while (0)
+#include "count_wrong.h"
 
 static CRITICAL_SECTION section;
 static SRWLOCK lock = SRWLOCK_INIT;

@@ -21,19 +21,11 @@
 #include <intrin.h>
 #include <stdio.h>
 #include <winmeta.h>
+#include "count_wrong.h"
 
 /* An assertion of the form that Windows' headers have: its texts are tokens that only Microsoft's compiler joins. */
 #define ASSERTION(exp, text) \
     ((void)(!(exp) ? (__annotation(L"Debug", L"AssertFail", L"" L#exp L" : " L##text), DbgRaiseAssertionFailure(), 0) : 0))
-
-static int wrong;
-#define CHECK(is_right)                                             \
-    do {                                                            \
-        if (!(is_right)) {                                          \
-            fprintf(stderr, "line %d: %hs\n", __LINE__, #is_right); \
-            wrong++;                                                \
-        }                                                           \
-    } while (0)
 
 _Check_return_ _Ret_opt_bytecount_(size) static PVOID annotated(_In_count_x_(4) const int *numbers, _In_ SIZE_T size,
                                                                 _Pre_cap_(size) _Post_z_ char *text,

@@ -24,6 +24,7 @@ extern "C" {
 #include <string>
 #include <vector>
 #endif
+#include "count_wrong.h"
 
 /* A GUID of the program. */
 static const GUID GUID_NULL = {0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}};
@@ -32,15 +33,6 @@ static const GUID GUID_NULL = {0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}};
 EXTERN_C __declspec(selectany) const EVENT_DESCRIPTOR Selected = {7, 0, 0, 4, 0, 0, 0x5};
 EXTERN_C __declspec(selectany) DECLSPEC_CACHEALIGN ULONG SelectedBits[1];
 __declspec(selectany) REGHANDLE SelectedHandle = (REGHANDLE)0;
-
-static int wrong;
-#define CHECK(is_right)                                    \
-    do {                                                   \
-        if (!(is_right)) {                                 \
-            fprintf(stderr, "line %d: %hs\n", __LINE__, #is_right); \
-            wrong++;                                       \
-        }                                                  \
-    } while (0)
 
 typedef ULONG(__stdcall *FORMAT)(PTRACE_EVENT_INFO, PEVENT_MAP_INFO, ULONG, USHORT, USHORT, USHORT, USHORT, PBYTE, PULONG,
                                  PWCHAR, PUSHORT);
