@@ -77,8 +77,8 @@ impl Visitor for OddityCounter {
 
 fn is_odd_address(address: u64, pointer_size: u8) -> bool {
     match pointer_size {
-        // The upper half of a 64-bit address, in user or kernel mode. Status codes and handles may look so: they are compared with
-        // what the other width makes of them.
+        // The upper half of a 64-bit address, in user or kernel mode. Status codes and handles may have such values, too: the caller
+        // compares the counts of both widths.
         4 => matches!(address, 1..0x1_0000 | 0xffff_0000..0xffff_ffff),
         // Bits 47 to 63 of an address are equal.
         _ => !matches!(address >> 47, 0 | 0x1_ffff),
