@@ -3,6 +3,9 @@
 //! A table of fixed size. An entry has two words: the packed rule, and the rule combined with its key. Writers store both words without
 //! a lock; readers accept an entry only if the two words yield their key. An entry torn between two writers yields another key or, by
 //! a coincidence of 64 bits, a wrong rule, which gives a wrong frame.
+//!
+//! A key has two entries side by side. With one, two frames of a stack that share it would evict each other at every capture, and each
+//! such miss costs as much as a dozen frames.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,27 +38,52 @@ impl Key {
         Key((address << 1 | u64::from(exact)) ^ generation.wrapping_mul(SPREAD))
     }
 
+    /// The index of the first entry that may have the key. The other one is [`NEIGHBOUR`].
+    #[inline]
+    fn index(self) -> usize {
+        (self.0.wrapping_mul(SPREAD) >> (64 - COUNT.ilog2())) as usize
+    }
+
     #[inline]
     fn entry(self) -> &'static Entry {
-        &ENTRIES[(self.0.wrapping_mul(SPREAD) >> (64 - COUNT.ilog2())) as usize]
+        &ENTRIES[self.index()]
+    }
+
+    #[inline]
+    fn second_entry(self) -> &'static Entry {
+        &ENTRIES[self.index() ^ NEIGHBOUR]
+    }
+}
+
+/// The bit by which the indices of a key's two entries differ.
+const NEIGHBOUR: usize = 1;
+
+impl Entry {
+    #[inline]
+    fn get(&self, key: Key) -> Option<u64> {
+        let rule = self.rule.load(Ordering::Relaxed);
+        // The words check each other, so their order does not matter.
+        (rule ^ self.check.load(Ordering::Relaxed) == key.0).then_some(rule)
+    }
+
+    fn put(&self, rule: u64, check: u64) {
+        self.rule.store(rule, Ordering::Relaxed);
+        self.check.store(check, Ordering::Relaxed);
     }
 }
 
 /// The packed rule for a key, if the table has it.
 #[inline]
 pub(crate) fn get(key: Key) -> Option<u64> {
-    let entry = key.entry();
-    let rule = entry.rule.load(Ordering::Relaxed);
-    // The words check each other, so their order does not matter.
-    (rule ^ entry.check.load(Ordering::Relaxed) == key.0).then_some(rule)
+    key.entry().get(key).or_else(|| key.second_entry().get(key))
 }
 
-/// Stores a rule, in place of another one.
+/// Stores a rule in the first entry of its key, whose former rule moves to the second.
 pub(crate) fn put(key: Key, rule: Rule) {
     if let Some(rule) = rule.pack() {
-        let entry = key.entry();
-        entry.rule.store(rule, Ordering::Relaxed);
-        entry.check.store(rule ^ key.0, Ordering::Relaxed);
+        let (first, second) = (key.entry(), key.second_entry());
+        second.put(first.rule.load(Ordering::Relaxed), first.check.load(Ordering::Relaxed));
+        first.put(rule, rule ^ key.0);
     }
 }
 
@@ -76,6 +104,17 @@ mod tests {
         ] {
             assert_eq!(get(other), None);
         }
+    }
+
+    #[test]
+    fn two_keys_of_one_entry_keep_both_their_rules() {
+        let first = Key::new(0x7300_0000_0000, false, 0);
+        let shares = |key: &Key| key.index() == first.index();
+        let second = (1..).map(|n| Key::new(0x7300_0000_0000 + n, false, 0)).find(shares).unwrap();
+        put(first, Rule::Full);
+        put(second, Rule::End);
+        assert_eq!(get(first), Rule::Full.pack());
+        assert_eq!(get(second), Rule::End.pack());
     }
 
     #[test]

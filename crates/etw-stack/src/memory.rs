@@ -42,10 +42,11 @@ impl Memory {
 
     /// Continues the walk here, behind a signal's frame.
     pub(crate) fn enter(&mut self, sp: u64) {
-        if !self.stack.contains(&sp) {
+        if self.stack.contains(&sp) {
+            return;
+        }
         if let Some(own) = limits::own_stack(sp) {
             self.other = own;
-        }
         }
     }
 
