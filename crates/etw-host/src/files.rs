@@ -40,6 +40,8 @@ pub struct Files {
     is_compressed: bool,
     /// A compressed buffer, before it is written.
     scratch: Vec<u8>,
+    /// Why the first file of a series could not be completed whose completion failed.
+    earlier_error: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Current {
                 kept: 0,
                 buffers: 0,
                 last_sequence: 0,
+                is_removed: true,
             });
         }
         let length = metadata.len();
@@ -109,7 +112,7 @@ impl Current {
             0 => 0,
             _ => self.events_at(first_slot, slot_size, length).unwrap_or(0),
         };
-        Cut { file: self.number, first_slot, kept, buffers, last_sequence: 0 }
+        Cut { file: self.number, first_slot, kept, buffers, last_sequence: 0, is_removed: false }
     }
 
     /// Continues a compressed file behind its last whole buffer, so that it has no gap.
@@ -128,17 +131,19 @@ impl Current {
         } else {
             self.length = length;
         }
-        Ok(Cut { file: self.number, first_slot, kept: 0, buffers, last_sequence: 0 })
+        let file = self.number;
+        Ok(Cut { file, first_slot, kept: 0, buffers, last_sequence: 0, is_removed: false })
     }
 
     fn report(&mut self, cut: Cut) {
-        self.unreported = Some(match self.unreported {
-            Some(before) if before.first_slot <= cut.first_slot => {
-                Cut { buffers: before.buffers + cut.buffers, ..before }
-            }
-            Some(before) => Cut { buffers: before.buffers + cut.buffers, ..cut },
-            None => cut,
-        });
+        let Some(before) = self.unreported else {
+            self.unreported = Some(cut);
+            return;
+        };
+        let buffers = before.buffers + cut.buffers;
+        let is_removed = before.is_removed || cut.is_removed;
+        let first = if before.first_slot <= cut.first_slot { before } else { cut };
+        self.unreported = Some(Cut { buffers, is_removed, ..first });
     }
 
     /// Events that readers find in the cut slot at the end of the file.
@@ -191,6 +196,7 @@ impl Files {
             log: None,
             is_compressed,
             scratch: Vec::new(),
+            earlier_error: None,
         }
     }
 
@@ -350,8 +356,13 @@ impl Files {
             return Ok(());
         }
         if self.current.as_ref().is_none_or(|current| current.number != number) {
-            if self.current.is_some() {
-                self.finish(closing)?;
+            match self.complete(closing) {
+                Ok(()) => {}
+                // Somebody removed or renamed it, as may be done with each file of a series.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    self.earlier_error.get_or_insert(error);
+                }
             }
             self.open(number, true)?;
         }
@@ -463,9 +474,14 @@ impl Files {
     /// Completes the current file: its header, and its length if more was reserved.
     ///
     /// # Errors
-    /// Those of the system. `NotFound`: the file's name leads to another file now, or to none. `InvalidData`: another process
-    /// has cut the file; the header counts the lost buffers.
+    /// Those of the system, also of an earlier file of a series. `NotFound`: the file's name leads to another file now, or to none.
+    /// `InvalidData`: another process has cut the file; the header counts the lost buffers.
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
+        let completed = self.complete(closing);
+        self.earlier_error.take().map_or(completed, Err)
+    }
+
+    fn complete(&mut self, closing: Closing) -> io::Result<()> {
         if let Some(log) = &mut self.log {
             return log.finish();
         }

@@ -34,6 +34,8 @@ pub struct Cut {
     pub buffers: u64,
     /// Sequence number of the last buffer that was written before. Later buffers are behind the cut.
     pub last_sequence: i64,
+    /// The file has no name any more: nobody can read it.
+    pub is_removed: bool,
 }
 
 /// Events by slot of the current file, and by file of a series.
@@ -119,6 +121,15 @@ impl FileContents {
             *events = events.saturating_sub(lost);
         }
         lost
+    }
+
+    /// Removes a file of the series. Returns the events that it received.
+    pub fn remove_file(&mut self, file: u32) -> Option<u64> {
+        if self.file == file {
+            // A later cut finds nothing that has not been counted.
+            self.clear_slots();
+        }
+        self.series.remove(&file)
     }
 
     /// Events in the circular file.

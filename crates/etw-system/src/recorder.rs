@@ -431,9 +431,9 @@ impl Recorder {
         self.out.pop();
     }
 
-    /// Events that the kernel had no room for, since the last call.
+    /// Events that the kernel had no room for, or left out, since the last call.
     pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost)
+        std::mem::take(&mut self.lost) + self.shaper.take_gaps()
     }
 
     /// Adds the losses behind the last records of the rings.
@@ -608,7 +608,23 @@ mod tests {
         drop(first);
         fake.write(&switch(3000, 5, 6));
         fake.write(&switch(4000, 6, 3));
-        assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
+        let mut second = resumed(&fake, 20);
+        assert_eq!(taken(&mut second), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
+        assert_eq!(second.take_lost(), 1);
+    }
+
+    /// OV-23: a switch that the kernel left out without a word is marked, and counts as lost.
+    #[test]
+    fn a_switch_that_is_missing_counts_as_lost() {
+        let fake = FakeRing::new();
+        let mut recorder = recorder(&fake);
+        fake.write(&switch(1000, 1, 2));
+        fake.write(&switch(2000, 2, 3));
+        assert_eq!(taken(&mut recorder), [(10, CSWITCH), (20, CSWITCH)]);
+        assert_eq!(recorder.take_lost(), 0);
+        fake.write(&switch(3000, 5, 6));
+        assert_eq!(taken(&mut recorder), [(30, 0), (30, CSWITCH)]);
+        assert_eq!((recorder.take_lost(), recorder.take_lost()), (1, 0));
     }
 
     #[test]

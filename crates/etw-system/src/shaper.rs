@@ -116,6 +116,8 @@ pub struct Shaper {
     is_found: bool,
     /// Records of the rundown at the start have been counted up to this time.
     found_until: u64,
+    /// Switches that the kernel left out without a word, since they were last taken: at least one for each gap.
+    gaps: u64,
 }
 
 /// The state of a CPU: its current thread and interrupts.
@@ -178,12 +180,18 @@ impl Shaper {
             idle_cpus: Vec::new(),
             is_found: false,
             found_until: 0,
+            gaps: 0,
         }
     }
 
     /// The kernel and its modules.
     pub fn kernel_images(&self) -> Vec<Arc<Image>> {
         self.machine.images.clone()
+    }
+
+    /// Gaps in the chains of switches that no loss explains, since the last call. Each lacks at least one switch.
+    pub fn take_gaps(&mut self) -> u64 {
+        std::mem::take(&mut self.gaps)
     }
 
     fn has(&self, flag: Flag) -> bool {

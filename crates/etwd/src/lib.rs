@@ -42,4 +42,4 @@ mod system_source;
 pub use global_host::Host;
 pub use host_options::HostOptions;
 pub use keeper::{end as end_keeper, keep};
-pub use sessions_file::begin_work;
+pub use sessions_file::{begin_work, check_sessions_file};

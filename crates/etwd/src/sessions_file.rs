@@ -66,6 +66,22 @@ pub fn begin_work(
     Ok(host)
 }
 
+/// Checks the file of sessions that a daemon of root, or of this user, reads when it starts. Returns its path if it exists.
+///
+/// # Errors
+/// Why the daemon cannot start with it.
+pub fn check_sessions_file(is_of_root: bool) -> io::Result<Option<PathBuf>> {
+    let Some(path) = file_of(is_of_root).filter(|path| path.exists()) else { return Ok(None) };
+    for start in read(&path)? {
+        let name = start.name().to_owned();
+        if let Err(error) = StartRequest::try_from(start) {
+            let what = format!("{}: session {name}: {error}", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+    }
+    Ok(Some(path))
+}
+
 fn read(path: &Path) -> io::Result<Vec<StartJson>> {
     let bad = |error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
@@ -82,7 +98,11 @@ fn read(path: &Path) -> io::Result<Vec<StartJson>> {
 
 /// The path of the default file.
 fn default_file() -> Option<PathBuf> {
-    if rustix::process::geteuid().is_root() {
+    file_of(rustix::process::geteuid().is_root())
+}
+
+fn file_of(is_of_root: bool) -> Option<PathBuf> {
+    if is_of_root {
         return Some("/etc/openetw/sessions.json".into());
     }
     let base = match std::env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()) {

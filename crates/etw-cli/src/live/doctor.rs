@@ -253,6 +253,10 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
                 }
             };
             report.wrong(LINK, format!("no host of sessions runs in {shown}{left}"), fix);
+            if let Err(error) = etwd::check_sessions_file(system_host || user() == 0) {
+                let fix = "correct the file; etw daemon --help lists its keys";
+                report.wrong("sessions.json", format!("a daemon cannot start: {error}"), fix);
+            }
         }
         Err(ClientError::Refused { status: OTHER_VERSION, message }) => {
             let fix = "end that host when its sessions have ended (for the machine's: systemctl restart etwd); \
@@ -277,10 +281,39 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
             report.wrong(LINK, format!("{shown}: a host listens, and does not answer"), fix);
         }
         Err(error) => {
-            report.wrong(LINK, format!("{shown}: {error}"), "check the directory's owner and mode");
+            let socket = std::fs::metadata(path.join("socket"));
+            let (what, fix) = match socket {
+                Ok(socket) if !is_permitted(&socket) => {
+                    let (user, mode) = (socket.uid(), socket.mode() & 0o7777);
+                    let what = format!(
+                        "you may not connect to {shown}/socket, of user {user} with mode {mode:04o}"
+                    );
+                    (
+                        what,
+                        format!(
+                            "chmod 0666 {shown}/socket: the host itself decides who may control it"
+                        ),
+                    )
+                }
+                _ => {
+                    (format!("{shown}: {error}"), "check the directory's owner and mode".to_owned())
+                }
+            };
+            report.wrong(LINK, what, fix);
         }
     }
     None
+}
+
+/// Whether this user may connect to a socket.
+fn is_permitted(socket: &std::fs::Metadata) -> bool {
+    let mode = socket.mode();
+    match user() {
+        0 => true,
+        user if user == socket.uid() => mode & 0o200 != 0,
+        // The groups of this user do not matter: hosts admit everybody.
+        _ => mode & 0o002 != 0,
+    }
 }
 
 /// The process that listens in a runtime directory.

@@ -363,9 +363,9 @@ pub fn summary(status: &SessionStatus) -> String {
             }
         }
     }
-    // Nothing has them after the session.
-    if status.file.is_none() && status.mode.contains(LogFileMode::BUFFERING) {
-        text.push_str(" in memory only (etw session flush -o FILE writes them to a file)");
+    let is_in_memory = status.file.is_none() && status.mode.contains(LogFileMode::BUFFERING);
+    if is_in_memory {
+        text.push_str(" in memory");
     }
     if status.overwritten > 0 {
         let _ = write!(text, ", {} overwritten", status.overwritten);
@@ -394,6 +394,11 @@ pub fn summary(status: &SessionStatus) -> String {
             text,
             "{} events without the call stack that --with stack asks for",
             status.without_stack
+        );
+    }
+    if is_in_memory && status.stored > 0 {
+        text.push_str(
+            "they ended with the session; before a stop, etw session flush NAME -o FILE writes them to a file\n",
         );
     }
     if status.real_time_buffers_lost > 0 {
@@ -483,7 +488,8 @@ pub fn explain_zero(
     }
 }
 
-fn losses(status: &SessionStatus) -> String {
+/// The losses of a session by cause, a line each.
+pub fn losses(status: &SessionStatus) -> String {
     let mut text = String::new();
     for loss in &status.losses {
         let _ = write!(text, "  {:>12}  {}", loss.count, loss.cause);

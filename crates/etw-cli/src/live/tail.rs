@@ -3,7 +3,7 @@
 use super::host::{HostChoice, ask_session};
 use super::lookup::Lookup;
 use super::options::{EnableOptions, asked_names, enablements};
-use super::session::{explain_zero, refusals};
+use super::session::{explain_zero, losses, refusals};
 use super::signals::Signals;
 use super::wanted::Wanted as Provider;
 use crate::column::Column;
@@ -116,11 +116,14 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let host = arguments.host.description();
             explain_zero(status, recent, &asked_names(&arguments.provider), &host);
         }
-        if let Ok(Response::Session(status)) = query
-            && status.refused > 0
-        {
-            whole = false;
-            eprint!("etw: {} not recorded:\n{}", status.refused, refusals(&status));
+        if let Ok(Response::Session(status)) = query {
+            whole &= status.refused == 0 && status.lost == 0;
+            if status.refused > 0 {
+                eprint!("etw: {} not recorded:\n{}", status.refused, refusals(&status));
+            }
+            if status.lost > 0 {
+                eprint!("etw: {} events LOST:\n{}", status.lost, losses(&status));
+            }
         }
     }
     drop(client);

@@ -144,6 +144,11 @@ impl Place {
         self.start_program("program-with-third-at-once")
     }
 
+    /// A program that changes its root to the folder `jail` when it has registered its providers.
+    pub fn program_in_chroot(&self) -> Program {
+        self.start_program("program-in-chroot-at-once")
+    }
+
     /// Started behind a session that wants its events: from when they are wanted.
     pub fn program(&self) -> Program {
         self.start_program("program")
@@ -263,6 +268,9 @@ fn program() {
         let id: etw::Guid = "11111111-2222-3333-4444-555555555555".parse().unwrap();
         etw::evntprov::event_register(&id, None).unwrap()
     });
+    if role.starts_with("program-in-chroot") {
+        std::os::unix::fs::chroot("jail").unwrap();
+    }
     println!("ready");
     for line in std::io::stdin().lines() {
         if let Some(shop) = shop {

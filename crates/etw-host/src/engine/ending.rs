@@ -89,6 +89,9 @@ impl<S: Sink> EndingSession<S> {
             hosted.take_stored(&mut session, Some(STORAGE_WAIT));
             hosted.store(&mut session, |_| lost);
         }
+        if hosted.storage.is_none() {
+            session.lose_unread();
+        }
         kill_point("end stored");
         // Buffers that could not be stored have been counted meanwhile.
         let closing = hosted.closing(&session, session.ledger().lost_total(), true);

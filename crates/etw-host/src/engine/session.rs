@@ -330,6 +330,10 @@ impl<S: Sink> HostedSession<S> {
 
     /// Writes the session's report into its stream. `false`: the rest needs a buffer that the storage still has.
     pub(super) fn report(&mut self, session: &mut BufferedSession, now: i64) -> bool {
+        if session.policy().is_in_memory() {
+            // It ends with its memory: a report would only overwrite events.
+            return true;
+        }
         if !self.is_reporting {
             self.is_reporting = true;
             // In other modes the buffers with the modules may be overwritten, or in another file.

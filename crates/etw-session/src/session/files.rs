@@ -35,11 +35,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// Another process has cut the session's file: the events behind are lost.
+    /// Another process has cut the session's file: the events behind are lost. If it has removed the last file of a series, the
+    /// events count as overwritten, as those of the files before, and the series continues with the next file.
     pub fn cut_file(&mut self, cut: &Cut) {
-        let lost = self.contents_mut().cut(cut);
+        let missing = self.contents_mut().cut(cut);
         self.facts.buffers_lost += cut.buffers;
-        self.lose_stored(lost);
+        if !cut.is_removed || !self.policy().is_series() {
+            return self.lose_stored(missing);
+        }
+        self.ledger_mut().overwrite(missing);
+        if self.next_place().file == cut.file {
+            self.begin_file();
+        }
     }
 
     /// Files of the session's series, with the events that they received. The oldest files of a long series are one entry,
@@ -60,10 +67,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.contents_mut().series = files;
     }
 
-    /// A file of the series was removed: its events are counted as overwritten.
+    /// A file of the series was removed: its events are counted as overwritten. If it is the last one, the next file follows.
     pub fn remove_series_file(&mut self, file: u32) {
-        if let Some(events) = self.contents_mut().series.remove(&file) {
-            self.ledger_mut().overwrite(events);
+        let Some(events) = self.contents_mut().remove_file(file) else { return };
+        self.ledger_mut().overwrite(events);
+        if self.next_place().file == file {
+            self.begin_file();
         }
     }
 }

@@ -215,6 +215,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.buffer_lost_since = true;
     }
 
+    /// At the end of a session without files: events that no consumer has received are lost.
+    pub fn lose_unread(&mut self) {
+        if self.settings.policy.is_in_memory() {
+            return;
+        }
+        let unread = |buffer: &Buffer<B>| {
+            (buffer.events - buffer.reports).saturating_sub(buffer.sliced_events)
+        };
+        let count = self.full.iter().map(unread).sum::<u64>().min(self.ledger.stored);
+        self.ledger.stored -= count;
+        self.ledger.count_lost(Loss { cause: Cause::SessionFull, count, ..Loss::default() });
+    }
+
     fn save_lost(&mut self) {
         if let Some(memory) = &mut self.state_memory {
             let (events, buffers) = (self.ledger.lost(Cause::Disk), self.facts.buffers_lost);

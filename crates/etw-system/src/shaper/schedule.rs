@@ -96,6 +96,7 @@ impl Shaper {
         if is_broken && self.has(Flag::SWITCH) {
             // The kernel leaves switches out now and then, and says nothing.
             self.add_loss(event, out);
+            self.gaps += 1;
         }
         let mut waited = 0;
         let mut stacks = (Vec::new(), Vec::new());

@@ -127,6 +127,27 @@ fn a_session_without_a_reader_keeps_its_buffers() {
     assert_eq!(read(&mut open(&rig, "unread"), 52), 52);
 }
 
+/// OV-18: events that no reader has received when their session stops are lost.
+#[test]
+fn events_that_nobody_read_are_lost_when_the_session_stops() {
+    let rig = Rig::new();
+    for name in ["unread", "read"] {
+        let flush_timer = Some(NEVER);
+        let start = SessionConfig { real_time: true, flush_timer, ..Default::default() };
+        rig.start_with(name, start);
+    }
+    let mut stream = open(&rig, "read");
+    rig.program("count", &[100, 0]).end();
+    assert_eq!(read(&mut stream, 100), 100);
+    stream.closer().detach();
+    assert_eq!(read(&mut stream, usize::MAX), 0);
+    let unread = rig.stop("unread");
+    assert_eq!((unread.attempted, unread.stored, unread.lost), (100, 0, 100), "{unread:?}");
+    assert_eq!(unread.losses[0].cause, Cause::SessionFull);
+    let status = rig.stop("read");
+    assert_eq!((status.stored, status.lost), (100, 0), "{status:?}");
+}
+
 fn small_real_time() -> SessionConfig {
     SessionConfig { real_time: true, buffer_size: 4096, buffer_count: 2, ..Default::default() }
 }

@@ -106,8 +106,8 @@ fn global_sessions_have_every_log_mode() {
     let last = |events: &[Counted]| events.last().map(|event| event.number);
     let kept = events(&snapshot);
     assert_eq!((last(&kept), kept.len() as u64), (Some(4999), memory.stored));
-    // The report at the end overwrites the oldest buffer.
-    assert!(rig.stop("memory").stored <= memory.stored);
+    let stopped = rig.stop("memory");
+    assert_eq!((stopped.stored, stopped.overwritten), (memory.stored, memory.overwritten));
 
     let status = rig.stop("circular");
     let kept = events(&circular);
@@ -133,6 +133,50 @@ fn global_sessions_have_every_log_mode() {
     rig.program("count", &[10, 0]).end();
     rig.stop("append");
     assert_eq!(events(&appended).len(), 5010);
+}
+
+/// P10: a series continues with the next file if somebody removes or cuts the file that it writes.
+#[test]
+fn a_series_continues_behind_a_removed_or_cut_file() {
+    let rig = Rig::new();
+    let start = SessionConfig {
+        name: "series".to_owned(),
+        file: Some(rig.file("series%d.etl")),
+        mode: LogMode::NewFile { max_size: 128 << 10 },
+        buffer_size: 4096,
+        buffer_count: 8,
+        enable: vec![Enablement::new(provider(), all())],
+        ..SessionConfig::default()
+    };
+    rig.session(Request::start(start));
+    let path = |number: u32| rig.file(&format!("series{number}.etl"));
+    let write = |count: u64| {
+        rig.program("count", &[count, 0]).end();
+        rig.done(Request::Flush { session: "series".to_owned() });
+    };
+    write(100);
+    std::fs::remove_file(path(1)).unwrap();
+    let status = rig.query("series");
+    assert_eq!((status.stored, status.overwritten), (0, 100), "{status:?}");
+    write(100);
+    assert!(!path(1).exists() && path(2).exists());
+    // Without a query the storage finds the file removed: the buffers on their way to it are lost.
+    std::fs::remove_file(path(2)).unwrap();
+    write(20_000);
+    let status = rig.query("series");
+    assert!(status.stored > 10_000 && status.overwritten >= 200, "{status:?}");
+    let last = (1..).find(|number| *number > 2 && !path(*number).exists()).unwrap() - 1;
+    std::fs::OpenOptions::new().write(true).open(path(last)).unwrap().set_len(4096).unwrap();
+    write(20_000);
+    assert!(path(last + 3).exists());
+    let status = rig.stop("series");
+    assert!(status.error.unwrap().contains("was made shorter"));
+    assert_eq!(status.attempted, status.stored + status.overwritten + status.lost);
+    assert!(status.lost < 10_000, "{}", status.lost);
+    let exist: Vec<_> =
+        (1..1000).filter(|n| *n != last).map(path).filter(|path| path.exists()).collect();
+    let kept = events_of(&exist).len() as u64;
+    assert!(kept <= status.stored && kept > 25_000, "{kept} of {}", status.stored);
 }
 
 /// `ControlTrace` UPDATE changes buffers, flush timer and file while programs write.

@@ -3,6 +3,7 @@
 use super::Report;
 use etw_host::part::{PartState, part_memory};
 use etw_system::availability::Availability;
+use etw_wire::runtime_directory::Directory;
 use std::path::Path;
 
 /// Where private sessions have their memory.
@@ -20,6 +21,8 @@ pub struct Machine {
     has_memory_files: bool,
     /// Free bytes of `/dev/shm`.
     shared_memory: Option<u64>,
+    /// This user may create files there.
+    is_shared_memory_writable: bool,
 }
 
 impl Machine {
@@ -40,6 +43,7 @@ impl Machine {
             has_membarrier: membarrier > 0,
             has_memory_files: memory >= 0,
             shared_memory: free_bytes(Path::new(SHARED_MEMORY)),
+            is_shared_memory_writable: Directory::is_writable(Path::new(SHARED_MEMORY)),
         }
     }
 
@@ -81,6 +85,14 @@ impl Machine {
                 );
                 report.wrong(LINK, what, "remove what is not needed there, or enlarge it");
             }
+            Some(_) if !self.is_shared_memory_writable => report.wrong(
+                LINK,
+                format!(
+                    "you cannot create files in {SHARED_MEMORY}: private sessions keep their memory on the disk of their \
+                     traces, where writers wait for it"
+                ),
+                format!("mount -o remount,rw {SHARED_MEMORY}; chmod 1777 {SHARED_MEMORY}"),
+            ),
             Some(free) => report.ok(LINK, format!("{SHARED_MEMORY} has {} MiB left", free >> 20)),
             None => report.wrong(
                 LINK,
@@ -221,6 +233,7 @@ mod tests {
             has_membarrier: true,
             has_memory_files: true,
             shared_memory: Some(1 << 30),
+            is_shared_memory_writable: true,
         }
     }
 
@@ -239,7 +252,12 @@ mod tests {
 
     #[test]
     fn each_missing_feature_of_the_machine_is_found() {
-        let broken: [(Machine, bool, &str); 5] = [
+        let broken: [(Machine, bool, &str); 6] = [
+            (
+                Machine { is_shared_memory_writable: false, ..sound() },
+                true,
+                "you cannot create files in /dev/shm",
+            ),
             (Machine { shared_memory: None, ..sound() }, true, "there is no /dev/shm"),
             (
                 Machine { clock_source: Some("hpet".to_owned()), ..sound() },

@@ -34,18 +34,17 @@ pub fn check_process(report: &mut Report, pid: u32, directory: &Path) {
         let fix = "record it as that user, or with the machine's host (--system-host)";
         report.wrong(LINK, what, fix);
     }
-    for (namespace, what) in [("mnt", "files"), ("pid", "processes"), ("user", "users")] {
-        let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
-        let (theirs, ours) = (of(&pid.to_string()), of("self"));
-        if theirs.is_some() && theirs != ours {
-            let what = format!("process {pid} runs in a container: it has {what} of its own");
-            let fix =
-                "mount the host's runtime directory into the container, or run etw record in it";
-            report.wrong("container", what, fix);
-            break;
-        }
-    }
+    check_files_of_process(report, pid, directory);
     check_running_process(report, LINK, pid);
+    if dir::variable(dir::VARIABLE).is_some() && has_more_rights_than_its_user(pid) {
+        let what = format!(
+            "process {pid} has more rights than its user (setuid or file capabilities), so it ignores {}",
+            dir::VARIABLE
+        );
+        let fix =
+            format!("record it with the machine's host: etw daemon {}, --system-host", dir::SYSTEM);
+        return report.wrong(LINK, what, fix);
+    }
     let Some(environment) = environment(pid) else {
         return report.note(LINK, format!("the environment of process {pid} cannot be read"));
     };
@@ -75,6 +74,59 @@ pub fn check_process(report: &mut Report, pid: u32, directory: &Path) {
         }
         _ => report.ok(LINK, format!("process {pid} looks for the same host")),
     }
+}
+
+/// Checks that a process in a container or a chroot sees the runtime directory.
+fn check_files_of_process(report: &mut Report, pid: u32, directory: &Path) {
+    const LINK: &str = "container";
+    let is_other = |namespace: &str| {
+        let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/{namespace}")).ok();
+        let theirs = of(&pid.to_string());
+        theirs.is_some() && theirs != of("self")
+    };
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let chroot = std::fs::read_link(&root).ok().filter(|root| root != Path::new("/"));
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    let path = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let inside = identity(&root.join(path.strip_prefix("/").unwrap_or(&path)));
+    let sees_directory = inside.is_some() && inside == identity(directory);
+    let shown = directory.display();
+    if let Some(chroot) = chroot.filter(|_| !sees_directory) {
+        let chroot = chroot.display();
+        let what = format!("process {pid} runs in the chroot {chroot}: it does not see {shown}");
+        let fix =
+            format!("mount --bind {shown} {chroot}{}, or run etw record in it", path.display());
+        report.wrong(LINK, what, fix);
+    } else if is_other("mnt") && !sees_directory && path.starts_with("/tmp") {
+        let what = format!("process {pid} has a /tmp of its own, and does not see {shown}");
+        let fix = format!(
+            "set PrivateTmp=no in its service, or {} to a directory outside of /tmp",
+            dir::VARIABLE
+        );
+        report.wrong(LINK, what, fix);
+    } else if is_other("mnt") && !sees_directory {
+        let what = format!("process {pid} runs in a container: it does not see {shown}");
+        let fix = "mount the host's runtime directory into the container, or run etw record in it";
+        report.wrong(LINK, what, fix);
+    } else if is_other("mnt") || is_other("pid") || is_other("user") {
+        report.ok(LINK, format!("process {pid} runs in a container, and sees {shown}"));
+    }
+}
+
+/// Whether the kernel told the program that it has more rights than its user.
+fn has_more_rights_than_its_user(pid: u32) -> bool {
+    let Ok(bytes) = std::fs::read(format!("/proc/{pid}/auxv")) else { return false };
+    is_secure(&bytes)
+}
+
+/// Whether an auxiliary vector has `AT_SECURE`.
+fn is_secure(auxiliary: &[u8]) -> bool {
+    const WORD: usize = size_of::<usize>();
+    let words: Vec<usize> = auxiliary
+        .chunks_exact(WORD)
+        .map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()))
+        .collect();
+    words.chunks_exact(2).any(|pair| pair[0] == libc::AT_SECURE as usize && pair[1] != 0)
 }
 
 /// Checks that a process runs, and may open more files.
@@ -134,5 +186,14 @@ mod tests {
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024     4096   files\n";
         assert_eq!(descriptor_limit(limits), Some(1024));
         assert_eq!(descriptor_limit("Max open files   unlimited unlimited files"), None);
+    }
+
+    #[test]
+    fn an_auxiliary_vector_says_whether_a_program_is_secure() {
+        let vector = |secure: usize| {
+            let words = [6, 4096, libc::AT_SECURE as usize, secure, 0, 0];
+            words.iter().flat_map(|word: &usize| word.to_ne_bytes()).collect::<Vec<u8>>()
+        };
+        assert!(is_secure(&vector(1)) && !is_secure(&vector(0)) && !is_secure(&[]));
     }
 }
