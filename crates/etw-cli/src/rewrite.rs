@@ -232,14 +232,20 @@ fn report(relog: &Relog) -> Outcome {
     let files = relog.records().files();
     let mut text = String::new();
     // Writing to a String cannot fail.
-    for number in relog.converted_files() {
+    const PAYLOADS: &str = "of times inside of payloads only those of stacks, DPCs, interrupts and page faults were converted";
+    if relog.is_wall_clock() {
         let _ = writeln!(
             text,
-            "etw: note: {}: another clock than that of {}: times of records were converted to that, to {} ns; \
-             times inside of payloads are as they were",
+            "etw: note: the files have different clocks, and none tells every 100 ns apart: times of records were converted to wall-clock \
+             time, to 100 ns; {PAYLOADS}"
+        );
+    }
+    for number in relog.converted_files().filter(|_| !relog.is_wall_clock()) {
+        let _ = writeln!(
+            text,
+            "etw: note: {}: another clock than that of {}: times of records were converted to that, to 100 ns; {PAYLOADS}",
             files[number].path().display(),
             files[relog.base()].path().display(),
-            relog.precision(),
         );
     }
     let mut tell = |count: u64, what: &str| {

@@ -1,8 +1,9 @@
 //! Rewriting: one or several files into one, every record as it is.
 //!
 //! Records are copied as stored bytes to the stream of their CPU, in time order. Files of one clock, as the parts of a
-//! session are, keep their raw times; where clocks differ, times move to the clock of the first file, by way of the
-//! wall-clock time.
+//! session are, keep their raw times; where clocks differ, times move to the clock of one of the files, or to wall-clock time.
+//! So do the times inside of payloads that name other records, or the start of what a record reports: those of stacks, DPCs, interrupts
+//! and page faults.
 //!
 //! ```
 //! use etw_etl::read::TraceFile;
@@ -25,7 +26,7 @@ use crate::record;
 use crate::write::{FileHeader, Starter, TraceWriter, WriteError, WriterOptions, logfile_builder};
 use etw_types::{
     BufferHeader, Clock, ClockType, EVENT_METADATA, EventRecord, FileTime, HeaderType, Hook,
-    LogFileMode, MessageFlags, Opcode, SchemaRecord,
+    LogFileMode, MessageFlags, Opcode, SchemaRecord, le,
 };
 use std::io::{Seek, Write};
 
@@ -79,6 +80,7 @@ pub struct Relog {
     inputs: Vec<Input>,
     /// Latest end of a finalised input.
     latest_end: FileTime,
+    is_wall_clock: bool,
     summary: RelogSummary,
 }
 
@@ -102,7 +104,7 @@ impl Relog {
     /// Prepares to rewrite all records of `files` into one file.
     ///
     /// The new header describes the file that starts first if all have one clock; else the first whose clock tells every 100 ns
-    /// apart, so that converted times are those of the inputs; else the first.
+    /// apart, so that converted times are those of the inputs; else the first one, with wall-clock time in place of its clock.
     ///
     /// # Errors
     /// `NoClock` if there are several files and one has no usable clock.
@@ -121,14 +123,19 @@ impl Relog {
         let mut one_clock = have_clock_of(0);
         let all_one = one_clock.iter().all(|one| *one);
         let raw_starts = files.iter().enumerate().map(|(n, file)| (file.clock().raw_start, n));
+        let fine = files.iter().position(|file| is_fine(file.clock()));
         let base = match all_one {
             true => raw_starts.min().map_or(0, |(_, n)| n),
-            false => files.iter().position(|file| is_fine(file.clock())).unwrap_or(0),
+            false => fine.unwrap_or(0),
         };
-        if !all_one {
+        let mut header = new_header(&files, base, options.compressed);
+        let is_wall_clock = !all_one && fine.is_none();
+        if is_wall_clock {
+            one_clock.fill(false);
+            count_wall_clock_time(&mut header);
+        } else if !all_one {
             one_clock = have_clock_of(base);
         }
-        let mut header = new_header(&files, base, options.compressed);
         let clock = header.logfile.clock(header.start_raw);
         let start = files.iter().map(|file| file.clock().start).min().unwrap_or(clock.start);
         if !all_one {
@@ -157,6 +164,7 @@ impl Relog {
         Ok(Relog {
             inputs: inputs.collect(),
             latest_end: ends.max().unwrap_or_default(),
+            is_wall_clock,
             records,
             header,
             options,
@@ -164,24 +172,20 @@ impl Relog {
         })
     }
 
-    /// Numbers of the files whose times move to the clock of another one, the [`base`](Relog::base).
+    /// Whether the new file counts wall-clock time, because the clocks differ and none tells every 100 ns apart.
+    pub fn is_wall_clock(&self) -> bool {
+        self.is_wall_clock
+    }
+
+    /// Numbers of the files whose times move to the clock of another one, the [`base`](Relog::base), or to wall-clock time.
     pub fn converted_files(&self) -> impl Iterator<Item = usize> {
         let inputs = self.inputs.iter().enumerate();
         inputs.filter(|(_, input)| input.onto.is_some()).map(|(number, _)| number)
     }
 
-    /// The number of the file that gives the new file its clock.
+    /// The number of the file that gives the new file its header, and its clock unless that is [wall-clock time](Relog::is_wall_clock).
     pub fn base(&self) -> usize {
         self.inputs.iter().position(|input| input.is_base).unwrap_or(0)
-    }
-
-    /// Nanoseconds that a converted time may be off: 100, or a tick of the new file's clock if that is longer.
-    pub fn precision(&self) -> u64 {
-        let clock = self.header.logfile.clock(self.header.start_raw);
-        match is_fine(&clock) {
-            true => 100,
-            false => 1_000_000_000u64.div_ceil(clock.frequency.max(1)),
-        }
     }
 
     /// The files and, after [`run`](Relog::run), the damage in them.
@@ -307,8 +311,30 @@ struct RecordFacts {
     buffer: u64,
     cpu: u16,
     time: Option<i64>,
+    /// The raw time at the start of its payload, and how many bytes of the record begin there.
+    payload_time: Option<PayloadTime>,
     header: HeaderType,
     message_flags: MessageFlags,
+}
+
+/// A raw time at the start of a payload.
+#[derive(Clone, Copy)]
+struct PayloadTime {
+    raw: i64,
+    /// Bytes of the payload, which ends with its record.
+    payload_size: usize,
+}
+
+impl PayloadTime {
+    /// Records of the kernel that begin with a time: StackWalk (Stack, StackKeyKernel, StackKeyUser), HardFault, DPCs and interrupts.
+    fn of(record: &EventRecord<'_>) -> Option<PayloadTime> {
+        let is_timed = matches!(
+            record.hook?.0,
+            0x1820 | 0x1825 | 0x1826 | 0x0220 | 0x0f32 | 0x0f42..=0x0f45 | 0x0f5f
+        );
+        let raw = le::i64(record.payload, 0).filter(|_| is_timed)?;
+        Some(PayloadTime { raw, payload_size: record.payload.len() })
+    }
 }
 
 impl RecordFacts {
@@ -319,6 +345,7 @@ impl RecordFacts {
             buffer: record.position.buffer_index,
             cpu: record.cpu,
             time: record.raw_timestamp(),
+            payload_time: PayloadTime::of(record),
             header: record.header,
             message_flags: record.message_flags,
         }
@@ -375,6 +402,15 @@ impl Input {
             return Some(place.time);
         };
         record::set_time(bytes, place.header, time);
+        if let Some(PayloadTime { raw, payload_size }) = place.payload_time {
+            let moved = onto.of(records.clock(place.file), raw);
+            let at = bytes.len().saturating_sub(payload_size);
+            // Where the payload ends before its record, the time is elsewhere, and stays.
+            let is_there = le::i64(bytes, at) == Some(raw);
+            if let (Some(moved), Some(field), true) = (moved, bytes.get_mut(at..at + 8), is_there) {
+                field.copy_from_slice(&moved.to_le_bytes());
+            }
+        }
         summary.converted += 1;
         Some(Some(time))
     }
@@ -399,6 +435,13 @@ fn has_clock(file: &TraceFile) -> bool {
 /// Whether each 100 ns has a raw time of its own.
 fn is_fine(clock: &Clock) -> bool {
     matches!(clock.kind, ClockType::SYSTEM | ClockType::SYSTEM_OLD) || clock.frequency >= 10_000_000
+}
+
+/// Makes the clock of a file count FILETIMEs.
+fn count_wall_clock_time(header: &mut FileHeader) {
+    header.logfile.clock_type = ClockType::SYSTEM;
+    header.logfile.perf_freq = 10_000_000;
+    header.start_raw = header.logfile.start_time.0;
 }
 
 /// A start of `clock` that is not later than `time`, and its raw time, if `time` is before its own start. Both are a whole number of

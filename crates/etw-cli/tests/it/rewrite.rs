@@ -157,20 +157,31 @@ fn a_note_names_files_of_another_clock_and_how_exact_their_times_are() {
     let (other, coarse) = (counted(3_000_000), counted(2_400_000));
     let home = TempFile::new(&session(0..50, 1));
     let out = folder.path("out.etl");
-    let note = |paths: [&Path; 2], of: &Path, base: &Path, exact: &str| {
+    let merged = |paths: [&Path; 2]| {
         let output = etw(&["merge", "--force", "-o", out.to_str().unwrap()], &paths);
         assert_eq!(output.status.code(), Some(0));
-        let (text, of, base) = (stderr(&output), of.display(), base.display());
+        stderr(&output)
+    };
+    let note = |paths: [&Path; 2], of: &Path, base: &Path| {
+        let (text, of, base) = (merged(paths), of.display(), base.display());
         let note = format!(
-            "note: {of}: another clock than that of {base}: times of records were converted to that, {exact};"
+            "note: {of}: another clock than that of {base}: times of records were converted to that, to 100 ns;"
         );
         assert_eq!(text.matches("another clock").count(), 1, "{text}");
         assert!(text.contains(&note), "{text}");
     };
     // No tick of 10 MHz is longer than a time's unit, so that file gives the clock, wherever it stands.
-    note([coarse.path(), other.path()], other.path(), coarse.path(), "to 417 ns");
-    note([other.path(), home.path()], other.path(), home.path(), "to 100 ns");
-    note([home.path(), other.path()], other.path(), home.path(), "to 100 ns");
+    note([other.path(), home.path()], other.path(), home.path());
+    note([home.path(), other.path()], other.path(), home.path());
+    // A tick of both is longer: the new file counts wall-clock time.
+    let text = merged([coarse.path(), other.path()]);
+    assert!(
+        text.contains(
+            "none tells every 100 ns apart: times of records were converted to wall-clock"
+        )
+    );
+    assert!(!text.contains("another clock"), "{text}");
+    merged([home.path(), other.path()]);
     let merged = dump(&out);
     for line in dump(other.path()).iter().chain(&dump(home.path())) {
         let same =
@@ -197,6 +208,9 @@ fn times_of_converted_files_stay_to_the_tick() {
         (counted(3_579_545, 0, 7), counted(2_893_431_001, 12_345_678, 2_011)),
         (counted(2_893_431_001, 0, 2_011), counted(3_579_545, 12_345_678, 7)),
         (counted(24_000_000, 0, 17), counted(3_579_545, 3, 7)),
+        // None of both tells every 100 ns apart.
+        (counted(3_579_545, 0, 7), counted(2_343_750, 12_345_678, 5)),
+        (counted(2_343_750, 12_345_678, 5), counted(3_579_545, 0, 7)),
     ] {
         let out = folder.path("out.etl");
         let arguments = ["merge", "--force", "-o", out.to_str().unwrap()];

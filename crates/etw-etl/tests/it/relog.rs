@@ -244,6 +244,34 @@ fn times_of_another_clock_are_converted() {
 }
 
 #[test]
+fn a_stack_names_its_event_by_the_new_clock() {
+    let mut file = elsewhere(24_000_000, 55);
+    let start = file.header.start_raw;
+    let rest = [[2u8, 0, 0, 0, 1, 0, 0, 0], 0x7ff6_1234_5678u64.to_le_bytes()].concat();
+    for (header, of) in [(HeaderType::PerfInfo64, start + 240), (HeaderType::System64, start)] {
+        let payload = [&of.to_le_bytes()[..], &rest].concat();
+        let mut record = EventRecord::new(header, &payload);
+        record.hook = Some(Hook(0x1820));
+        record.order_time = of + 48;
+        file.push(0, &record).unwrap();
+    }
+    let other = open(&file.finish()).unwrap();
+    let home = open(&numbered(0x1000, 2, 20)).unwrap();
+    let (merged, summary, _) = relog(vec![home, other], false);
+    assert_eq!(summary.converted, 2);
+    let mut starts = Vec::new();
+    for fact in facts(vec![merged]).iter().filter(|fact| fact.header.is_kernel()) {
+        let (payload, end) = fact.stored.split_at(fact.stored.len() - 16);
+        let of = i64::from_le_bytes(*payload.last_chunk().unwrap());
+        // 48 ticks of 24 MHz are 20 of 10 MHz.
+        assert_eq!(fact.raw.map(|raw| raw - of), Some(20), "{fact:?}");
+        assert_eq!(end, rest);
+        starts.push(of);
+    }
+    assert_eq!(starts.iter().max().unwrap() - starts.iter().min().unwrap(), 100);
+}
+
+#[test]
 fn machines_that_started_together_have_two_clocks() {
     // Counters half a second apart, as those of two guests of one host.
     let mut file = builder(0x1000);
