@@ -4,6 +4,7 @@
 //! sample, a context switch, a stack or a disk transfer belongs to the thread that its payload names, and through the
 //! thread to a process.
 
+use etw_decode::kernel_pointer_size;
 use etw_types::{EventRecord, Hook, le};
 use std::collections::HashMap;
 
@@ -186,7 +187,8 @@ enum Named {
 
 /// Offsets as the kernel classes have them (`etw-decode/src/kernel.txt`).
 fn named_owner(hook: Hook, record: &EventRecord<'_>) -> Named {
-    let (payload, pointer) = (record.payload, usize::from(record.pointer_size));
+    let payload = record.payload;
+    let pointer = || usize::from(kernel_pointer_size(record));
     let thread_at = |offset: usize| le::u32(payload, offset).map_or(Named::None, Named::Thread);
     let process_at = |offset: usize| le::u32(payload, offset).map_or(Named::None, Named::Process);
     if let Some(interrupt) = Interrupt::of(hook) {
@@ -194,15 +196,15 @@ fn named_owner(hook: Hook, record: &EventRecord<'_>) -> Named {
     }
     let version = record.descriptor.version;
     match hook.0 {
-        // Behind the instruction pointer.
-        _ if hook == SAMPLE => thread_at(pointer),
-        // Process: behind its key. Before version 1 its id is a pointer.
-        0x0301..=0x0304 | 0x0327 if version >= 1 => process_at(pointer),
+        // Behind the instruction pointer().
+        _ if hook == SAMPLE => thread_at(pointer()),
+        // Process: behind its key. Before version 1 its id is a pointer().
+        0x0301..=0x0304 | 0x0327 if version >= 1 => process_at(pointer()),
         0x0301..=0x0304 => process_at(0),
         // Process: PerfCtr, PerfCtrRundown.
         0x0320 | 0x0321 => process_at(0),
         // Image: Load of older kernels, UnLoad, DCStart, DCEnd, Load; behind base and size.
-        0x030a | 0x1402..=0x1404 | 0x140a if version >= 1 => process_at(2 * pointer),
+        0x030a | 0x1402..=0x1404 | 0x140a if version >= 1 => process_at(2 * pointer()),
         // TcpIp and UdpIp, but for Fail: 4294967295 if the process is not known.
         0x060a..=0x0610 | 0x0612..=0x0622 | 0x080a..=0x0810 | 0x0812..=0x0822 if version >= 1 => {
             match le::u32(payload, 0) {
@@ -218,11 +220,11 @@ fn named_owner(hook: Hook, record: &EventRecord<'_>) -> Named {
             _ => Named::None,
         },
         // PageFault/HardFault.
-        0x0220 => thread_at(16 + 2 * pointer),
+        0x0220 => thread_at(16 + 2 * pointer()),
         // DiskIo of version 3: Read and Write, their Inits, FlushBuffers.
-        0x010a | 0x010b | 0x0137 | 0x0138 if version >= 3 => thread_at(32 + 2 * pointer),
-        0x010c | 0x010d | 0x010f | 0x013a..=0x013c if version >= 3 => thread_at(pointer),
-        0x010e | 0x0139 if version >= 3 => thread_at(16 + pointer),
+        0x010a | 0x010b | 0x0137 | 0x0138 if version >= 3 => thread_at(32 + 2 * pointer()),
+        0x010c | 0x010d | 0x010f | 0x013a..=0x013c if version >= 3 => thread_at(pointer()),
+        0x010e | 0x0139 if version >= 3 => thread_at(16 + pointer()),
         _ => Named::None,
     }
 }

@@ -4,6 +4,7 @@ mod table;
 
 use crate::attribution::SAMPLE;
 use crate::join::{Names, StackFrame};
+use etw_decode::kernel_pointer_size;
 use etw_types::{EventRecord, Hook, le};
 use std::collections::HashMap;
 
@@ -150,7 +151,7 @@ impl Profiler {
         }
         let mut frames = names.functions_of(record);
         if frames.is_empty() {
-            let address = match record.pointer_size {
+            let address = match kernel_pointer_size(record) {
                 4 => le::u32(record.payload, 0).map(u64::from),
                 _ => le::u64(record.payload, 0),
             };

@@ -1,12 +1,14 @@
 //! [`Decoder`]: finds the schema of a record.
 
 use crate::catalog::Catalog;
+use crate::clr_stack::with_all_frames;
 use crate::decoded::{Decoded, Fit};
 use crate::event_info::{self, EventInfo, EventInfoError, EventKey};
 use crate::event_trace;
 use crate::eventsource;
 use crate::kernel::{self, KernelEvent};
 use crate::known_providers::known_provider_name;
+use crate::measure::measure;
 use crate::pointer_width::fitting_pointer_size;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
@@ -317,9 +319,13 @@ impl Decoder {
         let version = record.descriptor.version;
         let id = EventId { form, guid: class, number: u16::from(kind), version };
         let event = self.cached(id);
-        match event.candidates.first() {
-            Some(candidate) => candidate.decoded(),
-            None => event.undecoded(),
+        match &event.candidates[..] {
+            [] => event.undecoded(),
+            [only] if !only.needs_exact_fit() => only.decoded(),
+            candidates => {
+                let found = of_class(candidates, form, record);
+                found.map_or_else(|| event.undecoded(), Candidate::decoded)
+            }
         }
     }
 
@@ -362,6 +368,19 @@ impl Decoder {
         candidates.extend(described);
         candidates.extend(in_source.map(|schema| Candidate::shared(schema, Source::EventSource)));
         candidates.extend(self.own.event_schemas(key).map(of_manifest));
+        for place in (0..candidates.len()).rev() {
+            let (schema, source) = (&candidates[place].schema, candidates[place].source);
+            let cut = schema.as_ref().ok().and_then(|schema| schema.without_lost_struct());
+            if let Some(cut) = cut {
+                candidates.insert(place + 1, Candidate::shared(&Arc::new(cut), source));
+            }
+        }
+        for candidate in &mut candidates {
+            let whole = candidate.schema.as_ref().ok();
+            if let Some(whole) = whole.and_then(|schema| with_all_frames(&provider, schema)) {
+                candidate.schema = Ok(SchemaRef::Shared(Arc::new(whole)));
+            }
+        }
         let name = self
             .named
             .provider_name(&provider)
@@ -387,8 +406,8 @@ impl Decoder {
         }
     }
 
-    /// A class has one schema: from what the user named, from the trace, from the table of kernel classes, or from what
-    /// the user registered.
+    /// A class has schemas of one source: what the user named, the trace, the table of kernel classes, or what the user registered.
+    /// Only the table has several for one version.
     fn gather_class(&mut self, id: EventId) -> CachedEvent {
         let (class, kind, version) = (id.guid, id.number as u8, id.version);
         let is_classic = id.form == EventForm::Classic;
@@ -416,15 +435,19 @@ impl Decoder {
             event.candidates.push(Candidate::shared(schema, Source::Wpp));
             return event;
         }
-        let known = kernel::event(class, kind, version);
-        let own = || self.own.class(class, kind, version).map(of_mof);
-        let in_table = known.and_then(KernelEvent::schema).map(|schema| Candidate {
+        let known = kernel::events(class, kind, version);
+        let in_table = known.iter().filter_map(KernelEvent::schema).map(|schema| Candidate {
             schema: Ok(SchemaRef::Static(schema)),
             source: Source::Kernel,
             event_info: None,
         });
-        event.candidates.extend(in_table.or_else(own));
-        match known {
+        event.candidates.extend(in_table);
+        if event.candidates.iter().all(Candidate::needs_exact_fit) {
+            if let Some(own) = self.own.class(class, kind, version).map(of_mof) {
+                event.candidates.insert(0, own);
+            }
+        }
+        match known.first() {
             Some(known) => event.event_name = Some(&known.name),
             None => {
                 event.event_name = kernel::name(class, kind);
@@ -519,7 +542,7 @@ impl Decoder {
     }
 }
 
-/// The first schema that fits the payload; if none does, the first one.
+/// The first schema that fits the payload; if none does, the first one that needs no exact fit.
 #[inline]
 fn best<'d>(candidates: &'d [Candidate], record: &EventRecord<'_>) -> Option<Decoded<'d>> {
     let (first, others) = candidates.split_first()?;
@@ -534,9 +557,36 @@ fn best<'d>(candidates: &'d [Candidate], record: &EventRecord<'_>) -> Option<Dec
         return Some(first.decoded());
     }
     match others.iter().position(fits) {
-        None => Some(first.decoded()),
+        None => {
+            let needs_no_fit = |candidate: &&Candidate| !candidate.needs_exact_fit();
+            Some(candidates.iter().find(needs_no_fit).unwrap_or(first).decoded())
+        }
         Some(place) => Some(Decoded { passed_over: place + 1, ..others[place].decoded() }),
     }
+}
+
+/// The first schema of a class whose fields fill the payload, with the pointer width that the record may have; else the first one that
+/// needs no such fit.
+#[cold]
+fn of_class<'d>(
+    candidates: &'d [Candidate],
+    form: EventForm,
+    record: &EventRecord<'_>,
+) -> Option<&'d Candidate> {
+    let is_filled = |schema: &Schema, pointer_size: u8| {
+        let measured = measure(schema, record.payload, pointer_size);
+        !measured.is_cut && measured.used == record.payload.len()
+    };
+    let fits = |candidate: &&Candidate| {
+        let Ok(schema) = &candidate.schema else { return false };
+        let own = record.pointer_size;
+        // A 64-bit record with one of the kernel's own headers has wide pointers.
+        let other = if own == 4 { 8 } else { 4 };
+        let may_be_other = own == 4 || form == EventForm::Classic;
+        is_filled(schema, own) || may_be_other && is_filled(schema, other)
+    };
+    let needs_no_fit = |candidate: &&Candidate| !candidate.needs_exact_fit();
+    candidates.iter().find(fits).or_else(|| candidates.iter().find(needs_no_fit))
 }
 
 /// An EventMetadata record: named like the event or map that it describes.

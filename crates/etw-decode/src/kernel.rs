@@ -1,6 +1,6 @@
 //! Classic classes of the kernel: the table of their fields, by class GUID, type and version.
 
-use crate::field::{Count, Field, Length};
+use crate::field::{Count, Field, Kind, Length};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
@@ -14,6 +14,8 @@ static TABLE: &str = include_str!("kernel.txt");
 #[derive(Debug)]
 pub(crate) struct KernelEvent {
     version: u8,
+    /// The row describes only payloads that its fields fill.
+    needs_exact_fit: bool,
     /// `Class/Type`
     pub name: String,
     /// Its fields in the table.
@@ -25,7 +27,7 @@ impl KernelEvent {
     /// Its schema, which is built when the first event needs it; `None` if only its name is known.
     pub fn schema(&self) -> Option<&Schema> {
         let is_known = self.fields.trim() != "?";
-        let build = || is_known.then(|| schema(&self.name, self.fields));
+        let build = || is_known.then(|| schema(&self.name, self.fields, self.needs_exact_fit));
         self.schema.get_or_init(build).as_ref()
     }
 }
@@ -34,10 +36,13 @@ type Classes = HashMap<(Guid, u8), Vec<KernelEvent>, foldhash::fast::RandomState
 
 static CLASSES: LazyLock<Classes> = LazyLock::new(classes);
 
-/// The event of a class: the newest version that is not above the record's.
-pub(crate) fn event(class: Guid, kind: u8, version: u8) -> Option<&'static KernelEvent> {
-    let versions = CLASSES.get(&(class, kind))?;
-    versions.iter().rev().find(|event| event.version <= version)
+/// The rows for an event of a class, in the order of the table: those of the newest version that is not above the record's.
+pub(crate) fn events(class: Guid, kind: u8, version: u8) -> &'static [KernelEvent] {
+    let versions = CLASSES.get(&(class, kind)).map_or(&[][..], Vec::as_slice);
+    let end = versions.partition_point(|event| event.version <= version);
+    let Some(newest) = versions[..end].last() else { return &[] };
+    let start = versions.partition_point(|event| event.version < newest.version);
+    &versions[start..end]
 }
 
 /// The name of an event whatever its version, as that of a class that is known.
@@ -57,6 +62,10 @@ fn classes() -> Classes {
             continue;
         };
         let (version, events) = events.split_once(' ').unwrap_or((events, ""));
+        let (version, needs_exact_fit) = match version.strip_suffix('=') {
+            Some(version) => (version, true),
+            None => (version, false),
+        };
         let version = version.parse().unwrap_or(0);
         let mut fields = "";
         while let Some(more) = lines.next_if(|line| line.starts_with("    ")) {
@@ -66,7 +75,8 @@ fn classes() -> Classes {
             let Some((kind, event)) = event.split_once(' ') else { continue };
             let name = format!("{}/{event}", class.1);
             if let Ok(kind) = kind.parse() {
-                let event = KernelEvent { version, name, fields, schema: OnceLock::new() };
+                let schema = OnceLock::new();
+                let event = KernelEvent { version, needs_exact_fit, name, fields, schema };
                 classes.entry((class.0, kind)).or_default().push(event);
             }
         }
@@ -86,28 +96,33 @@ fn joined(first: &'static str, last: &'static str) -> &'static str {
     &TABLE[place(first)..place(last) + last.len()]
 }
 
-fn schema(name: &str, text: &str) -> Schema {
+fn schema(name: &str, text: &str, needs_exact_fit: bool) -> Schema {
     let mut fields: Vec<Field> = Vec::new();
+    // The struct at the end of the fields, and its members.
+    let mut members: Option<Vec<Field>> = None;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    for (name, code) in
-        lines.flat_map(str::split_ascii_whitespace).filter_map(|field| field.split_once(':'))
-    {
+    for token in lines.flat_map(str::split_ascii_whitespace) {
+        if let Some((name, source)) = token.split_once("{@") {
+            let count = count_of(source, &fields);
+            fields.push(Field { count, ..Field::new(name, Wire::Nothing, Show::Plain) });
+            members = Some(Vec::new());
+            continue;
+        }
+        let Some((name, code)) = token.split_once(':') else { continue };
+        let list = members.as_mut().unwrap_or(&mut fields);
         if let Some((code, count)) = code.split_once('#') {
             let numbers = 1..=count.parse().unwrap_or(0);
-            fields.extend(numbers.map(|number| field(&format!("{name}{number}"), code)));
+            list.extend(numbers.map(|number| field(&format!("{name}{number}"), code)));
             continue;
         }
         let (code, count) = match code.split_once('@') {
-            Some((code, other)) => {
-                let source = fields.iter().position(|field| field.name == other);
-                (code, source.map_or(Count::One, Count::Field))
-            }
+            Some((code, source)) => (code, count_of(source, list)),
             None => match code.strip_suffix('*') {
                 Some(code) => (code, Count::Rest),
                 None => (code, Count::One),
             },
         };
-        fields.push(Field { count, ..field(name, code) });
+        list.push(Field { count, ..field(name, code) });
     }
     let names = Names {
         provider: Some("MSNT_SystemTrace".into()),
@@ -117,7 +132,22 @@ fn schema(name: &str, text: &str) -> Schema {
     // A compressed text is not walked: it is read behind the others.
     let ends_compressed = text.trim_end().ends_with(":z");
     let count = fields.len() - usize::from(ends_compressed);
-    Schema { ends_early: true, ends_compressed, ..Schema::new(names, fields, count) }
+    if let (Some(members), Some(last)) = (members, fields.last_mut()) {
+        last.kind = Kind::Struct { first: count, count: members.len() };
+        fields.extend(members);
+    }
+    Schema {
+        ends_early: !needs_exact_fit,
+        ends_compressed,
+        needs_exact_fit,
+        ..Schema::new(names, fields, count)
+    }
+}
+
+/// As many as the field of this name says.
+fn count_of(source: &str, fields: &[Field]) -> Count {
+    let source = fields.iter().position(|field| field.name == source);
+    source.map_or(Count::One, Count::Field)
 }
 
 fn field(name: &str, code: &str) -> Field {
@@ -157,7 +187,6 @@ fn field(name: &str, code: &str) -> Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Kind;
     use etw_types::{EventRecord, HeaderType};
 
     /// The XML of WinSAT, compressed; if it is damaged its bytes are the rest.
@@ -185,6 +214,64 @@ mod tests {
         assert_eq!(decoded.visit_part(&record, &mut ()).unwrap().rest, &damaged[8..]);
     }
 
+    fn decoded(hook: u16, version: u8, payload: &[u8]) -> (Option<String>, Vec<(String, String)>) {
+        let mut decoder = crate::Decoder::new();
+        let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+        record.hook = Some(etw_types::Hook(hook));
+        record.descriptor.version = version;
+        record.pointer_size = 8;
+        let decoded = decoder.decode(&record);
+        let fields = decoded.fields_text(&record, &crate::Style::default()).unwrap();
+        (decoded.event_name().map(str::to_owned), fields)
+    }
+
+    /// Memory counts of several builds: the row that fills the payload counts; a payload that no row fills stays undecoded.
+    #[test]
+    fn of_several_rows_the_one_that_fills_the_payload_counts() {
+        let pages = |count: u64| (1..=count).flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+        for (payload, first, count) in [
+            (pages(21), "ZeroPageCount", 21),
+            (pages(22), "ZeroPageCount", 22),
+            (pages(26), "ZeroPageCount", 26),
+            ([&[8][..], &pages(26)].concat(), "PriorityLevels", 27),
+        ] {
+            let (name, fields) = decoded(0x0270, 2, &payload);
+            assert_eq!(name.as_deref(), Some("PageFault/SystemMemInfo"));
+            assert_eq!((&*fields[0].0, fields.len()), (first, count));
+        }
+        let (name, fields) = decoded(0x0270, 2, &pages(23));
+        assert_eq!((name.as_deref(), fields.len()), (Some("PageFault/SystemMemInfo"), 0));
+    }
+
+    /// The working sets of two processes, in the forms of Windows 7 and 10.
+    #[test]
+    fn structs_of_an_array_are_read_one_by_one() {
+        for pages in [4, 8] {
+            let mut payload = 2u32.to_le_bytes().to_vec();
+            for process in [4u32, 77] {
+                payload.extend(process.to_le_bytes());
+                (0..pages).for_each(|page: u64| payload.extend((page + 0x10).to_le_bytes()));
+            }
+            let (name, fields) = decoded(0x027d, 2, &payload);
+            assert_eq!(name.as_deref(), Some("PageFault/ProcessMemInfo"));
+            assert_eq!(fields.len(), 2);
+            assert!(fields[1].1.contains("77") && fields[1].1.contains("0x10"), "{fields:?}");
+        }
+    }
+
+    /// Rows of one version: each name once, and at most one that takes any payload.
+    #[test]
+    fn rows_of_one_version_differ_in_their_fields_alone() {
+        for versions in CLASSES.values() {
+            for rows in versions.chunk_by(|a, b| a.version == b.version) {
+                assert!(rows.iter().all(|row| row.name == rows[0].name), "{rows:?}");
+                let known = rows.iter().filter(|row| row.schema().is_some());
+                let any = known.filter(|row| !row.needs_exact_fit).count();
+                assert!(any <= 1, "{}", rows[0].name);
+            }
+        }
+    }
+
     #[test]
     fn the_table_is_whole() {
         let mut classes = 0;
@@ -199,7 +286,8 @@ mod tests {
                 assert!(!unknown, "{} {}", event.name, field.name);
             }
         }
-        let event = |class: &str, kind, version| event(class.parse().unwrap(), kind, version);
+        let event =
+            |class: &str, kind, version| events(class.parse().unwrap(), kind, version).first();
         // MIB_IF_ROW2 has 1,352 bytes, as the records seen.
         let interface = event("9b79ee91-b5fd-41c0-a243-4248e266e9d0", 36, 0).unwrap();
         let schema = interface.schema().unwrap();

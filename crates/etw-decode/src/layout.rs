@@ -45,6 +45,16 @@ pub(crate) fn unsized_field(whole: &Whole) -> Option<&str> {
     found.map(|(_, field)| field.name.as_str())
 }
 
+/// The field that may be a struct of which a regenerated manifest has lost the members. PerfView's list every struct of an array as a value
+/// whose in-type is the number of its first member: that of the fields of the event.
+pub(crate) fn lost_struct(fields: &[Field], top_level: usize) -> Option<usize> {
+    let is_lost = |field: &Field| {
+        let in_type = usize::from(field.types.0.0);
+        matches!(field.count, Count::Field(_)) && in_type == top_level
+    };
+    fields[..top_level].iter().position(is_lost)
+}
+
 /// Stands in for a bad item that no field of the event contains.
 fn unused() -> Field {
     Field::new("", Wire::Nothing, Show::Plain)

@@ -39,6 +39,7 @@ mod activity;
 mod catalog;
 #[cfg(feature = "cbor")]
 mod cbor;
+mod clr_stack;
 mod custom;
 mod decoded;
 mod decoder;
@@ -101,6 +102,7 @@ pub use known_providers::known_provider_name;
 pub use map::{Map, MapKind};
 pub use message::Message;
 pub use payload_layout::PayloadLayout;
+pub use pointer_width::kernel_pointer_size;
 pub use reason::{Reason, Source};
 pub use schema::{Names, Schema};
 pub use schemas::DescribedEvent;

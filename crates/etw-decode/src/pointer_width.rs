@@ -5,6 +5,7 @@
 //! it, or with a list of addresses, the values decide: half of an address is neither an address nor text.
 
 use crate::field::{Field, Kind};
+use crate::kernel::{self, KernelEvent};
 use crate::measure::measure;
 use crate::schema::Schema;
 use crate::text::Text;
@@ -41,6 +42,17 @@ pub(crate) fn fitting_pointer_size(schema: &Schema, record: &EventRecord<'_>) ->
     let own_oddities = oddities(schema, payload, own_size);
     let is_better = own_oddities > 0 && oddities(schema, payload, other_size) < own_oddities;
     is_better.then_some(other_size)
+}
+
+/// The pointer width of a record with one of the kernel's own headers: its header's, unless the built-in class fits its payload better with
+/// 64-bit pointers. What [`Decoder`](crate::Decoder) decodes with that class has this width, too.
+pub fn kernel_pointer_size(record: &EventRecord<'_>) -> u8 {
+    let own = record.pointer_size;
+    let Some(hook) = record.hook.filter(|_| own == 4) else { return own };
+    let class = hook.class_guid().unwrap_or_default();
+    let rows = kernel::events(class, hook.kind(), record.descriptor.version);
+    let schema = rows.iter().filter_map(KernelEvent::schema).find(|row| !row.needs_exact_fit);
+    schema.and_then(|schema| fitting_pointer_size(schema, record)).unwrap_or(own)
 }
 
 /// Addresses and texts that no system has.
@@ -99,6 +111,7 @@ fn is_odd_text(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::kernel_pointer_size;
     use crate::Decoder;
     use crate::value::Style;
     use etw_types::{EventRecord, HeaderType, Hook};
@@ -208,5 +221,10 @@ mod tests {
         record.hook = Some(Hook(0x0424));
         record.descriptor.version = 2;
         assert_eq!(texts(&record), ["0xfffffa8001234560", r"C:\a.txt"]);
+        record.pointer_size = 4;
+        assert_eq!(kernel_pointer_size(&record), 8);
+        let narrow = [&0x8712_3456u32.to_le_bytes()[..], &utf16(r"C:\a.txt")].concat();
+        record.payload = &narrow;
+        assert_eq!(kernel_pointer_size(&record), 4);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::extent::LazyExtent;
 use crate::field::{Count, Field, Kind, Length, name_siblings};
+use crate::layout::lost_struct;
 use crate::message::Message;
 use crate::wpp::format::WppFormat;
 use etw_types::EventDescriptor;
@@ -33,6 +34,8 @@ pub struct Schema {
     pub(crate) has_references: bool,
     /// Fields at the end may be missing: the walk ends where the payload does.
     pub(crate) ends_early: bool,
+    /// It describes only payloads that its fields fill: its layout is known from one source, or differs between builds.
+    pub(crate) needs_exact_fit: bool,
     /// The bytes behind the walked fields are text, compressed with LZNT1: the field behind them, and its size is the last number.
     pub(crate) ends_compressed: bool,
     /// The text of a WPP message, which replaces `message`.
@@ -114,10 +117,26 @@ impl Schema {
             incomplete: None,
             origin: None,
             ends_early: false,
+            needs_exact_fit: false,
             ends_compressed: false,
             wpp: None,
             extent: LazyExtent::default(),
         }
+    }
+
+    /// The schema up to the field that may be a struct without its members, if it is one that needs an exact fit for that reason.
+    pub(crate) fn without_lost_struct(&self) -> Option<Schema> {
+        let lost = lost_struct(&self.fields, self.top_level).filter(|_| self.needs_exact_fit)?;
+        let name = &self.fields[lost].name;
+        let what = format!(
+            "{name:?} is no array of simple values, but of structs whose members the manifest lacks"
+        );
+        let mut cut = self.clone();
+        cut.fields.truncate(lost);
+        cut.top_level = lost;
+        cut.needs_exact_fit = false;
+        cut.incomplete = Some(what.into());
+        Some(cut)
     }
 
     /// The approximate size in memory.

@@ -77,6 +77,12 @@ impl Candidate {
         Candidate { schema, source, event_info: None }
     }
 
+    /// Whether it describes only payloads that its fields fill.
+    #[inline]
+    pub fn needs_exact_fit(&self) -> bool {
+        self.schema.as_ref().is_ok_and(|schema| schema.needs_exact_fit)
+    }
+
     #[inline]
     pub fn decoded(&self) -> Decoded<'_> {
         match &self.schema {

@@ -1,5 +1,6 @@
 //! Stacks that the kernel recorded as events of their own, with their frames or with a key.
 
+use etw_decode::kernel_pointer_size;
 use etw_types::{EventRecord, Hook, le};
 use std::collections::HashMap;
 
@@ -34,7 +35,7 @@ pub fn is_stack(hook: Hook) -> bool {
 impl Stacks {
     /// Notes a stack, a use of a key, or the frames of one.
     pub fn learn(&mut self, hook: Hook, record: &EventRecord<'_>) {
-        let (payload, width) = (record.payload, usize::from(record.pointer_size));
+        let (payload, width) = (record.payload, usize::from(kernel_pointer_size(record)));
         let file = record.position.file_index;
         let pointer = |at: usize| match width {
             4 => le::u32(payload, at).map(u64::from),

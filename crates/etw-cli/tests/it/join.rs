@@ -95,6 +95,44 @@ fn frames_have_the_names_of_a_given_perf_map() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A 64-bit kernel gives some records a header of 32 bits: samples, stacks and images have 64-bit pointers behind it.
+#[test]
+fn wide_payloads_behind_narrow_headers_are_attributed() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let mut push_narrow = |after: i64, (version, hook): (u8, u16), payload: &[u8]| {
+        let mut record = EventRecord::new(HeaderType::PerfInfo32, payload);
+        record.hook = Some(Hook(hook));
+        record.descriptor.version = version;
+        record.order_time = start + after;
+        file.push(0, &record).unwrap();
+    };
+    let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+    let base = 0x7ff6_1234_0000u64;
+    let frame = (base + 0x50).to_le_bytes();
+    let sample = [&frame[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
+    let image = [
+        &base.to_le_bytes()[..],
+        &0x1000u64.to_le_bytes(),
+        &10u32.to_le_bytes(),
+        &[0; 12],
+        &base.to_le_bytes(),
+        &[0; 16],
+        &wide(r"C:\x.exe"),
+    ]
+    .concat();
+    let thread = [&ids[..], &[0; 56], &[0; 8]].concat();
+    push_narrow(1, (3, 0x1403), &image);
+    push_narrow(2, (3, 0x0503), &thread);
+    push_narrow(5, (2, 0x0f2e), &sample);
+    push_narrow(6, (2, 0x1820), &stack);
+    let file = TempFile::new(&file.finish());
+    let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+    assert_eq!(lines[0]["process"]["pid"], 10, "{lines:?}");
+    assert_eq!(lines[0]["frames"], json!(["x.exe+0x50"]), "{lines:?}");
+}
+
 #[test]
 fn nt_paths_are_dos_paths_where_the_trace_names_the_volume() {
     let mut file = FileBuilder::new();

@@ -2,7 +2,7 @@
 
 use super::xml::{Tree, number};
 use crate::field::{Count, Field, Kind, Length};
-use crate::layout::{unsized_field, whole_part};
+use crate::layout::{lost_struct, unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::provider::{ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider};
@@ -57,6 +57,8 @@ struct Template {
     top_level: usize,
     /// Why fields are missing at its end.
     incomplete: Option<String>,
+    /// One of the fields may be a struct that lost its members.
+    needs_exact_fit: bool,
 }
 
 impl<'t> Compiler<'t> {
@@ -145,7 +147,10 @@ impl<'t> Compiler<'t> {
         }
         for template in tree.grandchildren(element, "templates", "template") {
             let Some(tid) = tree.get(template, "tid") else { continue };
-            let template = self.template(template, tid, name, &known.maps);
+            let mut template = self.template(template, tid, name, &known.maps);
+            if tree.get(element, "source") == Some("Xml") {
+                self.find_lost_struct(&mut template, tid, name);
+            }
             known.templates.entry(tid).or_insert(template);
         }
         let mut provider = ManifestProvider {
@@ -315,7 +320,18 @@ impl<'t> Compiler<'t> {
             let kept = whole.top_level;
             self.warn(format!("{provider}: template {tid:?} is cut behind {kept} fields: {what}"));
         }
-        Template { fields: whole.fields, top_level: whole.top_level, incomplete }
+        let (fields, top_level) = (whole.fields, whole.top_level);
+        Template { fields, top_level, incomplete, needs_exact_fit: false }
+    }
+
+    /// A template of a manifest that PerfView regenerated.
+    fn find_lost_struct(&mut self, template: &mut Template, tid: &str, provider: &str) {
+        let Some(lost) = lost_struct(&template.fields, template.top_level) else { return };
+        template.needs_exact_fit = true;
+        self.warn(format!(
+            "{provider}: template {tid:?}: the field {:?} may be a struct, whose members this form of a manifest does not carry",
+            template.fields[lost].name
+        ));
     }
 
     fn structure(&self, item: usize, fields: &[Result<Field, String>]) -> Result<Field, String> {
@@ -374,8 +390,8 @@ impl<'t> Compiler<'t> {
         let tree = self.tree;
         let name = tree.get(item, "name").unwrap_or_default().to_owned();
         let in_type = tree.get(item, "inType").unwrap_or("win:UnicodeString");
-        let in_type = InType::of_manifest(in_type)
-            .ok_or_else(|| format!("{name:?} has the type {in_type:?}"))?;
+        let in_type =
+            in_type_of(in_type).ok_or_else(|| format!("{name:?} has the type {in_type:?}"))?;
         let out_type = match tree.get(item, "outType") {
             None => OutType::NULL,
             Some(text) => OutType::of_manifest(text).unwrap_or_else(|| {
@@ -412,15 +428,17 @@ impl<'t> Compiler<'t> {
     fn event(&mut self, element: usize, known: &Provider<'t>, provider: &mut ManifestProvider) {
         let tree = self.tree;
         let get = |name: &str| tree.get(element, name).filter(|text| !text.is_empty());
-        let id = get("value").and_then(number).and_then(|value| u16::try_from(value).ok());
-        let Some(id) = id else {
+        // The ids of a classic event source have their severity and facility in the upper word.
+        let id = get("value").and_then(number).and_then(|value| u32::try_from(value).ok());
+        let Some(id) = id.map(|id| id as u16) else {
             return self.warn(format!("{}: an event without a value", provider.name));
         };
         let version = get("version").and_then(number).unwrap_or(0) as u8;
         if provider.events.contains_key(&(id, version)) {
             return self.warn(format!("{}: event {id} version {version} again", provider.name));
         }
-        let none = Template { fields: Vec::new(), top_level: 0, incomplete: None };
+        let none =
+            Template { fields: Vec::new(), top_level: 0, incomplete: None, needs_exact_fit: false };
         let template = match get("template") {
             None => &none,
             Some(tid) => match known.templates.get(tid) {
@@ -453,6 +471,7 @@ impl<'t> Compiler<'t> {
         let mut schema = Schema::new(names, template.fields.clone(), template.top_level);
         schema.descriptor = Some(descriptor);
         schema.incomplete = template.incomplete.clone().map(String::into_boxed_str);
+        schema.needs_exact_fit = template.needs_exact_fit;
         if let Some(message) = get("message") {
             match self.text(message) {
                 Some(text) => schema.message = Some(Message::parse(&text)),
@@ -542,4 +561,14 @@ impl<'t> Compiler<'t> {
         descriptor.keyword = keyword;
         names
     }
+}
+
+/// The in-type of a name. PerfView's regenerated manifests have names of their own for some types, and numbers for others.
+fn in_type_of(name: &str) -> Option<InType> {
+    let known = InType::of_manifest(name);
+    known.or_else(|| match name.strip_prefix("win:").unwrap_or(name) {
+        "CountedUtf16String" => Some(InType::MANIFEST_COUNTEDSTRING),
+        "CountedMbcsString" => Some(InType::MANIFEST_COUNTEDANSISTRING),
+        number => number.parse().ok().map(InType).filter(|in_type| in_type.wire().is_some()),
+    })
 }

@@ -85,6 +85,52 @@ fn an_unknown_element_costs_the_fields_behind_it_and_a_warning_names_it() {
     assert_eq!(manifest.warnings, [expected]);
 }
 
+/// As PerfView regenerates a manifest: a struct of an array has the in-type whose number is that of its first member.
+#[test]
+fn a_struct_that_lost_its_members_is_not_read_as_texts() {
+    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}" source="Xml"><templates>
+        <template tid="T"><data name="Count" inType="win:UInt32"/>
+        <data name="Commit" inType="win:AnsiString" count="Count"/></template>
+        <template tid="U"><data name="a" inType="win:CountedUtf16String"/><data name="b" inType="win:25"/></template></templates>
+        <events><event value="1" template="T"/><event value="2" template="U"/></events></provider></m>"#;
+    let mut catalog = crate::Catalog::default();
+    let warnings = catalog.add_manifest(text.as_bytes()).unwrap();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("\"Commit\" may be a struct"),
+        "{warnings:?}"
+    );
+    let mut decoder = crate::Decoder::new();
+    decoder.set_catalog(std::sync::Arc::new(catalog));
+    let mut shown = |id: u16, payload: &[u8]| {
+        let mut record = etw_types::EventRecord::new(etw_types::HeaderType::Event64, payload);
+        record.provider = "11111111-2222-3333-4444-555555555555".parse().ok();
+        record.descriptor.id = id;
+        let decoded = decoder.decode(&record);
+        let fields = decoded.fields_text(&record, &crate::Style::default()).unwrap();
+        let visited = decoded.visit_part(&record, &mut ()).unwrap();
+        let reason = visited.reason.map(|reason| reason.to_string());
+        (fields.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), visited.rest.len(), reason)
+    };
+    // Two structs of a number and a pointer; then two texts, which are what the manifest says.
+    let structs = [&2u32.to_le_bytes()[..], &[7; 24]].concat();
+    let (fields, rest, reason) = shown(1, &structs);
+    assert_eq!((&fields[..], rest), (&["2".to_owned()][..], 24));
+    assert!(reason.unwrap().contains("\"Commit\""));
+    let (fields, rest, _) = shown(1, b"\x02\0\0\0one\0two\0");
+    assert!(fields[1].contains("one") && fields[1].contains("two") && rest == 0, "{fields:?}");
+    let (fields, rest, _) = shown(2, &[4, 0, b'h', 0, b'i', 0, 2, 0, 9, 8]);
+    assert_eq!((&*fields[0], rest), ("hi", 0));
+}
+
+/// Ids of a classic event source, as WEPExplorer and PerfView list them.
+#[test]
+fn an_id_with_a_severity_is_that_of_its_lower_word() {
+    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><events>
+        <event value="1073742896" message="low"/></events></provider></m>"#;
+    let manifest = parse(text.as_bytes()).unwrap();
+    assert!(manifest.providers[0].events.contains_key(&(1072, 0)) && manifest.warnings.is_empty());
+}
+
 #[test]
 fn manifests_are_read_in_every_encoding() {
     let wide = |mark: &[u8], to_bytes: fn(u16) -> [u8; 2]| {

@@ -11,10 +11,10 @@
 //!            places count from the name on; a property with a value and without qualifiers is the class's own: __CLASS, __SUPERCLASS
 //! type       CIM's: 2 sint16, 3 sint32, 4 real32, 5 real64, 8 string, b boolean, d object, 10 sint8, 11 uint8, 12 uint16, 13 uint32,
 //!            14 sint64, 15 uint64, 65 datetime, 67 char16; and 2000 for an array
+//! array      u32 size   u32 1   u32 n   u32 size of the values with these four bytes   n values; a boolean has two bytes
 //! ```
 //!
-//! Texts are UTF-16 with NUL. Source: the public descriptions of the bmfdec and tarkin projects. None describes arrays; numbers in front
-//! of an array's values are accepted where they are its size or its count.
+//! Texts are UTF-16 with NUL. Source: the public descriptions of the bmfdec and tarkin projects; tarkin's has arrays.
 
 use super::doublespace::decompress;
 use super::parser::{Class, Property, Qualifiers, Value};
@@ -202,43 +202,30 @@ fn qualifiers(bytes: &[u8], at: usize, warnings: &mut Vec<String>) -> Option<Qua
     Some(qualifiers)
 }
 
-/// The values of an array: behind up to four numbers, which say how many bytes or values there are.
+/// The values of an array of numbers or texts.
 fn array(kind: u32, bytes: &[u8]) -> Option<Vec<Value>> {
     let number = |index: usize| le::u32(bytes, index * 4).map(|number| number as usize);
-    (1..=4).rev().find_map(|count| {
-        let data = bytes.get(count * 4..)?;
-        let values = values(kind, data)?;
-        let is_size = |size: usize| size == data.len() || size == data.len() + 4;
-        let is_count = |number: usize| number == values.len();
-        let last = number(count - 1)?;
-        let is_known = match count {
-            1 => is_size(last) || is_count(last),
-            2 => number(0)? == bytes.len() && (is_size(last) || is_count(last)),
-            3 => {
-                number(0)? == bytes.len()
-                    && (number(1)? == 1 || is_count(number(1)?))
-                    && is_size(last)
-            }
-            _ => {
-                let rows = number(2)?;
-                number(0)? == bytes.len()
-                    && number(1)? == 1
-                    && (rows == 1 || is_count(rows))
-                    && is_size(last)
-            }
-        };
-        is_known.then_some(values)
-    })
+    let data = bytes.get(16..)?;
+    let is_array = number(0)? == bytes.len() && number(1)? == 1 && number(3)? == data.len() + 4;
+    let values = values(kind, data).filter(|values| is_array && Some(values.len()) == number(2))?;
+    Some(values)
 }
 
 /// Values of one type that fill their bytes.
 fn values(kind: u32, bytes: &[u8]) -> Option<Vec<Value>> {
+    let integers = |size: usize, read: fn(&[u8]) -> Option<i64>| -> Option<Vec<Value>> {
+        let numbers = bytes.chunks_exact(size).map(|number| read(number).map(Value::Number));
+        if bytes.len() % size == 0 { numbers.collect() } else { None }
+    };
     match kind {
-        0x03 if bytes.len() % 4 == 0 => {
-            let numbers = bytes.chunks_exact(4).filter_map(|number| le::u32(number, 0));
-            Some(numbers.map(|number| Value::Number(i64::from(number as i32))).collect())
-        }
-        0x08 if bytes.len() % 2 == 0 && bytes.ends_with(&[0, 0]) => {
+        0x02 => integers(2, |bytes| Some(i64::from(le::u16(bytes, 0)? as i16))),
+        0x03 => integers(4, |bytes| Some(i64::from(le::u32(bytes, 0)? as i32))),
+        0x10 => integers(1, |bytes| Some(i64::from(le::u8(bytes, 0)? as i8))),
+        0x11 => integers(1, |bytes| le::u8(bytes, 0).map(i64::from)),
+        0x0b | 0x12 => integers(2, |bytes| le::u16(bytes, 0).map(i64::from)),
+        0x13 => integers(4, |bytes| le::u32(bytes, 0).map(i64::from)),
+        0x14 | 0x15 => integers(8, |bytes| le::i64(bytes, 0)),
+        0x08 if bytes.len() % 2 == 0 && (bytes.is_empty() || bytes.ends_with(&[0, 0])) => {
             let mut rest = bytes;
             let mut texts = Vec::new();
             while let Some((one, taken)) = le::utf16_z(rest) {
@@ -351,7 +338,7 @@ pub(super) mod tests {
         [&SIGNATURE[..], &(body.len() as u32 + 8).to_le_bytes(), &body].concat()
     }
 
-    pub const ROW: Head = |size, _| vec![size + 16, 1, 1, size];
+    pub const ROW: Head = |size, count| vec![size + 16, 1, count, size + 4];
 
     /// A file as the compiler writes it, with the table of flavours behind its classes.
     pub fn compressed() -> Vec<u8> {
@@ -372,20 +359,39 @@ pub(super) mod tests {
         let (events, warnings) = parse(&compressed());
         assert_eq!((events.len(), warnings.len()), (2, 0), "{warnings:?}");
         assert_eq!(format!("{events:?}"), format!("{expected:?}"));
+        let (events, warnings) = parse(&file(ROW));
+        assert_eq!(format!("{events:?}"), format!("{expected:?}"), "{warnings:?}");
+        // Other numbers: the list is left out, and with it the events, and a warning says so.
         let heads: [Head; 5] = [
-            ROW,
-            |size, count| vec![size + 12, count, size + 4],
-            |size, count| vec![size + 8, count],
-            |size, _| vec![size + 4],
-            |_, count| vec![count],
+            |_, _| vec![77, 78],
+            |size, count| vec![size + 16, 2, count, size + 4],
+            |size, count| vec![size + 16, 1, count + 1, size + 4],
+            |size, count| vec![size + 16, 1, count, size],
+            |size, count| vec![size + 12, 1, count, size + 4],
         ];
         for head in heads {
             let (events, warnings) = parse(&file(head));
-            assert_eq!(format!("{events:?}"), format!("{expected:?}"), "{warnings:?}");
+            assert!(events.is_empty() && warnings[0].contains("EventType"), "{warnings:?}");
         }
-        // Other numbers: the list is left out, and with it the events, and a warning says so.
-        let (events, warnings) = parse(&file(|_, _| vec![77, 78]));
-        assert!(events.is_empty() && warnings[0].contains("EventType"), "{warnings:?}");
+    }
+
+    #[test]
+    fn arrays_of_every_integer_have_their_values() {
+        let numbers = |kind: u32, bytes: &[u8]| {
+            let head = [bytes.len() as u32 + 16, 1, 2, bytes.len() as u32 + 4];
+            let whole = [&head.map(u32::to_le_bytes).concat()[..], bytes].concat();
+            array(kind, &whole).map(|values| Value::List(values).numbers())
+        };
+        assert_eq!(numbers(0x10, &[0, 0xc0]), Some(vec![0, -64]));
+        assert_eq!(numbers(0x11, &[0, 64]), Some(vec![0, 64]));
+        assert_eq!(numbers(0x02, &[0, 0, 0x80, 0xff]), Some(vec![0, -128]));
+        assert_eq!(numbers(0x12, &[0, 0, 128, 0]), Some(vec![0, 128]));
+        assert_eq!(numbers(0x03, &[0, 0, 0, 0, 0, 0xff, 0xff, 0xff]), Some(vec![0, -256]));
+        assert_eq!(numbers(0x13, &[0, 0, 0, 0, 0, 1, 0, 0]), Some(vec![0, 256]));
+        let wide = [0i64, 512].map(i64::to_le_bytes).concat();
+        assert_eq!(numbers(0x15, &wide), Some(vec![0, 512]));
+        assert_eq!(numbers(0x0b, &[0, 0, 0xff, 0xff]), Some(vec![0, 0xffff]));
+        assert_eq!(numbers(0x13, &[0; 7]), None);
     }
 
     /// The fuzz corpus has both forms, which other crates' tests use, too: u16 size, MOF, payload.
