@@ -54,6 +54,8 @@ pub struct Session<B> {
     reports: Guid,
     /// The last sequence number of a message.
     messages: u32,
+    /// Buffers that live readers have lost.
+    unread_buffers: u64,
     /// True if no consumer has taken a buffer for some time.
     is_unread: bool,
 }
@@ -167,6 +169,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             overwritten_until: None,
             reports: Guid::ZERO,
             messages: 0,
+            unread_buffers: 0,
             is_unread: false,
         };
         for memory in buffers.into_iter().rev() {

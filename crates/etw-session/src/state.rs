@@ -4,6 +4,7 @@
 //! ```text
 //! 000 u64 place of the next buffer that is handed out (written after each hand-out)
 //! 008 u64 events, u64 buffers that could not be stored (written before the buffer is free again)
+//! 018 u64 buffers that a live reader lost (written when it loses them)
 //! 100 of even batches, 200 of odd ones:
 //!     u64 batch, 0 while it is written   i64 next sequence number   u64 buffers begun
 //!     u64 attempted, stored, overwritten, filtered   u64 lost, by cause   facts: u64 buffers, buffers lost, i64 last time,
@@ -41,6 +42,7 @@ pub struct Saved {
     ledger: Ledger,
     facts: Facts,
     is_stopped: bool,
+    unread_buffers: u64,
 }
 
 impl Saved {
@@ -85,7 +87,8 @@ impl Saved {
         ledger.stored = ledger.stored.saturating_sub(more);
         ledger.count_lost(Loss { cause: Cause::Disk, count: more, ..Loss::default() });
         facts.buffers_lost = facts.buffers_lost.max(le::u64(memory, 16)?);
-        Some(Saved { next_sequence, next_place, begun, ledger, facts, is_stopped })
+        let unread_buffers = le::u64(memory, 24)?;
+        Some(Saved { next_sequence, next_place, begun, ledger, facts, is_stopped, unread_buffers })
     }
 }
 
@@ -103,6 +106,10 @@ pub(crate) fn save_place(memory: &mut [u8], place: Place) {
 pub(crate) fn save_lost(memory: &mut [u8], events: u64, buffers: u64) {
     Field::at(8).put(memory, events);
     Field::at(16).put(memory, buffers);
+}
+
+pub(crate) fn save_unread(memory: &mut [u8], buffers: u64) {
+    Field::at(24).put(memory, buffers);
 }
 
 /// The numbers that a session's buffers do not contain.
@@ -202,7 +209,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             _ => saved.begun,
         };
         session.restore(sequence, next_place, begun, saved.ledger, saved.facts);
-        session.restore_state(saved.is_stopped);
+        session.restore_state(saved.is_stopped, saved.unread_buffers);
         session.set_reports(reports);
         for mut buffer in waiting {
             if buffer.sequence == 0 {

@@ -164,6 +164,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Whether a [`POSITION`](frames::POSITION) has come, from which events are counted.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Handles a [`POSITION`](frames::POSITION) frame. A truncated frame is ignored.
     pub fn position(&mut self, frame: &[u8]) {
         let (Some(next), Some(count)) = (frame.first_chunk(), frame.get(8..)) else { return };

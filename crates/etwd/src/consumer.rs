@@ -5,11 +5,54 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use etw_session::Slice;
 use etw_wire::frames;
 
 use crate::asker::Connection;
+
+/// A process that ends waits for its consumers as long as one of them reads something in this time.
+const READER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The threads of this process that write to consumers.
+static WRITERS: Writers =
+    Writers { state: Mutex::new(WriterState { threads: 0, frames: 0 }), changed: Condvar::new() };
+
+struct Writers {
+    state: Mutex<WriterState>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy)]
+struct WriterState {
+    threads: usize,
+    /// Frames that they have written.
+    frames: u64,
+}
+
+impl Writers {
+    fn change(&self, change: impl FnOnce(&mut WriterState)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+}
+
+/// Waits until consumers have read the streams of sessions that have ended. A consumer that reads nothing is not waited for.
+pub(crate) fn wait_for_readers() {
+    let mut state = WRITERS.state.lock().unwrap_or_else(PoisonError::into_inner);
+    while state.threads > 0 {
+        let before = *state;
+        let is_same =
+            |now: &mut WriterState| now.threads == before.threads && now.frames == before.frames;
+        let waited = WRITERS.changed.wait_timeout_while(state, READER_PATIENCE, is_same);
+        let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            return;
+        }
+        state = now;
+    }
+}
 
 struct Frame {
     kind: u32,
@@ -60,7 +103,15 @@ impl Consumer {
         let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() });
         let writing = shared.clone();
         // The thread ends when the consumer closes its end, or the session ends.
-        etw_host::spawn("etw-consumer", move || write(&writing, ours))?;
+        WRITERS.change(|state| state.threads += 1);
+        let spawned = etw_host::spawn("etw-consumer", move || {
+            write(&writing, ours);
+            WRITERS.change(|state| state.threads -= 1);
+        });
+        if let Err(error) = spawned {
+            WRITERS.change(|state| state.threads -= 1);
+            return Err(error);
+        }
         Ok((Consumer { shared, limit, connection, has_slices: false }, theirs.into()))
     }
 
@@ -178,6 +229,7 @@ fn write(shared: &Shared, mut to: UnixStream) {
         head[..4].copy_from_slice(&kind.to_le_bytes());
         head[4..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
         let written = to.write_all(&head).and_then(|()| to.write_all(&bytes));
+        WRITERS.change(|state| state.frames += 1);
         let mut queue = lock(shared);
         queue.size -= bytes.len().min(queue.size);
         if written.is_err() {

@@ -50,11 +50,11 @@ pub(crate) struct GlobalSession {
     pub lease: Option<Connection>,
     /// The connection of the lease ended with the worker before. Until then its reader may reconnect.
     pub orphan_until: Option<Instant>,
+    /// The worker before was killed while it ended the session.
+    pub interrupted_end: Option<InterruptedEnd>,
     pub ending: Ending,
     pub consumers: Vec<Consumer>,
     pub is_real_time: bool,
-    /// Buffers that some consumer did not receive.
-    pub consumer_losses: u64,
     pub memories: Vec<BufferMemory>,
     /// The memory of its state.
     pub state: OwnedFd,
@@ -81,6 +81,17 @@ pub(crate) struct GlobalSession {
 pub(crate) struct BufferMemory {
     pub buffers: u32,
     pub memory: OwnedFd,
+}
+
+/// The end of a session that the worker before began. It waits for the session's consumers, which receive the last events, or
+/// the number of those that they have lost, from this worker.
+pub(crate) struct InterruptedEnd {
+    /// The number of consumers of the worker before.
+    pub consumers: usize,
+    /// When the session ends without them.
+    pub until: Instant,
+    /// A controller that asked for the end again.
+    pub asker: Option<Asker>,
 }
 
 /// A file of a session that has continued in another one.
@@ -159,10 +170,10 @@ impl GlobalSession {
             is_leased: leased,
             lease: leased.then(|| asker.connection()).flatten(),
             orphan_until: None,
+            interrupted_end: None,
             ending: Ending::Nothing,
             consumers: Vec::new(),
             is_real_time: config.real_time,
-            consumer_losses: 0,
             memories: vec![BufferMemory { buffers: buffer_count, memory }],
             state,
             file_number: 1,
@@ -229,6 +240,26 @@ impl GlobalSession {
         Ok(stream)
     }
 
+    /// Consumers that read the session, or that its interrupted end waits for.
+    pub fn consumer_count(&self) -> usize {
+        let connected = self.consumers.iter().filter(|consumer| !consumer.is_disconnected());
+        let awaited = self.interrupted_end.as_ref().map_or(0, |end| end.consumers);
+        connected.count().max(awaited)
+    }
+
+    /// Whether the session must end now: its owner has not reconnected, or the consumers of an interrupted end have.
+    pub fn is_to_end(&self, now: Instant) -> bool {
+        let is_complete = |end: &InterruptedEnd| self.consumers.len() >= end.consumers;
+        self.orphan_until.is_some_and(|end| now >= end)
+            || self.interrupted_end.as_ref().is_some_and(|end| is_complete(end) || now >= end.until)
+    }
+
+    /// When the session ends although somebody has not reconnected.
+    pub fn deadline(&self) -> Option<Instant> {
+        let interrupted = self.interrupted_end.as_ref().map(|end| end.until);
+        self.orphan_until.into_iter().chain(interrupted).min()
+    }
+
     fn remove_disconnected(&mut self) {
         self.consumers.retain(|consumer| !consumer.is_disconnected());
     }
@@ -239,14 +270,13 @@ impl Sink for GlobalSession {
         self.consumers.iter().any(|consumer| !consumer.is_disconnected())
     }
 
-    fn deliver(&mut self, full: &Full) {
+    fn deliver(&mut self, full: &Full) -> u64 {
         self.remove_disconnected();
         let mut bytes = full.bytes()[..full.filled()].to_vec();
         bytes[..BufferHeader::SIZE].copy_from_slice(&full.header());
         let bytes: Arc<[u8]> = bytes.into();
-        for consumer in &self.consumers {
-            self.consumer_losses += u64::from(!consumer.offer(&bytes, full.events()));
-        }
+        let lost = |consumer: &&Consumer| !consumer.offer(&bytes, full.events());
+        self.consumers.iter().filter(lost).count() as u64
     }
 
     fn deliver_watermark(&mut self, time: i64) {

@@ -35,6 +35,7 @@ use etw_types::Guid;
 use etw_wire::requests::{ProviderStatus, Response};
 
 use crate::asker::{Connection, done};
+use crate::consumer;
 use crate::global_session::{EndingFiles, GlobalSession, Hosted, answer_completed};
 use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, KeeperLink};
@@ -123,6 +124,7 @@ impl HostThread {
                     messages.for_each(|message| self.mailbox.post(message));
                     self.keep_end();
                     self.stop_all();
+                    consumer::wait_for_readers();
                     return;
                 }
                 self.mailbox.beat();
@@ -133,7 +135,7 @@ impl HostThread {
                 false => DrainedTogether::default(),
             };
             self.answer_pending();
-            self.stop_orphans();
+            self.stop_due();
             self.engine.maintain();
             self.send_growth();
             if self.is_idle_for_too_long() {
@@ -295,6 +297,10 @@ impl HostThread {
         let mut pause = self.engine.next_pause(drained, started, !self.ending.is_empty());
         for pending in &self.pending {
             let left = pending.deadline.saturating_duration_since(Instant::now());
+            pause = pause.min(left.max(SHORTEST_PAUSE));
+        }
+        for deadline in self.engine.sessions().filter_map(|(_, hosted, _)| hosted.host.deadline()) {
+            let left = deadline.saturating_duration_since(Instant::now());
             pause = pause.min(left.max(SHORTEST_PAUSE));
         }
         if let Some(idle) = self.options.idle_exit {

@@ -39,6 +39,9 @@ pub(crate) struct KeptSession {
     /// Events in the files of a series.
     #[serde(default)]
     pub series: Vec<(u32, u64)>,
+    /// Consumers, when the entry was last kept.
+    #[serde(default)]
+    pub consumers: usize,
     /// Enablements by name. Earlier workers have none.
     #[serde(default)]
     pub names: Vec<NameRequest>,

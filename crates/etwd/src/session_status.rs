@@ -55,7 +55,7 @@ pub(crate) fn status(
         consumers: global.consumers.len() as u32,
         buffers_written: session.facts().buffers,
         buffers_lost: session.facts().buffers_lost,
-        real_time_buffers_lost: global.consumer_losses,
+        real_time_buffers_lost: session.unread_buffers(),
         attempted: ledger.attempted,
         stored: ledger.stored,
         overwritten: ledger.overwritten,

@@ -255,6 +255,10 @@ impl Processing {
                 header.events_lost = header.events_lost.saturating_add(small(events));
                 header.buffers_lost = header.buffers_lost.saturating_add(small(buffers));
                 logfile.raw.events_lost = logfile.raw.events_lost.saturating_add(small(events));
+                drop(logfile);
+                // The program sees losses in its buffer callback. As on Windows, they come in a buffer of their own: no other
+                // one may follow.
+                self.steps.push_back(Step::Buffer(0, BUFFER_HEADER));
             }
             Arrival::End => self.steps.push_back(Step::End(Status::ERROR_SUCCESS)),
             Arrival::Gone => self.steps.push_back(Step::End(Status::ERROR_WMI_INSTANCE_NOT_FOUND)),

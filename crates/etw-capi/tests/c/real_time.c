@@ -158,7 +158,7 @@ static TRACEHANDLE start(const char *name)
 
 int main(void)
 {
-    static Consumer one, two, slow, closed, early;
+    static Consumer one, two, slow, closed, early, asleep;
     static UCHAR large[30000];
     pthread_t threads[2], early_thread, writers[WRITERS];
     EVENT_TRACE_LOGFILEA logfile;
@@ -256,9 +256,33 @@ int main(void)
     CHECK(slow.wrong, 0);
     total = slow.events + slow.lost;
     printf("seen %u, lost here %u, lost by the session %u\n", slow.events, slow.lost, lost);
-    if (slow.lost == 0 || total < 1600 || all.p.RealTimeBuffersLost == 0)
+    if (slow.lost == 0 || total != 1600 || all.p.RealTimeBuffersLost == 0)
         return 2;
     CHECK(CloseTrace(slow.trace), ERROR_SUCCESS);
+
+    /* A consumer that reads nothing until the session has ended loses its last events, with its last buffer, and sees their number. */
+    __atomic_store_n(&released, 0, __ATOMIC_RELEASE);
+    session = start("asleep");
+    asleep.slow = 1;
+    open_session(&asleep, "asleep", 0);
+    CHECK(pthread_create(&threads[0], NULL, consume, &asleep), 0);
+    write_one(0, 0, NULL, 0);
+    CHECK(FlushTraceA(session, NULL, &fresh()->p), ERROR_SUCCESS);
+    for (int number = 1; number < 1200; number++)
+        write_one(0, (ULONG)number, large, 12000);
+    /* The rest of the queue has space for small buffers only, then for none. */
+    for (int number = 1200; number < 1500; number++) {
+        write_one(0, (ULONG)number, NULL, 0);
+        CHECK(FlushTraceA(session, NULL, &fresh()->p), ERROR_SUCCESS);
+    }
+    CHECK(StopTraceA(session, NULL, &fresh()->p), ERROR_SUCCESS);
+    __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
+    CHECK(pthread_join(threads[0], NULL), 0);
+    CHECK(asleep.status, ERROR_SUCCESS);
+    CHECK(asleep.wrong, 0);
+    CHECK(asleep.lost > 300, 1);
+    CHECK(asleep.events + asleep.lost, 1500);
+    CHECK(CloseTrace(asleep.trace), ERROR_SUCCESS);
     CHECK(EventUnregister(provider), ERROR_SUCCESS);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* A consumer of a real-time session, which also writes its events until standard input ends. For each byte of standard input it prints the
    number of the next event that it writes, and of the next one that it expects, so that the test can kill the worker of the host between
-   events. Compiled as C and as C++. */
+   events. ETW_BURST is the number of events between two pauses of a millisecond. Compiled as C and as C++. */
 #ifndef _GNU_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -68,6 +68,8 @@ int main(void)
     pthread_t thread;
     ULONG number = 0, refused = 0;
     struct pollfd input = {0, POLLIN, 0};
+    const char *chosen = getenv("ETW_BURST");
+    int burst = chosen != NULL ? atoi(chosen) : 20;
     char asked;
 
     all.p.Wnode.BufferSize = sizeof all;
@@ -96,7 +98,7 @@ int main(void)
     descriptor.Level = 4;
     for (;;) {
         int more;
-        for (more = 0; more < 20; more++) {
+        for (more = 0; more < burst; more++) {
             /* While no worker runs, the memory for events may fill up. */
             ULONG written;
             EventDataDescCreate(&data, &number, sizeof number);

@@ -14,6 +14,7 @@ use super::session::{BufferWait, BufferedSession, HostedSession, Sink};
 use super::source::Until;
 use super::{Engine, losses};
 use crate::clock::Pair;
+use crate::kill_point::kill_point;
 
 /// How long the drain waits for a session's buffers, as long as every program finds half of its pool free. After that the
 /// session loses events.
@@ -192,10 +193,12 @@ impl<S: Sink> Engine<S> {
                 session.seal(batch);
             }
         }
+        kill_point("batch sealed");
         let Pair { raw: at, ns } = self.map.beginning();
         self.last.keep(batch, [at, ns, self.watermark, 0]);
         let readers = self.readers.iter_mut().filter(|reader| !reader.is_quiet());
         advance_together(readers, &self.last, batch);
+        kill_point("batch final");
         let slots: Vec<usize> = self.sessions.keys().copied().collect();
         for slot in slots {
             self.hand_over(slot);

@@ -9,6 +9,7 @@ use etw_types::LoadedModule;
 
 use crate::facts::{SessionFacts, SessionTime};
 use crate::files::{Closing, Files};
+use crate::kill_point::kill_point;
 use crate::modules::Modules;
 use crate::report::{self, Report};
 use crate::storage::{BufferMemory, Full, Storage};
@@ -32,8 +33,11 @@ pub trait Sink {
         false
     }
 
-    /// A full buffer, whose batch is final. It must not block: a slow reader loses the buffer.
-    fn deliver(&mut self, _full: &Full) {}
+    /// A full buffer, whose batch is final. It must not block: a slow reader loses the buffer. Returns the number of readers
+    /// that lost it.
+    fn deliver(&mut self, _full: &Full) -> u64 {
+        0
+    }
 
     /// Whether a reader now takes slices that did not before. It lacks the beginnings of open buffers, which are closed.
     fn begin_slices(&mut self) -> bool {
@@ -244,7 +248,8 @@ impl<S: Sink> HostedSession<S> {
         let closing = self.closing(session, lost(session), true);
         loop {
             if is_open {
-                self.host.deliver(&next);
+                session.count_unread(self.host.deliver(&next));
+                kill_point("buffer delivered");
             }
             match &self.storage {
                 Some(storage) => {

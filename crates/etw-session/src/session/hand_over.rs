@@ -45,6 +45,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 let numbers = self.numbers();
                 state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
             }
+            state::save_unread(memory.as_mut(), self.unread_buffers);
             self.state_memory = Some(memory);
             self.save_lost();
         }
@@ -72,10 +73,24 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    pub(crate) fn restore_state(&mut self, is_stopped: bool) {
+    pub(crate) fn restore_state(&mut self, is_stopped: bool, unread_buffers: u64) {
         if is_stopped {
             self.state = State::Stopped;
         }
+        self.unread_buffers = unread_buffers;
+    }
+
+    /// Counts buffers that live readers have lost, for each reader of a buffer.
+    pub fn count_unread(&mut self, buffers: u64) {
+        self.unread_buffers += buffers;
+        if let Some(memory) = &mut self.state_memory {
+            state::save_unread(memory.as_mut(), self.unread_buffers);
+        }
+    }
+
+    /// The number of buffers that live readers have lost.
+    pub fn unread_buffers(&self) -> u64 {
+        self.unread_buffers
     }
 
     pub(crate) fn take_sequence(&mut self) -> i64 {

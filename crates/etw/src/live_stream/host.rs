@@ -16,9 +16,9 @@ use crate::live_item::{Ready, StreamEnd, StreamError, StreamState};
 /// The connection to the host of a live stream.
 pub(crate) type Link = Live;
 
-/// The records of a session that a host sends, behind its watermark.
-pub(crate) struct Feed {
-    link: Arc<Live>,
+/// The records of a session that a host sends, behind its watermark. `L`: the connection to the host; tests have none.
+pub(crate) struct Feed<L = Arc<Live>> {
+    link: L,
     progress: Progress,
     pub state: StreamState<FeedRecord>,
     /// Records that the watermark has not passed: an older one may still come from another CPU.
@@ -34,8 +34,22 @@ pub(crate) struct Feed {
     sliced: BTreeMap<u16, SlicedBuffer>,
     /// The host has a new worker, whose first watermark has not come yet.
     is_resuming: bool,
-    /// Events that the position of the new worker shows to be missing.
-    missing: u64,
+    unsettled: Unsettled,
+}
+
+/// Losses that the consumer has not received yet.
+///
+/// The host counts a lost buffer with all of its events, but this consumer may have received some of them in slices. As long
+/// as it is unknown whether the buffer of a CPU's slices was lost, as many lost events are held back as those slices contain.
+#[derive(Default)]
+struct Unsettled {
+    /// Events of the host's reports, less those that came in slices of lost buffers. Negative: the report on such a buffer is
+    /// still to come.
+    reported: i64,
+    /// Buffers of the host's reports.
+    buffers: u64,
+    /// Events that the position of a new worker shows to be missing, less those that came in slices of lost buffers.
+    missing: i64,
 }
 
 /// A record behind the watermark. Records of one time keep the order in which they came.
@@ -81,6 +95,11 @@ impl FeedRecord {
     }
 }
 
+/// A count from the host, which may send any number.
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 impl Feed {
     pub fn open(host: &Controller, session: &str) -> Result<Feed, ControlError> {
         let connection = host.connection();
@@ -91,19 +110,12 @@ impl Feed {
             None => return Err(ControlError::Closed { session: session.to_owned() }),
         };
         let trace = TraceFile::from_bytes(session, header).map_err(StreamError::Header)?;
-        Ok(Feed {
-            link: Arc::new(link),
-            progress: Progress::default(),
-            state: StreamState::new(trace),
-            waiting: BinaryHeap::new(),
-            watermark: None,
-            record_count: 0,
-            buffer_count: 0,
-            buffers: BTreeMap::new(),
-            sliced: BTreeMap::new(),
-            is_resuming: false,
-            missing: 0,
-        })
+        let mut feed = Feed::new(Arc::new(link), trace);
+        // Without the position, nobody could count the events that this worker takes with it if it is killed now.
+        while feed.state.end.is_none() && !feed.progress.has_begun() {
+            feed.receive()?;
+        }
+        Ok(feed)
     }
 
     pub fn link(&self) -> &Arc<Link> {
@@ -113,19 +125,40 @@ impl Feed {
     /// Waits for the next frame of the host.
     pub fn receive(&mut self) -> Result<(), StreamError> {
         match self.link.next().map_err(StreamError::Frame)? {
-            Some(frame) => self.take_frame(frame.kind, &frame.bytes)?,
+            Some(frame) => self.take_frame(&frame, self.link.is_closed())?,
             None => self.finish(StreamEnd::Disconnected),
         }
         self.release();
         Ok(())
     }
+}
 
-    fn take_frame(&mut self, kind: u32, bytes: &[u8]) -> Result<(), StreamError> {
+impl<L> Feed<L> {
+    fn new(link: L, trace: TraceFile) -> Feed<L> {
+        Feed {
+            link,
+            progress: Progress::default(),
+            state: StreamState::new(trace),
+            waiting: BinaryHeap::new(),
+            watermark: None,
+            record_count: 0,
+            buffer_count: 0,
+            buffers: BTreeMap::new(),
+            sliced: BTreeMap::new(),
+            is_resuming: false,
+            unsettled: Unsettled::default(),
+        }
+    }
+
+    /// `is_closed`: the consumer has closed the stream.
+    fn take_frame(&mut self, frame: &Frame, is_closed: bool) -> Result<(), StreamError> {
+        let Frame { kind, bytes } = frame;
+        let kind = *kind;
         let truncated = || StreamError::Truncated { kind, size: bytes.len() };
         let word = |offset: usize| le::u64(bytes, offset).ok_or_else(truncated);
         match kind {
             frames::START => {
-                let again = TraceFile::from_bytes("live", bytes.to_vec());
+                let again = TraceFile::from_bytes("live", bytes.clone());
                 let again = again.map_err(StreamError::Header)?;
                 let start = |trace: &TraceFile| trace.header().map(|header| header.start_time);
                 if start(&again) == start(&self.state.trace) {
@@ -150,18 +183,14 @@ impl Feed {
             frames::LOST => {
                 let (buffers, events) = (word(0)?, word(8)?);
                 self.state.ledger.lost_buffers += buffers;
-                self.state.ledger.lost += events;
                 self.progress.lost(events);
-                self.state.ready.push_back(Ready::Lost { buffers, events });
+                let Unsettled { reported, buffers: all, .. } = &mut self.unsettled;
+                *reported = reported.saturating_add(signed(events));
+                *all = all.saturating_add(buffers);
+                self.settle();
             }
-            frames::END if self.link.is_closed() => self.finish(StreamEnd::Disconnected),
-            frames::END => {
-                self.count_missing();
-                for (cpu, lost) in std::mem::take(&mut self.sliced) {
-                    self.lose_sliced(cpu, lost);
-                }
-                self.finish(StreamEnd::SessionEnded);
-            }
+            frames::END if is_closed => self.finish(StreamEnd::Disconnected),
+            frames::END => self.finish(StreamEnd::SessionEnded),
             // Kinds of a later version are skipped.
             _ => {}
         }
@@ -181,7 +210,7 @@ impl Feed {
         let Some(missing) = self.progress.buffer(header.sequence_number, events) else {
             return Ok(());
         };
-        self.missing += missing;
+        self.unsettled.missing = self.unsettled.missing.saturating_add(signed(missing));
         let cpu = header.cpu();
         // Records that came in slices before are skipped.
         let is_rest = |sliced: &SlicedBuffer| records.starts_with(&sliced.bytes);
@@ -189,12 +218,13 @@ impl Feed {
             Some(sliced) if is_rest(&sliced) => (sliced.number, sliced.bytes.len()),
             other => {
                 if let Some(lost) = other {
-                    self.lose_sliced(cpu, lost);
+                    self.lose_sliced(lost);
                 }
                 self.buffer_count += 1;
                 (self.buffer_count, 0)
             }
         };
+        self.settle();
         self.add_records(cpu, number, &records[skipped..])?;
         self.close_buffer(number, bytes.len());
         Ok(())
@@ -204,7 +234,7 @@ impl Feed {
     fn take_slice(&mut self, cpu: u16, offset: usize, records: &[u8]) -> Result<(), StreamError> {
         if offset == BufferHeader::SIZE {
             if let Some(lost) = self.sliced.remove(&cpu) {
-                self.lose_sliced(cpu, lost);
+                self.lose_sliced(lost);
             }
             self.buffer_count += 1;
             let new = SlicedBuffer { number: self.buffer_count, bytes: Vec::new(), events: 0 };
@@ -267,19 +297,35 @@ impl Feed {
         }
     }
 
-    /// A buffer never came that a [`LOST`](frames::LOST) frame or a new worker's position counts as lost: its slices did.
-    fn lose_sliced(&mut self, cpu: u16, sliced: SlicedBuffer) {
-        if self.is_resuming {
-            // Counted at the first watermark.
-            self.sliced.insert(cpu, sliced);
-            return;
-        }
-        self.state.ledger.lost = self.state.ledger.lost.saturating_sub(sliced.events);
+    /// A buffer was lost whose slices came: the report of its loss, or the new worker's position, counts those events, too.
+    fn lose_sliced(&mut self, sliced: SlicedBuffer) {
+        let Unsettled { reported, missing, .. } = &mut self.unsettled;
+        let counted = if self.is_resuming { missing } else { reported };
+        *counted = counted.saturating_sub(signed(sliced.events));
         self.close_buffer(sliced.number, BufferHeader::SIZE + sliced.bytes.len());
     }
 
+    /// Reports the losses that no open buffer's slices can contain.
+    fn settle(&mut self) {
+        let in_slices: u64 = self.sliced.values().map(|sliced| sliced.events).sum();
+        let events = self.unsettled.reported.saturating_sub(signed(in_slices));
+        if self.is_resuming || events <= 0 {
+            return;
+        }
+        self.unsettled.reported -= events;
+        let buffers = std::mem::take(&mut self.unsettled.buffers);
+        let events = events.unsigned_abs();
+        self.state.ledger.lost += events;
+        self.state.ready.push_back(Ready::Lost { buffers, events });
+    }
+
+    /// Ends the stream. Buffers that were open and never came are lost.
     fn finish(&mut self, end: StreamEnd) {
         self.count_missing();
+        for (_, lost) in std::mem::take(&mut self.sliced) {
+            self.lose_sliced(lost);
+        }
+        self.settle();
         self.state.end = Some(end);
     }
 
@@ -288,17 +334,26 @@ impl Feed {
     /// Buffers that the new worker still had have come before its first watermark. The other ones that this consumer knows by
     /// their slices are among the missing ones.
     fn count_missing(&mut self) {
-        let mut events = std::mem::take(&mut self.missing) + self.progress.missing();
-        if std::mem::take(&mut self.is_resuming) {
-            for (_, sliced) in std::mem::take(&mut self.sliced) {
-                events = events.saturating_sub(sliced.events);
-                self.close_buffer(sliced.number, BufferHeader::SIZE + sliced.bytes.len());
+        let missing = signed(self.progress.missing());
+        self.unsettled.missing = self.unsettled.missing.saturating_add(missing);
+        if self.is_resuming {
+            for (_, lost) in std::mem::take(&mut self.sliced) {
+                self.lose_sliced(lost);
             }
+            self.is_resuming = false;
         }
-        if events > 0 {
+        let Unsettled { reported, missing, .. } = &mut self.unsettled;
+        // The killed worker had not reported buffers whose slices came.
+        *missing = missing.saturating_add(std::mem::replace(reported, 0.max(*reported)).min(0));
+        if *missing > 0 {
+            let events = std::mem::take(missing).unsigned_abs();
             self.state.ledger.lost_in_replacement += events;
             self.state.ready.push_back(Ready::Lost { buffers: 1, events });
+        } else {
+            // It had reported them, or their report is still to come.
+            *reported = reported.saturating_add(std::mem::take(missing));
         }
+        self.settle();
     }
 
     /// Makes ready whatever the watermark has passed; at the end, everything.
@@ -324,3 +379,6 @@ impl Feed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

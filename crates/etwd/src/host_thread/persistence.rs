@@ -91,6 +91,7 @@ impl HostThread {
             names: global.names.clone(),
             events_before: global.events_before,
             series: session.series_files().collect(),
+            consumers: global.consumer_count(),
         };
         let mut descriptors = vec![global.state.as_fd()];
         descriptors.extend(global.memories.iter().map(|one| one.memory.as_fd()));

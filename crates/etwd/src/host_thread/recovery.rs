@@ -24,8 +24,8 @@ use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
 use crate::program::{Program, SegmentIdentity, disconnect, segment_identity};
 
-/// How long a leased session waits for its reader: as long as readers try to reconnect.
-const RECONNECT_PATIENCE: Duration = etw_wire::live_stream::REPLACEMENT_PATIENCE;
+/// How long a session waits for its readers: as long as readers try to reconnect.
+pub(super) const RECONNECT_PATIENCE: Duration = etw_wire::live_stream::REPLACEMENT_PATIENCE;
 /// Changes that the worker before may have sent to a program after it was kept.
 const UNKEPT_CHANGES: u32 = 1 << 20;
 
@@ -160,6 +160,8 @@ impl HostThread {
         for (slot, hosted) in self.engine.sessions_mut() {
             let global = &mut hosted.host;
             match global.ending {
+                // Its consumers reconnect first.
+                Ending::Session if global.interrupted_end.is_some() => continue,
                 Ending::Session => ended.push(slot),
                 Ending::Provider(provider) => without.push((slot, provider)),
                 Ending::Nothing => {}

@@ -51,7 +51,7 @@ impl HostThread {
         match request {
             Request::Start(start) => self.start(*start, from),
             Request::Stop { session } => match self.find(&session) {
-                Ok(slot) => self.stop_session(slot, Some(from)),
+                Ok(slot) => self.stop_by_request(slot, from),
                 Err(no) => self.await_ending(&session, from, &no),
             },
             Request::Query { session } => {

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use etw_host::engine::{BufferedSession, HostedSession};
 use etw_host::facts::SessionFacts;
@@ -21,8 +22,8 @@ use etw_session::state::{Killed, STATE_SIZE, Saved};
 use etw_session::{HostFacts, Place, Session, SessionConfig};
 
 use super::HostThread;
-use super::recovery::{facts, missing};
-use crate::global_session::{BufferMemory, GlobalSession};
+use super::recovery::{RECONNECT_PATIENCE, facts, missing};
+use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd};
 use crate::keeper_protocol::Entry;
 use crate::kept_state::{Ending, KeptFile, KeptSession};
 use crate::log::log;
@@ -211,10 +212,13 @@ impl HostThread {
             is_leased: record.start.leased,
             lease: None,
             orphan_until: None,
+            interrupted_end: (ending == Ending::Session && record.consumers > 0).then(|| {
+                let until = Instant::now() + RECONNECT_PATIENCE;
+                InterruptedEnd { consumers: record.consumers, until, asker: None }
+            }),
             ending,
             consumers: Vec::new(),
             is_real_time: record.is_real_time,
-            consumer_losses: 0,
             memories: vec![BufferMemory { buffers: buffer_count, memory }],
             state,
             file_number: number,

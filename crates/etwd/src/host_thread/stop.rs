@@ -51,13 +51,24 @@ impl HostThread {
         complete_elsewhere(slot, ending, self.mailbox.clone());
     }
 
-    /// Stops leased sessions whose owner has not reconnected to this worker.
-    pub(super) fn stop_orphans(&mut self) {
+    /// Stops leased sessions whose owner has not reconnected to this worker, and completes the interrupted end of sessions
+    /// whose consumers have.
+    pub(super) fn stop_due(&mut self) {
         let now = Instant::now();
-        let is_over = |global: &GlobalSession| global.orphan_until.is_some_and(|end| now >= end);
-        let over = self.engine.sessions().filter(|(_, hosted, _)| is_over(&hosted.host));
-        for slot in over.map(|(slot, ..)| slot).collect::<Vec<_>>() {
-            self.stop_session(slot, None);
+        let due = self.engine.sessions().filter(|(_, hosted, _)| hosted.host.is_to_end(now));
+        for slot in due.map(|(slot, ..)| slot).collect::<Vec<_>>() {
+            let interrupted =
+                self.global_mut(slot).and_then(|global| global.interrupted_end.take());
+            self.stop_session(slot, interrupted.and_then(|end| end.asker));
+        }
+    }
+
+    /// A controller's request to stop a session.
+    pub(super) fn stop_by_request(&mut self, slot: usize, asker: Asker) {
+        let global = self.global_mut(slot);
+        match global.and_then(|global| global.interrupted_end.as_mut()) {
+            Some(end) if end.asker.is_none() => end.asker = Some(asker),
+            _ => self.stop_session(slot, Some(asker)),
         }
     }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use etw::{Controller, LiveItem, LiveStream, StreamEnd};
 use etw_session::{Cause, LogMode, SessionConfig};
-use etw_wire::requests::Request;
+use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
+use crate::interrupted_requests::Mined;
 use crate::rig::*;
 
 /// Longer than any test: an event that waits for the flush timer never comes.
@@ -96,6 +97,138 @@ fn slices_continue_with_the_next_worker() {
     assert_eq!((ledger.lost_events(), ledger.workers_replaced), (0, 5), "{ledger:?}");
     assert_eq!(events(&file).len(), 600);
     daemon.end();
+}
+
+/// Reads to the end of the stream: the numbers of the tests' events, and how many events were reported as lost.
+fn read_to_end(stream: &mut LiveStream) -> (Vec<u64>, u64) {
+    let (mut numbers, mut lost) = (Vec::new(), 0);
+    while let Some(item) = stream.next().unwrap() {
+        match item {
+            LiveItem::Record(record) if record.provider == Some(provider()) => {
+                let number = record.payload[8..16].try_into().unwrap();
+                numbers.push(u64::from_le_bytes(number));
+            }
+            LiveItem::Lost { events, .. } => lost += events,
+            _ => {}
+        }
+    }
+    (numbers, lost)
+}
+
+/// P3: wherever the worker is killed, also while it ends the session, a live reader receives each event or its loss, once.
+#[test]
+fn a_live_reader_accounts_for_every_event_wherever_the_worker_is_killed() {
+    const EVENTS: u64 = 2_000;
+    let running = ["batch sealed", "batch final", "buffer delivered"];
+    let ending = ["end kept", "last drained", "losses final", "end reported", "end given"];
+    let stored = ["end stored", "end written"];
+    for (number, point) in running.into_iter().chain(ending).chain(stored).enumerate() {
+        let mined = Mined::new(point);
+        let start = SessionConfig {
+            real_time: true,
+            buffer_size: 4096,
+            buffer_count: 512,
+            flush_timer: Some(Duration::from_millis(2)),
+            ..Default::default()
+        };
+        let start = SessionConfig {
+            name: "live".to_owned(),
+            enable: vec![etw_session::Enablement::new(provider(), all())],
+            ..start
+        };
+        assert!(matches!(mined.daemon.ask(&Request::start(start)), Response::Session(_)));
+        let mut stream = open(&mined.daemon.rig, "live");
+        let reading = std::thread::spawn(move || {
+            let read = read_to_end(&mut stream);
+            (read, stream)
+        });
+        let program = mined.daemon.rig.program("count", &[EVENTS, 20]);
+        if number < running.len() {
+            mined.arm();
+            mined.daemon.rig.wait_until(|_| !mined.armed.exists());
+            program.end();
+        } else {
+            program.end();
+            mined.arm();
+        }
+        let stop = Request::Stop { session: "live".to_owned() };
+        let answer = mined.daemon.ask(&stop);
+        assert!(!mined.armed.exists(), "{point} was not reached");
+        let ((numbers, lost), stream) = reading.join().unwrap();
+        assert_eq!(stream.end(), Some(StreamEnd::SessionEnded), "{point}");
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{point}: an event came twice");
+        let accounted = numbers.len() as u64 + lost;
+        if let Response::Session(status) = answer {
+            assert_eq!(
+                (status.attempted, status.stored),
+                (EVENTS, accounted),
+                "{point}: {status:?}"
+            );
+        } else {
+            // The second request came after the end. A write that was interrupted for long is late.
+            assert!(
+                (EVENTS - 2..=EVENTS).contains(&accounted),
+                "{point}: {accounted}, {lost} lost"
+            );
+        }
+        let ledger = stream.ledger();
+        assert_eq!((ledger.lost_events(), ledger.workers_replaced), (lost, 1), "{point}");
+        mined.end();
+    }
+}
+
+/// The number of buffers that readers lost survives the worker.
+#[test]
+fn the_next_worker_knows_the_buffers_that_readers_lost() {
+    let daemon = Daemon::new();
+    let start = SessionConfig {
+        real_time: true,
+        buffer_size: 256 << 10,
+        buffer_count: 64,
+        flush_timer: Some(Duration::from_millis(5)),
+        ..Default::default()
+    };
+    daemon.start("live", start);
+    let asleep = open(&daemon.rig, "live");
+    daemon.rig.program("paced", &[100_000]).end();
+    let lost = || match daemon.ask(&Request::Query { session: "live".to_owned() }) {
+        Response::Session(status) => status.real_time_buffers_lost,
+        other => panic!("{other:?}"),
+    };
+    let before = lost();
+    assert!(before > 0);
+    daemon.kill_worker();
+    assert_eq!(lost(), before);
+    drop(asleep);
+    daemon.stop("live");
+    daemon.end();
+}
+
+/// A host that ends gives its readers the time to read everything that their sessions have handed out.
+#[test]
+fn readers_receive_the_rest_of_a_session_when_its_host_ends() {
+    let daemon = Daemon::new();
+    let start = SessionConfig {
+        real_time: true,
+        buffer_size: 64 << 10,
+        buffer_count: 64,
+        ..Default::default()
+    };
+    daemon.start("live", start);
+    let mut stream = open(&daemon.rig, "live");
+    daemon.rig.program("paced", &[20_000]).end();
+    let stored = match daemon.ask(&Request::Query { session: "live".to_owned() }) {
+        Response::Session(status) => status.stored,
+        other => panic!("{other:?}"),
+    };
+    let shutdown = daemon.ask(&Request::Shutdown);
+    assert!(matches!(shutdown, Response::Done { .. }));
+    // Nothing was read before: most of the events are still in the queue of the host.
+    let (numbers, lost) = read_to_end(&mut stream);
+    assert!(stored > 19_000, "{stored}");
+    assert_eq!((numbers.len() as u64, lost), (stored, 0));
+    assert_eq!(stream.end(), Some(StreamEnd::SessionEnded));
+    daemon.keeper.end();
 }
 
 /// The flush timer of a session that nobody reads does not use up its buffers.
