@@ -14,11 +14,13 @@ pub fn evtx_chunk(data: &[u8]) {
         without_checksums: first & 2 != 0,
         stale: first & 4 != 0,
     };
-    show(Chunk::new(bytes.to_vec(), 4096, options));
+    let chunk = || Chunk::new(bytes.to_vec(), 4096, options);
+    same_json(chunk(), chunk());
+    show(chunk());
     let query = "*[System[EventID=17 and Provider[@Name!='x'] and band(Keywords,1)!=5]]";
     let query: Query = query.parse().expect("a query");
     let selector = Selector::query(query, FileTime(133_000_000_000_000_000));
-    let mut chunk = Chunk::new(bytes.to_vec(), 4096, options);
+    let mut chunk = chunk();
     while let Some(record) = chunk.next_candidate(&selector) {
         let _ = selector.matches(&record);
     }
@@ -27,9 +29,14 @@ pub fn evtx_chunk(data: &[u8]) {
 /// A whole log.
 pub fn evtx_log(data: &[u8]) {
     let Ok(log) = Log::from_bytes(data.to_vec()) else { return };
+    let mut again = Chunk::default();
     for location in log.chunks() {
         if let Ok(chunk) = log.chunk(location) {
             show(chunk);
+        }
+        // The chunks before have taught the log their templates.
+        if let (Ok(chunk), Ok(())) = (log.chunk(location), log.load(location, &mut again)) {
+            same_json(chunk, std::mem::take(&mut again));
         }
     }
     let mut records = log.records();
@@ -56,6 +63,25 @@ pub fn evtx_query(data: &[u8]) {
         Err(error) => assert!(error.column() <= text.chars().count() + 1),
     }
     let _ = QueryList::parse(text);
+}
+
+/// The JSON of each record of one chunk by itself and all at once, and the same damage.
+fn same_json(mut one: Chunk, mut all: Chunk) {
+    let mut out = Vec::new();
+    while let Some(record) = one.next() {
+        out.clear();
+        let head = all.next_json(&mut out).expect("the same record");
+        match (record.to_json(), head) {
+            (Ok(text), Ok(head)) => {
+                assert_eq!(out, text.as_bytes());
+                let expected = (record.id(), record.time(), record.offset());
+                assert_eq!((head.id, head.time, head.offset), expected);
+            }
+            (text, head) => assert!(text.is_err() && head.is_err() && out.is_empty()),
+        }
+    }
+    assert!(all.next_json(&mut out).is_none());
+    assert_eq!(one.take_damage(), all.take_damage());
 }
 
 fn show(mut chunk: Chunk) {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_evtx::Log;
+use etw_evtx::chunk::Chunk;
 use etw_evtx::query::Selector;
 use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
@@ -24,7 +25,7 @@ fn main() {
     let [_, path, rounds] = &arguments[..] else { panic!("name a file and a number of rounds") };
     let (path, rounds) = (Path::new(path), rounds.parse::<usize>().expect("a number of rounds"));
     let write = write(path);
-    let mut best: [Option<Duration>; 6] = [None; 6];
+    let mut best: [Option<Duration>; 7] = [None; 7];
     let mut records = 0;
     for _ in 0..rounds {
         let id = "*[System[EventID=4607]]";
@@ -42,8 +43,17 @@ fn main() {
         assert!(measure(3, &mut || select(path, id)) > 100);
         assert!(measure(4, &mut || select(path, time)) > 0);
         assert_eq!(measure(5, &mut || select(path, "*[System[EventRecordID=5000]]")), 1);
+        measure(6, &mut || peer_chunks(path));
     }
-    let names = ["peer_json", "json", "json_two_threads", "by_id", "by_time", "by_record_id"];
+    let names = [
+        "peer_json",
+        "json",
+        "json_two_threads",
+        "by_id",
+        "by_time",
+        "by_record_id",
+        "peer_chunks",
+    ];
     for (name, best) in names.into_iter().zip(best) {
         let rate = records as f64 / best.expect("a round").as_secs_f64();
         println!("{name}\t{rate:.0}");
@@ -65,16 +75,28 @@ fn peer(path: &Path) -> u64 {
     count
 }
 
+/// The peer's JSON of every record, a chunk at a time, as its own command writes it. Returns the bytes.
+fn peer_chunks(path: &Path) -> u64 {
+    let settings = ParserSettings::default().num_threads(1).indent(false);
+    let parser = EvtxParser::from_path(path).expect("a log");
+    let mut parser = parser.with_configuration(settings);
+    parser.chunks_json_bytes(false).map(|chunk| chunk.data.len() as u64).sum()
+}
+
 /// Our JSON of every record.
 fn json(path: &Path, threads: usize) -> u64 {
     let log = Log::open(path).expect("a log");
     let next = AtomicUsize::new(0);
     let run = || {
         let mut count = 0;
+        let mut chunk = Chunk::default();
+        let mut out = Vec::new();
         while let Some(location) = log.chunks().get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut chunk = log.chunk(location).expect("a chunk");
-            while let Some(record) = chunk.next() {
-                count += u64::from(!record.to_json().expect("a record").is_empty());
+            log.load(location, &mut chunk).expect("a chunk");
+            while let Some(record) = chunk.next_json(&mut out) {
+                record.expect("a record");
+                count += u64::from(!out.is_empty());
+                out.clear();
             }
         }
         count
@@ -91,8 +113,9 @@ fn select(path: &Path, query: &str) -> u64 {
     let selector = Selector::query(query.parse().expect("a query"), FileTime(START));
     let ids = log.chunk_ids(&selector);
     let mut count = 0;
+    let mut chunk = Chunk::default();
     for location in log.chunks().iter().filter(|location| log.may_hold(location, &ids)) {
-        let mut chunk = log.chunk(location).expect("a chunk");
+        log.load(location, &mut chunk).expect("a chunk");
         while let Some(record) = chunk.next_candidate(&selector) {
             if selector.matches(&record).expect("a record") {
                 count += u64::from(!record.to_json().expect("a record").is_empty());
@@ -111,11 +134,16 @@ fn peak_kb() -> u64 {
 
 /// `System` with the values that Windows has there.
 fn system() -> Arc<Template> {
-    let of = |name: &str, index, value_type| Node::element(name, vec![], vec![Node::value(index, value_type)]);
+    let of = |name: &str, index, value_type| {
+        Node::element(name, vec![], vec![Node::value(index, value_type)])
+    };
     let system = vec![
         Node::element(
             "Provider",
-            vec![("Name", Node::value(14, ValueType::STRING)), ("Guid", Node::value(15, ValueType::GUID))],
+            vec![
+                ("Name", Node::value(14, ValueType::STRING)),
+                ("Guid", Node::value(15, ValueType::GUID)),
+            ],
             vec![],
         ),
         of("EventID", 3, ValueType::UINT16),
@@ -124,12 +152,19 @@ fn system() -> Arc<Template> {
         of("Task", 2, ValueType::UINT16),
         of("Opcode", 1, ValueType::UINT8),
         of("Keywords", 5, ValueType::HEX64),
-        Node::element("TimeCreated", vec![("SystemTime", Node::value(6, ValueType::FILETIME))], vec![]),
+        Node::element(
+            "TimeCreated",
+            vec![("SystemTime", Node::value(6, ValueType::FILETIME))],
+            vec![],
+        ),
         of("EventRecordID", 10, ValueType::UINT64),
         Node::element("Correlation", vec![("ActivityID", Node::value(7, ValueType::GUID))], vec![]),
         Node::element(
             "Execution",
-            vec![("ProcessID", Node::value(8, ValueType::UINT32)), ("ThreadID", Node::value(9, ValueType::UINT32))],
+            vec![
+                ("ProcessID", Node::value(8, ValueType::UINT32)),
+                ("ThreadID", Node::value(9, ValueType::UINT32)),
+            ],
             vec![],
         ),
         of("Channel", 16, ValueType::STRING),

@@ -1,12 +1,18 @@
 //! One chunk: its records, found again behind damage.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use etw_types::{FileTime, le};
 
+use crate::json;
 use crate::layout::{
     CHUNK_SIZE, ChunkHeader, FIRST_RECORD, RECORD_HEADER_SIZE, RECORD_SIGNATURE, header_checksum,
 };
+use crate::library::Library;
+use crate::outline::Outline;
 use crate::parse::{Cache, Parser};
-use crate::query::Selector;
+use crate::query::{Screen, Selector};
 use crate::tree::Fragment;
 use crate::{Damage, DamageKind, Error, Record};
 
@@ -27,6 +33,19 @@ pub struct Chunk {
     bytes: Vec<u8>,
     cache: Cache,
     cursor: Cursor,
+    /// Memory for the offsets of a record's values.
+    ends: Vec<usize>,
+}
+
+/// A record's number, time and position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// As [`Record::id`].
+    pub id: u64,
+    /// As [`Record::time`].
+    pub time: FileTime,
+    /// As [`Record::offset`].
+    pub offset: u64,
 }
 
 /// The position in a chunk, and what was found on the way to it.
@@ -37,8 +56,12 @@ struct Cursor {
     offset: u64,
     /// Offset behind the last record. Records behind it are stale.
     end: usize,
+    /// Offset behind the last record that the header counts, and at most `end`.
+    trusted_end: usize,
     at: usize,
     last_id: Option<u64>,
+    /// The checksum of the records was compared, or need not be.
+    is_checked: bool,
     options: Options,
     damage: Vec<Damage>,
 }
@@ -67,17 +90,29 @@ struct Extent {
 impl Chunk {
     /// A chunk of these bytes, which lie at an offset of a file. A chunk that the file's end cuts may be shorter.
     pub fn new(bytes: Vec<u8>, offset: u64, options: Options) -> Chunk {
-        let mut cursor = Cursor {
-            header: ChunkHeader::read(&bytes),
-            offset,
-            end: bytes.len(),
-            at: FIRST_RECORD,
-            last_id: None,
-            options,
-            damage: Vec::new(),
-        };
-        cursor.check(&bytes);
-        Chunk { bytes, cache: Cache::default(), cursor }
+        let cursor = Cursor::new(&bytes, offset, options);
+        Chunk { bytes, cache: Cache::default(), cursor, ends: Vec::new() }
+    }
+
+    /// Replaces the chunk by one of the log that has this library, which `read` puts into the memory of this one.
+    ///
+    /// # Errors
+    /// That of `read`. The chunk is empty then.
+    pub(crate) fn replace<E>(
+        &mut self,
+        library: &Arc<Library>,
+        offset: u64,
+        options: Options,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.cache.restart(library);
+        self.cursor = Cursor::at_end(offset, options);
+        if let Err(error) = read(&mut self.bytes) {
+            self.bytes.clear();
+            return Err(error);
+        }
+        self.cursor = Cursor::new(&self.bytes, offset, options);
+        Ok(())
     }
 
     /// Its header; `None`: it has none.
@@ -102,11 +137,14 @@ impl Chunk {
 
     /// Whether [`next_of`](Self::next_of) will return a record.
     pub(crate) fn has_next_of(&mut self, selector: Option<&Selector>) -> bool {
-        let Chunk { bytes, cache, cursor } = self;
+        let Chunk { bytes, cache, cursor, .. } = self;
+        let screen = selector.and_then(Selector::screen);
+        cursor.check_once(bytes, screen.is_some());
         while let Some(extent) = cursor.next_extent(bytes) {
-            if !extent.may_match(bytes, cache, selector) {
+            if !extent.may_match(bytes, cache, screen) {
                 continue;
             }
+            cursor.check_once(bytes, false);
             match extent.parse(bytes, cache) {
                 Ok(_) => {
                     cursor.at = extent.at;
@@ -132,29 +170,68 @@ impl Chunk {
     }
 
     pub(crate) fn next_of(&mut self, selector: Option<&Selector>) -> Option<Record<'_>> {
-        let Chunk { bytes, cache, cursor } = self;
+        let Chunk { bytes, cache, cursor, .. } = self;
         let bytes: &[u8] = bytes;
+        let screen = selector.and_then(Selector::screen);
+        cursor.check_once(bytes, screen.is_some());
         loop {
             let extent = cursor.next_extent(bytes)?;
-            if !extent.may_match(bytes, cache, selector) {
+            if !extent.may_match(bytes, cache, screen) {
                 continue;
             }
-            match extent.parse(bytes, cache) {
-                Ok(fragment) => {
-                    let Extent { at, id, is_closed, .. } = extent;
-                    if !is_closed {
-                        cursor.report(at, DamageKind::Unclosed { id });
-                    }
-                    if let Some((offset, expected)) = cache.bad_value.take() {
-                        cursor.report(at, DamageKind::Value { id, at: offset, expected });
-                    }
-                    let time = FileTime(le::i64(bytes, at + 16).unwrap_or_default());
-                    let offset = cursor.offset + at as u64;
-                    return Some(Record { id, time, offset, fragment });
-                }
-                Err(error) => cursor.report_record(extent, &error),
+            cursor.check_once(bytes, false);
+            if let Some(fragment) = cursor.parse(extent, bytes, cache) {
+                let RecordHead { id, time, offset } = extent.head(bytes, cursor.offset);
+                return Some(Record { id, time, offset, fragment });
             }
         }
+    }
+
+    /// Appends the next readable record to `out` as one JSON object: the bytes of [`Record::to_json`], several times as fast.
+    /// Unreadable records are reported as damage.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]. The record is skipped then, and `out` is as it was.
+    ///
+    /// ```no_run
+    /// # let log = etw_evtx::Log::open("System.evtx")?;
+    /// let mut out = Vec::new();
+    /// for location in log.chunks() {
+    ///     let mut chunk = log.chunk(location)?;
+    ///     while let Some(record) = chunk.next_json(&mut out) {
+    ///         record?;
+    ///         out.push(b'\n');
+    ///     }
+    /// }
+    /// # Ok::<(), etw_evtx::Error>(())
+    /// ```
+    pub fn next_json(&mut self, out: &mut Vec<u8>) -> Option<Result<RecordHead, Error>> {
+        let Chunk { bytes, cache, cursor, ends } = self;
+        let bytes: &[u8] = bytes;
+        cursor.check_once(bytes, false);
+        loop {
+            let extent = cursor.next_extent(bytes)?;
+            let head = extent.head(bytes, cursor.offset);
+            if extent.is_closed && json::push_record(out, bytes, extent.body(), cache, ends) {
+                return Some(Ok(head));
+            }
+            if let Some(fragment) = cursor.parse(extent, bytes, cache) {
+                let mut text = String::new();
+                let pushed = json::push(&mut text, &fragment);
+                return Some(pushed.map(|()| {
+                    out.extend_from_slice(text.as_bytes());
+                    head
+                }));
+            }
+        }
+    }
+}
+
+impl Default for Chunk {
+    /// A chunk without records, for [`Log::load`](crate::Log::load).
+    fn default() -> Chunk {
+        let cursor = Cursor::at_end(0, Options::default());
+        Chunk { bytes: Vec::new(), cache: Cache::default(), cursor, ends: Vec::new() }
     }
 }
 
@@ -169,58 +246,166 @@ pub fn with_record<R>(
     let extent = extent(bytes, at)?;
     let mut cache = Cache::default();
     let fragment = extent.parse(bytes, &mut cache).ok()?;
-    let time = FileTime(le::i64(bytes, at + 16).unwrap_or_default());
-    Some(then(&Record { id: extent.id, time, offset: chunk_offset + at as u64, fragment }))
+    let RecordHead { id, time, offset } = extent.head(bytes, chunk_offset);
+    Some(then(&Record { id, time, offset, fragment }))
 }
 
 impl Extent {
     /// Whether a selector may select the record, by its `System` fields alone. A record that was overwritten in part is read.
-    fn may_match(self, bytes: &[u8], cache: &mut Cache, selector: Option<&Selector>) -> bool {
-        let Some(screen) = selector.and_then(Selector::screen).filter(|_| self.is_closed) else {
-            return true;
-        };
-        let end = self.at + self.size - 4;
-        let outline = Parser::new(bytes, self.at + RECORD_HEADER_SIZE, end, cache).outline();
-        outline.ok().flatten().is_none_or(|record| screen.may_match(&record))
+    #[inline]
+    fn may_match(self, bytes: &[u8], cache: &mut Cache, screen: Option<&Screen>) -> bool {
+        let Some(screen) = screen.filter(|_| self.is_closed) else { return true };
+        let body = self.body();
+        let Some(outline) = Outline::read(bytes, body.start, body.end, true) else { return true };
+        // Without its template, the record is read.
+        let Some(template) = cache.find(bytes, outline.template) else { return true };
+        screen.may_match(bytes, &outline, cache.facts(template))
+    }
+
+    /// Its binary XML.
+    fn body(self) -> Range<usize> {
+        self.at + RECORD_HEADER_SIZE..self.at + self.size - 4
     }
 
     fn parse<'a>(self, bytes: &'a [u8], cache: &mut Cache) -> Result<Fragment<'a>, Error> {
-        let end = self.at + self.size - 4;
+        let body = self.body();
         cache.bad_value = None;
-        Parser::new(bytes, self.at + RECORD_HEADER_SIZE, end, cache).fragment(0)
+        Parser::new(bytes, body.start, body.end, cache).fragment(0)
+    }
+
+    fn head(self, bytes: &[u8], chunk_offset: u64) -> RecordHead {
+        let time = FileTime(le::i64(bytes, self.at + 16).unwrap_or_default());
+        RecordHead { id: self.id, time, offset: chunk_offset + self.at as u64 }
     }
 }
 
 impl Cursor {
-    fn check(&mut self, bytes: &[u8]) {
+    /// The start of a chunk. Its checksum of records is left to [`check_once`](Self::check_once).
+    fn new(bytes: &[u8], offset: u64, options: Options) -> Cursor {
+        let mut cursor = Cursor::at_end(offset, options);
+        cursor.header = ChunkHeader::read(bytes);
+        cursor.at = FIRST_RECORD;
+        cursor.end = bytes.len();
+        cursor.is_checked = false;
+        cursor.check_header(bytes);
+        cursor
+    }
+
+    /// A chunk without records.
+    fn at_end(offset: u64, options: Options) -> Cursor {
+        let damage = Vec::new();
+        Cursor {
+            header: None,
+            offset,
+            end: 0,
+            trusted_end: FIRST_RECORD,
+            at: 0,
+            last_id: None,
+            is_checked: true,
+            options,
+            damage,
+        }
+    }
+
+    fn check_header(&mut self, bytes: &[u8]) {
         let size = bytes.len();
         if size < CHUNK_SIZE {
             self.report(0, DamageKind::TruncatedChunk(size as u64));
         }
         let Some(header) = self.header else {
+            self.is_checked = true;
             return self.report(0, DamageKind::ChunkSignature);
         };
-        let free = header.free as usize;
-        let is_plausible = (FIRST_RECORD..=size).contains(&free);
-        if is_plausible && !self.options.is_dirty {
-            self.end = free;
+        if self.is_plausible(bytes) && !self.options.is_dirty {
+            self.end = header.free as usize;
         }
+        self.trusted_end = (header.free as usize).min(self.end);
         if self.options.without_checksums || self.options.is_dirty || size < CHUNK_SIZE {
+            self.is_checked = true;
             return;
         }
         if header_checksum(bytes) != header.header_checksum {
             self.report(0, DamageKind::ChunkChecksum { of_records: false });
         }
-        let is_sound =
-            is_plausible && crc32fast::hash(&bytes[FIRST_RECORD..free]) == header.records_checksum;
+    }
+
+    /// Whether the header's end of the records is one.
+    fn is_plausible(&self, bytes: &[u8]) -> bool {
+        let free = self.header.map(|header| header.free as usize);
+        free.is_some_and(|free| (FIRST_RECORD..=bytes.len()).contains(&free))
+    }
+
+    /// Compares the checksum of the records before the first one is read. If it does not match, all bytes of the chunk are searched for
+    /// records.
+    ///
+    /// A search needs no checksum before it has found a record, if the records of the chunk are those that the header counts.
+    #[inline]
+    fn check_once(&mut self, bytes: &[u8], is_search: bool) {
+        if self.is_checked {
+            return;
+        }
+        if is_search && (self.at > FIRST_RECORD || self.has_all_records(bytes)) {
+            return;
+        }
+        self.is_checked = true;
+        self.check_records(bytes);
+    }
+
+    #[cold]
+    fn check_records(&mut self, bytes: &[u8]) {
+        let Some(header) = self.header else { return };
+        let is_sound = self.is_plausible(bytes)
+            && crc32fast::hash(&bytes[FIRST_RECORD..header.free as usize])
+                == header.records_checksum;
         if !is_sound {
             self.report(0, DamageKind::ChunkChecksum { of_records: true });
-            self.end = size;
+            self.end = bytes.len();
+            self.trusted_end = (header.free as usize).min(self.end);
         }
+    }
+
+    /// Whether the records follow each other without gaps from the header's first to its last, and end where the header says.
+    fn has_all_records(&self, bytes: &[u8]) -> bool {
+        let Some(header) = self.header.filter(|_| self.is_plausible(bytes)) else { return false };
+        let mut at = FIRST_RECORD;
+        let mut id = header.first_id;
+        while let Some(record) = extent(bytes, at).filter(|one| one.is_closed && one.id == id) {
+            at += record.size;
+            if id == header.last_id {
+                return at == header.free as usize;
+            }
+            id = id.wrapping_add(1);
+        }
+        false
     }
 
     fn report(&mut self, at: usize, kind: DamageKind) {
         self.damage.push(Damage { offset: self.offset + at as u64, kind });
+    }
+
+    /// Reads a record, and reports damage in it.
+    fn parse<'a>(
+        &mut self,
+        extent: Extent,
+        bytes: &'a [u8],
+        cache: &mut Cache,
+    ) -> Option<Fragment<'a>> {
+        let Extent { at, id, is_closed, .. } = extent;
+        match extent.parse(bytes, cache) {
+            Ok(fragment) => {
+                if !is_closed {
+                    self.report(at, DamageKind::Unclosed { id });
+                }
+                if let Some((offset, expected)) = cache.bad_value.take() {
+                    self.report(at, DamageKind::Value { id, at: offset, expected });
+                }
+                Some(fragment)
+            }
+            Err(error) => {
+                self.report_record(extent, &error);
+                None
+            }
+        }
     }
 
     fn report_record(&mut self, Extent { at, id, .. }: Extent, error: &Error) {
@@ -230,7 +415,21 @@ impl Cursor {
     }
 
     /// Finds the next record; skips and reports other bytes.
+    #[inline]
     fn next_extent(&mut self, bytes: &[u8]) -> Option<Extent> {
+        // Nearly all records follow the one before, and the header counts them.
+        if self.at < self.trusted_end
+            && let Some(extent) = extent(bytes, self.at)
+            && extent.is_closed
+        {
+            self.at += extent.size;
+            self.last_id = Some(extent.id);
+            return Some(extent);
+        }
+        self.search_extent(bytes)
+    }
+
+    fn search_extent(&mut self, bytes: &[u8]) -> Option<Extent> {
         let mut skipped_at = None;
         while self.at + MIN_RECORD_SIZE <= bytes.len() {
             if self.at >= self.end && !self.options.stale {
@@ -245,7 +444,7 @@ impl Cursor {
                 }
                 // Stale records or zeros follow the last record of a log in use.
                 Some(extent) if extent.is_closed => break,
-                None if is_zero(bytes, self.at) && self.at >= self.trusted_end() => break,
+                None if is_zero(bytes, self.at) && self.at >= self.trusted_end => break,
                 _ => {
                     skipped_at.get_or_insert(self.at);
                     self.at += 8;
@@ -253,27 +452,19 @@ impl Cursor {
             }
         }
         // Bytes behind the last record are leftovers.
-        self.report_skipped(skipped_at, self.at.min(self.trusted_end()));
+        self.report_skipped(skipped_at, self.at.min(self.trusted_end));
         self.at = bytes.len();
         None
-    }
-
-    /// Offset behind the last record that the header counts.
-    fn trusted_end(&self) -> usize {
-        match self.header {
-            Some(header) => (header.free as usize).min(self.end),
-            None => FIRST_RECORD,
-        }
     }
 
     /// Whether a record is not stale. Behind the header's end, only a higher id proves it.
     fn is_current(&self, extent: Extent) -> bool {
         if !extent.is_closed {
             // A partly overwritten record counts only if its id is the next one.
-            return extent.at < self.trusted_end()
+            return extent.at < self.trusted_end
                 && self.last_id.is_none_or(|last| last.checked_add(1) == Some(extent.id));
         }
-        if self.options.stale || extent.at < self.trusted_end() {
+        if self.options.stale || extent.at < self.trusted_end {
             return true;
         }
         match (self.last_id, self.header) {
@@ -297,15 +488,14 @@ fn is_zero(bytes: &[u8], at: usize) -> bool {
 /// ```text
 /// 0 u32 0x2a2a   4 u32 size   8 u64 id   16 u64 FILETIME   24 binary XML   size - 4 u32 size
 /// ```
+#[inline]
 fn extent(bytes: &[u8], at: usize) -> Option<Extent> {
-    if le::u32(bytes, at)? != RECORD_SIGNATURE {
+    let (head, _) = bytes.get(at..)?.split_first_chunk::<16>()?;
+    if le::u32(head, 0)? != RECORD_SIGNATURE {
         return None;
     }
-    let size = le::u32(bytes, at + 4)? as usize;
-    let end = at.checked_add(size)?;
-    if size < MIN_RECORD_SIZE || end > bytes.len() {
-        return None;
-    }
-    let is_closed = le::u32(bytes, end - 4)? as usize == size;
-    Some(Extent { at, size, id: le::u64(bytes, at + 8)?, is_closed })
+    let size = le::u32(head, 4)? as usize;
+    let record = bytes[at..].get(..size).filter(|_| size >= MIN_RECORD_SIZE)?;
+    let is_closed = record.last_chunk::<4>().is_some_and(|last| *last == head[4..8]);
+    Some(Extent { at, size, id: le::u64(head, 8)?, is_closed })
 }

@@ -5,15 +5,19 @@
 //! elements of `EventData` go by their `Name`. Integers are numbers; hex, GUIDs, SIDs, times and binary are strings.
 
 mod planned;
+mod utf16;
 
 use std::borrow::Cow;
 
+pub(crate) use self::planned::push_record;
 use self::planned::{GAP, Recording};
+use self::utf16::push_utf16_content;
 use crate::Error;
+use crate::json_plan::Plans;
 use crate::tree::{
     Argument, Attribute, Budget, Content, Element, Fragment, Instance, MAX_WORK, Node, entity,
 };
-use crate::value::{Scalar, Text, Value, push_ascii_prefix, push_decimal, push_hex, push_utf16};
+use crate::value::{Scalar, Text, Value, push_decimal, push_guid, push_hex};
 
 /// Appends a fragment as one object.
 ///
@@ -21,7 +25,7 @@ use crate::value::{Scalar, Text, Value, push_ascii_prefix, push_decimal, push_he
 /// [`Error::TooLarge`] where it expands beyond [`MAX_WORK`].
 pub fn push(out: &mut String, fragment: &Fragment<'_>) -> Result<(), Error> {
     if let Fragment::Instance(event) = fragment {
-        let plans = &event.template.json;
+        let plans = &planned::home(event).json;
         if let Some(json) = planned::render(plans, event) {
             match out.is_empty() {
                 true => *out = json,
@@ -30,7 +34,7 @@ pub fn push(out: &mut String, fragment: &Fragment<'_>) -> Result<(), Error> {
             return Ok(());
         }
         if plans.wants_plan() {
-            make_plan(fragment, event);
+            make_plan(fragment, event, plans);
         }
     }
     out.reserve(1024);
@@ -49,14 +53,14 @@ fn push_walked<'f, 'a>(
 }
 
 /// Makes the plan for the shape of an event, unless the event is too large.
-fn make_plan(fragment: &Fragment<'_>, event: &Instance<'_>) {
+fn make_plan(fragment: &Fragment<'_>, event: &Instance<'_>, plans: &Plans) {
     let mut work = Work { recording: Some(Recording::new(event)), ..Work::new() };
     let mut text = String::with_capacity(1024);
     if push_walked(&mut text, fragment, &mut work).is_err() {
         return;
     }
     if let Some(recording) = work.recording {
-        recording.finish(&event.template.json, &text, MAX_WORK - work.budget.left());
+        recording.finish(plans, &text, MAX_WORK - work.budget.left());
     }
 }
 
@@ -347,18 +351,13 @@ pub(crate) fn push_item(out: &mut impl Text, value: Value<'_>) {
         Scalar::Signed(_) | Scalar::Bool(_) => scalar.push_to(out),
         Scalar::Float(number) if number.is_finite() => scalar.push_to(out),
         Scalar::Guid(guid) => {
-            let mut text = [b'"'; 38];
-            text[1..37].copy_from_slice(&guid.to_ascii());
-            out.push_ascii(&text);
+            out.push_ascii(b"\"");
+            push_guid(out, &guid.0);
+            out.push_ascii(b"\"");
         }
         Scalar::Utf16(units) => {
             out.push_ascii(b"\"");
-            let rest = push_ascii_prefix(out, units, is_plain);
-            if rest.len() > 1 {
-                let mut text = String::new();
-                push_utf16(&mut text, rest);
-                push_escaped(out, &text);
-            }
+            push_utf16_content(out, units);
             out.push_ascii(b"\"");
         }
         Scalar::FileTime(_) | Scalar::SystemTime(_) | Scalar::Sid(_) | Scalar::Hex(_) => {
@@ -377,11 +376,6 @@ pub(crate) fn push_item(out: &mut impl Text, value: Value<'_>) {
             push_string(out, &text);
         }
     }
-}
-
-/// Whether an ASCII character stands for itself in a JSON string.
-fn is_plain(byte: u8) -> bool {
-    (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'
 }
 
 /// A JSON string.

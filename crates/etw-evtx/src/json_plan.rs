@@ -1,14 +1,16 @@
 //! Plans: the JSON of events of one shape, with its constant text made once.
 //!
-//! Events of a template differ in their values; names, braces and hidden elements are the same as long as the same values are absent
-//! and the same templates stand inside of values. Such events have one shape, and the template keeps a [`Plan`] for each of its first
-//! shapes: text with gaps, and the value for each gap.
+//! Events of a template differ in their values; names, braces and hidden elements are the same as long as the values have the same types
+//! and the same templates stand inside of values. Such events have one shape, and the innermost template keeps a [`Plan`] for each of its
+//! first shapes: text with gaps, and the value for each gap.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::value::ValueType;
+
 /// Plans of one template.
-pub(crate) const MAX_PLANS: usize = 8;
+pub(crate) const MAX_PLANS: usize = 16;
 
 /// The plans of a template.
 #[derive(Debug, Default)]
@@ -24,30 +26,45 @@ struct Entry {
     next: OnceLock<Box<Entry>>,
 }
 
-/// The kind of an argument. Those of all arguments are the shape of an event.
+/// A value's descriptor as a number, `u16 size, u8 type`, and the bits of it that belong to the shape: the type, and the size if it
+/// follows from the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Null,
-    Value,
-    /// An element is repeated for each item.
-    Array,
-    Fragment,
+pub(crate) struct Expected {
+    pub descriptor: u32,
+    pub mask: u32,
 }
 
-/// The argument of an outer frame that is a fragment with this template.
+/// The value of an outer frame that is a fragment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Within {
     pub frame: usize,
     pub index: u16,
-    pub template: u64,
 }
 
-/// The arguments of the event, or of a fragment in one of its values.
+/// The values of the event, or of a fragment in one of its values.
 #[derive(Debug)]
 pub(crate) struct Frame {
     /// `None`: the event itself.
     pub within: Option<Within>,
-    pub kinds: Vec<Kind>,
+    /// [`Facts::number`](crate::facts::Facts::number) of its template.
+    pub template: u64,
+    pub values: Vec<Expected>,
+    /// The number of its first end among the ends of all frames: each frame has one in front of each value and one behind them.
+    pub first: usize,
+}
+
+/// The form of a value in JSON. All but [`Number`](Form::Number) and [`Any`](Form::Any) stand in quotes, which belong to the text of the
+/// plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Unsigned, of 1, 2, 4 or 8 bytes.
+    Number,
+    Hex,
+    Guid,
+    FileTime,
+    Sid,
+    Utf16,
+    Any(ValueType),
 }
 
 /// A gap in the text, and its value.
@@ -57,17 +74,24 @@ pub(crate) struct Gap {
     pub at: usize,
     pub frame: usize,
     pub index: u16,
+    /// The number of the end in front of the value among the ends of all frames.
+    pub slot: usize,
+    pub form: Form,
 }
 
 /// The JSON of one shape.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub frames: Vec<Frame>,
-    pub text: String,
+    /// The text without its gaps, and [`PADDING`] bytes behind it.
+    pub text: Vec<u8>,
     pub gaps: Vec<Gap>,
     /// Work of an event without the bytes of its values.
     pub work: usize,
 }
+
+/// Bytes that are copied at once.
+pub(crate) const PADDING: usize = 32;
 
 impl Plans {
     /// The plans, oldest first.
@@ -84,7 +108,9 @@ impl Plans {
     pub(crate) fn wants_plan(&self) -> bool {
         let misses = self.misses.load(Ordering::Relaxed);
         let is_wanted = (1..=MAX_PLANS as u8).contains(&misses);
-        self.misses.store(misses.saturating_add(1), Ordering::Relaxed);
+        if misses <= MAX_PLANS as u8 {
+            self.misses.store(misses + 1, Ordering::Relaxed);
+        }
         is_wanted
     }
 

@@ -29,7 +29,8 @@
 //!
 //! # Limits
 //!
-//! Memory: one chunk and its templates for each [`log::Records`] and each [`chunk::Chunk`], whatever the file's size. A record that
+//! Memory: one chunk and its templates for each [`log::Records`] and each [`chunk::Chunk`], and up to half a megabyte of templates'
+//! definitions for each [`Log`], whatever the file's size. A record that
 //! would render to more than [`tree::MAX_WORK`] nodes is refused with [`Error::TooLarge`].
 //!
 //! # Source of the format
@@ -43,11 +44,14 @@ pub mod bookmark;
 pub mod chunk;
 mod error;
 pub mod evt;
+mod facts;
 pub mod fields;
 pub mod json;
 mod json_plan;
 pub mod layout;
+mod library;
 pub mod log;
+mod outline;
 mod parse;
 pub mod query;
 pub mod record;

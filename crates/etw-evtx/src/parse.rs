@@ -10,6 +10,8 @@ use std::sync::Arc;
 use etw_types::{Guid, le};
 
 use crate::Error;
+use crate::facts::Facts;
+use crate::library::{DEFINITION_HEADER, Definition, Library, name_at};
 use crate::tree::{
     Argument, Attribute, Element, Fragment, Instance, MAX_DEPTH, Name, Node, Substitution, Template,
 };
@@ -43,7 +45,15 @@ pub(crate) const FRAGMENT_HEADER: [u8; 4] = [token::FRAGMENT, 1, 1, 0];
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     names: HashMap<u32, Name, OffsetHashes>,
-    templates: HashMap<u32, Arc<Template>, OffsetHashes>,
+    /// Their own for each chunk: threads that read different chunks count no references in the same memory.
+    templates: Vec<Arc<Template>>,
+    /// The number of a template, by the offset of its definition.
+    numbers: HashMap<u32, usize, OffsetHashes>,
+    /// The one that was found last.
+    last: Option<(u32, usize)>,
+    library: Arc<Library>,
+    /// Offsets of the names of the definition that is being read.
+    names_of_definition: Vec<usize>,
     /// Offset and expectation of the first value of this record that is no fragment although its type says so.
     pub bad_value: Option<(usize, &'static str)>,
 }
@@ -76,26 +86,51 @@ struct InstanceHead<'a> {
     descriptors: &'a [u8],
 }
 
-/// A record whose values were not read yet.
-pub(crate) struct Outline<'a> {
-    pub template: Arc<Template>,
-    descriptors: &'a [u8],
-    values: &'a [u8],
-}
-
-impl<'a> Outline<'a> {
-    /// A value by its number.
-    pub fn value(&self, index: u16) -> Option<Value<'a>> {
-        let mut at = 0;
-        for (number, descriptor) in self.descriptors.chunks_exact(4).enumerate() {
-            let size = usize::from(u16::from_le_bytes([descriptor[0], descriptor[1]]));
-            if number == usize::from(index) {
-                let value_type = ValueType(descriptor[2]);
-                return Some(Value { value_type, bytes: self.values.get(at..at + size)? });
-            }
-            at += size;
+impl Cache {
+    /// Forgets one chunk, and makes ready for a chunk of the log with this library.
+    pub fn restart(&mut self, library: &Arc<Library>) {
+        self.names.clear();
+        self.templates.clear();
+        self.numbers.clear();
+        self.last = None;
+        self.names_of_definition.clear();
+        self.bad_value = None;
+        if !Arc::ptr_eq(&self.library, library) {
+            self.library = library.clone();
         }
-        None
+    }
+
+    /// The number of the template at an offset of the chunk among those of the cache, if it was read or the library knows it.
+    #[inline]
+    pub fn find(&mut self, chunk: &[u8], offset: u32) -> Option<usize> {
+        match self.last {
+            Some((last, index)) if last == offset => return Some(index),
+            _ => {}
+        }
+        if let Some(index) = self.numbers.get(&offset) {
+            self.last = Some((offset, *index));
+            return Some(*index);
+        }
+        let template = self.library.find(chunk, offset as usize)?;
+        Some(self.add(offset, Arc::new(template)))
+    }
+
+    fn add(&mut self, offset: u32, template: Arc<Template>) -> usize {
+        self.templates.push(template);
+        self.numbers.insert(offset, self.templates.len() - 1);
+        self.templates.len() - 1
+    }
+
+    /// The facts of a template that was found.
+    #[inline]
+    pub fn facts(&self, index: usize) -> &Facts {
+        &self.templates[index].facts
+    }
+
+    /// The facts of the template at an offset of the chunk, if it was found before.
+    #[inline]
+    pub fn known(&self, offset: u32) -> Option<&Facts> {
+        self.numbers.get(&offset).map(|index| self.facts(*index))
     }
 }
 
@@ -162,16 +197,6 @@ impl<'a, 'c> Parser<'a, 'c> {
         Ok(Fragment::Nodes(self.nodes(false, depth)?))
     }
 
-    /// The template and the values of a record, without reading the values; `None`: the record has no template.
-    pub fn outline(&mut self) -> Result<Option<Outline<'a>>, Error> {
-        self.fragment_header()?;
-        if self.peek() != Some(token::TEMPLATE) {
-            return Ok(None);
-        }
-        let InstanceHead { template, descriptors } = self.instance_head()?;
-        Ok(Some(Outline { template, descriptors, values: &self.chunk[self.at..self.end] }))
-    }
-
     fn fragment_header(&mut self) -> Result<(), Error> {
         let at = self.at;
         if self.u8()? != token::FRAGMENT {
@@ -236,7 +261,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         let Some(size) = le::u32(self.chunk, at.saturating_add(20)) else {
             return self.corrupt("the offset of a template inside of the chunk");
         };
-        let body = at + 24;
+        let body = at + DEFINITION_HEADER;
         let end = body.saturating_add(size as usize);
         if end > self.chunk.len() || is_inline && end > self.end {
             return self.corrupt("a template that ends inside of the chunk");
@@ -244,15 +269,19 @@ impl<'a, 'c> Parser<'a, 'c> {
         if is_inline {
             self.at = end;
         }
-        if let Some(template) = self.cache.templates.get(&offset) {
-            return Ok(template.clone());
+        if let Some(index) = self.cache.find(self.chunk, offset) {
+            return Ok(self.cache.templates[index].clone());
         }
         let guid = Guid::read(self.chunk, at + 4).unwrap_or_default();
+        self.cache.names_of_definition.clear();
         let mut inner = Parser { chunk: self.chunk, at: body, end, cache: &mut *self.cache };
         inner.fragment_header()?;
         let nodes = inner.nodes(true, 0)?;
-        let template = Arc::new(Template::new(guid, nodes));
-        self.cache.templates.insert(offset, template.clone());
+        let names = &self.cache.names_of_definition;
+        let definition = Definition { chunk: self.chunk, at, end, names };
+        let template = Arc::new(self.cache.library.template(guid, nodes, &definition));
+        template.plan();
+        self.cache.add(offset, template.clone());
         Ok(template)
     }
 
@@ -371,20 +400,19 @@ impl<'a, 'c> Parser<'a, 'c> {
     /// u32 next in the bucket   u16 hash   u16 units   UTF-16   NUL
     /// ```
     fn name(&mut self) -> Result<Name, Error> {
+        self.cache.names_of_definition.push(self.at);
         let offset = self.u32()?;
         let at = offset as usize;
         let Some(units) = le::u16(self.chunk, at.saturating_add(6)) else {
             return self.corrupt("the offset of a name inside of the chunk");
         };
-        let text = at + 8;
-        let end = text + usize::from(units) * 2;
         if at == self.at {
             self.bytes(8 + usize::from(units) * 2 + 2)?;
         }
         if let Some(name) = self.cache.names.get(&offset) {
             return Ok(name.clone());
         }
-        let Some(bytes) = self.chunk.get(text..end) else {
+        let Some(bytes) = name_at(self.chunk, at) else {
             return self.corrupt("a name that ends inside of the chunk");
         };
         let name: Name = le::utf16_lossy(bytes).into();

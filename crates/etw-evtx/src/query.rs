@@ -37,6 +37,8 @@ use etw_types::FileTime;
 
 use crate::{Error, Record};
 
+pub(crate) use screen::Screen;
+
 pub use list::{ListError, QueryList, Select, Selection};
 pub use selector::Selector;
 pub use value_path::{NodeValue, ValuePath};

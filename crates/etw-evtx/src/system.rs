@@ -40,7 +40,7 @@ pub(crate) fn field_of(element: &str, attribute: &str) -> Option<Field> {
 impl Template {
     /// The sources of the fields of `System`.
     pub(crate) fn plan(&self) -> &Plan {
-        self.plan.get_or_init(|| Plan::of(&self.nodes))
+        self.facts.system.get_or_init(|| Plan::of(&self.nodes))
     }
 }
 

@@ -1,12 +1,10 @@
 //! Binary XML as trees: templates, their instances, elements.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use etw_types::Guid;
 
-use crate::json_plan::Plans;
-use crate::system_plan::Plan;
+use crate::facts::Facts;
 use crate::value::{Value, ValueType};
 
 /// Nodes that rendering one record may visit. Values may be substituted more than once, so a small record could
@@ -19,26 +17,20 @@ pub const MAX_DEPTH: usize = 64;
 pub type Name = Arc<str>;
 
 /// A definition with substitutions for values, identified by its GUID.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Template {
     /// Its first four bytes stand in each instance.
     pub guid: Guid,
     /// Its content: one element, in every file seen.
-    pub nodes: Vec<Node>,
-    /// The sources of the fields of `System`, computed at first use.
-    pub(crate) plan: OnceLock<Plan>,
-    /// The JSON of its events, by their shape.
-    pub(crate) json: Plans,
-    /// Unlike that of any other template of this process.
-    pub(crate) number: u64,
+    pub nodes: Arc<[Node]>,
+    /// Computed once, and shared with the equal templates of other chunks.
+    pub(crate) facts: Arc<Facts>,
 }
 
 impl Template {
     /// A template of these nodes.
     pub fn new(guid: Guid, nodes: Vec<Node>) -> Template {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Template { guid, nodes, plan: OnceLock::new(), json: Plans::default(), number }
+        Template { guid, nodes: nodes.into(), facts: Arc::default() }
     }
 }
 

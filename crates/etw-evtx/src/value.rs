@@ -240,7 +240,7 @@ impl<'a> Iterator for Items<'a> {
 }
 
 /// UTF-16 up to the first NUL, or to the end.
-fn without_nul16(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_nul16(bytes: &[u8]) -> &[u8] {
     let units = bytes.chunks_exact(2);
     let length = units.clone().position(|unit| unit == [0, 0]).unwrap_or(units.len());
     &bytes[..length * 2]
@@ -252,6 +252,10 @@ pub(crate) trait Text {
     fn push_text(&mut self, text: &str);
     /// Appends ASCII.
     fn push_ascii(&mut self, text: &[u8]);
+    /// Appends the first bytes of a block of ASCII. Blocks are copied faster than texts of any length.
+    fn push_block<const N: usize>(&mut self, block: &[u8; N], used: usize) {
+        self.push_ascii(&block[..used.min(N)]);
+    }
 }
 
 impl Text for String {
@@ -273,6 +277,13 @@ impl Text for Vec<u8> {
     #[inline]
     fn push_ascii(&mut self, text: &[u8]) {
         self.extend_from_slice(text);
+    }
+
+    #[inline]
+    fn push_block<const N: usize>(&mut self, block: &[u8; N], used: usize) {
+        let end = self.len() + used;
+        self.extend_from_slice(block);
+        self.truncate(end);
     }
 }
 
@@ -361,10 +372,7 @@ impl Scalar<'_> {
                 out.push_ascii(b"}");
             }
             Scalar::Sid(bytes) => push_sid(out, bytes),
-            Scalar::FileTime(time) => match time.to_ascii() {
-                Some(text) => out.push_ascii(&text),
-                None => out.push_text(&time.to_string()),
-            },
+            Scalar::FileTime(time) => push_file_time(out, time.0 as u64),
             Scalar::SystemTime(time) => {
                 if let Some(time) = FileTime::from_system_time(time) {
                     out.push_text(&time.to_string());
@@ -387,39 +395,86 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// The two digits of each byte.
+const HEX_PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
+#[inline]
 pub(crate) fn push_decimal(out: &mut impl Text, value: u64) {
-    let mut digits = [0; 20];
-    let (mut at, mut rest) = (digits.len(), value);
+    if value < 100 {
+        let [tens, ones] = PAIRS[value as usize];
+        return match value < 10 {
+            true => out.push_ascii(&[ones]),
+            false => out.push_ascii(&[tens, ones]),
+        };
+    }
+    // Twenty digits, and as many bytes behind them as are copied.
+    let mut digits = [0; 20 + 24];
+    let (mut at, mut rest) = (20, value);
+    while rest > u64::from(u32::MAX) {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    let mut rest = rest as u32;
     while rest >= 100 {
         at -= 2;
         digits[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
         rest /= 100;
     }
-    let [tens, ones] = PAIRS[rest as usize];
-    at -= 1;
-    digits[at] = ones;
-    if rest >= 10 {
-        at -= 1;
-        digits[at] = tens;
+    at -= 2;
+    digits[at..at + 2].copy_from_slice(&PAIRS[rest as usize]);
+    at += usize::from(rest < 10);
+    if let Some(block) = digits[at..].first_chunk::<24>() {
+        out.push_block(block, 20 - at);
     }
-    out.push_ascii(&digits[at..]);
 }
 
 /// Appends a number as `0x` and its digits.
-fn push_hex_number(out: &mut impl Text, value: u64) {
-    let mut digits = [0; 18];
-    let (mut at, mut rest) = (digits.len(), value);
-    loop {
-        at -= 1;
-        digits[at] = b"0123456789abcdef"[(rest & 15) as usize];
-        rest >>= 4;
-        if rest == 0 {
-            break;
-        }
+#[inline]
+pub(crate) fn push_hex_number(out: &mut impl Text, value: u64) {
+    // Space for 0x, sixteen digits, and as many bytes behind them as are copied.
+    let mut digits = [0; 18 + 18];
+    for (pair, byte) in digits[2..18].chunks_exact_mut(2).zip(value.to_be_bytes()) {
+        pair.copy_from_slice(&HEX_PAIRS[usize::from(byte)]);
     }
-    digits[at - 1] = b'x';
-    digits[at - 2] = b'0';
-    out.push_ascii(&digits[at - 2..]);
+    let count = ((67 - value.leading_zeros()) / 4).max(1) as usize;
+    let start = 16 - count;
+    digits[start..start + 2].copy_from_slice(b"0x");
+    if let Some(block) = digits[start..].first_chunk::<18>() {
+        out.push_block(block, 2 + count);
+    }
+}
+
+/// Appends a GUID of sixteen bytes in lower case; nothing for fewer.
+#[inline]
+pub(crate) fn push_guid(out: &mut impl Text, bytes: &[u8]) {
+    // Offset of each byte's two digits in the text; the dashes lie between.
+    const AT: [usize; 16] = [6, 4, 2, 0, 11, 9, 16, 14, 19, 21, 24, 26, 28, 30, 32, 34];
+    let Some((bytes, _)) = bytes.split_first_chunk::<16>() else { return };
+    let mut text = [b'-'; 36];
+    for (byte, at) in bytes.iter().zip(AT) {
+        text[at..at + 2].copy_from_slice(&HEX_PAIRS[usize::from(*byte)]);
+    }
+    out.push_ascii(&text);
+}
+
+/// Appends a FILETIME as a date and time in UTC.
+#[inline]
+pub(crate) fn push_file_time(out: &mut impl Text, ticks: u64) {
+    let time = FileTime(ticks as i64);
+    match time.to_ascii() {
+        Some(text) => out.push_block(&text, 28),
+        None => out.push_text(&time.to_string()),
+    }
 }
 
 /// Appends two digits for each byte.
@@ -439,7 +494,7 @@ pub(crate) fn push_hex(out: &mut impl Text, bytes: &[u8], digits: &[u8; 16]) {
 /// ```text
 /// 0 u8 revision   1 u8 count   2 u48 authority, big-endian   8 count × u32
 /// ```
-fn push_sid(out: &mut impl Text, bytes: &[u8]) {
+pub(crate) fn push_sid(out: &mut impl Text, bytes: &[u8]) {
     let parts = bytes.get(1).map_or(0, |count| usize::from(*count));
     if bytes.len() < 8 + 4 * parts {
         return push_hex(out, bytes, UPPER);

@@ -42,6 +42,8 @@ pub fn run(report: &mut Report, runs: usize) -> Result<()> {
     add("event log: JSON, one thread", ours * millions, Unit::MillionsPerSecond, Goal::None);
     let peer = value("peer_json");
     add("event log: JSON, evtx crate", peer * millions, Unit::MillionsPerSecond, Goal::None);
+    let chunks = value("peer_chunks");
+    add("event log: JSON, its own command", chunks * millions, Unit::MillionsPerSecond, Goal::None);
     add("event log: JSON, ours to the evtx crate", ours / peer, Unit::Ratio, Goal::AtLeast(2.0));
     let two = value("json_two_threads") / ours;
     add("event log: JSON, two threads to one", two, Unit::Ratio, Goal::AtLeast(1.5));

@@ -9,15 +9,28 @@ use etw_types::FileTime;
 use super::eval::{Atom, atom_of, band, compare, parse_time, time_difference};
 use super::list::Select;
 use super::{Comparison, Expression, Path, Query, QueryList, Step, Test};
-use crate::parse::Outline;
+use crate::facts::Facts;
+use crate::outline::Outline;
 use crate::system::field_of;
-use crate::system_plan::{Field, Source};
+use crate::system_plan::{Field, Plan, Source};
+use crate::value::ValueType;
 
 /// The conditions on `System` that every match of a query meets.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
+    /// Tests of numbers and times that every match passes. Most records fail one of them.
+    ranges: Vec<Range>,
     check: Check,
     now: FileTime,
+}
+
+/// The values of a field that a match can have.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    field: Field,
+    is_time: bool,
+    first: i128,
+    last: i128,
 }
 
 #[derive(Clone, Debug)]
@@ -44,13 +57,19 @@ struct Unknown;
 
 impl Screen {
     pub fn of(query: &Query, now: FileTime) -> Screen {
-        Screen { check: Check::of(query), now }
+        Screen::new(Check::of(query), now)
+    }
+
+    fn new(check: Check, now: FileTime) -> Screen {
+        let mut ranges = Vec::new();
+        check.add_ranges(&mut ranges);
+        Screen { ranges, check, now }
     }
 
     /// The screen of a list: a match is selected by at least one query of it.
     pub fn of_list(list: &QueryList, now: FileTime) -> Screen {
         let selects = list.queries.iter().flat_map(|one| &one.select);
-        Screen { check: any(selects.map(|Select { query, .. }| Check::of(query)).collect()), now }
+        Screen::new(any(selects.map(|Select { query, .. }| Check::of(query)).collect()), now)
     }
 
     /// Whether the screen may reject a record.
@@ -58,20 +77,36 @@ impl Screen {
         !matches!(self.check, Check::Maybe)
     }
 
-    /// Whether a record may match, by its template and its values.
-    pub fn may_match(&self, record: &Outline<'_>) -> bool {
-        let plan = record.template.plan();
-        !plan.is_plain || self.check.may_hold(&|field| record.atom(plan.get(field)), self.now)
+    /// Whether a record of a chunk may match, by the values of a template with these facts.
+    #[inline]
+    pub fn may_match(&self, chunk: &[u8], record: &Outline, facts: &Facts) -> bool {
+        let Some(plan) = facts.system.get().filter(|plan| plan.is_plain) else { return true };
+        let fields = Fields { chunk, record, plan };
+        let is_outside = |range: &Range| {
+            let value = match range.is_time {
+                true => fields.time(range.field).map(|time| i128::from(time.0)),
+                false => fields.number(range.field),
+            };
+            value.is_some_and(|value| value < range.first || value > range.last)
+        };
+        !self.ranges.iter().any(is_outside) && self.check.may_hold(&fields, self.now)
     }
 }
 
-impl Outline<'_> {
+/// The fields of `System` of a record.
+struct Fields<'r> {
+    chunk: &'r [u8],
+    record: &'r Outline,
+    plan: &'r Plan,
+}
+
+impl Fields<'_> {
     /// The value of a field, if it is one typed value.
-    fn atom(&self, source: Option<&Source>) -> Result<Option<Atom>, Unknown> {
-        match source {
+    fn atom(&self, field: Field) -> Result<Option<Atom>, Unknown> {
+        match self.plan.get(field) {
             Some(Source::Constant(text)) => Ok(Some(Atom::Text(text.clone()))),
             Some(Source::Argument(index)) => {
-                let value = self.value(*index).ok_or(Unknown)?;
+                let value = self.record.value(self.chunk, *index).ok_or(Unknown)?;
                 match value.is_null() || value.value_type.is_array() || value.scalar().is_none() {
                     true => Err(Unknown),
                     false => Ok(Some(atom_of(value))),
@@ -79,6 +114,30 @@ impl Outline<'_> {
             }
             None => Err(Unknown),
         }
+    }
+
+    /// The value of a field that is an unsigned number or a time, as a number.
+    #[inline]
+    fn number(&self, field: Field) -> Option<i128> {
+        let Some(Source::Argument(index)) = self.plan.get(field) else { return None };
+        let value = self.record.value(self.chunk, *index)?;
+        let bytes = value.bytes;
+        Some(match value.value_type {
+            ValueType::UINT8 => i128::from(*bytes.first()?),
+            ValueType::UINT16 => i128::from(u16::from_le_bytes(*bytes.first_chunk()?)),
+            ValueType::UINT32 => i128::from(u32::from_le_bytes(*bytes.first_chunk()?)),
+            ValueType::UINT64 => i128::from(u64::from_le_bytes(*bytes.first_chunk()?)),
+            _ => return None,
+        })
+    }
+
+    /// The value of a field that is a `FILETIME`.
+    #[inline]
+    fn time(&self, field: Field) -> Option<FileTime> {
+        let Some(Source::Argument(index)) = self.plan.get(field) else { return None };
+        let value = self.record.value(self.chunk, *index)?;
+        let is_time = value.value_type == ValueType::FILETIME;
+        is_time.then(|| Some(FileTime(i64::from_le_bytes(*value.bytes.first_chunk()?))))?
     }
 }
 
@@ -156,16 +215,37 @@ impl Check {
         }
     }
 
-    fn may_hold(
-        &self,
-        value: &impl Fn(Field) -> Result<Option<Atom>, Unknown>,
-        now: FileTime,
-    ) -> bool {
-        let atom = |operand: &Operand| operand.atom(value, now);
+    /// The ranges of fields that are necessary for this condition.
+    fn add_ranges(&self, ranges: &mut Vec<Range>) {
+        let (comparison, field, other) = match self {
+            Check::All(checks) => return checks.iter().for_each(|check| check.add_ranges(ranges)),
+            Check::Compare(comparison, Operand::Field(field), Operand::Atom(other)) => {
+                (comparison, *field, other)
+            }
+            _ => return,
+        };
+        let (value, is_time) = match other {
+            Atom::Integer(value) => (*value, false),
+            Atom::Time(time) => (i128::from(time.0), true),
+            _ => return,
+        };
+        let (first, last) = match comparison {
+            Comparison::Equal => (value, value),
+            Comparison::Less => (i128::MIN, value.saturating_sub(1)),
+            Comparison::LessOrEqual => (i128::MIN, value),
+            Comparison::Greater => (value.saturating_add(1), i128::MAX),
+            Comparison::GreaterOrEqual => (value, i128::MAX),
+            Comparison::NotEqual => return,
+        };
+        ranges.push(Range { field, is_time, first, last });
+    }
+
+    fn may_hold(&self, fields: &Fields<'_>, now: FileTime) -> bool {
+        let atom = |operand: &Operand| operand.atom(fields, now);
         match self {
             Check::Maybe => true,
-            Check::All(checks) => checks.iter().all(|check| check.may_hold(value, now)),
-            Check::Any(checks) => checks.iter().any(|check| check.may_hold(value, now)),
+            Check::All(checks) => checks.iter().all(|check| check.may_hold(fields, now)),
+            Check::Any(checks) => checks.iter().any(|check| check.may_hold(fields, now)),
             Check::Compare(comparison, a, b) => match (atom(a), atom(b)) {
                 (Ok(Some(a)), Ok(Some(b))) => compare(*comparison, &a, &b),
                 (Err(Unknown), _) | (_, Err(Unknown)) => true,
@@ -226,22 +306,18 @@ impl Operand {
     }
 
     /// The value; `None`: it has none, like `band` of a text.
-    fn atom(
-        &self,
-        value: &impl Fn(Field) -> Result<Option<Atom>, Unknown>,
-        now: FileTime,
-    ) -> Result<Option<Atom>, Unknown> {
+    fn atom(&self, fields: &Fields<'_>, now: FileTime) -> Result<Option<Atom>, Unknown> {
         Ok(match self {
-            Operand::Field(field) => value(*field)?,
+            Operand::Field(field) => fields.atom(*field)?,
             Operand::Atom(atom) => Some(atom.clone()),
             Operand::Band(a, b) => {
-                let (a, b) = (a.atom(value, now)?, b.atom(value, now)?);
+                let (a, b) = (a.atom(fields, now)?, b.atom(fields, now)?);
                 band(a.as_ref(), b.as_ref())
             }
             Operand::TimeDifference(a, b) => {
-                let a = a.atom(value, now)?;
+                let a = a.atom(fields, now)?;
                 let b = match b {
-                    Some(b) => b.atom(value, now)?,
+                    Some(b) => b.atom(fields, now)?,
                     None => Some(Atom::Time(now)),
                 };
                 time_difference(a.as_ref(), b.as_ref())

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 
+use etw_evtx::chunk::Chunk;
 use etw_evtx::{DamageKind, Log};
 use serde_json::{Map, Value};
 
@@ -136,5 +137,31 @@ fn real_logs_have_the_records_of_another_reader() {
         eprintln!("{name}: {} records, {} theirs, {differences} differ", ours.len(), theirs.len());
         assert_eq!(differences, 0, "{name}");
         assert!(ours.len() >= theirs.len(), "{name}");
+    }
+}
+
+/// OV-22: the JSON of records that are read at once is that of each record alone, in logs whose templates the chunks before have taught.
+#[test]
+fn real_logs_have_the_same_json_in_one_step() {
+    let Some(logs) = logs() else { return };
+    for path in logs {
+        let log = Log::open(&path).unwrap();
+        let mut all = Chunk::default();
+        let mut count = 0;
+        for location in log.chunks() {
+            // A log of its own has no templates of other chunks.
+            let mut one = Log::open(&path).unwrap().chunk(location).unwrap();
+            log.load(location, &mut all).unwrap();
+            let mut out = Vec::new();
+            while let Some(record) = one.next() {
+                out.clear();
+                assert_eq!(all.next_json(&mut out).unwrap().unwrap().id, record.id());
+                assert_eq!(String::from_utf8(out.clone()).unwrap(), record.to_json().unwrap());
+                count += 1;
+            }
+            assert!(all.next_json(&mut out).is_none());
+            assert_eq!(all.take_damage(), one.take_damage());
+        }
+        assert!(count > 0, "{}", path.display());
     }
 }

@@ -3,6 +3,8 @@
 use etw_evtx::Log;
 use etw_evtx::chunk::{Chunk, Options};
 use etw_evtx::layout::{ChunkHeader, FIRST_RECORD};
+use etw_evtx::query::Selector;
+use etw_types::FileTime;
 
 use crate::corpus::logs;
 
@@ -30,36 +32,76 @@ impl Random {
     }
 }
 
+/// Chunks that are changed in each run; `ETW_MUTATIONS` sets another number.
+const MUTATIONS: usize = 500;
+
+/// Changes some bytes behind the header, or, one time in four, anywhere.
+fn change(bytes: &mut [u8], random: &mut Random) {
+    let first = if random.below(4) == 0 { 0 } else { FIRST_RECORD };
+    for _ in 0..1 + random.below(20) {
+        let at = first + random.below(bytes.len() - first);
+        bytes[at] = match random.below(4) {
+            0 => 0xff,
+            1 => 0,
+            2 => bytes[at] ^ (1 << random.below(8)),
+            _ => random.below(256) as u8,
+        };
+    }
+}
+
+/// OV-22: changed bytes cost records and nothing else. All ways to read a chunk find the same ones: one by one, as JSON at once, and by a
+/// query that reads only its candidates.
 #[test]
 fn changed_bytes_cost_records_and_nothing_else() {
     let Some(logs) = logs() else { return };
+    let mutations = std::env::var("ETW_MUTATIONS").ok().and_then(|number| number.parse().ok());
+    let mutations = mutations.unwrap_or(MUTATIONS);
     let mut random = Random(0x5eed);
+    let chunks: Vec<Vec<u8>> = logs
+        .iter()
+        .map(|path| Log::open(path).unwrap())
+        .flat_map(|log| {
+            let read = |location| log.chunk(location).unwrap().bytes().to_vec();
+            log.chunks().iter().take(6).map(read).collect::<Vec<_>>()
+        })
+        .collect();
+    let query = "*[System[Level<4 or band(Keywords, 1) or EventID>4000]]".parse().unwrap();
+    let selector = Selector::query(query, FileTime(0));
     let mut read = 0;
-    for path in logs {
-        let log = Log::open(&path).unwrap();
-        for location in log.chunks().iter().take(3) {
-            let chunk = log.chunk(location).unwrap();
-            for _ in 0..12 {
-                let mut bytes = chunk.bytes().to_vec();
-                for _ in 0..1 + random.below(20) {
-                    let at = FIRST_RECORD + random.below(bytes.len() - FIRST_RECORD);
-                    bytes[at] = match random.below(4) {
-                        0 => 0xff,
-                        1 => 0,
-                        2 => bytes[at] ^ (1 << random.below(8)),
-                        _ => random.below(256) as u8,
-                    };
-                }
-                let options = Options {
-                    is_dirty: random.below(2) == 0,
-                    stale: random.below(3) == 0,
-                    ..Options::default()
+    for number in 0..mutations {
+        let mut bytes = chunks[number % chunks.len()].clone();
+        change(&mut bytes, &mut random);
+        let options = Options {
+            is_dirty: random.below(2) == 0,
+            stale: random.below(3) == 0,
+            ..Options::default()
+        };
+        let chunk = || Chunk::new(bytes.clone(), 4096, options);
+        let (mut one, mut all, mut found) = (chunk(), chunk(), chunk());
+        let mut out = Vec::new();
+        while let Some(record) = one.next() {
+            read += 1;
+            let _ = (record.to_xml(), record.data().len());
+            let json = record.to_json().unwrap();
+            out.clear();
+            let head = all.next_json(&mut out).unwrap().unwrap();
+            assert!(head.id == record.id() && out == json.as_bytes(), "{number}");
+            if selector.matches(&record).unwrap() {
+                let same = loop {
+                    let candidate = found.next_candidate(&selector).unwrap();
+                    if selector.matches(&candidate).unwrap() {
+                        break candidate.offset() == record.offset();
+                    }
                 };
-                read += read_all(&mut Chunk::new(bytes, location.offset, options));
+                assert!(same, "{number}");
             }
         }
+        assert!(all.next_json(&mut out).is_none(), "{number}");
+        while let Some(candidate) = found.next_candidate(&selector) {
+            assert!(!selector.matches(&candidate).unwrap(), "{number}");
+        }
     }
-    assert!(read > 3_000, "{read} records");
+    assert!(read > mutations, "{read} records of {mutations} chunks");
 }
 
 #[test]
