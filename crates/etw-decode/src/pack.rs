@@ -36,6 +36,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 const MAGIC: &[u8; 8] = b"ETWPACK1";
@@ -342,9 +343,15 @@ pub struct Pack {
     bytes: Box<[u8]>,
     entries: Vec<Entry>,
     by_guid: HashMap<Guid, Vec<u32>, foldhash::fast::RandomState>,
-    /// Names of providers; `None` in packs of earlier versions, whose sources have them.
-    names: Option<HashMap<Guid, String, foldhash::fast::RandomState>>,
+    /// Names of providers, by GUID; `None` in packs of earlier versions, whose sources have them.
+    names: Option<Vec<NamedProvider>>,
     windows: OnceLock<Option<WindowsVersion>>,
+}
+
+/// The name of a provider, as a range of the pack's bytes that is valid UTF-8.
+struct NamedProvider {
+    guid: Guid,
+    name: Range<usize>,
 }
 
 struct Entry {
@@ -428,8 +435,8 @@ impl Pack {
             }
             pack.entries.push(entry);
         }
-        if let Some(rest) = index.get(place..).filter(|rest| !rest.is_empty()) {
-            pack.names = Some(names(rest).ok_or(bad(at + place))?);
+        if place < index.len() {
+            pack.names = Some(names(index, place, at).ok_or(bad(at + place))?);
         }
         pack.bytes = bytes;
         Ok(pack)
@@ -506,24 +513,28 @@ impl Pack {
 
     pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {
         if let Some(names) = &self.names {
-            return names.get(provider).map(String::as_str);
+            let found = names.binary_search_by_key(provider, |named| named.guid).ok()?;
+            return std::str::from_utf8(&self.bytes[names[found].name.clone()]).ok();
         }
         self.catalogs(provider).find_map(|catalog| catalog.provider_name(provider))
     }
 }
 
-/// The names behind the entries of an index; `None` if they do not end with it.
-fn names(bytes: &[u8]) -> Option<HashMap<Guid, String, foldhash::fast::RandomState>> {
-    let mut names = HashMap::default();
-    let mut at = 4;
-    for _ in 0..le::u32(bytes, 0)? {
-        let guid = Guid::read(bytes, at)?;
-        let size = usize::from(le::u16(bytes, at + 16)?);
-        let name = bytes.get(at + 18..at + 18 + size)?;
-        names.insert(guid, String::from_utf8_lossy(name).into_owned());
-        at += 18 + size;
+/// The names behind the entries of an index, sorted; `None` if they do not end with it. `start` is the offset of the index in the pack.
+fn names(index: &[u8], offset: usize, start: usize) -> Option<Vec<NamedProvider>> {
+    let mut names = Vec::new();
+    let mut at = offset + 4;
+    for _ in 0..le::u32(index, offset)? {
+        let guid = Guid::read(index, at)?;
+        let size = usize::from(le::u16(index, at + 16)?);
+        let name = at + 18..at + 18 + size;
+        std::str::from_utf8(index.get(name.clone())?).ok()?;
+        at = name.end;
+        names.push(NamedProvider { guid, name: start + name.start..start + name.end });
     }
-    (at == bytes.len()).then_some(names)
+    // Packs that we write are sorted.
+    names.sort_by_key(|named| named.guid);
+    (at == index.len()).then_some(names)
 }
 
 /// The providers and events of a source; a damaged source has none.

@@ -214,12 +214,22 @@ impl tdh::OutType {
 
     /// The type of a manifest's `outType`, with or without its prefix, in any case; none for an empty text.
     pub fn of_manifest(name: &str) -> Option<tdh::OutType> {
-        let plain = |name: &'_ str| name.rsplit(':').next().unwrap_or(name).to_ascii_lowercase();
-        let name = plain(name);
+        fn without_prefix(name: &str) -> &str {
+            name.rsplit_once(':').map_or(name, |(_, name)| name)
+        }
+        let name = without_prefix(name);
         if name.is_empty() {
             return Some(tdh::OutType::NULL);
         }
-        let is_name = |row: &&Row| row.manifest.is_some_and(|known| plain(known) == name);
+        let is_name = |row: &&Row| {
+            // The end is compared first: no row needs its prefix cut off unless it may be the one.
+            row.manifest.is_some_and(|known| {
+                known.len() >= name.len()
+                    && known.as_bytes()[known.len() - name.len()..]
+                        .eq_ignore_ascii_case(name.as_bytes())
+                    && without_prefix(known).len() == name.len()
+            })
+        };
         ROWS.iter().find(is_name)?.tdh.map(tdh::OutType)
     }
 
