@@ -43,9 +43,7 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
     let mut progress = Progress::of(records.files());
     while let Some(record) = records.next() {
         count += 1;
-        if count.is_multiple_of(65_536) {
-            progress.update_at(count, Some(record.position));
-        }
+        progress.count(record.position);
     }
     drop(progress);
     let trace = &records.files()[0];

@@ -5,7 +5,7 @@ use crate::column::Column;
 use crate::files;
 use crate::format::{Format, Options, View};
 use crate::join::Names;
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::ReplaceOption;
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
@@ -257,7 +257,9 @@ fn is_compressed(traces: &[TraceFile]) -> bool {
 /// Gathers the schemas in a trace.
 pub fn gather(mut records: Records) -> Arc<Store> {
     let mut store = Store::default();
+    let mut progress = Progress::of(records.files());
     while let Some(record) = records.next() {
+        progress.count(record.position);
         store.learn(&record);
     }
     Arc::new(store)

@@ -4,7 +4,7 @@ mod code;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
-use crate::output::Failure;
+use crate::output::{Failure, Progress};
 pub use code::StackFrame;
 use code::{Code, Image, SymbolSource, is_method};
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
@@ -108,7 +108,9 @@ impl Names {
     /// Gathers the names of a whole trace: rundown events are at its start and at its end.
     pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
         let mut names = Names::default();
+        let mut progress = Progress::of(records.files());
         while let Some(record) = records.next() {
+            progress.count(record.position);
             if is_method(&record) {
                 names.code.learn(&record);
                 continue;

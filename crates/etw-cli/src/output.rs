@@ -128,10 +128,14 @@ pub struct Progress {
     size: u64,
     /// The largest part of a file that was read.
     done: f64,
+    /// Records that were read.
+    records: u64,
 }
 
 /// The time before anything is shown.
 const SILENT: Duration = Duration::from_secs(1);
+/// Records between two looks at the clock.
+const RECORDS: u64 = 65_536;
 /// Between two updates.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -148,12 +152,21 @@ impl Progress {
             buffers: files.iter().map(|file| file.totals().buffers).collect(),
             size: files.iter().map(size).sum(),
             done: 0.0,
+            records: 0,
         }
     }
 
     /// Starts the clock of work whose size is unknown.
     pub fn start() -> Progress {
         Progress::of(&[])
+    }
+
+    /// Counts a record, and shows the count from time to time.
+    pub fn count(&mut self, position: Position) {
+        self.records += 1;
+        if self.records.is_multiple_of(RECORDS) {
+            self.update_at(self.records, Some(position));
+        }
     }
 
     /// Shows the count, if it is time.

@@ -1,7 +1,7 @@
 //! `etw repair`
 
 use crate::files;
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, Progress};
 use clap::Args;
 use etw_etl::repair::{self, RepairOutcome, RepairReport};
 use etw_host::leftover::{self, Folded};
@@ -19,7 +19,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     #[cfg(target_os = "linux")]
     crate::orphans::remove();
     fold_part(path)?;
-    let report = repair::repair(path)?;
+    let mut progress = None;
+    let report = repair::repair_with(path, |trace, position| {
+        let start = || Progress::of(std::slice::from_ref(trace));
+        progress.get_or_insert_with(start).count(position);
+    })?;
+    drop(progress);
     let mut text = String::new();
     files::tell_damage(&mut text, &report.damage, |_| path);
     eprint!("{text}");

@@ -9,7 +9,7 @@ use crate::read::{Records, TraceFile};
 use crate::record::{self, RecordContext};
 use crate::write::BufferBuilder;
 use crate::{DamageKind, DamageLog, Error};
-use etw_types::{BufferFlags, BufferHeader, FileTime};
+use etw_types::{BufferFlags, BufferHeader, FileTime, Position};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -74,6 +74,17 @@ pub struct RepairReport {
 /// Those of [`TraceFile::open`]; `Io` if the file cannot be written; `InUse` if it is locked or changed during the
 /// repair, as the file of a running session does.
 pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
+    repair_with(path, |_, _| {})
+}
+
+/// As [`repair`]. `observe` receives the trace and the position of each record that is read, for a display of the progress.
+///
+/// # Errors
+/// Those of [`repair`].
+pub fn repair_with(
+    path: impl AsRef<Path>,
+    mut observe: impl FnMut(&TraceFile, Position),
+) -> Result<RepairReport, Error> {
     let path = path.as_ref();
     let trace = TraceFile::open(path).map_err(|error| in_use(error, path))?;
     let mut records = Records::new(vec![trace.clone()]);
@@ -81,6 +92,7 @@ pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
     let mut count = 0;
     while let Some(record) = records.next() {
         count += 1;
+        observe(&trace, record.position);
         last_raw = last_raw.max(record.raw_timestamp().unwrap_or(last_raw));
     }
     let damage = records.damage().clone();

@@ -364,7 +364,9 @@ impl Files {
                     self.earlier_error.get_or_insert(error);
                 }
             }
-            self.open(number, true)?;
+            self.open(number, true).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", self.name(number).display()))
+            })?;
         }
         let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else {
@@ -504,7 +506,7 @@ impl Files {
             }
             if current.cut > 0 {
                 let what = format!(
-                    "{} was made shorter while it was written: {} buffers of it are lost",
+                    "{} {CUT}: {} buffers of it are lost",
                     self.path().display(),
                     current.cut
                 );
@@ -517,6 +519,9 @@ impl Files {
 
 /// The end of the error of a file whose name leads to another file, or to none.
 pub const REMOVED: &str = "was removed or replaced";
+
+/// A part of the error of a file that another process has cut.
+pub const CUT: &str = "was made shorter while it was written";
 
 fn removed(path: &Path) -> io::Error {
     let what = format!("{} {REMOVED}", path.display());

@@ -44,7 +44,7 @@ pub use etw_session::{
     NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig, StackFilter,
     SystemConfig,
 };
-pub use files::REMOVED;
+pub use files::{CUT, REMOVED};
 pub use private::{
     LoadedModules, NewRegistration, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
     Stopped, TimedEnablement, provider_of,

@@ -39,13 +39,13 @@ pub fn begin_work(
 ) -> io::Result<Host> {
     // A worker that takes over does not read the file: if it has become invalid, no session stops.
     let mut is_resumed = true;
+    let path = sessions.map(Path::to_owned).or_else(|| default_file().filter(|path| path.exists()));
     let (host, starts) = Host::work(options, keeper, || {
         is_resumed = false;
-        match sessions.map(Path::to_owned).or_else(|| default_file().filter(|path| path.exists())) {
-            Some(path) => read(&path),
-            None => Ok(Vec::new()),
-        }
+        path.as_deref().map_or(Ok(Vec::new()), read)
     })?;
+    let shown = path.unwrap_or_default();
+    let shown = shown.display();
     for (number, start) in starts.iter().enumerate() {
         let name = start.name();
         let error = match StartRequest::try_from(start.clone()) {
@@ -58,7 +58,9 @@ pub fn begin_work(
             },
         };
         if let Some(message) = error {
-            log!("session {name} of the file of sessions cannot start: {message}");
+            log!(
+                "{shown}: session {name} cannot start: {message}; etw daemon --help lists the keys"
+            );
         }
         kill_point("session of the file started");
         host.keep_starts(&starts[number + 1..]);

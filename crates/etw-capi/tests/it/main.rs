@@ -8,6 +8,7 @@ mod consumer_layouts;
 mod controller;
 mod event_sources;
 mod expected;
+mod guide;
 mod hostile;
 mod layouts;
 mod log_sink;

@@ -4,7 +4,7 @@ use super::answer::usage;
 use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
 use crate::files;
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, Progress};
 use crate::schemas::{self, Schemas};
 use etw_decode::wpp::{Prefix, PrefixFacts};
 use etw_decode::{Decoded, Decoder, Style};
@@ -147,7 +147,9 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         }
     };
     let mut counts = Counts::default();
+    let mut progress = Progress::of(records.files());
     while let Some(record) = records.next() {
+        progress.count(record.position);
         if record.header != HeaderType::Message {
             counts.others += 1;
             continue;

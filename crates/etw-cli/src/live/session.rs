@@ -12,7 +12,8 @@ use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
-use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey, REMOVED};
+use etw_host::{CUT, REMOVED};
+use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
 use etw_types::{LevelKeyword, LogFileMode};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
@@ -425,8 +426,8 @@ pub fn remedy(cause: &str, status: &SessionStatus) -> &'static str {
         "session full" if has_only_consumers(status) => {
             "no consumer read the session, or too slowly: etw tail reads it, more buffers help (--buffers)"
         }
-        "disk" if is_removed(status) => {
-            "record again, and leave the file alone until the session has stopped"
+        "disk" if has_changed_file(status) => {
+            "another process changed the file: record again, and leave it alone until the session has stopped"
         }
         "no chunk" => {
             "the program wrote faster than the host drained: lower the level, or give the host more CPU"
@@ -461,9 +462,16 @@ fn has_only_consumers(status: &SessionStatus) -> bool {
     status.file.is_none() && status.mode.contains(LogFileMode::REAL_TIME)
 }
 
-/// Whether a session's file was removed while it was written.
+/// Whether a session's current file was removed while it was written.
 fn is_removed(status: &SessionStatus) -> bool {
-    status.error.as_ref().is_some_and(|error| error.ends_with(REMOVED))
+    let Some(file) = &status.file else { return false };
+    status.error.as_ref().is_some_and(|error| *error == format!("{} {REMOVED}", file.display()))
+}
+
+/// Whether another process has removed, replaced or cut a file of a session.
+fn has_changed_file(status: &SessionStatus) -> bool {
+    let is_change = |error: &String| error.ends_with(REMOVED) || error.contains(CUT);
+    status.error.as_ref().is_some_and(is_change)
 }
 
 /// Prints why a stopped session has no events.

@@ -85,13 +85,9 @@ pub(super) fn count_where(
     let mut counter = Counter::new(*trace.clock(), &schemas);
     let mut selector = filter.map(|filter| Selector::new(filter, &trace, &schemas));
     let mut records = Records::new(vec![trace]);
-    let mut progress = Progress::start();
-    let mut read = 0u64;
+    let mut progress = Progress::of(records.files());
     while let Some(record) = records.next() {
-        read += 1;
-        if read.is_multiple_of(65_536) {
-            progress.update(read);
-        }
+        progress.count(record.position);
         let time = record.timestamp(&counter.clock);
         if let Some(selector) = &mut selector
             && !selector.selects(&record, time)
