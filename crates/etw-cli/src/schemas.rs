@@ -4,7 +4,7 @@ use crate::files;
 use crate::output::Failure;
 use clap::Args;
 use etw_decode::pack::Pack;
-use etw_decode::wevt::{self, Messages};
+use etw_decode::wevt::{self, Language, Messages};
 use etw_decode::{Catalog, registered};
 use etw_etl::read::TraceFile;
 use std::fmt::Display;
@@ -115,23 +115,31 @@ pub fn is_bare_resource(path: &Path) -> bool {
     File::open(path).and_then(start).is_ok_and(|bytes| wevt::is_bare(&bytes))
 }
 
-/// `NAME.mui` beside the file and in the folders of languages, English first.
+/// `NAME.mui` beside the file and in the folders of languages, English first; without regard to case, as Windows finds them.
 fn muis(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else { return Vec::new() };
-    let mut name = name.to_owned();
-    name.push(".mui");
+    let name = format!("{}.mui", name.to_string_lossy());
+    let in_folder = |folder: &Path| -> Option<PathBuf> {
+        let exact = folder.join(&name);
+        if exact.is_file() {
+            return Some(exact);
+        }
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let is_it =
+            |path: &PathBuf| path.file_name().is_some_and(|it| it.eq_ignore_ascii_case(&name));
+        entries.map(|entry| entry.path()).find(|path| is_it(path) && path.is_file())
+    };
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
+    let tag = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut languages: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.join(&name).is_file()).collect();
-    let is_english = |path: &PathBuf| {
-        let language = path.file_name().unwrap_or_default().to_string_lossy();
-        language.to_ascii_lowercase().starts_with("en")
-    };
-    languages.sort_by_key(|path| (!is_english(path), path.clone()));
+    let mut languages: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| tag(path).parse::<Language>().is_ok() && path.is_dir())
+        .collect();
+    languages.sort_by_key(|path| (!tag(path).starts_with("en"), path.clone()));
     let all = std::iter::once(folder.to_owned()).chain(languages);
-    all.map(|folder| folder.join(&name)).filter(|path| path.is_file()).collect()
+    all.filter_map(|folder| in_folder(&folder)).collect()
 }
 
 /// Message tables that `mc` or its users put beside a resource: `NAME.msg.V.bin` and `NAME.msg.bin` of `NAME.wevt.V.bin`,

@@ -1,7 +1,7 @@
 //! [`Decoder`]: finds the schema of a record.
 
 use crate::catalog::Catalog;
-use crate::clr_stack::with_all_frames;
+use crate::clr::{self, with_all_frames};
 use crate::decoded::{Decoded, Fit};
 use crate::event_info::{self, EventInfo, EventInfoError, EventKey};
 use crate::event_trace;
@@ -324,7 +324,7 @@ impl Decoder {
             [only] if !only.needs_exact_fit() => only.decoded(),
             candidates => {
                 let found = of_class(candidates, form, record);
-                found.map_or_else(|| event.undecoded(), Candidate::decoded)
+                found.map_or_else(|| event.undecoded(), |place| chosen(candidates, place))
             }
         }
     }
@@ -368,6 +368,9 @@ impl Decoder {
         candidates.extend(described);
         candidates.extend(in_source.map(|schema| Candidate::shared(schema, Source::EventSource)));
         candidates.extend(self.own.event_schemas(key).map(of_manifest));
+        if candidates.is_empty() && clr::only_adds_fields(&provider) {
+            candidates.extend(self.of_older_version(key));
+        }
         for place in (0..candidates.len()).rev() {
             let (schema, source) = (&candidates[place].schema, candidates[place].source);
             let cut = schema.as_ref().ok().and_then(|schema| schema.without_lost_struct());
@@ -406,8 +409,17 @@ impl Decoder {
         }
     }
 
-    /// A class has schemas of one source: what the user named, the trace, the table of kernel classes, or what the user registered.
-    /// Only the table has several for one version.
+    /// The schema of the newest version before that of an event, of a provider whose new versions only add fields.
+    fn of_older_version(&self, (provider, number, version): (Guid, u16, u8)) -> Option<Candidate> {
+        let catalogs = [&self.named, &self.own];
+        let of = |older| catalogs.iter().find_map(|one| one.event(provider, number, older));
+        let (older, schema) = (0..version).rev().find_map(|older| Some((older, of(older)?)))?;
+        let schema = Arc::new(clr::as_newer_version(schema, older));
+        Some(Candidate::shared(&schema, Source::Manifest))
+    }
+
+    /// Sources of a class, in order: what the user named, the trace, the table of kernel classes, what the user registered. The latter come
+    /// first if the table has only rows that need an exact fit.
     fn gather_class(&mut self, id: EventId) -> CachedEvent {
         let (class, kind, version) = (id.guid, id.number as u8, id.version);
         let is_classic = id.form == EventForm::Classic;
@@ -420,18 +432,14 @@ impl Decoder {
             provider_name: None,
         };
         let of_mof = |schema: &Arc<Schema>| Candidate::shared(schema, Source::Mof);
-        if let Some(named) = self.named.class(class, kind, version).map(of_mof) {
-            event.candidates.push(named);
-            return event;
-        }
+        event.candidates.extend(self.named.class(class, kind, version).map(of_mof));
         if is_classic {
-            if let Some(described) = self.gather_described(id) {
-                event.candidates.push(described);
-                return event;
-            }
+            event.candidates.extend(self.gather_described(id));
         }
         // WPP wrote classic events before there were messages: their type is the message's number.
-        if let Some(schema) = self.named.message(class, id.number) {
+        if let (Some(schema), true) =
+            (self.named.message(class, id.number), event.candidates.is_empty())
+        {
             event.candidates.push(Candidate::shared(schema, Source::Wpp));
             return event;
         }
@@ -441,11 +449,13 @@ impl Decoder {
             source: Source::Kernel,
             event_info: None,
         });
+        let before_table = event.candidates.len();
         event.candidates.extend(in_table);
-        if event.candidates.iter().all(Candidate::needs_exact_fit) {
-            if let Some(own) = self.own.class(class, kind, version).map(of_mof) {
-                event.candidates.insert(0, own);
-            }
+        if let Some(own) = self.own.class(class, kind, version).map(of_mof) {
+            let of_table = &event.candidates[before_table..];
+            let is_last = !of_table.iter().all(Candidate::needs_exact_fit);
+            let place = if is_last { event.candidates.len() } else { before_table };
+            event.candidates.insert(place, own);
         }
         match known.first() {
             Some(known) => event.event_name = Some(&known.name),
@@ -565,19 +575,15 @@ fn best<'d>(candidates: &'d [Candidate], record: &EventRecord<'_>) -> Option<Dec
     }
 }
 
-/// The first schema of a class whose fields fill the payload, with the pointer width that the record may have; else the first one that
-/// needs no such fit.
+/// The place of the first schema of a class whose fields fill the payload, with the pointer width that the record may have; else of the
+/// first one that needs no such fit.
 #[cold]
-fn of_class<'d>(
-    candidates: &'d [Candidate],
-    form: EventForm,
-    record: &EventRecord<'_>,
-) -> Option<&'d Candidate> {
+fn of_class(candidates: &[Candidate], form: EventForm, record: &EventRecord<'_>) -> Option<usize> {
     let is_filled = |schema: &Schema, pointer_size: u8| {
         let measured = measure(schema, record.payload, pointer_size);
         !measured.is_cut && measured.used == record.payload.len()
     };
-    let fits = |candidate: &&Candidate| {
+    let fits = |candidate: &Candidate| {
         let Ok(schema) = &candidate.schema else { return false };
         let own = record.pointer_size;
         // A 64-bit record with one of the kernel's own headers has wide pointers.
@@ -585,8 +591,15 @@ fn of_class<'d>(
         let may_be_other = own == 4 || form == EventForm::Classic;
         is_filled(schema, own) || may_be_other && is_filled(schema, other)
     };
-    let needs_no_fit = |candidate: &&Candidate| !candidate.needs_exact_fit();
-    candidates.iter().find(fits).or_else(|| candidates.iter().find(needs_no_fit))
+    let needs_no_fit = |candidate: &Candidate| !candidate.needs_exact_fit();
+    candidates.iter().position(fits).or_else(|| candidates.iter().position(needs_no_fit))
+}
+
+/// The answer of the candidate at a place. It has passed over those of other sources before it.
+fn chosen(candidates: &[Candidate], place: usize) -> Decoded<'_> {
+    let candidate = &candidates[place];
+    let others = candidates[..place].iter().filter(|other| other.source != candidate.source);
+    Decoded { passed_over: others.count(), ..candidate.decoded() }
 }
 
 /// An EventMetadata record: named like the event or map that it describes.

@@ -39,7 +39,7 @@ mod activity;
 mod catalog;
 #[cfg(feature = "cbor")]
 mod cbor;
-mod clr_stack;
+mod clr;
 mod custom;
 mod decoded;
 mod decoder;

@@ -331,11 +331,8 @@ fn compiled(joined: &[u8]) -> Result<Manifest, wevt::WevtError> {
     for (_, table) in parts.iter().filter(|(kind, _)| *kind == wevt::MESSAGES) {
         messages.add_table(table);
     }
-    let mut all = Manifest::default();
-    for (_, blob) in parts.iter().filter(|(kind, _)| *kind == wevt::TEMPLATES) {
-        all.append(wevt::parse(blob, &messages)?);
-    }
-    Ok(all)
+    let templates = parts.iter().filter(|(kind, _)| *kind == wevt::TEMPLATES);
+    wevt::parse_all(templates.map(|(_, blob)| *blob), &messages)
 }
 
 /// An open pack.

@@ -27,9 +27,16 @@ impl Manifest {
         }
     }
 
-    /// Adds the providers and warnings of another one.
+    /// Adds the providers and warnings of another one. Of a provider that both have, what is missing here is added.
     pub(crate) fn append(&mut self, other: Manifest) {
-        self.providers.extend(other.providers);
+        let known = self.providers.iter().enumerate();
+        let places: HashMap<Guid, usize> = known.map(|(place, one)| (one.guid, place)).collect();
+        for provider in other.providers {
+            match places.get(&provider.guid) {
+                Some(place) => self.providers[*place].fill(provider),
+                None => self.providers.push(provider),
+            }
+        }
         other.warnings.into_iter().for_each(|what| self.warn(what));
         self.size += other.size;
     }
@@ -97,4 +104,22 @@ pub struct ManifestProvider {
     pub channels: Vec<ManifestChannel>,
     /// Its maps, by name.
     pub maps: Vec<Arc<Map>>,
+}
+
+impl ManifestProvider {
+    /// Adds the events that are missing, and the lists that are empty.
+    fn fill(&mut self, other: ManifestProvider) {
+        for (key, schema) in other.events {
+            self.events.entry(key).or_insert(schema);
+        }
+        if self.keywords.is_empty() {
+            self.keywords = other.keywords;
+        }
+        if self.channels.is_empty() {
+            self.channels = other.channels;
+        }
+        if self.maps.is_empty() {
+            self.maps = other.maps;
+        }
+    }
 }

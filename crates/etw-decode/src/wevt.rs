@@ -80,6 +80,11 @@ pub fn is_bare(bytes: &[u8]) -> bool {
     bytes.starts_with(b"CRIM")
 }
 
+/// Whether a PE file has message tables.
+pub fn has_messages(file: &[u8]) -> bool {
+    resources(file, &Kind::MESSAGE_TABLE, None).is_ok_and(|tables| !tables.is_empty())
+}
+
 /// The providers of a WEVT_TEMPLATE resource, with warnings about what is damaged or unknown in it.
 ///
 /// # Errors
@@ -93,32 +98,56 @@ pub fn parse(blob: &[u8], messages: &Messages) -> Result<Manifest, WevtError> {
 /// # Errors
 /// [`WevtError`].
 pub fn parse_pe(file: &[u8], messages: &Messages) -> Result<Manifest, WevtError> {
+    let blobs = resources(file, &Kind::WEVT_TEMPLATE, None)?;
     let mut texts = Messages::default();
-    texts.add_pe(file)?;
+    let lost = texts.add_pe(file).err();
     texts.fill(messages);
-    let mut all = Manifest::default();
-    for blob in resources(file, &Kind::WEVT_TEMPLATE, None)? {
-        all.append(parse(blob, &texts)?);
-    }
+    let mut all = parse_all(blobs.into_iter(), &texts)?;
+    lost.into_iter().for_each(|error| all.warn(lost_texts(&error)));
     if all.providers.is_empty() { Err(WevtError::NoTemplates) } else { Ok(all) }
+}
+
+/// The warning about texts that cannot be read.
+pub(crate) fn lost_texts(error: &WevtError) -> String {
+    format!("its texts are left out: {error}")
+}
+
+/// The providers of several WEVT_TEMPLATE resources, as of several languages. A bad one costs itself, and a warning, if there are others.
+///
+/// # Errors
+/// That of the first one, if none has a provider; `TooMuch`.
+pub(crate) fn parse_all<'b>(
+    blobs: impl Iterator<Item = &'b [u8]>,
+    messages: &Messages,
+) -> Result<Manifest, WevtError> {
+    let (mut all, mut first_error) = (Manifest::default(), None);
+    for blob in blobs {
+        match parse(blob, messages) {
+            Ok(one) => all.append(one),
+            Err(error @ WevtError::Bad { .. }) => {
+                all.warn(error.to_string());
+                first_error = first_error.or(Some(error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match first_error {
+        Some(error) if all.providers.is_empty() => Err(error),
+        _ => Ok(all),
+    }
 }
 
 /// Kinds of the parts of a PE file that describe events.
 pub(crate) const TEMPLATES: u8 = 1;
 pub(crate) const MESSAGES: u8 = 2;
 
-/// The resources of a PE file that describe events, with its message tables: those in the wanted language, then those in English, come
-/// first.
-pub(crate) fn parts(
-    file: &[u8],
-    language: Option<&Language>,
-) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
+/// The WEVT_TEMPLATE resources of a PE file.
+pub(crate) fn template_parts(file: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
     let templates = resources(file, &Kind::WEVT_TEMPLATE, None)?;
     if templates.is_empty() {
         return Err(WevtError::NoTemplates);
     }
-    let templates = templates.into_iter().map(|blob| (TEMPLATES, blob.to_vec()));
-    Ok(templates.chain(message_parts(file, language)?).collect())
+    Ok(templates.into_iter().map(|blob| (TEMPLATES, blob.to_vec())).collect())
 }
 
 /// The binary MOF in a PE file.
@@ -126,7 +155,7 @@ pub(crate) fn binary_mof(file: &[u8]) -> Vec<&[u8]> {
     resources(file, &Kind::MOF_DATA, None).unwrap_or_default()
 }
 
-/// The message tables of a PE file, in the order of [`parts`].
+/// The message tables of a PE file: those in the wanted language, then those in English, come first.
 pub(crate) fn message_parts(
     file: &[u8],
     language: Option<&Language>,

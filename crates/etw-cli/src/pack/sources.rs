@@ -3,6 +3,7 @@
 use crate::output::Failure;
 use crate::schemas;
 use etw_decode::pack::PackBuilder;
+use etw_decode::wevt::{self, Messages, WevtError};
 use std::path::{Path, PathBuf};
 
 /// Extensions of files that are packed from a folder.
@@ -14,14 +15,18 @@ const DEPTH_LIMIT: usize = 16;
 /// Adds the sources. A bad file costs only itself if there are others: it is named, and counted at the end.
 pub fn add_all(builder: &mut PackBuilder, sources: &[PathBuf]) -> Result<(), Failure> {
     let (mut added, mut left_out) = (0, 0);
+    let libraries = text_libraries(sources);
+    let is_library = |path: &Path| libraries.iter().any(|(library, _)| library == path);
+    let texts: Vec<Vec<u8>> = libraries.iter().map(|(_, bytes)| bytes.clone()).collect();
     for source in sources {
         let files = match source.is_dir() {
             true => below(source)?,
             false => vec![source.clone()],
         };
         for path in &files {
-            match add(builder, path) {
+            match add(builder, path, &texts) {
                 Ok(()) => added += 1,
+                Err(_) if is_library(path) && sources.len() > 1 => {}
                 Err(failure) if sources.len() == 1 && !source.is_dir() => return Err(failure),
                 Err(failure) => {
                     left_out += 1;
@@ -34,6 +39,21 @@ pub fn add_all(builder: &mut PackBuilder, sources: &[PathBuf]) -> Result<(), Fai
         eprintln!("etw: note: {left_out} of {} files left out", added + left_out);
     }
     Ok(())
+}
+
+/// The named libraries that have no manifest: their message tables are the texts of the manifests that lack some. Those in folders may
+/// belong to anything.
+fn text_libraries(sources: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
+    if sources.len() < 2 {
+        return Vec::new();
+    }
+    let library = |path: &PathBuf| {
+        let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"MZ"))?;
+        let found = wevt::parse_pe(&bytes, &Messages::default());
+        let has_texts = wevt::has_messages(&bytes);
+        (has_texts && matches!(found, Err(WevtError::NoTemplates))).then(|| (path.clone(), bytes))
+    };
+    sources.iter().filter(|path| path.is_file()).filter_map(library).collect()
 }
 
 /// The files of a folder, and of the folders in it, that may describe events, by path. Links to folders are not followed.
@@ -80,11 +100,14 @@ fn describes_events(path: &Path) -> bool {
     !extension.eq_ignore_ascii_case("bin") || schemas::is_bare_resource(path)
 }
 
-fn add(builder: &mut PackBuilder, path: &Path) -> Result<(), Failure> {
+fn add(builder: &mut PackBuilder, path: &Path, libraries: &[Vec<u8>]) -> Result<(), Failure> {
     let bytes = schemas::read(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_pdb = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdb"));
-    let texts = schemas::texts_beside(path, &bytes);
+    let mut texts = schemas::texts_beside(path, &bytes);
+    if bytes.starts_with(b"MZ") || wevt::is_bare(&bytes) {
+        texts.extend_from_slice(libraries);
+    }
     let added = match is_pdb {
         true => builder.add_pdb(&name, &bytes),
         false if !texts.is_empty() => builder.add_compiled(&name, &bytes, &texts),

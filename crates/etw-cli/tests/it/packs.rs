@@ -129,3 +129,54 @@ fn a_pipe_in_a_folder_of_sources_is_left_out() {
     assert!(text.contains("pipe.dll: not a regular file"), "{text}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 sources"), "{output:?}");
 }
+
+/// Texts of a library that has nothing else, and of a `.mui` whose name and folder have letters of another case.
+#[test]
+fn texts_of_other_files_are_those_of_a_library_without_any() {
+    let folder = std::env::temp_dir().join(format!("etw-texts-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("beside/en-us")).unwrap();
+    let library = include_bytes!("../../../../fuzz/corpus/pe/library");
+    // The numbers of the two kinds of resources stand in the root of the tree.
+    let without_texts = {
+        let mut bytes = library.to_vec();
+        assert_eq!(bytes[0x418], 11);
+        bytes[0x418] = 10;
+        bytes
+    };
+    let texts_alone = {
+        let name: Vec<u8> = "WEVT".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let at = library.windows(8).position(|bytes| bytes == name).unwrap();
+        let mut bytes = library.to_vec();
+        bytes[at] = b'X';
+        bytes
+    };
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let lone = write("lone.dll", &without_texts);
+    let texts = write("texts.dll", &texts_alone);
+    let beside = write("beside/Maker.DLL", &without_texts);
+    write("beside/en-us/maker.dll.MUI", &texts_alone);
+    let messages = |sources: &[&PathBuf]| -> (String, Vec<Value>) {
+        let pack = folder.join("out.etwpack");
+        let mut create = Command::new(env!("CARGO_BIN_EXE_etw"));
+        create.args(["pack", "create", "--force", "-o"]).arg(&pack).args(sources);
+        let output = create.output().unwrap();
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{notes}");
+        let shown = json_lines(&stdout(&["pack", "show", "--json"], &[&pack], 0));
+        let events = shown[0]["events"].as_array().unwrap();
+        (notes, events.iter().map(|event| event["message"].clone()).collect())
+    };
+    let none = messages(&[&lone]);
+    let whole = messages(&[&write("whole.dll", library)]);
+    let with_library = messages(&[&lone, &texts]);
+    let with_mui = messages(&[&beside]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(none.1.iter().all(Value::is_null) && none.0.contains("no text"), "{none:?}");
+    assert!(whole.1.iter().any(Value::is_string), "{whole:?}");
+    assert_eq!(with_library, whole);
+    assert_eq!(with_mui, whole);
+}

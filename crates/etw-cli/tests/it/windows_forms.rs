@@ -1,8 +1,11 @@
 //! Outputs in forms that other programs read: pcapng of PktMon's packets, and tracerpt's files.
 
+use crate::corpus::corpus;
 use crate::fixture::{PROVIDER, TempFile, etw, stdout};
 use etw_etl::write::FileBuilder;
 use etw_types::{EventRecord, HeaderType, Hook};
+use serde_json::Value;
+use std::path::Path;
 
 /// PktMon's packets at two components, whose names stand behind them: cut, dropped, and without a link layer.
 #[test]
@@ -177,4 +180,82 @@ fn tracerpt_writes_the_forms_that_scripts_parse() {
     table(&["Event Name", "Event ID", "Version", "Guid"]);
     table(&["PerfInfo", "SampleProf", "{ce1dbfb4-137e-4da6-87b0-3f59aa102cbc}"]);
     table(&["Maker", " 7 ", "{aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee}"]);
+}
+
+/// Every record of the corpus' small traces, in the three forms, against what `dump` says of it.
+#[test]
+fn tracerpt_of_the_corpus_agrees_with_dump() {
+    let Some(corpus) = corpus() else { return };
+    let folder = std::env::temp_dir().join(format!("etw-tracerpt-all-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let run = |arguments: &[&str], file: &Path| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_etw"));
+        command.args(arguments).arg(file).current_dir(&folder);
+        let output = command.env("ETW_PACKS", &folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (mut classic, mut without_process) = (0, 0);
+    for entry in std::fs::read_dir(corpus.join("etl")).unwrap() {
+        let path = entry.unwrap().path();
+        if std::fs::metadata(&path).unwrap().len() > 2 << 20 {
+            continue;
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let lines: Vec<Value> = run(&["dump", "--two-pass", "--format", "json"], &path)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        run(&["tracerpt", "-y", "-o", "t.xml", "-summary", "s.txt"], &path);
+        run(&["tracerpt", "-y", "-of", "CSV", "-o", "t.csv"], &path);
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        let (xml, csv, summary) = (read("t.xml"), read("t.csv"), read("s.txt"));
+        let xml: Vec<&str> = xml.lines().filter(|line| line.starts_with("<Event ")).collect();
+        let csv = rows(&csv);
+        assert_eq!((xml.len(), csv.len()), (lines.len(), lines.len() + 1), "{name}");
+        for ((line, xml), csv) in lines.iter().zip(xml).zip(&csv[1..]) {
+            let has = |part: String| assert!(xml.contains(&part), "{name}: {part}: {xml}");
+            let number = |key: &str| line[key].as_u64();
+            has(format!("<EventID>{}</EventID>", number("id").unwrap_or(0)));
+            let ids = [number("pid"), number("tid")].map(|id| id.unwrap_or(u64::from(u32::MAX)));
+            has(format!(r#"ProcessID="{}" ThreadID="{}""#, ids[0], ids[1]));
+            without_process += u32::from(ids[0] == u64::from(u32::MAX));
+            let header = line["header"].as_str().unwrap();
+            if header.starts_with("EVENT") || header == "MESSAGE" {
+                continue;
+            }
+            let Some((class, kind)) = line["event"].as_str().and_then(|name| name.split_once('/'))
+            else {
+                continue;
+            };
+            classic += 1;
+            has(format!("<EventName>{class}</EventName><Opcode>{kind}</Opcode>"));
+            has(format!("<EventGuid>{{{}}}</EventGuid>", line["provider"].as_str().unwrap()));
+            has("Guid=\"{9e814aad-3204-11d2-9a82-006008a86939}\"".to_owned());
+            let start = format!("{class},{kind},0,{},0,", number("version").unwrap_or(0));
+            assert!(csv.starts_with(&start), "{name}: {start}: {csv}");
+            let columns: Vec<&str> = csv.splitn(20, ',').collect();
+            assert_eq!((columns[7], columns[8]), ("0", "0x0000000000000000"), "{name}: {csv}");
+            assert_eq!(columns[14], "00000000-0000-0000-0000-000000000000", "{name}: {csv}");
+        }
+        // Rows of both tables: a count first.
+        let counts = summary.lines().filter_map(|line| {
+            line.strip_prefix('|')?.split_whitespace().next()?.parse::<usize>().ok()
+        });
+        assert_eq!(counts.sum::<usize>(), lines.len(), "{name}: {summary}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(classic > 100 && without_process > 1, "{classic} {without_process}");
+}
+
+/// The rows of a CSV file, whose quoted texts may have line ends.
+fn rows(csv: &str) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for line in csv.split_inclusive('\n') {
+        match rows.last_mut() {
+            Some(last) if last.is_empty() || last.matches('"').count() % 2 == 1 => *last += line,
+            _ => rows.push(line.to_owned()),
+        }
+    }
+    rows
 }

@@ -31,10 +31,10 @@ impl ProgramSources {
             program.manifest(vec![(wevt::TEMPLATES, bytes.to_vec())], texts, language)?;
             return Ok(program);
         }
-        let manifest = match wevt::parts(bytes, language) {
-            Ok(parts) => program.manifest(parts, texts, language),
-            Err(error) => Err(error),
-        };
+        let manifest = wevt::template_parts(bytes).and_then(|mut parts| {
+            program.add_texts(&mut parts, bytes, language);
+            program.manifest(parts, texts, language)
+        });
         program.metadata(bytes);
         program.classes(bytes);
         match manifest {
@@ -45,6 +45,19 @@ impl ProgramSources {
         Ok(program)
     }
 
+    /// Adds the message tables of a PE file.
+    fn add_texts(
+        &mut self,
+        parts: &mut Vec<(u8, Vec<u8>)>,
+        file: &[u8],
+        language: Option<&Language>,
+    ) {
+        match wevt::message_parts(file, language) {
+            Ok(tables) => parts.extend(tables),
+            Err(error) => self.warnings.push(wevt::lost_texts(&error)),
+        }
+    }
+
     fn manifest(
         &mut self,
         mut parts: Vec<(u8, Vec<u8>)>,
@@ -53,7 +66,7 @@ impl ProgramSources {
     ) -> Result<(), WevtError> {
         for text in texts {
             match text.starts_with(b"MZ") {
-                true => parts.extend(wevt::message_parts(text, language)?),
+                true => self.add_texts(&mut parts, text, language),
                 false => parts.push((wevt::MESSAGES, text.clone())),
             }
         }

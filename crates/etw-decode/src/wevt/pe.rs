@@ -2,7 +2,9 @@
 
 use super::{Language, WevtError};
 use object::LittleEndian as LE;
-use object::read::pe::{ImageNtHeaders, ResourceDirectoryEntryData, ResourceNameOrId};
+use object::read::pe::{
+    ImageNtHeaders, ResourceDirectory, ResourceDirectoryEntryData, ResourceNameOrId, SectionTable,
+};
 
 /// A kind of resources.
 pub(super) enum Kind {
@@ -35,6 +37,22 @@ pub(super) fn resources<'f>(
     }
 }
 
+/// Resources of one kind that are read.
+const RESOURCE_LIMIT: usize = 4096;
+
+/// The bytes of a file from an address to the end of the section that has it. A section's size in memory is not asked for: some linkers leave
+/// it zero.
+fn data_at<'f>(file: &'f [u8], sections: &SectionTable<'_>, at: u32) -> Option<&'f [u8]> {
+    sections.iter().find_map(|section| {
+        let offset = at.checked_sub(section.virtual_address.get(LE))?;
+        let size = section.size_of_raw_data.get(LE);
+        let start = section.pointer_to_raw_data.get(LE) as usize;
+        let end = start.saturating_add(size as usize).min(file.len());
+        let bytes = file.get(start.checked_add(offset as usize)?..end)?;
+        (offset < size && !bytes.is_empty()).then_some(bytes)
+    })
+}
+
 fn of_image<'f, Pe: ImageNtHeaders>(
     file: &'f [u8],
     kind: &Kind,
@@ -43,11 +61,19 @@ fn of_image<'f, Pe: ImageNtHeaders>(
     let not_pe = |error: object::Error| WevtError::NotPe(error.to_string());
     let image = object::read::pe::PeFile::<Pe>::parse(file).map_err(not_pe)?;
     let sections = image.section_table();
-    let Some(directory) =
-        image.data_directories().resource_directory(file, &sections).map_err(not_pe)?
+    let place = image.data_directories().get(object::pe::IMAGE_DIRECTORY_ENTRY_RESOURCE);
+    let Some((at, size)) = place.map(|place| place.address_range()).filter(|(at, _)| *at != 0)
     else {
         return Ok(Vec::new());
     };
+    let Some(bytes) = data_at(file, &sections, at) else {
+        return Err(WevtError::Bad {
+            offset: at as usize,
+            what: "the directory of the file's resources",
+        });
+    };
+    let directory = ResourceDirectory::new(bytes.get(..size as usize).unwrap_or(bytes));
+    let mut missing = None;
     let mut found: Vec<(u8, &[u8])> = Vec::new();
     let root = directory.root().map_err(not_pe)?;
     for entry in root.entries {
@@ -72,13 +98,22 @@ fn of_image<'f, Pe: ImageNtHeaders>(
                     continue;
                 };
                 let (at, size) = (data.offset_to_data.get(LE), data.size.get(LE) as usize);
-                let bytes = sections.pe_data_at(file, at).and_then(|bytes| bytes.get(..size));
+                let Some(bytes) = data_at(file, &sections, at) else {
+                    missing = missing.or(Some(at as usize));
+                    continue;
+                };
+                // Its reader says where it is cut.
+                let bytes = bytes.get(..size).unwrap_or(bytes);
                 let rank = Language::rank(wanted, language.name_or_id().id());
-                if found.len() < 4096 {
-                    found.extend(bytes.map(|bytes| (rank, bytes)));
+                let is_new = found.iter().all(|(_, known)| !std::ptr::eq(*known, bytes));
+                if found.len() < RESOURCE_LIMIT && is_new {
+                    found.push((rank, bytes));
                 }
             }
         }
+    }
+    if let (Some(offset), true) = (missing, found.is_empty()) {
+        return Err(WevtError::Bad { offset, what: "bytes in the file" });
     }
     found.sort_by_key(|(rank, _)| *rank);
     Ok(found.into_iter().map(|(_, bytes)| bytes).collect())

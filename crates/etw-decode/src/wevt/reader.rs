@@ -3,6 +3,7 @@
 use super::WevtError;
 use super::messages::Messages;
 use crate::field::{Count, Field, Kind, Length};
+use crate::known_providers::known_provider_name;
 use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
@@ -189,7 +190,9 @@ impl<'b> Reader<'b> {
         self.signature(at, b"WEVT")?;
         let message = self.u32(at + 8)?;
         let mut provider = ManifestProvider { guid, ..ManifestProvider::default() };
-        provider.name = self.messages.get(message).map_or_else(|| guid.to_string(), str::to_owned);
+        // Compilers before Windows 8 left the name to the registry, and the message is a description.
+        let name = known_provider_name(&guid).or(self.messages.get(message));
+        provider.name = name.map_or_else(|| guid.to_string(), str::to_owned);
         self.name.clone_from(&provider.name);
         let mut blocks = Vec::new();
         for number in 0..self.u32(at + 12)? as usize {

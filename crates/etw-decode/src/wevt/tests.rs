@@ -216,75 +216,160 @@ fn messages() -> Messages {
     messages
 }
 
-/// A PE file of one section, which holds both as resources.
+/// A PE file: what may differ between linkers, and its resources.
+struct Library {
+    machine: u16,
+    section: [u8; 8],
+    size_in_memory: Option<u32>,
+    /// Resources by language, of WEVT_TEMPLATE and message tables.
+    templates: Vec<(u32, Vec<u8>)>,
+    tables: Vec<(u32, Vec<u8>)>,
+}
+
+impl Library {
+    fn new() -> Library {
+        Library {
+            machine: 0x8664,
+            section: *b".rsrc\0\0\0",
+            size_in_memory: None,
+            templates: vec![(0x409, resource(8))],
+            tables: vec![(0x409, table())],
+        }
+    }
+
+    /// The section of resources, for the address `base`.
+    fn resources(&self, base: usize) -> Vec<u8> {
+        let mut section = Blob::default();
+        let directory = |section: &mut Blob, named: u16, numbered: u16| {
+            section.bytes(&[0; 12]);
+            section.bytes(&named.to_le_bytes());
+            section.bytes(&numbered.to_le_bytes());
+        };
+        // Root: one kind by name, one by number; below each a name and its languages.
+        directory(&mut section, 1, 1);
+        let name = section.u32(0);
+        let first = section.u32(0);
+        section.u32(11);
+        let second = section.u32(0);
+        let mut data = Vec::new();
+        for (kind, resources) in [(first, &self.templates), (second, &self.tables)] {
+            let at = section.0.len();
+            section.set(kind, at | 1 << 31);
+            directory(&mut section, 0, 1);
+            section.u32(1);
+            let languages = section.u32(0);
+            let at = section.0.len();
+            section.set(languages, at | 1 << 31);
+            directory(&mut section, 0, resources.len() as u16);
+            let mut entries = Vec::new();
+            for (language, bytes) in resources {
+                section.u32(*language);
+                entries.push((section.u32(0), bytes));
+            }
+            for (entry, bytes) in entries {
+                let at = section.0.len();
+                section.set(entry, at);
+                data.push((section.u32(0), bytes));
+                section.bytes(&[0; 12]);
+            }
+        }
+        let at = section.0.len();
+        section.set(name, at | 1 << 31);
+        section.bytes(&13u16.to_le_bytes());
+        let kind: Vec<u8> = "WEVT_TEMPLATE".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        section.bytes(&kind);
+        for (entry, bytes) in data {
+            let at = section.0.len();
+            section.set(entry, at + base);
+            section.set(entry + 4, bytes.len());
+            section.bytes(bytes);
+        }
+        section.0
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        const BASE: u32 = 0x1000;
+        let section = self.resources(BASE as usize);
+        let size = section.len() as u32;
+        let mut file = Blob::default();
+        file.bytes(b"MZ");
+        file.bytes(&[0; 58]);
+        file.u32(64);
+        file.bytes(b"PE\0\0");
+        file.bytes(&self.machine.to_le_bytes());
+        file.bytes(&1u16.to_le_bytes());
+        file.bytes(&[0; 12]);
+        file.bytes(&(112u16 + 16 * 8).to_le_bytes());
+        file.bytes(&0x2022u16.to_le_bytes());
+        let mut optional = vec![0; 112 + 16 * 8];
+        optional[..2].copy_from_slice(&0x20bu16.to_le_bytes());
+        optional[108..112].copy_from_slice(&16u32.to_le_bytes());
+        optional[112 + 16..112 + 20].copy_from_slice(&BASE.to_le_bytes());
+        optional[112 + 20..112 + 24].copy_from_slice(&size.to_le_bytes());
+        file.bytes(&optional);
+        file.bytes(&self.section);
+        let in_memory = self.size_in_memory.unwrap_or(size);
+        for value in [in_memory, BASE, size, 0x400, 0, 0, 0, 0x4000_0040] {
+            file.u32(value);
+        }
+        file.0.resize(0x400, 0);
+        file.bytes(&section);
+        file.0
+    }
+}
+
 fn pe() -> Vec<u8> {
-    const BASE: u32 = 0x1000;
-    let (resource, table) = (resource(8), table());
-    let mut section = Blob::default();
-    // Root: one kind by name, one by number; below each a name and a language.
-    let directory = |section: &mut Blob, named: u16, numbered: u16| {
-        section.bytes(&[0; 12]);
-        section.bytes(&named.to_le_bytes());
-        section.bytes(&numbered.to_le_bytes());
-    };
-    directory(&mut section, 1, 1);
-    let name = section.u32(0);
-    let first = section.u32(0);
-    section.u32(11);
-    let second = section.u32(0);
-    let mut data = Vec::new();
-    for kind in [first, second] {
-        let at = section.0.len();
-        section.set(kind, at | 1 << 31);
-        directory(&mut section, 0, 1);
-        section.u32(1);
-        let language = section.u32(0);
-        let at = section.0.len();
-        section.set(language, at | 1 << 31);
-        directory(&mut section, 0, 1);
-        section.u32(0x409);
-        let entry = section.u32(0);
-        let at = section.0.len();
-        section.set(entry, at);
-        data.push(section.u32(0));
-        section.u32(0);
-        section.u32(0);
-        section.u32(0);
-    }
-    let at = section.0.len();
-    section.set(name, at | 1 << 31);
-    section.bytes(&13u16.to_le_bytes());
-    section.bytes(&"WEVT_TEMPLATE".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
-    for (entry, bytes) in data.into_iter().zip([&resource, &table]) {
-        let at = section.0.len();
-        section.set(entry, at + BASE as usize);
-        section.set(entry + 4, bytes.len());
-        section.bytes(bytes);
-    }
-    let size = section.0.len() as u32;
-    let mut file = Blob::default();
-    file.bytes(b"MZ");
-    file.bytes(&[0; 58]);
-    file.u32(64);
-    file.bytes(b"PE\0\0");
-    file.bytes(&0x8664u16.to_le_bytes());
-    file.bytes(&1u16.to_le_bytes());
-    file.bytes(&[0; 12]);
-    file.bytes(&(112u16 + 16 * 8).to_le_bytes());
-    file.bytes(&0x2022u16.to_le_bytes());
-    let mut optional = vec![0; 112 + 16 * 8];
-    optional[..2].copy_from_slice(&0x20bu16.to_le_bytes());
-    optional[108..112].copy_from_slice(&16u32.to_le_bytes());
-    optional[112 + 16..112 + 20].copy_from_slice(&BASE.to_le_bytes());
-    optional[112 + 20..112 + 24].copy_from_slice(&size.to_le_bytes());
-    file.bytes(&optional);
-    file.bytes(b".rsrc\0\0\0");
-    for value in [size, BASE, size, 0x400, 0, 0, 0, 0x4000_0040] {
-        file.u32(value);
-    }
-    file.0.resize(0x400, 0);
-    file.bytes(&section.0);
-    file.0
+    Library::new().bytes()
+}
+
+#[test]
+fn libraries_of_any_linker_are_read() {
+    let arm = Library { machine: 0xaa64, section: [0; 8], ..Library::new() };
+    check(&parse_pe(&arm.bytes(), &Messages::default()).unwrap());
+    let without_size = Library { size_in_memory: Some(0), ..Library::new() };
+    check(&parse_pe(&without_size.bytes(), &Messages::default()).unwrap());
+}
+
+#[test]
+fn resources_in_several_languages_are_one_manifest() {
+    let templates = vec![(0x407, resource(8)), (0x409, resource(8)), (0, b"junk".to_vec())];
+    let mut german = table();
+    let at = german.windows(4).position(|bytes| bytes == b"Work").unwrap();
+    german[at..at + 4].copy_from_slice(b"Werk");
+    let tables = vec![(0x407, german), (0x409, table())];
+    let library = Library { templates, tables, ..Library::new() }.bytes();
+    let mut manifest = parse_pe(&library, &Messages::default()).unwrap();
+    assert_eq!(manifest.providers.len(), 1);
+    assert!(manifest.warnings.pop().unwrap().contains("CRIM was expected"));
+    check(&manifest);
+    let mut builder = crate::pack::PackBuilder::default();
+    builder.add("a.dll", &library).unwrap();
+    let pack = crate::pack::Pack::open(builder.finish().into()).unwrap();
+    assert_eq!(pack.event(GUID, 7, 2).unwrap().names.task.as_deref(), Some("Work"));
+}
+
+#[test]
+fn a_resource_behind_the_end_of_the_file_is_told() {
+    let whole = pe();
+    let start = whole.windows(4).position(|bytes| bytes == b"CRIM").unwrap();
+    let error = parse_pe(&whole[..start], &Messages::default()).unwrap_err();
+    assert!(error.to_string().contains("bytes in the file"), "{error}");
+    // Where the end of the resource is missing, what comes before it counts.
+    let cut = parse_pe(&whole[..start + resource(8).len() - 1], &messages()).unwrap();
+    assert!(!cut.providers.is_empty());
+    assert!(cut.warnings.iter().any(|what| what.starts_with("its texts are left out")));
+}
+
+#[test]
+fn old_compilers_leave_the_name_of_a_provider_to_the_registry() {
+    let mut blob = resource(8);
+    let known = Guid::from_u128(0xe13c0d23_ccbc_4e12_931b_d9cc2eee27e4);
+    let at = blob.windows(16).position(|bytes| bytes == GUID.0).unwrap();
+    blob[at..at + 16].copy_from_slice(&known.0);
+    let attribute = blob.windows(4).position(|bytes| bytes == b"PRVA").unwrap();
+    blob[attribute + 12 + 3] = 0x70;
+    let manifest = parse(&blob, &messages()).unwrap();
+    assert_eq!(manifest.providers[0].name, "Microsoft-Windows-DotNETRuntime");
 }
 
 fn check(manifest: &Manifest) {

@@ -380,3 +380,26 @@ fn the_table_agrees_with_the_classes() {
     assert_eq!(differ, ["Thread/ReserveDisjoinThread", "PerfInfo/SampleProf", "PerfInfo/ISR"]);
     assert!(same > 100, "{same}");
 }
+
+/// Classes of an older Windows do not hide those of the table that describe a record whole.
+#[test]
+fn named_classes_that_leave_a_rest_lose_to_the_table() {
+    let Some(corpus) = corpus() else { return };
+    let mut catalog = Catalog::default();
+    catalog.add_mof(&std::fs::read(corpus.join("manifests/kernel.mof")).unwrap());
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let (mut of_mof, mut of_table) = (0, 0);
+    let mut records = records(&corpus.join("etl/net452-x64-compressed.etl"));
+    while let Some(record) = records.next() {
+        if !record.header.is_kernel() {
+            continue;
+        }
+        let decoded = decoder.decode(&record);
+        let rest = decoded.visit_part(&record, &mut ()).map_or(0, |part| part.rest.len());
+        assert_eq!(rest, 0, "{:?}", decoded.event_name());
+        of_mof += u32::from(decoded.source() == Some(Source::Mof));
+        of_table += u32::from(decoded.passed_over() > 0);
+    }
+    assert!(of_mof > 10_000 && of_table > 1000, "{of_mof} {of_table}");
+}
