@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use etw_api::Status;
 use etw_log_sink::encode::MAX_PAIRS;
-use etw_log_sink::{Emit, EtwSink, LogLevel, Pair, Value};
+use etw_log_sink::{Emit, EtwSink, LogLevel, Message, Pair, Value};
 
 use crate::abi::{RawGuid, guarded, guid_of, text_of, utf16_units_of, utf32_of};
 
@@ -255,8 +255,8 @@ unsafe extern "C" fn etw_log_sink_emit(
             let message = std::slice::from_raw_parts(message.cast::<u8>(), length);
             (message, text_of(file), text_of(func))
         };
-        let emit = Emit { level: LogLevel(level), file, func, line, pairs: list, is_text: false };
-        SINK.emit(&emit, |to| to.extend_from_slice(message));
+        let message = Message::Bytes(message);
+        SINK.emit(&Emit { level: LogLevel(level), message, file, func, line, pairs: list });
         if count <= 8 {
             // SAFETY: the first `count` elements are initialised, and nothing uses them afterwards. A panic before this leaks them.
             unsafe { few[..count].assume_init_drop() };

@@ -8,8 +8,10 @@
 //!
 //! Layout and limits are those of c-logging's ETW sink, byte for byte.
 
-use etw::EventDescriptor;
-use etw::rt::Site;
+use std::borrow::Cow;
+
+use etw::rt::{FillRoom, Room, Site};
+use etw::{Channel, EventDescriptor, Level};
 
 use crate::context::{Pair, Value};
 use crate::level::LogLevel;
@@ -72,188 +74,251 @@ const fn start(level: u32) -> Start {
     Start { bytes, size }
 }
 
+/// What an event says, before it is encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// The event's descriptor; its level and channel are part of its shape.
+    pub descriptor: EventDescriptor,
+    /// The severity, which names the event.
+    pub level: LogLevel,
+    /// The message.
+    pub message: &'a [u8],
+    /// Whether the message is UTF-8: if it is too long, it is truncated between characters, else between any two bytes.
+    pub is_text: bool,
+    /// The source file.
+    pub file: &'a [u8],
+    /// The function.
+    pub func: &'a [u8],
+    /// The line in the file.
+    pub line: i32,
+    /// The properties; each structure is followed by its members.
+    pub pairs: &'a [Pair<'a>],
+}
+
+/// The values of an event, which are put straight into its record. No text has a NUL.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    message: &'a [u8],
+    file: &'a [u8],
+    func: &'a [u8],
+    line: i32,
+    pairs: &'a [Pair<'a>],
+    size: usize,
+}
+
+impl<'a> Payload<'a> {
+    fn new(parts: &Parts<'a>, values_size: usize) -> Payload<'a> {
+        let Parts { message, file, func, line, pairs, .. } = *parts;
+        let size = message.len() + file.len() + func.len() + 3 + size_of::<i32>() + values_size;
+        Payload { message, file, func, line, pairs, size }
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// Puts all values, in the order of the metadata.
+impl FillRoom for &Payload<'_> {
+    fn fill<'r>(self, mut room: Room<'r>) -> Room<'r> {
+        for text in [self.message, self.file, self.func] {
+            room = room.put_short(text).put(&[0]);
+        }
+        room = room.put(&self.line.to_le_bytes());
+        for pair in self.pairs {
+            room = put_value(room, &pair.value);
+        }
+        room
+    }
+}
+
 /// A shape whose site is known.
 #[derive(Debug)]
 struct Known {
     start: &'static Start,
+    level: Level,
+    channel: Channel,
     site: &'static Site,
-    /// Metadata behind the start: names, which have no NUL, and the types that [`push_value`] writes.
+    /// Metadata behind the start: names, which have no NUL, and the types of [`form_of`].
     fields: Vec<(&'static [u8], u16)>,
 }
 
-/// Encodes one event after another in the same memory.
+/// Finds the shapes of events. A shape that it has seen costs a comparison of names.
 #[derive(Debug)]
 pub struct Encoder {
-    start: &'static Start,
-    /// Indexed by [`place_of`].
+    /// Indexed by [`index_of`].
     known: Vec<Option<Known>>,
     metadata: Vec<u8>,
-    payload: Vec<u8>,
-    /// Size of metadata without properties, of [`MAX_SIZE`].
-    base: usize,
-    /// Whether a message that is too long is truncated between any two bytes.
-    cuts_anywhere: bool,
 }
 
 impl Encoder {
     /// An encoder that has not allocated yet.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Encoder {
-        Encoder {
-            start: &STARTS[5],
-            known: Vec::new(),
-            metadata: Vec::new(),
-            payload: Vec::new(),
-            base: 0,
-            cuts_anywhere: false,
-        }
+        Encoder { known: Vec::new(), metadata: Vec::new() }
     }
 
-    /// Starts an event. The caller then appends the message to [`message`](Encoder::message). `is_text`: a message that is too long is
-    /// truncated between UTF-8 characters.
-    pub fn begin(&mut self, level: LogLevel, is_text: bool) {
-        self.cuts_anywhere = !is_text;
-        self.payload.clear();
-        self.start = match level.0 {
-            level @ 0..5 => &STARTS[level as usize],
-            _ => &STARTS[5],
-        };
-        self.base = self.start.size - HEAD;
-    }
-
-    /// The buffer to which the caller appends the message, without its NUL.
-    pub fn message(&mut self) -> &mut Vec<u8> {
-        &mut self.payload
-    }
-
-    /// The longest message of this event.
-    pub fn longest_message(&self) -> usize {
-        MAX_SIZE - self.base - 1
-    }
-
-    /// Ends the event. Returns its site (its metadata if there are too many shapes) and its payload. A text of `None` is empty.
-    pub fn finish(
-        &mut self,
-        descriptor: &EventDescriptor,
-        file: Option<&[u8]>,
-        func: Option<&[u8]>,
-        line: i32,
-        pairs: &[Pair<'_>],
-    ) -> (Result<&'static Site, &[u8]>, &[u8]) {
-        let longest = self.longest_message();
-        if self.payload.len() > longest {
-            let end = match self.cuts_anywhere {
-                true => longest,
-                false => char_boundary(&self.payload, longest),
-            };
-            self.payload.truncate(end);
-        }
-        let message_size = self.payload.len() + 1;
-        // A NUL inside the message would end the text for readers.
-        if has_nul(&self.payload) {
-            self.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
-        }
-        self.payload.push(0);
-        for text in [file, func] {
-            push_text(&mut self.payload, text.unwrap_or_default());
-        }
-        self.payload.extend_from_slice(&line.to_le_bytes());
-        let pairs = if pairs.len() > MAX_PAIRS { &[] } else { pairs };
-        let place = place_of(self.start, pairs);
-        if let Some(site) = self.known_properties(place, pairs, message_size) {
-            if (site.level(), site.channel()) == (descriptor.level, descriptor.channel) {
-                return (Ok(site), &self.payload);
-            }
-        }
-        let pairs = if self.properties(pairs, message_size) { pairs } else { &[] };
-        match sites::find(descriptor, &self.metadata) {
-            Some(site) => {
-                self.remember(site, pairs);
-                (Ok(site), &self.payload)
-            }
-            None => (Err(&self.metadata), &self.payload),
-        }
-    }
-
-    /// Appends the values of the pairs, if their shape is cached; otherwise changes nothing.
+    /// Calls `write` with the event's site (its metadata if there are too many shapes) and its payload.
     #[inline]
-    fn known_properties(
+    pub fn encode<R>(
         &mut self,
-        place: usize,
-        pairs: &[Pair<'_>],
-        message_size: usize,
-    ) -> Option<&'static Site> {
-        let known = self.known.get(place)?.as_ref()?;
-        if !std::ptr::eq(known.start, self.start)
+        parts: &Parts<'_>,
+        write: impl FnOnce(Result<&'static Site, &[u8]>, &Payload<'_>) -> R,
+    ) -> R {
+        let start = start_of(parts.level);
+        if let Some((site, values_size)) = self.known(start, parts) {
+            return write(Ok(site), &Payload::new(parts, values_size));
+        }
+        self.encode_new(start, parts, write)
+    }
+
+    /// The site of the shape, if it is known and no text has to be cut or changed, and the size of the properties.
+    #[inline]
+    fn known(&self, start: &'static Start, parts: &Parts<'_>) -> Option<(&'static Site, usize)> {
+        let pairs = parts.pairs;
+        let known = self.known.get(index_of(start, pairs))?.as_ref()?;
+        if !std::ptr::eq(known.start, start)
+            || (known.level, known.channel) != (parts.descriptor.level, parts.descriptor.channel)
             || known.fields.len() != pairs.len()
-            || known.site.metadata().len() - HEAD + message_size > MAX_SIZE
+            || known.site.metadata().len() - HEAD + parts.message.len() + 1 > MAX_SIZE
+            || [parts.message, parts.file, parts.func].into_iter().any(has_nul)
         {
             return None;
         }
-        let payload_end = self.payload.len();
+        let mut values_size = 0;
         for (pair, (name, kind)) in pairs.iter().zip(&known.fields) {
-            if !same(&pair.name, name) || push_value(&mut self.payload, &pair.value) != Some(*kind)
-            {
-                self.payload.truncate(payload_end);
+            let form = form_of(&pair.value)?;
+            if form.kind != *kind || !same(&pair.name, name) {
                 return None;
             }
+            values_size += form.size;
         }
-        Some(known.site)
+        Some((known.site, values_size))
     }
 
-    /// `pairs`: those in the site's metadata.
+    /// [`encode`](Self::encode) of a shape that is not known, or of texts that have to be cut or changed.
     #[cold]
-    fn remember(&mut self, site: &'static Site, pairs: &[Pair<'_>]) {
-        let mut rest = &site.metadata()[self.start.size..];
-        let mut fields = Vec::with_capacity(pairs.len());
-        for pair in pairs {
-            let Some(end) = rest.iter().position(|byte| *byte == 0) else { return };
-            let (name, after) = rest.split_at(end);
-            let (kind, size) = match (&pair.value, &after[1..]) {
-                (Value::Struct(_), [in_type, count, ..]) => (kind_of_struct(*in_type, *count), 3),
-                (_, [in_type, ..]) => (u16::from(*in_type), 2),
-                _ => return,
+    #[inline(never)]
+    fn encode_new<R>(
+        &mut self,
+        start: &'static Start,
+        parts: &Parts<'_>,
+        write: impl FnOnce(Result<&'static Site, &[u8]>, &Payload<'_>) -> R,
+    ) -> R {
+        let message = sound_message(start, parts);
+        let pairs = if parts.pairs.len() > MAX_PAIRS { &[] } else { parts.pairs };
+        let pairs: Vec<Pair<'_>> = pairs.iter().map(sound_pair).collect();
+        let values_size = self.properties(start, &pairs, message.len() + 1);
+        let parts = Parts {
+            message: &message,
+            file: up_to_nul(parts.file),
+            func: up_to_nul(parts.func),
+            pairs: if values_size.is_some() { &pairs } else { &[] },
+            ..*parts
+        };
+        let payload = Payload::new(&parts, values_size.unwrap_or(0));
+        match sites::find(&parts.descriptor, &self.metadata) {
+            Some(site) => {
+                self.remember(start, site, &parts);
+                write(Ok(site), &payload)
+            }
+            None => write(Err(&self.metadata), &payload),
+        }
+    }
+
+    /// Remembers a site. The parts have the properties that its metadata names.
+    fn remember(&mut self, start: &'static Start, site: &'static Site, parts: &Parts<'_>) {
+        let mut rest = &site.metadata()[start.size..];
+        let mut fields = Vec::with_capacity(parts.pairs.len());
+        for pair in parts.pairs {
+            let (Some((name, after)), Some(form)) =
+                (rest.split_at_checked(pair.name.len()), form_of(&pair.value))
+            else {
+                return;
             };
-            fields.push((name, kind));
-            rest = &after[size..];
+            fields.push((name, form.kind));
+            rest = &after[1 + form.kind_size()..];
         }
         self.known.resize_with(KNOWN, || None);
-        self.known[place_of(self.start, pairs)] = Some(Known { start: self.start, site, fields });
+        let EventDescriptor { level, channel, .. } = parts.descriptor;
+        let known = Known { start, level, channel, site, fields };
+        self.known[index_of(start, parts.pairs)] = Some(known);
     }
 
-    /// Writes metadata with all pairs, or with none; without pairs the payload stays unchanged.
-    fn properties(&mut self, pairs: &[Pair<'_>], message_size: usize) -> bool {
-        let payload_end = self.payload.len();
+    /// Writes metadata with all pairs, and returns the size of their values; if one cannot be encoded or the metadata gets too large, writes
+    /// metadata without pairs.
+    fn properties(
+        &mut self,
+        start: &'static Start,
+        pairs: &[Pair<'_>],
+        message_size: usize,
+    ) -> Option<usize> {
         self.metadata.clear();
-        self.metadata.extend_from_slice(&self.start.bytes[..self.start.size]);
+        self.metadata.extend_from_slice(&start.bytes[..start.size]);
+        let mut values_size = 0;
         for pair in pairs {
-            let known = self.property(pair);
-            if !known || self.metadata.len() - HEAD + message_size > MAX_SIZE {
-                self.payload.truncate(payload_end);
-                self.metadata.clear();
-                self.metadata.extend_from_slice(&self.start.bytes[..self.start.size]);
-                return false;
+            let form = form_of(&pair.value);
+            if let Some(form) = form {
+                self.metadata.extend_from_slice(&pair.name);
+                self.metadata.push(0);
+                self.metadata.extend_from_slice(&form.kind.to_le_bytes()[..form.kind_size()]);
+                values_size += form.size;
+            }
+            if form.is_none() || self.metadata.len() - HEAD + message_size > MAX_SIZE {
+                self.metadata.truncate(start.size);
+                return None;
             }
         }
         let size = self.metadata.len() as u16;
         self.metadata[..2].copy_from_slice(&size.to_le_bytes());
-        true
+        Some(values_size)
     }
+}
 
-    fn property(&mut self, pair: &Pair<'_>) -> bool {
-        let Some(kind) = push_value(&mut self.payload, &pair.value) else { return false };
-        push_text(&mut self.metadata, &pair.name);
-        match pair.value {
-            Value::Struct(_) => self.metadata.extend_from_slice(&kind.to_le_bytes()),
-            _ => self.metadata.push(kind as u8),
-        }
-        true
+/// The metadata of an event of this level without properties.
+#[inline]
+fn start_of(level: LogLevel) -> &'static Start {
+    match level.0 {
+        level @ 0..5 => &STARTS[level as usize],
+        _ => &STARTS[5],
     }
+}
+
+/// The message without NULs, which would end the text for readers, and not too long.
+fn sound_message<'a>(start: &Start, parts: &Parts<'a>) -> Cow<'a, [u8]> {
+    let longest = MAX_SIZE - (start.size - HEAD) - 1;
+    let end = match parts.is_text {
+        _ if parts.message.len() <= longest => parts.message.len(),
+        true => char_boundary(parts.message, longest),
+        false => longest,
+    };
+    let message = &parts.message[..end];
+    match has_nul(message) {
+        false => Cow::Borrowed(message),
+        true => message.iter().map(|byte| if *byte == 0 { b' ' } else { *byte }).collect(),
+    }
+}
+
+/// The pair with its texts up to their first NUL.
+fn sound_pair<'a>(pair: &'a Pair<'_>) -> Pair<'a> {
+    let value = match &pair.value {
+        Value::Ansi(text) => Value::Ansi(Cow::Borrowed(up_to_nul(text))),
+        Value::Wide(units) => {
+            Value::Wide(units.split(|unit| *unit == 0).next().unwrap_or(&[]).into())
+        }
+        other => other.clone(),
+    };
+    Pair { name: Cow::Borrowed(up_to_nul(&pair.name)), value }
+}
+
+fn up_to_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or(&[])
 }
 
 /// The index at which a shape is looked for: a hash of what is cheap to read.
 #[inline]
-fn place_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
+fn index_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
     let glance = pairs.iter().fold(start.size as u64, |glance, pair| {
         let ends = pair.name.first().zip(pair.name.last());
         let ends = ends.map_or(0, |(first, last)| u64::from(*first) | u64::from(*last) << 8);
@@ -266,74 +331,73 @@ const fn kind_of_struct(in_type: u8, count: u8) -> u16 {
     in_type as u16 | (count as u16) << 8
 }
 
-/// Appends a value; a structure has none. Returns the in-type, with the number of members of a structure in the upper byte; `None` for a
-/// type that cannot be encoded.
-#[inline]
-fn push_value(payload: &mut Vec<u8>, value: &Value<'_>) -> Option<u16> {
-    let in_type = match value {
-        Value::Ansi(text) => {
-            push_text(payload, text);
-            ANSI_STRING
-        }
-        Value::Wide(units) => {
-            let units = units.iter().take_while(|unit| **unit != 0);
-            payload.extend(units.flat_map(|unit| unit.to_le_bytes()));
-            payload.extend([0, 0]);
-            UNICODE_STRING
-        }
-        Value::Bool(value) => {
-            payload.extend_from_slice(&i32::from(*value).to_le_bytes());
-            BOOL32
-        }
-        Value::Int64(value) => {
-            payload.extend_from_slice(&value.to_le_bytes());
-            INT64
-        }
-        Value::Uint64(value) => {
-            payload.extend_from_slice(&value.to_le_bytes());
-            UINT64
-        }
-        Value::Int32(value) => {
-            payload.extend_from_slice(&value.to_le_bytes());
-            INT32
-        }
-        Value::Uint32(value) => {
-            payload.extend_from_slice(&value.to_le_bytes());
-            UINT32
-        }
-        Value::Int16(value) => {
-            payload.extend_from_slice(&value.to_le_bytes());
-            INT16
-        }
-        Value::Uint16(value) => {
-            payload.extend_from_slice(&value.to_le_bytes());
-            UINT16
-        }
-        Value::Int8(value) => {
-            payload.push(*value as u8);
-            INT8
-        }
-        Value::Uint8(value) => {
-            payload.push(*value);
-            UINT8
-        }
-        // Readers take a larger number for a flag that a tag follows.
-        Value::Struct(count) if *count < 0x80 => return Some(kind_of_struct(STRUCT, *count)),
-        Value::Struct(_) | Value::Unknown => return None,
-    };
-    Some(u16::from(in_type))
+/// How a value is encoded.
+#[derive(Clone, Copy)]
+struct Form {
+    /// The in-type, with the number of members of a structure in the upper byte.
+    kind: u16,
+    /// The size of the value in the payload.
+    size: usize,
 }
 
-/// Appends a text up to its first NUL, and a NUL.
+impl Form {
+    const fn new(in_type: u8, size: usize) -> Form {
+        Form { kind: in_type as u16, size }
+    }
+
+    /// The size of the kind in the metadata.
+    fn kind_size(self) -> usize {
+        if self.kind as u8 == STRUCT { 2 } else { 1 }
+    }
+}
+
+/// The form of a value; `None` for a type that cannot be encoded, and for a text with a NUL.
 #[inline]
-fn push_text(to: &mut Vec<u8>, text: &[u8]) {
-    let text = match has_nul(text) {
-        false => text,
-        true => &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())],
-    };
-    to.reserve(text.len() + 1);
-    to.extend_from_slice(text);
-    to.push(0);
+fn form_of(value: &Value<'_>) -> Option<Form> {
+    Some(match value {
+        Value::Ansi(text) if has_nul(text) => return None,
+        Value::Ansi(text) => Form::new(ANSI_STRING, text.len() + 1),
+        Value::Wide(units) if units.contains(&0) => return None,
+        Value::Wide(units) => Form::new(UNICODE_STRING, 2 * units.len() + 2),
+        Value::Bool(_) => Form::new(BOOL32, 4),
+        Value::Int64(_) => Form::new(INT64, 8),
+        Value::Uint64(_) => Form::new(UINT64, 8),
+        Value::Int32(_) => Form::new(INT32, 4),
+        Value::Uint32(_) => Form::new(UINT32, 4),
+        Value::Int16(_) => Form::new(INT16, 2),
+        Value::Uint16(_) => Form::new(UINT16, 2),
+        Value::Int8(_) => Form::new(INT8, 1),
+        Value::Uint8(_) => Form::new(UINT8, 1),
+        // Readers treat a larger number as a flag that a tag follows.
+        Value::Struct(count) if *count < 0x80 => {
+            Form { kind: kind_of_struct(STRUCT, *count), size: 0 }
+        }
+        Value::Struct(_) | Value::Unknown => return None,
+    })
+}
+
+/// Puts a value; a structure has none.
+#[inline]
+fn put_value<'r>(mut room: Room<'r>, value: &Value<'_>) -> Room<'r> {
+    match value {
+        Value::Ansi(text) => room.put_short(text).put(&[0]),
+        Value::Wide(units) => {
+            for unit in units.iter().chain(&[0]) {
+                room = room.put(&unit.to_le_bytes());
+            }
+            room
+        }
+        Value::Bool(value) => room.put(&i32::from(*value).to_le_bytes()),
+        Value::Int64(value) => room.put(&value.to_le_bytes()),
+        Value::Uint64(value) => room.put(&value.to_le_bytes()),
+        Value::Int32(value) => room.put(&value.to_le_bytes()),
+        Value::Uint32(value) => room.put(&value.to_le_bytes()),
+        Value::Int16(value) => room.put(&value.to_le_bytes()),
+        Value::Uint16(value) => room.put(&value.to_le_bytes()),
+        Value::Int8(value) => room.put(&value.to_le_bytes()),
+        Value::Uint8(value) => room.put(&value.to_le_bytes()),
+        Value::Struct(_) | Value::Unknown => room,
+    }
 }
 
 /// Whether a text contains a NUL. Texts are short, so this reads overlapping words instead of calling a search function.

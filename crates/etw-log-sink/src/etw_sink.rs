@@ -1,8 +1,9 @@
 //! The ETW sink: registration, and events from records.
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,10 +12,11 @@ use etw::evntprov::{
     EventDataDescriptor, EventInfoClass, RegHandle, event_enabled, event_gate, event_register,
     event_set_information, event_unregister, event_write_site, event_write_transfer,
 };
+use etw::rt::{FillRoom, Room};
 use etw::{Channel, EventDescriptor, Guid, Status};
 
 use crate::context::Pair;
-use crate::encode::Encoder;
+use crate::encode::{Encoder, Parts};
 use crate::level::LogLevel;
 use crate::{LogRecord, LogSink};
 
@@ -64,11 +66,22 @@ struct Built {
     name: Option<String>,
 }
 
-/// A record whose texts are bytes, as in C.
+/// The message of a record.
+#[derive(Clone, Copy, Debug)]
+pub enum Message<'a> {
+    /// Text that is formatted. If it is too long, it is truncated between characters.
+    Text(fmt::Arguments<'a>),
+    /// Bytes, as in C. If there are too many, they are truncated between any two.
+    Bytes(&'a [u8]),
+}
+
+/// A record whose texts are bytes, as in C. Each ends at its first NUL.
 #[derive(Clone, Copy, Debug)]
 pub struct Emit<'a> {
     /// The severity.
     pub level: LogLevel,
+    /// The message.
+    pub message: Message<'a>,
     /// The source file.
     pub file: Option<&'a [u8]>,
     /// The function.
@@ -77,12 +90,23 @@ pub struct Emit<'a> {
     pub line: i32,
     /// The properties; each structure is followed by its members.
     pub pairs: &'a [Pair<'a>],
-    /// Whether the message is UTF-8. If it is too long, it is truncated between characters; the C sink truncates between bytes.
-    pub is_text: bool,
+}
+
+/// Memory that a thread uses for one event after another.
+struct Buffers {
+    encoder: Encoder,
+    /// The formatted message.
+    message: Vec<u8>,
+}
+
+impl Buffers {
+    const fn new() -> Buffers {
+        Buffers { encoder: Encoder::new(), message: Vec::new() }
+    }
 }
 
 thread_local! {
-    static ENCODER: RefCell<Encoder> = const { RefCell::new(Encoder::new()) };
+    static BUFFERS: RefCell<Buffers> = const { RefCell::new(Buffers::new()) };
     static TOKEN: Cell<u8> = const { Cell::new(0) };
 }
 
@@ -268,20 +292,19 @@ impl EtwSink {
     fn self_test(&self) {
         let path = std::env::current_exe().ok();
         let path = path.as_deref().map_or("UNKNOWN".into(), |path| path.to_string_lossy());
-        let emit = Emit {
+        if !self.wants(LogLevel::INFO) {
+            return;
+        }
+        self.emit(&Emit {
             level: LogLevel::INFO,
+            message: Message::Text(format_args!(
+                "ETW provider was registered succesfully (self test). \
+                 Executable file full path name = {path}"
+            )),
             file: Some(file!().as_bytes()),
             func: Some(b"self_test"),
             line: line!() as i32,
             pairs: &[],
-            is_text: true,
-        };
-        self.emit(&emit, |message| {
-            let _ = write!(
-                Bytes(message),
-                "ETW provider was registered succesfully (self test). \
-                 Executable file full path name = {path}"
-            );
         });
     }
 
@@ -300,38 +323,57 @@ impl EtwSink {
         self.ensure_registered() && event_enabled(self.handle(), &self.descriptor(level))
     }
 
-    /// Writes an event if a session enabled it; `message` appends the message. Texts end at their first NUL.
-    pub fn emit(&self, emit: &Emit<'_>, message: impl FnOnce(&mut Vec<u8>)) {
-        if !self.wants(emit.level) {
-            return;
-        }
-        let write = |encoder: &mut Encoder| {
-            encoder.begin(emit.level, emit.is_text);
-            message(encoder.message());
-            let descriptor = self.descriptor(emit.level);
-            let (shape, payload) =
-                encoder.finish(&descriptor, emit.file, emit.func, emit.line, emit.pairs);
-            let metadata = match shape {
-                Ok(site) => return event_write_site(self.handle(), site, payload),
-                Err(metadata) => metadata,
-            };
-            let data = [
-                EventDataDescriptor::of_kind(metadata, EventDataDescriptor::EVENT_METADATA),
-                EventDataDescriptor::new(payload),
-            ];
-            event_write_transfer(self.handle(), Some(&descriptor), None, None, &data)
-        };
-        let mut write = Some(write);
-        let mut run = |encoder: &mut Encoder| write.take().map(|write| write(encoder));
-        // A message may log while it is formatted, and a thread may log while it ends: both use a new encoder.
-        let status = ENCODER
-            .try_with(|encoder| encoder.try_borrow_mut().ok().and_then(|mut e| run(&mut e)))
+    /// Writes an event to the sessions that enabled its level. Call it only if the sink [`wants`](EtwSink::wants) the level: a record that no
+    /// session enabled is formatted in vain.
+    pub fn emit(&self, emit: &Emit<'_>) {
+        let mut write = Some(|buffers: &mut Buffers| self.write(emit, buffers));
+        let mut run = |buffers: &mut Buffers| write.take().map(|write| write(buffers));
+        // A message may log while it is formatted, and a thread may log while it ends: both use new buffers.
+        let status = BUFFERS
+            .try_with(|buffers| buffers.try_borrow_mut().ok().and_then(|mut b| run(&mut b)))
             .ok()
             .flatten()
-            .or_else(|| run(&mut Encoder::new()));
-        if status.is_some_and(|status| !status.is_success()) {
+            .or_else(|| run(&mut Buffers::new()));
+        // If another thread has just unregistered the sink, no session waits for the event.
+        if status.is_some_and(|status| !status.is_success() && self.is_registered()) {
             self.print_failure();
         }
+    }
+
+    fn write(&self, emit: &Emit<'_>, buffers: &mut Buffers) -> Status {
+        let (message, is_text) = match emit.message {
+            Message::Bytes(bytes) => (bytes, false),
+            Message::Text(text) => {
+                buffers.message.clear();
+                // If a value fails to format, the text in front of it stays.
+                let _ = Bytes(&mut buffers.message).write_fmt(text);
+                (&buffers.message[..], true)
+            }
+        };
+        let parts = Parts {
+            descriptor: self.descriptor(emit.level),
+            level: emit.level,
+            message,
+            is_text,
+            file: emit.file.unwrap_or_default(),
+            func: emit.func.unwrap_or_default(),
+            line: emit.line,
+            pairs: emit.pairs,
+        };
+        buffers.encoder.encode(&parts, |shape, payload| match shape {
+            Ok(site) => {
+                event_write_site(self.handle(), site, payload.size(), &|room| payload.fill(room))
+            }
+            Err(metadata) => {
+                let mut memory = vec![MaybeUninit::uninit(); payload.size()];
+                let bytes = Room::fill_whole(&mut memory, payload);
+                let data = [
+                    EventDataDescriptor::of_kind(metadata, EventDataDescriptor::EVENT_METADATA),
+                    EventDataDescriptor::new(bytes.unwrap_or_default()),
+                ];
+                event_write_transfer(self.handle(), Some(&parts.descriptor), None, None, &data)
+            }
+        })
     }
 
     fn descriptor(&self, level: LogLevel) -> EventDescriptor {
@@ -391,8 +433,8 @@ fn is_privileged() -> bool {
 /// Formatted text appended to bytes.
 struct Bytes<'a>(&'a mut Vec<u8>);
 
-impl std::fmt::Write for Bytes<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+impl fmt::Write for Bytes<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())
     }
@@ -404,17 +446,16 @@ impl LogSink for EtwSink {
     }
 
     fn log(&self, record: &LogRecord<'_>) {
-        let emit = Emit {
+        if !self.wants(record.level) {
+            return;
+        }
+        self.emit(&Emit {
             level: record.level,
+            message: Message::Text(record.message),
             file: Some(record.file.as_bytes()),
             func: Some(record.func.as_bytes()),
             line: record.line,
             pairs: record.context.map_or(&[], |context| context.pairs()),
-            is_text: true,
-        };
-        self.emit(&emit, |message| {
-            // If a value fails to format, the text in front of it stays.
-            let _ = Bytes(message).write_fmt(record.message);
         });
     }
 }

@@ -53,7 +53,7 @@ pub use callback::CallbackSink;
 #[cfg(feature = "console")]
 pub use console::ConsoleSink;
 pub use context::{LogContext, Pair, Value};
-pub use etw_sink::{DEFAULT_PROVIDER_ID, DEFAULT_PROVIDER_NAME, Emit, EtwSink};
+pub use etw_sink::{DEFAULT_PROVIDER_ID, DEFAULT_PROVIDER_NAME, Emit, EtwSink, Message};
 pub use level::LogLevel;
 #[cfg(feature = "log")]
 pub use log_crate::LogAdapter;

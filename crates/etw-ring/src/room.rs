@@ -82,6 +82,25 @@ impl<'a> Room<'a> {
         Room(Some(rest))
     }
 
+    /// [`put`](Self::put) of bytes that are mostly few: up to [`SMALL`] of them are copied without a call. For functions that many sites
+    /// share; in each site, the code would be large.
+    #[inline(always)]
+    #[must_use = "the event is spoilt unless the rest is passed on"]
+    pub fn put_short(self, bytes: &[u8]) -> Room<'a> {
+        let Some((part, rest)) = self.0.and_then(|room| room.split_at_mut_checked(bytes.len()))
+        else {
+            return Room(None);
+        };
+        match bytes.len() {
+            // SAFETY: `COPY`, two slices of this length.
+            size @ ..=SMALL => unsafe {
+                copy_small(part.as_mut_ptr().cast(), bytes.as_ptr(), size)
+            },
+            _ => copy(part, bytes),
+        }
+        Room(Some(rest))
+    }
+
     /// [`put`](Self::put) of several pieces, whose sizes are known only at run time and mostly small.
     ///
     /// # Safety
@@ -214,6 +233,19 @@ unsafe fn copy_small(to: *mut u8, from: *const u8, size: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_texts_are_put_whole_and_too_many_bytes_spoil_the_event() {
+        let bytes: Vec<u8> = (1..=200).collect();
+        for size in 0..=130 {
+            let fill: &dyn for<'r> Fn(Room<'r>) -> Room<'r> =
+                &|room| room.put_short(&bytes[..size]).put_short(&[7]);
+            let mut memory = vec![MaybeUninit::uninit(); size + 1];
+            let expected = [&bytes[..size], &[7]].concat();
+            assert_eq!(Room::fill_whole(&mut memory, fill), Some(&expected[..]));
+            assert_eq!(Room::fill_whole(&mut memory[..size], fill), None);
+        }
+    }
 
     #[test]
     fn pieces_of_every_size_are_copied_whole_and_nothing_beside_them() {
