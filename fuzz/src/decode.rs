@@ -158,7 +158,7 @@ pub fn pe(data: &[u8]) {
 /// `u16` length, MOF, payload.
 pub fn mof(data: &[u8]) {
     let Some((text, payload)) = split(data) else { return };
-    let (classes, _) = etw_decode::mof::parse(text);
+    let classes = etw_decode::mof::parse(text).value;
     let mut catalog = Catalog::default();
     catalog.add_mof(text);
     let mut decoder = with(catalog);
@@ -174,7 +174,7 @@ pub fn mof(data: &[u8]) {
 /// `u16` length, TMF, payload.
 pub fn tmf(data: &[u8]) {
     let Some((text, payload)) = split(data) else { return };
-    let (messages, _) = etw_decode::wpp::parse_tmf(&String::from_utf8_lossy(text));
+    let messages = etw_decode::wpp::parse_tmf(&String::from_utf8_lossy(text)).value;
     let mut catalog = Catalog::default();
     catalog.add_tmf(text);
     let mut decoder = with(catalog);

@@ -3,6 +3,7 @@
 use crate::event_info;
 use crate::manifest::{self, ManifestError};
 use crate::pack::{Pack, add_carried, is_elf};
+use crate::parsed::Parsed;
 use crate::provider::{KeywordName, ManifestProvider};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
@@ -68,7 +69,7 @@ impl Catalog {
             },
             false => wpp::text_of(text),
         };
-        let (messages, warnings) = wpp::parse_tmf(&text);
+        let Parsed { value: messages, warnings } = wpp::parse_tmf(&text);
         self.add_messages(messages);
         warnings
     }
@@ -79,7 +80,7 @@ impl Catalog {
     /// The message of the PDB reader.
     #[cfg(feature = "pdb")]
     pub fn add_pdb(&mut self, file: &[u8]) -> Result<Vec<String>, String> {
-        let (messages, warnings) = wpp::pdb::parse(std::io::Cursor::new(file))?;
+        let Parsed { value: messages, warnings } = wpp::pdb::parse(std::io::Cursor::new(file))?;
         self.add_messages(messages);
         Ok(warnings)
     }
@@ -218,9 +219,15 @@ impl Catalog {
 
     /// All schemas of a manifest's event, packs included; they differ in their fields.
     #[inline]
-    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
-        let packs = self.packs.iter().flat_map(move |pack| pack.event_schemas(key));
-        self.own.event_schemas(key).chain(packs)
+    pub(crate) fn event_schemas(
+        &self,
+        provider: Guid,
+        id: u16,
+        version: u8,
+    ) -> impl Iterator<Item = &Arc<Schema>> {
+        let packs =
+            self.packs.iter().flat_map(move |pack| pack.event_schemas(provider, id, version));
+        self.own.event_schemas(provider, id, version).chain(packs)
     }
 
     /// The schema records of a manifest's event and of its maps, packs included; empty if no manifest describes it.
@@ -228,7 +235,7 @@ impl Catalog {
         let Some(schema) = self.event(provider, id, version) else { return Vec::new() };
         let name = self.provider_name(&provider);
         let maps = event_info::map_records_of(provider, schema);
-        maps.chain(event_info::event_record(provider, name, (id, version), schema)).collect()
+        maps.chain(event_info::event_record(provider, name, id, version, schema)).collect()
     }
 
     /// The schema of a manifest's event, packs included.

@@ -267,7 +267,7 @@ impl Decoder {
         if self.learning {
             Arc::make_mut(&mut self.store).learn(record);
         }
-        let key = EventKey::Event(id.guid, id.number, id.version);
+        let key = id.event_key();
         self.compile(&key);
         if let Some(schema) = self.named.event(id.guid, id.number, id.version) {
             return Decoded::with(schema, Source::Manifest);
@@ -359,17 +359,17 @@ impl Decoder {
 
     fn gather_event(&mut self, id: EventId) -> CachedEvent {
         let EventId { guid: provider, number, version, .. } = id;
-        let (key, described) = ((provider, number, version), self.gather_described(id));
+        let described = self.gather_described(id);
         let source = self.store.source(&provider);
         let in_source = source.and_then(|source| source.event(provider, number, version));
         let of_manifest = |schema| Candidate::shared(schema, Source::Manifest);
         let mut candidates: Vec<Candidate> =
-            self.named.event_schemas(key).map(of_manifest).collect();
+            self.named.event_schemas(provider, number, version).map(of_manifest).collect();
         candidates.extend(described);
         candidates.extend(in_source.map(|schema| Candidate::shared(schema, Source::EventSource)));
-        candidates.extend(self.own.event_schemas(key).map(of_manifest));
+        candidates.extend(self.own.event_schemas(provider, number, version).map(of_manifest));
         if candidates.is_empty() && clr::only_adds_fields(&provider) {
-            candidates.extend(self.of_older_version(key));
+            candidates.extend(self.of_older_version(provider, number, version));
         }
         for place in (0..candidates.len()).rev() {
             let (schema, source) = (&candidates[place].schema, candidates[place].source);
@@ -410,7 +410,7 @@ impl Decoder {
     }
 
     /// The schema of the newest version before that of an event, of a provider whose new versions only add fields.
-    fn of_older_version(&self, (provider, number, version): (Guid, u16, u8)) -> Option<Candidate> {
+    fn of_older_version(&self, provider: Guid, number: u16, version: u8) -> Option<Candidate> {
         let catalogs = [&self.named, &self.own];
         let of = |older| catalogs.iter().find_map(|one| one.event(provider, number, older));
         let (older, schema) = (0..version).rev().find_map(|older| Some((older, of(older)?)))?;
@@ -470,8 +470,8 @@ impl Decoder {
     /// The schema that the trace describes, compiled.
     fn gather_described(&mut self, id: EventId) -> Option<Candidate> {
         let key = match id.form {
-            EventForm::Event => EventKey::Event(id.guid, id.number, id.version),
-            _ => EventKey::Classic(id.guid, id.number as u8, id.version),
+            EventForm::Event => id.event_key(),
+            _ => EventKey::Classic { class: id.guid, kind: id.number as u8, version: id.version },
         };
         if !self.compile(&key) {
             return None;

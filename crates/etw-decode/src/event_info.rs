@@ -94,10 +94,24 @@ impl std::error::Error for EventInfoError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKey {
-    /// An event of `EventWrite`: provider, id, version.
-    Event(Guid, u16, u8),
-    /// A classic event: class, type, version.
-    Classic(Guid, u8, u8),
+    /// An event of `EventWrite`.
+    Event {
+        /// The provider.
+        provider: Guid,
+        /// The event's id.
+        id: u16,
+        /// Its version.
+        version: u8,
+    },
+    /// A classic event.
+    Classic {
+        /// The class.
+        class: Guid,
+        /// The event's type.
+        kind: u8,
+        /// Its version.
+        version: u8,
+    },
 }
 
 /// A TRACE_EVENT_INFO, checked as far as its fixed part.
@@ -135,10 +149,15 @@ impl<'a> EventInfo<'a> {
     pub fn key(&self) -> Option<EventKey> {
         let descriptor = EventDescriptor::read(self.bytes, 0x20)?;
         match self.u32(0x30) {
-            0 => Some(EventKey::Event(self.provider(), descriptor.id, descriptor.version)),
+            0 => Some(EventKey::Event {
+                provider: self.provider(),
+                id: descriptor.id,
+                version: descriptor.version,
+            }),
             1 => {
                 let class = Guid::read(self.bytes, 0x10)?;
-                Some(EventKey::Classic(class, descriptor.opcode.0, descriptor.version))
+                let (kind, version) = (descriptor.opcode.0, descriptor.version);
+                Some(EventKey::Classic { class, kind, version })
             }
             _ => None,
         }

@@ -10,13 +10,14 @@ mod compiler;
 mod wep;
 mod xml;
 
+use crate::parsed::Parsed;
 pub use crate::provider::{
     ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider,
 };
 use crate::wevt::WevtError;
 use compiler::Compiler;
 use std::fmt;
-use xml::{Tree, decode_text};
+use xml::{ParsedXml, Tree, decode_text};
 
 /// Text of a manifest that is looked at; Windows' largest have 3 MiB.
 pub const SIZE_LIMIT: usize = 64 << 20;
@@ -91,10 +92,10 @@ pub(crate) fn parse_within(bytes: &[u8], limit: usize) -> Result<Manifest, Manif
         return Err(ManifestError::TooLarge);
     }
     let text = decode_text(bytes);
-    let (source, error) = Tree::parse(&text);
-    let (tree, warnings) = match wep::to_manifest(&source) {
+    let ParsedXml { tree: source, error } = Tree::parse(&text);
+    let Parsed { value: tree, warnings } = match wep::to_manifest(&source) {
         Some(converted) => converted,
-        None => (source, Vec::new()),
+        None => Parsed { value: source, warnings: Vec::new() },
     };
     let mut compiler = Compiler::new(&tree, limit);
     warnings.into_iter().for_each(|warning| compiler.warn(warning));

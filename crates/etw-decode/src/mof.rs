@@ -10,6 +10,7 @@ mod compiler;
 mod doublespace;
 mod parser;
 
+use crate::parsed::Parsed;
 use crate::schema::Schema;
 use crate::wpp::text_of;
 use compiler::compile;
@@ -43,9 +44,10 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// Reads classes, as text or as binary MOF; returns warnings about what could not be read.
-pub fn parse(bytes: &[u8]) -> (Vec<MofEvent>, Vec<String>) {
+pub fn parse(bytes: &[u8]) -> Parsed<Vec<MofEvent>> {
     if bytes.len() > SIZE_LIMIT {
-        return (Vec::new(), vec!["larger than 64 MiB".to_owned()]);
+        let warnings = vec!["larger than 64 MiB".to_owned()];
+        return Parsed { value: Vec::new(), warnings };
     }
     let mut warnings = Vec::new();
     let classes = match is_binary(bytes) {
@@ -62,7 +64,7 @@ pub fn parse(bytes: &[u8]) -> (Vec<MofEvent>, Vec<String>) {
         compile(class, &classes, &by_name, &mut events, &mut copied, &mut warnings);
     }
     warnings.truncate(100);
-    (events, warnings)
+    Parsed { value: events, warnings }
 }
 
 fn classes_of_text(bytes: &[u8], warnings: &mut Vec<String>) -> Vec<Class> {

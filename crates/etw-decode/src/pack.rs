@@ -24,6 +24,7 @@ pub use program::ProgramSources;
 pub use windows::WindowsVersion;
 
 use crate::event_info::{EventInfo, map};
+use crate::parsed::Parsed;
 use crate::provider::{KeywordName, Manifest, ManifestProvider};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
@@ -183,7 +184,7 @@ impl PackBuilder {
         }
         let lower = name.to_ascii_lowercase();
         if lower.ends_with(".tmf") {
-            let (messages, warnings) = wpp::parse_tmf(&wpp::text_of(bytes));
+            let Parsed { value: messages, warnings } = wpp::parse_tmf(&wpp::text_of(bytes));
             if messages.is_empty() {
                 return Err("no messages in it".to_owned());
             }
@@ -192,7 +193,7 @@ impl PackBuilder {
             return Ok(warnings);
         }
         if lower.ends_with(".mof") || mof::is_binary(bytes) {
-            let (events, warnings) = mof::parse(bytes);
+            let Parsed { value: events, warnings } = mof::parse(bytes);
             if events.is_empty() {
                 return Err("no classes of events in it".to_owned());
             }
@@ -237,7 +238,7 @@ impl PackBuilder {
     /// Adds the WPP messages of a PDB, as the TMF that it stands for.
     #[cfg(feature = "pdb")]
     pub fn add_pdb(&mut self, name: &str, bytes: &[u8]) -> Result<Vec<String>, String> {
-        let (text, warnings) = wpp::pdb::to_tmf(std::io::Cursor::new(bytes))?;
+        let Parsed { value: text, warnings } = wpp::pdb::to_tmf(std::io::Cursor::new(bytes))?;
         let mut more = self.add(&format!("{name}.tmf"), text.as_bytes())?;
         more.extend(warnings);
         Ok(more)
@@ -487,9 +488,16 @@ impl Pack {
     }
 
     /// All schemas of an event, in the order of the sources.
-    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
-        let numbers = self.by_guid.get(&key.0).map_or(&[][..], Vec::as_slice);
-        numbers.iter().flat_map(move |number| self.catalog(*number).event_schemas(key))
+    pub(crate) fn event_schemas(
+        &self,
+        provider: Guid,
+        id: u16,
+        version: u8,
+    ) -> impl Iterator<Item = &Arc<Schema>> {
+        let numbers = self.by_guid.get(&provider).map_or(&[][..], Vec::as_slice);
+        numbers
+            .iter()
+            .flat_map(move |number| self.catalog(*number).event_schemas(provider, id, version))
     }
 
     pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Arc<Schema>> {
@@ -547,7 +555,7 @@ fn schemas_of(kind: SourceKind, source: &[u8]) -> Schemas {
                 schemas.add_provider(provider);
             }
         }
-        SourceKind::Tmf => schemas.add_messages(wpp::parse_tmf(&wpp::text_of(source)).0),
+        SourceKind::Tmf => schemas.add_messages(wpp::parse_tmf(&wpp::text_of(source)).value),
         SourceKind::Mof => drop(schemas.add_mof(source)),
         SourceKind::Trace => add_trace(&mut schemas, source),
         SourceKind::TraceLogging => schemas.add_program(&ProgramMetadata::find(source)),

@@ -1,7 +1,7 @@
 //! [`SchemaCache`]: the schemas that the sources have for each event, looked up once.
 
 use crate::decoded::Decoded;
-use crate::event_info::EventInfoError;
+use crate::event_info::{EventInfoError, EventKey};
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
 use etw_types::Guid;
@@ -34,6 +34,13 @@ pub(crate) struct EventId {
     /// Id or type.
     pub number: u16,
     pub version: u8,
+}
+
+impl EventId {
+    /// The key of an event of `EventWrite`.
+    pub fn event_key(self) -> EventKey {
+        EventKey::Event { provider: self.guid, id: self.number, version: self.version }
+    }
 }
 
 impl Hash for EventId {

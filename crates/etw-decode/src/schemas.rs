@@ -2,6 +2,7 @@
 
 use crate::event_info::EventKey;
 use crate::mof;
+use crate::parsed::Parsed;
 use crate::provider::{KeywordName, ManifestProvider};
 use crate::schema::Schema;
 use crate::tracelogging::program::ProgramMetadata;
@@ -70,7 +71,7 @@ impl Schemas {
 
     /// Adds the classes of a MOF file; returns warnings about what was left out.
     pub fn add_mof(&mut self, text: &[u8]) -> Vec<String> {
-        let (events, warnings) = mof::parse(text);
+        let Parsed { value: events, warnings } = mof::parse(text);
         for event in events {
             let versions = self.classes.entry((event.class, event.kind)).or_default();
             if !versions.iter().any(|(version, _)| *version == event.version) {
@@ -98,13 +99,13 @@ impl Schemas {
     /// Adds a schema that a trace described.
     pub fn add_described(&mut self, key: EventKey, schema: Schema) {
         match key {
-            EventKey::Event(provider, id, version) => {
+            EventKey::Event { provider, id, version } => {
                 if let Some(name) = &schema.names.provider {
                     self.providers.entry(provider).or_insert_with(|| name.clone());
                 }
                 self.events.entry((provider, id, version)).or_insert_with(|| Arc::new(schema));
             }
-            EventKey::Classic(class, kind, version) => {
+            EventKey::Classic { class, kind, version } => {
                 let versions = self.classes.entry((class, kind)).or_default();
                 versions.push((Some(version), Arc::new(schema)));
             }
@@ -130,7 +131,13 @@ impl Schemas {
 
     /// All schemas of an event, the first one first.
     #[inline]
-    pub fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
+    pub fn event_schemas(
+        &self,
+        provider: Guid,
+        id: u16,
+        version: u8,
+    ) -> impl Iterator<Item = &Arc<Schema>> {
+        let key = (provider, id, version);
         let first = self.events.get(&key);
         let others = first.and_then(|_| self.others.get(&key)).into_iter().flatten();
         first.into_iter().chain(others)
@@ -170,12 +177,12 @@ impl Schemas {
         let classes = self.classes.into_iter().flat_map(|((class, kind), versions)| {
             versions.into_iter().map(move |(version, schema)| {
                 let schema = Arc::unwrap_or_clone(schema);
-                (EventKey::Classic(class, kind, version.unwrap_or(0)), schema)
+                (EventKey::Classic { class, kind, version: version.unwrap_or(0) }, schema)
             })
         });
         events
-            .map(|((guid, id, version), schema)| {
-                (EventKey::Event(guid, id, version), Arc::unwrap_or_clone(schema))
+            .map(|((provider, id, version), schema)| {
+                (EventKey::Event { provider, id, version }, Arc::unwrap_or_clone(schema))
             })
             .chain(classes)
     }

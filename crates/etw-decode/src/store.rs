@@ -115,7 +115,7 @@ impl Store {
 
     /// Whether the trace describes an event of `EventWrite`.
     pub fn describes(&self, provider: Guid, id: u16, version: u8) -> bool {
-        self.events.contains_key(&EventKey::Event(provider, id, version))
+        self.events.contains_key(&EventKey::Event { provider, id, version })
     }
 
     pub(crate) fn map(&self, provider: Guid, name: &str) -> Option<Arc<Map>> {
@@ -134,7 +134,8 @@ impl Store {
         let mut add = |guid, kind, bytes| parts.entry(guid).or_default().push((kind, bytes));
         for (key, blob) in &self.events {
             let guid = match key {
-                EventKey::Event(guid, ..) | EventKey::Classic(guid, ..) => *guid,
+                EventKey::Event { provider, .. } => *provider,
+                EventKey::Classic { class, .. } => *class,
             };
             add(guid, part::EVENT_INFO, blob.to_vec());
         }

@@ -18,13 +18,13 @@ const PAYLOAD_LIMIT: usize = 0xffff - 0x30;
 pub fn event_record(
     provider: Guid,
     provider_name: Option<&str>,
-    number: (u16, u8),
+    id: u16,
+    version: u8,
     schema: &Schema,
 ) -> Option<SchemaRecord> {
     if schema.incomplete.is_some() || schema.wpp.is_some() {
         return None;
     }
-    let (id, version) = number;
     let known = schema.descriptor.unwrap_or_default();
     let parts = EventInfoParts {
         provider,
@@ -66,8 +66,8 @@ pub fn provider_records(provider: &ManifestProvider) -> Vec<SchemaRecord> {
     let maps = provider.maps.iter().filter_map(|map| map_record(guid, map));
     let mut events: Vec<_> = provider.events.iter().collect();
     events.sort_by_key(|(number, _)| **number);
-    let events = events
-        .into_iter()
-        .filter_map(|(number, schema)| event_record(guid, Some(&provider.name), *number, schema));
+    let events = events.into_iter().filter_map(|((id, version), schema)| {
+        event_record(guid, Some(&provider.name), *id, *version, schema)
+    });
     maps.chain(events).collect()
 }

@@ -11,17 +11,18 @@
 //!
 //! It becomes the tree of an instrumentation manifest, which the one compiler reads.
 
-use super::xml::{Tree, number};
+use super::xml::{ParsedXml, Tree, number};
+use crate::parsed::Parsed;
 use std::collections::HashMap;
 
 /// The manifest that a WEPExplorer file stands for, with warnings; `None` for any other XML.
-pub(super) fn to_manifest(source: &Tree) -> Option<(Tree, Vec<String>)> {
+pub(super) fn to_manifest(source: &Tree) -> Option<Parsed<Tree>> {
     let root = source.children(0, "Providers").next()?;
     let mut builder = Builder { source, out: Tree::new(), warnings: Vec::new() };
     for provider in source.children(root, "Provider") {
         builder.provider(provider);
     }
-    Some((builder.out, builder.warnings))
+    Some(Parsed { value: builder.out, warnings: builder.warnings })
 }
 
 struct Builder<'s> {
@@ -164,7 +165,7 @@ impl<'s> Builder<'s> {
 
     /// Adds a template; returns how many of its fields have maps. `what`: its name in warnings.
     fn template(&mut self, text: &str, templates: usize, id: &str, what: &str) -> usize {
-        let (tree, error) = Tree::parse(text);
+        let ParsedXml { tree, error } = Tree::parse(text);
         let out = self.out.push(templates, "template", &[("tid", id)]);
         let template = tree.children(0, "template").next();
         match (template, error) {

@@ -42,14 +42,20 @@ impl Element {
     }
 }
 
+/// A text as far as it is XML, and the error that ended it.
+pub(super) struct ParsedXml {
+    pub tree: Tree,
+    pub error: Option<ManifestError>,
+}
+
 impl Tree {
     /// A tree with its root alone.
     pub fn new() -> Tree {
         Tree { elements: vec![Element::new(String::new())] }
     }
 
-    /// Reads a text as far as it is XML; returns the error that ended it.
-    pub fn parse(text: &str) -> (Tree, Option<ManifestError>) {
+    /// Reads a text.
+    pub fn parse(text: &str) -> ParsedXml {
         let mut reader = quick_xml::Reader::from_str(text);
         let config = reader.config_mut();
         config.allow_unmatched_ends = true;
@@ -59,7 +65,8 @@ impl Tree {
         loop {
             if tree.elements.len() > ELEMENT_LIMIT {
                 let what = format!("more than {ELEMENT_LIMIT} elements");
-                return (tree, Some(ManifestError::Xml { offset: reader.buffer_position(), what }));
+                let error = ManifestError::Xml { offset: reader.buffer_position(), what };
+                return ParsedXml { tree, error: Some(error) };
             }
             match reader.read_event() {
                 Ok(Event::Start(start)) => {
@@ -77,12 +84,12 @@ impl Tree {
                 Ok(Event::Text(text)) => tree.text(&open, &String::from_utf8_lossy(&text)),
                 Ok(Event::CData(text)) => tree.text(&open, &String::from_utf8_lossy(&text)),
                 Ok(Event::GeneralRef(reference)) => tree.reference(&open, &reference),
-                Ok(Event::Eof) => return (tree, None),
+                Ok(Event::Eof) => return ParsedXml { tree, error: None },
                 Ok(_) => {}
                 Err(error) => {
                     let offset = reader.error_position();
                     let error = ManifestError::Xml { offset, what: error.to_string() };
-                    return (tree, Some(error));
+                    return ParsedXml { tree, error: Some(error) };
                 }
             }
         }

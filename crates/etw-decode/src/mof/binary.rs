@@ -246,6 +246,7 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::Parsed;
     use crate::mof::parse;
 
     fn wide(text: &str) -> Vec<u8> {
@@ -355,11 +356,11 @@ pub(super) mod tests {
             [EventType{10, 11}, EventTypeName{"Begin", "End"}] class Job_Type : Job {
             [WmiDataId(1), Pointer] uint32 Address; [WmiDataId(2), Format("w")] string Name;
             [WmiDataId(3), MAX(2)] uint16 Pair[]; };"#;
-        let (expected, _) = parse(TEXT.as_bytes());
-        let (events, warnings) = parse(&compressed());
+        let Parsed { value: expected, .. } = parse(TEXT.as_bytes());
+        let Parsed { value: events, warnings } = parse(&compressed());
         assert_eq!((events.len(), warnings.len()), (2, 0), "{warnings:?}");
         assert_eq!(format!("{events:?}"), format!("{expected:?}"));
-        let (events, warnings) = parse(&file(ROW));
+        let Parsed { value: events, warnings } = parse(&file(ROW));
         assert_eq!(format!("{events:?}"), format!("{expected:?}"), "{warnings:?}");
         // Other numbers: the list is left out, and with it the events, and a warning says so.
         let heads: [Head; 5] = [
@@ -370,7 +371,7 @@ pub(super) mod tests {
             |size, count| vec![size + 12, 1, count, size + 4],
         ];
         for head in heads {
-            let (events, warnings) = parse(&file(head));
+            let Parsed { value: events, warnings } = parse(&file(head));
             assert!(events.is_empty() && warnings[0].contains("EventType"), "{warnings:?}");
         }
     }
@@ -412,11 +413,11 @@ pub(super) mod tests {
     fn a_file_that_is_cut_or_damaged_is_reported() {
         let whole = file(ROW);
         for size in 0..whole.len() {
-            let (events, warnings) = parse(&whole[..size]);
+            let Parsed { value: events, warnings } = parse(&whole[..size]);
             assert!(events.is_empty() && (size < 4 || !warnings.is_empty()), "{size}");
         }
         let mut damaged = compressed();
         damaged[16] ^= 1;
-        assert_eq!(parse(&damaged).1, ["binary MOF whose compression is damaged"]);
+        assert_eq!(parse(&damaged).warnings, ["binary MOF whose compression is damaged"]);
     }
 }

@@ -29,7 +29,7 @@ class Job_Type : Job
 
 #[test]
 fn a_class_is_compiled_to_events_of_its_types() {
-    let (events, warnings) = parse(MOF.as_bytes());
+    let Parsed { value: events, warnings } = parse(MOF.as_bytes());
     assert_eq!(events.len(), 2, "{warnings:?}");
     assert!(warnings.iter().any(|warning| warning.contains("Alone")), "{warnings:?}");
     let mut catalog = Catalog::default();
@@ -67,7 +67,7 @@ fn damaged_text_gives_warnings_and_ends() {
         parse(&MOF.as_bytes()[end..]);
     }
     let loops = "[EventType(1)] class A : B {}; class B : A {};";
-    assert!(parse(loops.as_bytes()).0.is_empty());
+    assert!(parse(loops.as_bytes()).value.is_empty());
     parse("[".repeat(100_000).as_bytes());
     parse("class A { [x{{{{".repeat(1000).as_bytes());
 }

@@ -68,14 +68,14 @@ fn of_source(entry: &Entry, source: &[u8]) -> Vec<ProviderContents> {
             of_trace(schemas)
         }
         SourceKind::Mof => {
-            let events = mof::parse(source).0.into_iter().map(|event| {
+            let events = mof::parse(source).value.into_iter().map(|event| {
                 let MofEvent { class, kind, version, schema } = event;
                 (class, EventContents { id: None, version, opcode: Some(kind), schema })
             });
             grouped(events)
         }
         SourceKind::Tmf => {
-            let messages = wpp::parse_tmf(&wpp::text_of(source)).0.into_iter().map(|message| {
+            let messages = wpp::parse_tmf(&wpp::text_of(source)).value.into_iter().map(|message| {
                 let id = Some(message.number);
                 let schema = message.schema;
                 (message.guid, EventContents { id, version: None, opcode: None, schema })
@@ -120,13 +120,13 @@ fn of_trace(schemas: Schemas) -> Vec<ProviderContents> {
     grouped(schemas.into_events().map(|(key, schema)| {
         use crate::event_info::EventKey::{Classic, Event};
         match key {
-            Event(guid, id, version) => {
+            Event { provider, id, version } => {
                 let version = Some(version);
-                (guid, EventContents { id: Some(id), version, opcode: None, schema })
+                (provider, EventContents { id: Some(id), version, opcode: None, schema })
             }
-            Classic(guid, kind, version) => {
+            Classic { class, kind, version } => {
                 let version = Some(version);
-                (guid, EventContents { id: None, version, opcode: Some(kind), schema })
+                (class, EventContents { id: None, version, opcode: Some(kind), schema })
             }
         }
     }))

@@ -2,6 +2,7 @@
 
 use super::{PackBuilder, Source, SourceKind, compiled, join};
 use crate::mof;
+use crate::parsed::Parsed;
 use crate::tracelogging::program::{ProgramMetadata, to_blobs};
 use crate::wevt::{self, Language, WevtError};
 use etw_types::Guid;
@@ -92,7 +93,7 @@ impl ProgramSources {
     /// Classes of classic events in its binary MOF. Most such MOF has classes of other things.
     fn classes(&mut self, bytes: &[u8]) {
         for resource in wevt::binary_mof(bytes) {
-            let (events, warnings) = mof::parse(resource);
+            let Parsed { value: events, warnings } = mof::parse(resource);
             self.warnings.extend(warnings);
             if !events.is_empty() {
                 let guids = events.iter().map(|event| event.class).collect();

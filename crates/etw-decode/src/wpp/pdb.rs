@@ -6,6 +6,7 @@
 //! ```
 
 use super::{WppMessage, parse_tmf};
+use crate::parsed::Parsed;
 use etw_types::le;
 use pdb::FallibleIterator;
 use std::collections::HashMap;
@@ -21,19 +22,19 @@ const SIZE_LIMIT: usize = 256 << 20;
 ///
 /// # Errors
 /// The message of the PDB reader.
-pub fn parse(file: impl Read + Seek + Debug) -> Result<(Vec<WppMessage>, Vec<String>), String> {
-    let (text, mut warnings) = to_tmf(file)?;
-    let (messages, more) = parse_tmf(&text);
-    warnings.extend(more);
+pub fn parse(file: impl Read + Seek + Debug) -> Result<Parsed<Vec<WppMessage>>, String> {
+    let Parsed { value: text, mut warnings } = to_tmf(file)?;
+    let messages = parse_tmf(&text);
+    warnings.extend(messages.warnings);
     warnings.truncate(100);
-    Ok((messages, warnings))
+    Ok(Parsed { value: messages.value, warnings })
 }
 
 /// The TMF file that `tracepdb` would make of it, but for its head; warnings.
 ///
 /// # Errors
 /// The message of the PDB reader.
-pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<(String, Vec<String>), String> {
+pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<Parsed<String>, String> {
     let text = |error: pdb::Error| error.to_string();
     let mut pdb = pdb::PDB::open(file).map_err(text)?;
     let (mut tmf, mut warnings) = (String::new(), Vec::new());
@@ -76,7 +77,7 @@ pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<(String, Vec<String>), S
             Err(error) => warnings.push(format!("types: {error}")),
         }
     }
-    Ok((tmf, warnings))
+    Ok(Parsed { value: tmf, warnings })
 }
 
 /// Names and values of enumerations, by name.
@@ -360,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_pdb_has_the_messages_of_its_program() {
-        let (messages, warnings) = parse(Cursor::new(file())).unwrap();
+        let Parsed { value: messages, warnings } = parse(Cursor::new(file())).unwrap();
         assert_eq!(warnings, [""; 0]);
         let [message] = &messages[..] else { panic!("{messages:?}") };
         assert_eq!(message.number, 10);

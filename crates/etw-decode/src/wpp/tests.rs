@@ -98,7 +98,7 @@ fn damaged_formats_cause_no_panic() {
         let _ = parse_tmf(&TMF[..end]);
     }
     let wide = TMF.replace("%11!X!", "%11!99999999999d!");
-    let (messages, _) = parse_tmf(&wide);
+    let messages = parse_tmf(&wide).value;
     assert_eq!(messages.len(), 2);
     let mut out = String::new();
     Spec::parse("99999999999.99999999999d").pad(&mut out, "1");

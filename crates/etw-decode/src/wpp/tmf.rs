@@ -4,13 +4,14 @@ use super::WppMessage;
 use super::format::{Item, WppFormat, parts};
 use crate::field::{Field, Kind, Length};
 use crate::map::{Map, MapKind};
+use crate::parsed::Parsed;
 use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, StatusKind, Wire};
 use etw_types::Guid;
 use std::sync::Arc;
 
 /// Reads a TMF file, or several one behind the other; returns warnings about what could not be read.
-pub fn parse_tmf(text: &str) -> (Vec<WppMessage>, Vec<String>) {
+pub fn parse_tmf(text: &str) -> Parsed<Vec<WppMessage>> {
     let mut messages = Vec::new();
     let mut warnings = Vec::new();
     let mut head: Option<(Guid, String)> = None;
@@ -48,7 +49,7 @@ pub fn parse_tmf(text: &str) -> (Vec<WppMessage>, Vec<String>) {
             warnings.push(format!("line {}: {:?} is no part of a TMF", number + 1, cut(line)));
         }
     }
-    (messages, warnings)
+    Parsed { value: messages, warnings }
 }
 
 fn cut(text: &str) -> String {

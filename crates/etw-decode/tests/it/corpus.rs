@@ -4,7 +4,9 @@
 //! that TraceEvent shows, with the same table of differences.
 
 use crate::support::Json;
-use etw_decode::{Catalog, Decoder, Field, Kind, Reason, Schema, Source, Store, Style, mof, walk};
+use etw_decode::{
+    Catalog, Decoder, Field, Kind, Parsed, Reason, Schema, Source, Store, Style, mof, walk,
+};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{EVENT_METADATA, EventRecord, ExtType, HeaderType};
 use std::collections::BTreeMap;
@@ -332,7 +334,8 @@ fn formats_of_real_drivers() {
     for entry in std::fs::read_dir(corpus.join("tmf")).unwrap() {
         let text = std::fs::read(entry.unwrap().path()).unwrap();
         let in_text = String::from_utf8_lossy(&text).matches("#typev").count();
-        let (all, warnings) = etw_decode::wpp::parse_tmf(&String::from_utf8_lossy(&text));
+        let Parsed { value: all, warnings } =
+            etw_decode::wpp::parse_tmf(&String::from_utf8_lossy(&text));
         assert_eq!((all.len(), warnings.len()), (in_text, 0));
         let mut catalog = Catalog::default();
         assert_eq!(catalog.add_tmf(&text), [""; 0]);
@@ -348,7 +351,7 @@ fn formats_of_real_drivers() {
 fn the_table_agrees_with_the_classes() {
     let Some(corpus) = corpus() else { return };
     let text = std::fs::read(corpus.join("manifests/kernel.mof")).unwrap();
-    let (events, warnings) = mof::parse(&text);
+    let Parsed { value: events, warnings } = mof::parse(&text);
     assert_eq!(warnings, [""; 0]);
     let (mut same, mut differ) = (0, Vec::new());
     for event in events.iter().filter(|event| event.version.is_some()) {
