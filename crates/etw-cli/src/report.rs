@@ -131,16 +131,14 @@ fn put_trace(html: &mut String, counted: &Counted) {
 
     put_table(html, "Events", event_rows(&counted.rows));
     let rows = counted.providers().into_iter().map(|row| {
-        (
-            row.name.or(row.guid.map(|guid| guid.to_string())).unwrap_or("-".into()),
-            row.count,
-            row.bytes,
-        )
+        let name = row.name.or(row.guid.map(|guid| guid.to_string())).unwrap_or("-".into());
+        Row { name, count: row.count, bytes: row.bytes }
     });
     put_table(html, "Providers", rows.collect());
     let rows = counted.views.processes().into_iter().map(|row| {
         let process = row.process.map_or("-".to_owned(), |process| process.to_string());
-        (format!("{process} {}", row.name.unwrap_or_default()), row.count, row.bytes)
+        let name = format!("{process} {}", row.name.unwrap_or_default());
+        Row { name, count: row.count, bytes: row.bytes }
     });
     put_table(html, "Processes", rows.collect());
     let activities = counted.views.activities();
@@ -160,8 +158,15 @@ fn put_trace(html: &mut String, counted: &Counted) {
     }
 }
 
-/// Names, counts and bytes of events; where several have one name, their opcodes, and their versions if those differ.
-fn event_rows(rows: &[EventRow]) -> Vec<(String, u64, u64)> {
+/// A row of a table of counts.
+struct Row {
+    name: String,
+    count: u64,
+    bytes: u64,
+}
+
+/// The rows of events; where several have one name, with their opcodes, and their versions if those differ.
+fn event_rows(rows: &[EventRow]) -> Vec<Row> {
     let name = |row: &EventRow| {
         let provider = row.provider_name.clone().or(row.provider.map(|guid| guid.to_string()));
         let event = row.event.clone().or(row.id.map(|id| format!("event {id}")));
@@ -198,7 +203,7 @@ fn event_rows(rows: &[EventRow]) -> Vec<(String, u64, u64)> {
             _ => with_id(row),
         }
     };
-    rows.iter().map(|row| (label(row), row.count, row.bytes)).collect()
+    rows.iter().map(|row| Row { name: label(row), count: row.count, bytes: row.bytes }).collect()
 }
 
 /// Size of the chart, and the space for its axes.
@@ -282,13 +287,13 @@ fn number_text(value: f64) -> String {
     }
 }
 
-fn put_table(html: &mut String, title: &str, rows: Vec<(String, u64, u64)>) {
-    let largest = rows.first().map_or(1, |row| row.1).max(1);
+fn put_table(html: &mut String, title: &str, rows: Vec<Row>) {
+    let largest = rows.first().map_or(1, |row| row.count).max(1);
     let _ = writeln!(
         html,
         "<h2>{title}</h2>\n<table><tr><th class=\"n\">records</th><th class=\"n\">payload bytes</th><th></th><th>{title}</th></tr>"
     );
-    for (name, count, bytes) in rows.iter().take(ROWS) {
+    for Row { name, count, bytes } in rows.iter().take(ROWS) {
         let part = *count as f64 / largest as f64 * 100.0;
         let _ = writeln!(
             html,
@@ -297,7 +302,7 @@ fn put_table(html: &mut String, title: &str, rows: Vec<(String, u64, u64)>) {
         );
     }
     if rows.len() > ROWS {
-        let rest: u64 = rows[ROWS..].iter().map(|row| row.1).sum();
+        let rest: u64 = rows[ROWS..].iter().map(|row| row.count).sum();
         let _ = writeln!(
             html,
             "<tr><td class=\"n\">{rest}</td><td></td><td></td><td>{} further</td></tr>",
@@ -329,7 +334,7 @@ mod tests {
     #[test]
     fn rows_of_one_name_are_told_apart_by_opcode_and_version() {
         let rows = [row("A", 1, 0), row("B", 1, 0), row("B", 2, 0), row("C", 1, 2), row("C", 1, 3)];
-        let labels: Vec<String> = event_rows(&rows).into_iter().map(|row| row.0).collect();
+        let labels: Vec<String> = event_rows(&rows).into_iter().map(|row| row.name).collect();
         let expected = [
             "P / A",
             "P / B, opcode 1",

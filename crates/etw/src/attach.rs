@@ -24,7 +24,7 @@ use etw_wire::runtime_directory::{self, Directory, Word};
 
 use crate::diagnose::report;
 use crate::lock::lock;
-use crate::registry;
+use crate::registry::{self, Attached};
 
 mod busy;
 mod link;
@@ -70,26 +70,23 @@ pub(crate) fn begin() {
             }
         };
         let word = directory.word().ok().map(Arc::new);
-        let attached = try_attach(&directory, path, word.as_ref(), Wait::Briefly);
+        let mut connected = try_attach(&directory, path, word.as_ref(), Wait::Briefly);
         let word = match std::env::var_os("ETW_LISTENER") {
             Some(off) if off == "off" => None,
             _ => word,
         };
-        if word.is_none() && attached.is_none() {
+        if word.is_none() && connected.is_none() {
             continue;
         }
-        let (link, numbers) = match attached {
-            Some((link, attachment, numbers)) => (Some((link, attachment)), numbers),
-            None => (None, Vec::new()),
-        };
-        let answering = link.as_ref().map(|(link, _)| link.clone());
+        let numbers = connected.as_mut().map(|it| std::mem::take(&mut it.numbers));
+        let answering = connected.as_ref().map(|connected| connected.link.clone());
         // Without a thread nobody reads the host's messages, and nothing is recorded.
-        let spawned = spawn("etw-attach", move || watch(directory, path, word.as_ref(), link));
+        let spawned = spawn("etw-attach", move || watch(directory, path, word.as_ref(), connected));
         let heard = spawned.is_ok();
         if let Err(error) = spawned {
             report(|| format!("{}: no thread for the host: {error}", path.display()));
         }
-        for number in numbers.into_iter().filter(|_| heard) {
+        for number in numbers.into_iter().flatten().filter(|_| heard) {
             if let Some(link) = &answering {
                 link.wait_for_answer(number);
             }
@@ -119,13 +116,21 @@ fn forget_descriptors() {
     }
 }
 
+/// A connection to a directory's host.
+struct Connected {
+    link: Arc<Link>,
+    attachment: usize,
+    /// The registrations that the host will answer.
+    numbers: Vec<u32>,
+}
+
 /// Connects to the directory's host, and registers the providers with it.
 fn try_attach(
     directory: &Directory,
     path: &Path,
     word: Option<&Arc<Word>>,
     wait: Wait,
-) -> Option<(Arc<Link>, usize, Vec<u32>)> {
+) -> Option<Connected> {
     let link = match Link::connect(directory, word.cloned(), wait) {
         Ok(link) => Arc::new(link),
         Err(error) => {
@@ -133,13 +138,14 @@ fn try_attach(
             return None;
         }
     };
-    let Some((attachment, numbers)) = registry::attach_elsewhere(link.clone()) else {
+    let Some(Attached { attachment, kept: numbers }) = registry::attach_elsewhere(link.clone())
+    else {
         report(|| format!("{}: eight hosts are attached already", path.display()));
         return None;
     };
     report(|| format!("{}: connected to the host", path.display()));
     DESCRIPTORS[attachment].store(link.channel.as_fd().as_raw_fd() + 1, Ordering::Release);
-    Some((link, attachment, numbers))
+    Some(Connected { link, attachment, numbers })
 }
 
 /// The report for a host that could not be connected to.
@@ -163,11 +169,11 @@ fn watch(
     mut directory: Directory,
     path: &Path,
     word: Option<&Arc<Word>>,
-    link: Option<(Arc<Link>, usize)>,
+    connected: Option<Connected>,
 ) {
-    let mut link = link;
+    let mut connected = connected;
     loop {
-        if let Some((link, attachment)) = link.take() {
+        if let Some(Connected { link, attachment, .. }) = connected.take() {
             link.serve(attachment);
         }
         let Some(word) = word else { return };
@@ -175,12 +181,11 @@ fn watch(
         let seen = word.value();
         // A host that started before this line is found now; one that starts later changes the word. A host that is too busy or
         // stopped answers later: it does not change the word, so this thread waits for its answer.
-        let attached = directory
+        connected = directory
             .renew()
             .ok()
             .and_then(|()| try_attach(&directory, path, Some(word), Wait::UntilAnswered));
-        link = attached.map(|(link, attachment, _)| (link, attachment));
-        if link.is_none() {
+        if connected.is_none() {
             word.wait(seen, None);
         }
     }

@@ -29,6 +29,7 @@ mod slot;
 use callback::Callback;
 pub use callback::{ControlCode, EnableCallback, EnableChange};
 pub(crate) use classic::{ClassicEnable, MAX_SERIAL};
+pub(crate) use enablement::Entered;
 pub(crate) use reference::ProviderRef;
 use slot::Slot;
 

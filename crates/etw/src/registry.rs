@@ -16,7 +16,7 @@ use etw_types::{Guid, LevelKeyword, StackFilter};
 use crate::diagnose::report;
 use crate::lock::lock as lock_mutex;
 use crate::pools::{self, route, routes};
-use crate::provider::{EnableCallback, Provider, ProviderRef};
+use crate::provider::{EnableCallback, Entered, Provider, ProviderRef};
 
 mod callbacks;
 mod change;
@@ -28,8 +28,8 @@ pub(crate) use change::{Providers, capture_state, set};
 
 /// The interface of a host for the registry.
 pub(crate) trait Host: Send + Sync {
-    /// Registers a provider: the number by which the host knows it, and the sessions that have it enabled already.
-    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>);
+    /// Registers a provider.
+    fn register(&self, provider: &Provider) -> HostRegistration;
     /// Unregisters a provider; its records may still be in the pool.
     fn unregister(&self, registration: u32);
     /// Waits a moment until the host has sent its sessions' enablements for a new registration; those that it has not applied
@@ -47,6 +47,29 @@ pub(crate) trait Host: Send + Sync {
     fn is_elsewhere(&self) -> bool {
         false
     }
+}
+
+/// A provider's registration with a host.
+pub(crate) struct HostRegistration {
+    /// The number by which the host knows it.
+    pub number: u32,
+    /// The sessions that have it enabled already.
+    pub enables: Vec<Enable>,
+}
+
+/// What a new host brings with it.
+pub(crate) struct NewHost<T> {
+    pub host: Arc<dyn Host>,
+    /// The writer of its pool.
+    pub writer: &'static Writer,
+    /// What the caller keeps.
+    pub kept: T,
+}
+
+/// A host that was attached.
+pub(crate) struct Attached<T> {
+    pub attachment: usize,
+    pub kept: T,
 }
 
 /// One session's enablement of a provider.
@@ -139,9 +162,9 @@ pub(crate) fn register(
 ) -> Option<u64> {
     let mut filter_data = Vec::new();
     let (number, hosts) = with(|registry| {
-        let (first, number) = provider.enter(callback);
+        let Entered { is_first, callback: number } = provider.enter(callback);
         let mut hosts = Vec::new();
-        if first {
+        if is_first {
             for (attachment, host) in registry.hosts.iter().enumerate() {
                 if let Some(host) = host {
                     let data = introduce(provider, attachment, &**host);
@@ -189,7 +212,7 @@ fn registration_report(provider: &Provider) -> String {
 
 /// Registers a provider with one host; the last schematised filter among its sessions' enablements.
 fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) -> Vec<u8> {
-    let (number, enables) = host.register(provider);
+    let HostRegistration { number, enables } = host.register(provider);
     provider.registrations[attachment].store(number, Ordering::Relaxed);
     enable_all(provider, attachment, enables)
 }
@@ -247,29 +270,29 @@ pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
 /// # Errors
 /// `full` if all attachments are taken, or the error of `make`.
 pub(crate) fn attach<T, E>(
-    make: impl FnOnce(usize) -> Result<(Arc<dyn Host>, &'static Writer, T), E>,
+    make: impl FnOnce(usize) -> Result<NewHost<T>, E>,
     full: impl FnOnce() -> E,
-) -> Result<(usize, T), E> {
+) -> Result<Attached<T>, E> {
     with(|registry| {
         let attachment = registry.free_attachment().ok_or_else(full)?;
-        let (host, writer, more) = make(attachment)?;
+        let NewHost { host, writer, kept } = make(attachment)?;
         registry.introduce_all(attachment, &*host);
         registry.hosts[attachment] = Some(host);
         pools::set_writer(attachment, writer);
-        Ok((attachment, more))
+        Ok(Attached { attachment, kept })
     })
 }
 
-/// Attaches a host in another process, which asks for a pool when a session enables a provider of this process. The attachment,
-/// and the numbers of the registrations that the host now answers.
+/// Attaches a host in another process, which asks for a pool when a session enables a provider of this process. The numbers
+/// are those of the registrations that the host now answers.
 #[cfg(target_os = "linux")]
-pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<(usize, Vec<u32>)> {
+pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<Attached<Vec<u32>>> {
     with(|registry| {
         let attachment = registry.free_attachment()?;
         pools::clear_writer(attachment);
         let numbers = registry.introduce_all(attachment, &*host);
         registry.hosts[attachment] = Some(host);
-        Some((attachment, numbers))
+        Some(Attached { attachment, kept: numbers })
     })
 }
 
@@ -299,13 +322,23 @@ pub(crate) fn attach_system(attachment: usize, make: impl FnOnce() -> Arc<dyn Ho
     })
 }
 
-/// Takes the system's handles from all providers, with whether each is that of a classic provider. Nothing, if another thread holds the
-/// registry.
+/// A handle that Windows gave a provider.
 #[cfg(windows)]
-pub(crate) fn take_system_handles() -> Vec<(bool, u64)> {
+pub(crate) struct SystemHandle {
+    pub is_classic: bool,
+    pub handle: u64,
+}
+
+/// Takes the system's handles from all providers. Nothing, if another thread holds the registry.
+#[cfg(windows)]
+pub(crate) fn take_system_handles() -> Vec<SystemHandle> {
     let Ok(lock) = REGISTRY.try_lock() else { return Vec::new() };
     let providers = lock.iter().flat_map(|registry| &registry.providers);
-    providers.map(|provider| (provider.is_classic(), provider.system.take())).collect()
+    let handle_of = |provider: &ProviderRef| SystemHandle {
+        is_classic: provider.is_classic(),
+        handle: provider.system.take(),
+    };
+    providers.map(handle_of).collect()
 }
 
 /// Sets the session that the system enabled a classic provider for.

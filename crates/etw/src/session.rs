@@ -16,7 +16,7 @@ use etw_session::LogMode;
 use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 
 use crate::provider::Provider;
-use crate::registry::{self, Enable, Host, Providers};
+use crate::registry::{self, Attached, Enable, Host, HostRegistration, NewHost, Providers};
 use crate::session_options::session_options;
 use crate::target::EnableTarget;
 
@@ -224,11 +224,11 @@ impl SessionBuilder {
             |attachment| {
                 let session = Arc::new(PrivateSession::start(self.options, attachment)?);
                 let host: Arc<dyn Host> = session.clone();
-                Ok((host, session.writer(), session))
+                Ok(NewHost { host, writer: session.writer(), kept: session })
             },
             || SessionError::Limit(SessionLimit::Hosts),
         );
-        let (attachment, host) = started.inspect_err(|_| {
+        let Attached { attachment, kept: host } = started.inspect_err(|_| {
             RUNNING.fetch_sub(1, Ordering::AcqRel);
         })?;
         stop_at_exit(&host);
@@ -376,7 +376,7 @@ impl Drop for Session {
 }
 
 impl Host for PrivateSession {
-    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
+    fn register(&self, provider: &Provider) -> HostRegistration {
         let provider_facts = provider_of(provider.id(), provider.traits());
         let NewRegistration { number, enablement } =
             self.register(provider_facts, provider.group());
@@ -390,7 +390,7 @@ impl Host for PrivateSession {
         if enablement.is_some() {
             self.add_schemas(crate::schemas::of(provider));
         }
-        (number, enablement.map(enable).into_iter().collect())
+        HostRegistration { number, enables: enablement.map(enable).into_iter().collect() }
     }
 
     fn unregister(&self, _registration: u32) {

@@ -35,7 +35,7 @@ use etw_types::Status;
 use crate::diagnose::report;
 use crate::lock::lock;
 use crate::provider::Provider;
-use crate::registry::{self, Enable, Host};
+use crate::registry::{self, Enable, Host, HostRegistration};
 pub(crate) use api::{activity_id, set_activity_id};
 #[cfg(feature = "session")]
 pub(crate) use exit::at_exit;
@@ -61,9 +61,10 @@ pub(crate) fn begin() {
 }
 
 impl Host for System {
-    fn register(&self, _provider: &Provider) -> (u32, Vec<Enable>) {
+    fn register(&self, _provider: &Provider) -> HostRegistration {
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
-        (NUMBERS.fetch_add(1, Ordering::Relaxed) + 1, Vec::new())
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        HostRegistration { number, enables: Vec::new() }
     }
 
     fn unregister(&self, _registration: u32) {}

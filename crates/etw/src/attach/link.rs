@@ -19,7 +19,7 @@ use super::busy::Busy;
 use crate::lock::lock;
 use crate::pools;
 use crate::provider::Provider;
-use crate::registry::{self, Enable, Host, Providers};
+use crate::registry::{self, Enable, Host, HostRegistration, Providers};
 use crate::stacks;
 
 /// The time that a host may take for a message. On an idle machine it takes well below a millisecond. On a busy one each thread in
@@ -361,14 +361,14 @@ impl Link {
 }
 
 impl Host for Link {
-    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
+    fn register(&self, provider: &Provider) -> HostRegistration {
         let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
         lock(&self.unanswered).insert(number);
         let introduced = registry::Introduced::of(provider, number);
         if self.send_registration(&introduced).is_err() {
             lock(&self.unanswered).remove(&number);
         }
-        (number, Vec::new())
+        HostRegistration { number, enables: Vec::new() }
     }
 
     fn unregister(&self, registration: u32) {

@@ -11,6 +11,14 @@ use super::slot::{Enablement, Slot};
 use super::{MAX_SESSIONS, Provider, STACKS, State};
 use crate::{pools, stacks};
 
+/// A registration that was added to a provider.
+pub(crate) struct Entered {
+    /// Whether the provider has no other.
+    pub is_first: bool,
+    /// The number of its callback.
+    pub callback: Option<u64>,
+}
+
 impl Provider {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         crate::lock::lock(&self.state)
@@ -149,8 +157,8 @@ impl Provider {
         })
     }
 
-    /// Adds a registration; whether it is the first, and the callback's number.
-    pub(crate) fn enter(&self, callback: Option<Arc<EnableCallback>>) -> (bool, Option<u64>) {
+    /// Adds a registration.
+    pub(crate) fn enter(&self, callback: Option<Arc<EnableCallback>>) -> Entered {
         let mut state = self.state();
         state.registered += 1;
         if state.registered == 1 {
@@ -163,7 +171,7 @@ impl Provider {
             state.callbacks.push((number, Callback(callback)));
             number
         });
-        (state.registered == 1, number)
+        Entered { is_first: state.registered == 1, callback: number }
     }
 
     /// Removes a registration; whether it was the last.

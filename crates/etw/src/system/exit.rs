@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use crate::registry;
+use crate::registry::{self, SystemHandle};
 
 unsafe extern "C" {
     /// The C runtime of a DLL runs these functions when the DLL is unloaded, that of a program when it ends.
@@ -22,7 +22,7 @@ pub(crate) fn at_exit(function: extern "C" fn()) {
 }
 
 extern "C" fn unregister_all() {
-    for (is_classic, handle) in registry::take_system_handles() {
+    for SystemHandle { is_classic, handle } in registry::take_system_handles() {
         super::unregister(is_classic, handle);
     }
 }

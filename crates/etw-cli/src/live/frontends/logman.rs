@@ -76,19 +76,28 @@ pub fn help() -> Help {
 
 pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     match parse(words)? {
-        Some((action, name, command)) => act(action, name, command),
+        Some(request) => act(request),
         None => show_help(&help()),
     }
 }
 
-/// The action, the session's or provider's name, and the rest; `None`: the user requested the help.
-fn parse(words: &[String]) -> Result<Option<(u16, Option<String>, Command)>, Failure> {
+/// What a command line asks for.
+#[derive(Debug)]
+struct Request {
+    action: u16,
+    /// The session or provider.
+    name: Option<String>,
+    command: Command,
+}
+
+/// `None`: the user requested the help.
+fn parse(words: &[String]) -> Result<Option<Request>, Failure> {
     let mut command = Command::default();
     let Some(given) = TABLE.parse(words, &mut command)? else { return Ok(None) };
     if command.words.is_empty() && given.is_empty() {
         return Ok(None);
     }
-    let (action, name) = command.action()?;
+    let Request { action, name, mut command } = command.into_request()?;
     let verb = ACTIONS.iter().find(|(bit, _)| *bit == action).map_or("", |(_, verb)| verb);
     if let Some(odd) = TABLE.odd(&given, action) {
         return Err(TABLE.wrong(odd.name, format!("it does not go with logman {verb}")));
@@ -111,12 +120,12 @@ fn parse(words: &[String]) -> Result<Option<(u16, Option<String>, Command)>, Fai
     if command.appends {
         command.setup.set_mode("logman", FileMode::Append, "-a")?;
     }
-    Ok(Some((action, name, command)))
+    Ok(Some(Request { action, name, command }))
 }
 
 impl Command {
-    /// The action, and the name that it acts on. A missing verb is `query`.
-    fn action(&mut self) -> Result<(u16, Option<String>), Failure> {
+    /// Takes the action and the name that it acts on from the words. A missing verb is `query`.
+    fn into_request(mut self) -> Result<Request, Failure> {
         let mut words = std::mem::take(&mut self.words).into_iter();
         let first = words.next().unwrap_or_default();
         let mut rest: Vec<String> = words.collect();
@@ -159,8 +168,8 @@ impl Command {
         }
         rest.extend(self.named.take());
         match &mut rest[..] {
-            [] => Ok((action, None)),
-            [name] => Ok((action, Some(std::mem::take(name)))),
+            [] => Ok(Request { action, name: None, command: self }),
+            [name] => Ok(Request { action, name: Some(std::mem::take(name)), command: self }),
             [_, more, ..] => Err(TABLE.stray(more)),
         }
     }
@@ -182,7 +191,7 @@ fn missing(name: &str, hint: &str) -> Failure {
     Failure::new(format!("logman: {name}: Data Collector Set was not found; {hint}"))
 }
 
-fn act(action: u16, name: Option<String>, command: Command) -> Result<Outcome, Failure> {
+fn act(Request { action, name, command }: Request) -> Result<Outcome, Failure> {
     match (action, name) {
         (START, Some(name)) => {
             let mut setup = command.setup;
@@ -253,7 +262,7 @@ mod tests {
     use etw_types::Guid;
     use etw_types::{Keyword, Level};
 
-    fn parsed(words: &[&str]) -> Result<Option<(u16, Option<String>, Command)>, Failure> {
+    fn parsed(words: &[&str]) -> Result<Option<Request>, Failure> {
         parse(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
     }
 
@@ -264,7 +273,7 @@ mod tests {
         let guid = braced(&id);
         let line =
             ["START", "s", "-P", &guid, "0x30", "4", "/p", "A b", "-p", "*Doc", "ff", "-ETS"];
-        let (action, name, command) = parsed(&line).unwrap().unwrap();
+        let Request { action, name, command } = parsed(&line).unwrap().unwrap();
         assert_eq!((action, name.as_deref()), (START, Some("s")));
         let expected = [
             Enablement::new(Named::Id(id), Level(4), Keyword(0x30)),
@@ -297,7 +306,7 @@ mod tests {
             (&["query", "providers"], PROVIDERS, None),
             (&["query", "providers", "p"], PROVIDERS, Some("p")),
         ] {
-            let (action, name, _) = parsed(words).unwrap().unwrap();
+            let Request { action, name, .. } = parsed(words).unwrap().unwrap();
             assert_eq!((action, name.as_deref()), (expected, named), "{words:?}");
         }
         for help in [&[][..], &["-?"], &["start", "/?"], &["-h"]] {
