@@ -82,8 +82,7 @@ enum Object {
     Context(render::Context),
     Bookmark(Mutex<BookmarkList>),
     Log(PathBuf),
-    Names(NameList),
-    Channels(NameList),
+    Names(NameKind, NameList),
     ChannelConfig(Mutex<channels::Config>),
     Publisher(publisher::Publisher),
     Events(Mutex<std::vec::IntoIter<publisher::EventMetadata>>),
@@ -190,23 +189,32 @@ unsafe fn put_text(text: &str, buffer: *mut u16, size: u32, used: *mut u32) -> R
 }
 
 /// Names that a program enumerates.
+/// The names that an enumeration gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameKind {
+    Publisher,
+    Channel,
+}
+
 type NameList = Mutex<std::vec::IntoIter<String>>;
 
-/// Copies the next one of several names. A name that did not fit is the next one again. `names_of`: the names in an object of the
-/// function's kind.
+/// Copies the next name of an enumeration of this kind. A name that did not fit is the next one again.
 ///
 /// # Safety
 /// HANDLE `enumeration`; OUT `buffer`, `size` units; OUT `used`.
 unsafe fn put_next(
     enumeration: *mut c_void,
-    names_of: fn(&Object) -> Option<&NameList>,
+    kind: NameKind,
     buffer: *mut u16,
     size: u32,
     used: *mut u32,
 ) -> i32 {
     boolean(|| {
         let found = object(enumeration)?;
-        let Some(names) = names_of(&found) else { return wrong_kind() };
+        let names = match &*found {
+            Object::Names(its, names) if *its == kind => names,
+            _ => return wrong_kind(),
+        };
         let mut names = lock(names);
         let next = names.as_slice().first().ok_or(Failure::from(ERROR_NO_MORE_ITEMS))?;
         // SAFETY: OUT.

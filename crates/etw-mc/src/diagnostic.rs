@@ -1,16 +1,7 @@
 //! Errors and warnings of a manifest, with their position.
 
+use etw_types::Severity;
 use std::fmt;
-
-/// Whether a diagnostic prevents the outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Severity {
-    /// No output is written.
-    Error,
-    /// The outputs are written.
-    Warning,
-}
 
 /// An error or a warning, at a line and column of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +18,8 @@ pub struct Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        write!(f, "{}:{}: {severity}: {}", self.line, self.column, self.message)
+        let Diagnostic { severity, line, column, message } = self;
+        write!(f, "{line}:{column}: {severity}: {message}")
     }
 }
 

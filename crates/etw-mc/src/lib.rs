@@ -51,5 +51,6 @@ mod template;
 pub mod wevt;
 
 pub use build::{Build, BuildError};
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::Diagnostic;
+pub use etw_types::Severity;
 pub use manifest::Manifest;

@@ -14,7 +14,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::diagnostic::{Diagnostic, LIMIT, Severity};
+use crate::Severity;
+use crate::diagnostic::{Diagnostic, LIMIT};
 
 mod output;
 

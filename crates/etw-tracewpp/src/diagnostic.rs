@@ -1,16 +1,7 @@
 //! Errors and warnings, with their file and line.
 
+use etw_types::Severity;
 use std::fmt;
-
-/// Whether a diagnostic prevents the outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Severity {
-    /// No output is written.
-    Error,
-    /// The outputs are written.
-    Warning,
-}
 
 /// An error or a warning, at a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +28,10 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        match self.line {
-            0 => write!(f, "{}: {severity}: {}", self.file, self.message),
-            line => write!(f, "{}:{line}: {severity}: {}", self.file, self.message),
+        let Diagnostic { severity, file, line, message } = self;
+        match line {
+            0 => write!(f, "{file}: {severity}: {message}"),
+            line => write!(f, "{file}:{line}: {severity}: {message}"),
         }
     }
 }

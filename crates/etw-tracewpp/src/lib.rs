@@ -36,6 +36,7 @@ mod template;
 mod tmf;
 mod types;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::Diagnostic;
+pub use etw_types::Severity;
 pub use options::{Options, Output};
 pub use run::{File, Outputs, run};

@@ -58,6 +58,7 @@ pub mod raw;
 mod record;
 mod schema_blob;
 mod session_report;
+mod severity;
 mod status;
 mod time;
 pub mod winmeta;
@@ -88,6 +89,7 @@ pub use schema_blob::{
     SchemaRecordRef, put_schema_record, schema_blob, schema_records,
 };
 pub use session_report::{EVENT_SOURCES, EVENT_SOURCES_NAME, SESSION_REPORTS, is_session_report};
+pub use severity::Severity;
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};
 

@@ -13,7 +13,7 @@ use etw_evtx::value::ValueType;
 
 use super::variant::Variants;
 use super::{
-    Failure, NameList, Object, boolean, handle, local, lock, object, optional, put_next, status_of,
+    Failure, NameKind, Object, boolean, handle, local, lock, object, optional, put_next, status_of,
     wrong_kind,
 };
 use crate::abi::{read, utf16_of};
@@ -70,15 +70,8 @@ pub extern "C" fn EvtOpenChannelEnum(session: *mut c_void, _flags: u32) -> *mut 
         let registry = registry();
         let names: Vec<String> =
             registry.channels().iter().map(|channel| channel.name.clone()).collect();
-        Ok(Object::Channels(Mutex::new(names.into_iter())))
+        Ok(Object::Names(NameKind::Channel, Mutex::new(names.into_iter())))
     })
-}
-
-fn channel_names(object: &Object) -> Option<&NameList> {
-    match object {
-        Object::Channels(names) => Some(names),
-        _ => None,
-    }
 }
 
 /// # Safety
@@ -91,7 +84,7 @@ pub unsafe extern "C" fn EvtNextChannelPath(
     used: *mut u32,
 ) -> i32 {
     // SAFETY: HANDLE, OUT.
-    unsafe { put_next(channels, channel_names, buffer, size, used) }
+    unsafe { put_next(channels, NameKind::Channel, buffer, size, used) }
 }
 
 /// # Safety

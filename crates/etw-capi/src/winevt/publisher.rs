@@ -10,7 +10,7 @@ use etw_evtx::value::ValueType;
 
 use super::variant::Variants;
 use super::{
-    ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND, ERROR_NO_MORE_ITEMS, Failure, NameList, Object,
+    ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND, ERROR_NO_MORE_ITEMS, Failure, NameKind, Object,
     boolean, handle, insert, local, lock, object, optional, put_next, wrong_kind,
 };
 use crate::abi::store;
@@ -131,15 +131,8 @@ pub extern "C" fn EvtOpenPublisherEnum(session: *mut c_void, _flags: u32) -> *mu
         }
         names.sort_by_key(|name| name.to_lowercase());
         names.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
-        Ok(Object::Names(Mutex::new(names.into_iter())))
+        Ok(Object::Names(NameKind::Publisher, Mutex::new(names.into_iter())))
     })
-}
-
-fn publisher_names(object: &Object) -> Option<&NameList> {
-    match object {
-        Object::Names(names) => Some(names),
-        _ => None,
-    }
 }
 
 /// # Safety
@@ -152,7 +145,7 @@ pub unsafe extern "C" fn EvtNextPublisherId(
     used: *mut u32,
 ) -> i32 {
     // SAFETY: HANDLE, OUT.
-    unsafe { put_next(names, publisher_names, buffer, size, used) }
+    unsafe { put_next(names, NameKind::Publisher, buffer, size, used) }
 }
 
 /// # Safety

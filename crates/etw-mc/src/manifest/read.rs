@@ -8,7 +8,8 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::element::{attribute, children, flag, guid, required};
 use super::source::{Places, Source};
 use super::{Manifest, Provider, event, field, metadata, strings};
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::Severity;
+use crate::diagnostic::{Diagnostic, Diagnostics};
 
 /// Bytes of the largest manifest that is read.
 pub const MAX_SIZE: usize = 64 << 20;
