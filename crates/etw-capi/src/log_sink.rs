@@ -164,11 +164,12 @@ extern "C" fn etw_log_sink_wants(level: u32, registers: c_int) -> c_int {
         if !SINK.is_registered() && (registers == 0 || !register()) {
             return false;
         }
-        let wants = SINK.wants(LogLevel(level));
-        if let Some(gate) = SINK.gate() {
+        if etw_log_sink_gate.load(Ordering::Relaxed).is_null()
+            && let Some(gate) = SINK.gate()
+        {
             etw_log_sink_gate.store(std::ptr::from_ref(gate).cast_mut(), Ordering::Release);
         }
-        wants
+        SINK.wants(LogLevel(level))
     });
     c_int::from(wants.unwrap_or(false))
 }
@@ -236,10 +237,12 @@ unsafe extern "C" fn etw_log_sink_emit(
         });
         let mut few = [const { MaybeUninit::uninit() }; 8];
         let mut many = Vec::new();
+        let mut owns_text = false;
         // Most events have few properties, which need no allocation. Each is written in place: a copy would wait for the stores.
         let list: &mut [Pair<'_>] = match count {
             ..=8 => {
                 for (room, pair) in few.iter_mut().zip(pairs) {
+                    owns_text |= matches!(pair.value, Value::Wide(Cow::Owned(_)));
                     room.write(pair);
                 }
                 // SAFETY: the loop initialised the first `count` elements.
@@ -257,7 +260,7 @@ unsafe extern "C" fn etw_log_sink_emit(
         };
         let message = Message::Bytes(message);
         SINK.emit(&Emit { level: LogLevel(level), message, file, func, line, pairs: list });
-        if count <= 8 {
+        if owns_text {
             // SAFETY: the first `count` elements are initialised, and nothing uses them afterwards. A panic before this leaks them.
             unsafe { few[..count].assume_init_drop() };
         }

@@ -40,6 +40,8 @@ const STRUCT: u8 = 0x98;
 
 /// The number of shapes that an encoder caches.
 const KNOWN: usize = 64;
+/// The number of slots for sites of the source.
+const SITES: usize = 256;
 
 const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
 
@@ -74,7 +76,7 @@ const fn start(level: u32) -> Start {
     Start { bytes, size }
 }
 
-/// What an event says, before it is encoded.
+/// The contents of an event, before it is encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// The event's descriptor; its level and channel are part of its shape.
@@ -144,11 +146,20 @@ struct Known {
     fields: Vec<(&'static [u8], u16)>,
 }
 
+/// A known shape that an event has.
+struct Found {
+    site: &'static Site,
+    /// The size of the properties in the payload.
+    values_size: usize,
+}
+
 /// Finds the shapes of events. A shape that it has seen costs a comparison of names.
 #[derive(Debug)]
 pub struct Encoder {
     /// Indexed by [`index_of`].
     known: Vec<Option<Known>>,
+    /// The index of the shape that a site of the source wrote last, by [`slot_of`]. Sites may share a slot: the shape is compared.
+    by_site: [u8; SITES],
     metadata: Vec<u8>,
 }
 
@@ -156,7 +167,7 @@ impl Encoder {
     /// An encoder that has not allocated yet.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Encoder {
-        Encoder { known: Vec::new(), metadata: Vec::new() }
+        Encoder { known: Vec::new(), by_site: [0; SITES], metadata: Vec::new() }
     }
 
     /// Calls `write` with the event's site (its metadata if there are too many shapes) and its payload.
@@ -167,17 +178,19 @@ impl Encoder {
         write: impl FnOnce(Result<&'static Site, &[u8]>, &Payload<'_>) -> R,
     ) -> R {
         let start = start_of(parts.level);
-        if let Some((site, values_size)) = self.known(start, parts) {
-            return write(Ok(site), &Payload::new(parts, values_size));
+        let slot = slot_of(parts);
+        let found = self.known(usize::from(self.by_site[slot]), start, parts);
+        match found.or_else(|| self.known_elsewhere(slot, start, parts)) {
+            Some(Found { site, values_size }) => write(Ok(site), &Payload::new(parts, values_size)),
+            None => self.encode_new(start, parts, write),
         }
-        self.encode_new(start, parts, write)
     }
 
-    /// The site of the shape, if it is known and no text has to be cut or changed, and the size of the properties.
-    #[inline]
-    fn known(&self, start: &'static Start, parts: &Parts<'_>) -> Option<(&'static Site, usize)> {
+    /// The shape at an index, if it is that of the event and no text has to be cut or changed.
+    #[inline(always)]
+    fn known(&self, index: usize, start: &'static Start, parts: &Parts<'_>) -> Option<Found> {
         let pairs = parts.pairs;
-        let known = self.known.get(index_of(start, pairs))?.as_ref()?;
+        let known = self.known.get(index)?.as_ref()?;
         if !std::ptr::eq(known.start, start)
             || (known.level, known.channel) != (parts.descriptor.level, parts.descriptor.channel)
             || known.fields.len() != pairs.len()
@@ -194,7 +207,21 @@ impl Encoder {
             }
             values_size += form.size;
         }
-        Some((known.site, values_size))
+        Some(Found { site: known.site, values_size })
+    }
+
+    /// [`known`](Self::known) where the names lead, which the slot remembers.
+    #[cold]
+    #[inline(never)]
+    fn known_elsewhere(
+        &mut self,
+        slot: usize,
+        start: &'static Start,
+        parts: &Parts<'_>,
+    ) -> Option<Found> {
+        let index = index_of(start, parts.pairs);
+        self.by_site[slot] = index as u8;
+        self.known(index, start, parts)
     }
 
     /// [`encode`](Self::encode) of a shape that is not known, or of texts that have to be cut or changed.
@@ -314,6 +341,13 @@ fn sound_pair<'a>(pair: &'a Pair<'_>) -> Pair<'a> {
 
 fn up_to_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or(&[])
+}
+
+/// The slot of an event's site in the source: a hash of where its name of the file lies, and of the line.
+#[inline]
+fn slot_of(parts: &Parts<'_>) -> usize {
+    let site = parts.file.as_ptr().addr() as u64 ^ u64::from(parts.line as u32) << 32;
+    (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % SITES
 }
 
 /// The index at which a shape is looked for: a hash of what is cheap to read.

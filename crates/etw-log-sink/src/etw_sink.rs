@@ -9,11 +9,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw::evntprov::{
-    EventDataDescriptor, EventInfoClass, RegHandle, event_enabled, event_gate, event_register,
-    event_set_information, event_unregister, event_write_site, event_write_transfer,
+    EventDataDescriptor, EventInfoClass, RegHandle, event_gate, event_provider_enabled,
+    event_register, event_set_information, event_unregister, event_write_site,
+    event_write_transfer,
 };
 use etw::rt::{FillRoom, Room};
-use etw::{Channel, EventDescriptor, Guid, Status};
+use etw::{Channel, EventDescriptor, Guid, Keyword, Status};
 
 use crate::context::Pair;
 use crate::encode::{Encoder, Parts};
@@ -320,7 +321,8 @@ impl EtwSink {
     /// Whether a session enabled records of this level. The first call registers the sink.
     #[inline]
     pub fn wants(&self, level: LogLevel) -> bool {
-        self.ensure_registered() && event_enabled(self.handle(), &self.descriptor(level))
+        self.ensure_registered()
+            && event_provider_enabled(self.handle(), level.etw_level(), Keyword(0))
     }
 
     /// Writes an event to the sessions that enabled its level. Call it only if the sink [`wants`](EtwSink::wants) the level: a record that no
