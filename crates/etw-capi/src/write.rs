@@ -132,7 +132,7 @@ pub unsafe extern "C" fn EventWriteTransfer(
                 return status.0;
             }
         }
-        described(provider, words, activity, related, count, data)
+        described(provider, words, activity, related, count, data, size)
     }
 }
 
@@ -153,6 +153,7 @@ unsafe extern "C" fn any_event(
 }
 
 /// Writes an event that belongs to an activity, that other sessions than the first of the first host enabled, or whose pool needs attention.
+/// `size`: of its payload.
 ///
 /// # Safety
 /// As [`EventWriteTransfer`]; `descriptor` is not NULL, and all data descriptors are payload.
@@ -164,14 +165,12 @@ unsafe extern "C" fn described(
     related: *const RawGuid,
     count: u32,
     data: *const RawData,
+    size: usize,
 ) -> u32 {
     guarded(|| {
-        // SAFETY: ONE, ARRAY.
-        let (words, ids, size) = unsafe {
-            let ids = (guid_of(activity), guid_of(related));
-            (descriptor.read_unaligned(), ids, Pieces { count, data }.payload_size())
-        };
-        let Some(size) = size else { return Status::ERROR_INVALID_PARAMETER };
+        // SAFETY: ONE.
+        let (words, ids) =
+            unsafe { (descriptor.read_unaligned(), (guid_of(activity), guid_of(related))) };
         let routes = rt::routes(provider, Level((words[0] >> 32) as u8), Keyword(words[1]));
         if !routes.any() {
             return Status::ERROR_SUCCESS;
