@@ -156,6 +156,7 @@ impl Decoder {
         crate::Event::new(*record, self.decode(record))
     }
 
+    #[inline(never)]
     fn message<'d>(&'d self, record: &EventRecord<'d>) -> Decoded<'d> {
         let guid = record.provider.unwrap_or_default();
         let catalogs = [&self.named, &self.own];
@@ -196,6 +197,7 @@ impl Decoder {
     }
 
     /// A record of an event log: it has the types of its fields; other sources may have its name and message.
+    #[inline(never)]
     fn logged<'d>(&'d mut self, record: &EventRecord<'d>, blob: &'d [u8]) -> Decoded<'d> {
         let descriptor = &record.descriptor;
         let id = EventId {
@@ -299,6 +301,7 @@ impl Decoder {
     }
 
     /// A record with one of the kernel's own headers. A 64-bit kernel gives some records a header of 32 bits.
+    #[inline(never)]
     fn kernel<'d>(&'d mut self, class: Guid, kind: u8, record: &EventRecord<'d>) -> Decoded<'d> {
         let mut decoded = self.class(EventForm::Kernel, class, kind, record);
         if record.pointer_size == 4 {
