@@ -10,7 +10,7 @@ pub fn group_id(name: &str) -> Option<u32> {
 }
 
 /// The groups of a user in `/etc/passwd` and `/etc/group`; none for a user that is not there.
-pub fn groups_of(user: u32) -> Vec<u32> {
+pub(crate) fn groups_of(user: u32) -> Vec<u32> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     groups_in(&read("/etc/passwd"), &read("/etc/group"), user)
 }

@@ -12,7 +12,7 @@ use etw_types::FileTime;
 /// FILETIME of 1970.
 const UNIX: i64 = 116_444_736_000_000_000;
 /// Ticks of the performance counter in a second, on disk.
-pub const QPC_FREQUENCY: u64 = 10_000_000;
+pub(crate) const QPC_FREQUENCY: u64 = 10_000_000;
 /// Fraction bits of the slope.
 const FRACTION: u32 = 40;
 
@@ -54,7 +54,7 @@ impl Pair {
 ///   converted |    to be converted     | only now and then
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ClockMap {
+pub(crate) struct ClockMap {
     from: Pair,
     slope: u64,
     /// The line's end: the last reading, or `from` if that has passed it.
@@ -197,7 +197,7 @@ pub fn filetime_now() -> FileTime {
 }
 
 /// QPC now.
-pub fn qpc_now() -> i64 {
+pub(crate) fn qpc_now() -> i64 {
     (RawClock::Monotonic.now() / 100) as i64
 }
 

@@ -142,7 +142,7 @@ impl SessionFacts {
 
 /// The conversion from the raw clock to a session's.
 #[derive(Clone, Copy, Debug)]
-pub enum SessionTime {
+pub(crate) enum SessionTime {
     /// QPC.
     Qpc,
     /// System time: so many ticks more than QPC.

@@ -140,7 +140,7 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
 /// ```
 ///
 /// `None` if the path or build id is too long.
-pub fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
+pub(crate) fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
     let mut metadata = MetadataBuilder::new("Module", 0).field(
         "pid",
         InType::UINT32,
@@ -164,7 +164,7 @@ pub fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
 /// ```text
 /// u16 size, UTF-8 mechanism
 /// ```
-pub fn source_report(mechanism: &str) -> Option<Report> {
+pub(crate) fn source_report(mechanism: &str) -> Option<Report> {
     let metadata = MetadataBuilder::new("SystemSource", 0).field(
         "mechanism",
         InType::COUNTEDANSISTRING,
@@ -189,7 +189,7 @@ fn report_of(metadata: MetadataBuilder, payload: Vec<u8>, level: Level) -> Optio
 }
 
 /// A schema record, which describes events of programs or a map of their values.
-pub fn schema_report(schema: SchemaRecord) -> Report {
+pub(crate) fn schema_report(schema: SchemaRecord) -> Report {
     let class = EventClass { guid: EVENT_METADATA, kind: schema.kind, ..EventClass::default() };
     let classic = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
     let (chain, payload) = (Vec::new(), schema.payload);

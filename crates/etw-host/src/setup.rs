@@ -40,7 +40,7 @@ pub fn prepare(
     facts.header.log_file_mode = config.log_file_mode();
     facts.header.maximum_file_size = config.max_size_kb();
     if config.compressed || config.buffer_size > 1 << 20 {
-        // The layout of such files (formats/01, section 2).
+        // The layout of files with compressed buffers, or with buffers above 1 MiB.
         facts.header.version[2..].copy_from_slice(&[2, 0]);
     }
     let append_to = match &config.file {
@@ -114,7 +114,7 @@ fn find_end(path: &Path, facts: &mut SessionFacts) -> Result<Option<FileEnd>, St
 }
 
 /// The rate of the cycle counter; takes 20 ms.
-pub fn cycles_mhz(raw: RawClock) -> u32 {
+pub(crate) fn cycles_mhz(raw: RawClock) -> u32 {
     let from = Pair::now(raw);
     std::thread::sleep(Duration::from_millis(20));
     let to = Pair::now(raw);
