@@ -1,10 +1,10 @@
 //! [`Parsed`]: what a reader of a text format returns.
 
-/// What could be read, and warnings about what could not.
+/// A file as far as it could be read, with warnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed<T> {
-    /// What could be read.
+    /// The readable part.
     pub value: T,
-    /// What could not be read, each in a sentence for users.
+    /// A sentence for users about each part that could not be read.
     pub warnings: Vec<String>,
 }

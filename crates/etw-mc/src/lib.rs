@@ -1,4 +1,4 @@
-//! The message compiler: an instrumentation manifest to what programs and decoders need of it.
+//! The message compiler: it turns instrumentation manifests and message text files into code, resources and schemas.
 //!
 //! | output | module | used by |
 //! |---|---|---|

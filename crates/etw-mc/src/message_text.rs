@@ -275,14 +275,14 @@ impl<'t> Parser<'t> {
         let Some((name, rest)) = self.rest.split_once('=').map(|(name, rest)| (name.trim(), rest))
         else {
             self.error(format!(
-                "{:?} is no statement; a text begins behind Language=NAME and ends with a line that is a dot",
+                "{:?} is not a statement; a text begins behind Language=NAME and ends with a line that is a dot",
                 shortened(self.rest)
             ));
             self.next_line();
             return;
         };
         if !is_identifier(name) {
-            self.error(format!("{:?} is no name of a statement", shortened(name)));
+            self.error(format!("{:?} is not the name of a statement", shortened(name)));
             self.next_line();
             return;
         }
@@ -300,7 +300,7 @@ impl<'t> Parser<'t> {
                 };
                 if code.is_none() {
                     self.error(format!(
-                        "MessageId={:?} is no number; 16 bits, or +N",
+                        "MessageId={:?} is not a number; 16 bits, or +N",
                         shortened(word)
                     ));
                 }
@@ -311,7 +311,7 @@ impl<'t> Parser<'t> {
             "symbolicname" => {
                 let word = self.word();
                 if !is_identifier(word) {
-                    self.error(format!("SymbolicName={:?} is no name in C", shortened(word)));
+                    self.error(format!("SymbolicName={:?} is not a name in C", shortened(word)));
                 } else if !self.symbols.insert(word.to_owned()) {
                     self.error(format!(
                         "two messages have SymbolicName={word}; give one another name"
@@ -338,13 +338,19 @@ impl<'t> Parser<'t> {
                 if word.is_empty() || is_identifier(word) {
                     self.typedef = word.to_owned();
                 } else {
-                    self.error(format!("MessageIdTypedef={:?} is no type's name", shortened(word)));
+                    self.error(format!(
+                        "MessageIdTypedef={:?} is not the name of a type",
+                        shortened(word)
+                    ));
                 }
             }
             "messageidtypedefmacro" => drop(self.word()),
             "language" => self.text(),
             _ => {
-                self.error(format!("{:?} is no statement of message text files", shortened(name)));
+                self.error(format!(
+                    "{:?} is not a statement of message text files",
+                    shortened(name)
+                ));
                 self.next_line();
             }
         }
@@ -429,7 +435,7 @@ impl<'t> Parser<'t> {
             if symbol.is_empty() || !symbol.chars().all(is_file) {
                 let shown = shortened(symbol);
                 return self.error(format!(
-                    "language {name}: {shown:?} is no file name (letters, digits, _ and -)"
+                    "language {name}: {shown:?} is not a file name (letters, digits, _ and -)"
                 ));
             }
             let id = value as u16;
@@ -442,7 +448,7 @@ impl<'t> Parser<'t> {
             return;
         }
         if !symbol.is_empty() && !is_identifier(symbol) {
-            return self.error(format!("{:?} is no name in C", shortened(symbol)));
+            return self.error(format!("{:?} is not a name in C", shortened(symbol)));
         }
         let symbol = Some(symbol.to_owned()).filter(|symbol| !symbol.is_empty());
         let one = Named { name: name.to_owned(), value, symbol };

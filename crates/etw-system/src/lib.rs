@@ -9,7 +9,7 @@
 //!
 //! * [`flags`], [`stack_names`], [`system_providers`]: the words by which sessions ask for events, and their bits;
 //! * [`system_calls`]: the calls that use files or change memory;
-//! * [`neutral`]: what a source can say of the machine;
+//! * [`neutral`]: the events that sources give;
 //! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
 //! * `recording_profile` (feature `wprp`): recording profiles of Windows Performance Recorder;
 //! * [`elf`]: headers and build ids of executable files;

@@ -32,7 +32,7 @@
 //! Limits: names are bytes here, since nothing makes a writer keep to UTF-8; [`EventMetadata::fields`] is the flat list
 //! as written, so a decoder groups the members of a struct itself; values are split, not formatted.
 //!
-//! Sources: the project's notes on the Windows SDK's `TraceLoggingProvider.h` (`formats/09-tracelogging.md`), Microsoft's
+//! Sources: the Windows SDK's `TraceLoggingProvider.h`, Microsoft's
 //! MIT-licensed crates `tracelogging` and `tracelogging_dynamic`, with whose bytes the tests compare ours, and .NET's
 //! EventSource (MIT).
 #![forbid(unsafe_code)]

@@ -185,7 +185,7 @@ impl Config {
 
     fn add_function(&mut self, name: &str, statement: &Statement) -> Result<(), String> {
         if !is_name(name) {
-            return Err(format!("{} is no name of a trace function", shown(name)));
+            return Err(format!("{} is not a name of a trace function", shown(name)));
         }
         let mut function = Function { name: name.to_owned(), ..Function::default() };
         for part in split(statement.defaults.as_deref().unwrap_or("")) {
@@ -378,7 +378,7 @@ impl Reader<'_> {
         };
         self.skip_white_space();
         if self.peek() != Some(b'(') || name.is_empty() {
-            let what = format!("{} is no statement; write NAME(arguments);", shown(head));
+            let what = format!("{} is not a statement; write NAME(arguments);", shown(head));
             return Err(self.error(line, &what));
         }
         let arguments = split(self.group(text, line)?);
@@ -477,7 +477,7 @@ mod tests {
         for (text, line, what) in [
             ("A(MSG);\n\nB(MSG", 3, "never closed"),
             ("\nA(MSG)\nB(MSG);", 2, "no ; ends"),
-            ("nonsense", 1, "is no statement"),
+            ("nonsense", 1, "is not a statement"),
             ("A{X}(MSG);", 1, "has no value"),
             ("A(MSG, B);", 1, "cannot be an argument here"),
             ("TRACERANGE(5,2);", 1, "two numbers"),

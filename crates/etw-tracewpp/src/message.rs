@@ -110,7 +110,7 @@ fn affix_values(function: &Function, call: &Call, names: &[String]) -> Result<Ve
         match function.defaults.iter().find(|(key, _)| key == name) {
             Some((_, value)) => Ok(Value { expression: value.clone(), parameter: value.clone() }),
             None => {
-                Err(format!("its prefix or suffix shows {}, which is no argument", shown(name)))
+                Err(format!("its prefix or suffix shows {}, which is not an argument", shown(name)))
             }
         }
     };
@@ -193,7 +193,7 @@ impl Text<'_> {
         let size = conversion_size(behind);
         let Some(name) = size.map(|size| &behind[..size]) else {
             let start: String = text.chars().take(8).collect();
-            return Err(format!("%{} is no conversion; write %% for %", start.escape_debug()));
+            return Err(format!("%{} is not a conversion; write %% for %", start.escape_debug()));
         };
         match types.get(name).or_else(|| types.get(base_conversion(name))) {
             Some(kind) => Ok((flags, kind.clone(), &behind[name.len()..])),

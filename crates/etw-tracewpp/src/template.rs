@@ -142,7 +142,7 @@ impl Parser<'_> {
                 let (head, conditions) = rest.split_once(" WHERE ").unwrap_or((rest, ""));
                 let words: Vec<&str> = head.split_whitespace().collect();
                 let [variable, "IN", set] = words[..] else {
-                    let what = format!("{} is no loop; write FORALL x IN Set", shown(command));
+                    let what = format!("{} is not a loop; write FORALL x IN Set", shown(command));
                     return Err(self.error(line, what));
                 };
                 let conditions = conditions.split("&&").map(str::trim);
@@ -284,7 +284,7 @@ impl Run<'_> {
             }
             Node::For { variable, set, conditions, body, .. } => {
                 let Value::Set(objects) = self.value(set)? else {
-                    return Err(format!("{} is no set", shown(set)).into());
+                    return Err(format!("{} is not a set", shown(set)).into());
                 };
                 self.depth += 1;
                 for index in 0..objects.len() {
@@ -330,12 +330,12 @@ impl Run<'_> {
             ["!FOUND", word] => !found(word),
             [set, empty @ ("Empty" | "!Empty")] => {
                 let Value::Set(objects) = self.value(set)? else {
-                    return Err(format!("{} is no set", shown(set)).into());
+                    return Err(format!("{} is not a set", shown(set)).into());
                 };
                 objects.is_empty() == (empty == "Empty")
             }
             [_] => self.flag(condition)?,
-            _ => return Err(format!("{} is no condition", shown(condition)).into()),
+            _ => return Err(format!("{} is not a condition", shown(condition)).into()),
         })
     }
 
@@ -413,7 +413,7 @@ mod tests {
             ("\n`IF FOUND x`\n", 2, "never closed"),
             ("`ENDIF`", 1, "closes no block"),
             ("`FORALL x IN Things`\n`ENDIF`", 2, "does not match"),
-            ("`FORALL x`", 1, "is no loop"),
+            ("`FORALL x`", 1, "is not a loop"),
             ("\n\n`x.Name`", 3, "no field"),
             ("`FORALL x IN Nothing`\n`ENDFOR`", 1, "no field"),
             ("`INCLUDE none.tpl`", 1, "no such template"),

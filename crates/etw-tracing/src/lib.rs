@@ -16,10 +16,10 @@
 //!   by its `name:`, else by its target. Errors are texts with their sources; `Debug` values are what they print.
 //! * **Levels** are ETW's: ERROR 2, WARN 3, INFO 4, DEBUG and TRACE 5. The keyword tells those apart, and spans from events:
 //!   [`keyword`].
-//! * **Nobody listens**: a callsite is off, and costs what `tracing` itself costs. When a session comes or goes, callsites are asked
-//!   anew.
+//! * **Without a session** a callsite is off, and costs what `tracing` itself costs. When a session starts or stops, `tracing` asks the
+//!   layer about each callsite again.
 //! * An event's metadata is made once for each callsite and types of its fields, and kept for ever; an event allocates nothing and takes no
-//!   lock. What is larger than 64 KiB is refused and counted by the session.
+//!   lock. An event of more than 64 KiB is refused, and the session counts it as lost.
 #![forbid(unsafe_code)]
 
 mod layer;

@@ -57,12 +57,12 @@ pub(crate) struct HostRegistration {
     pub enables: Vec<Enable>,
 }
 
-/// What a new host brings with it.
+/// A new host with its pool.
 pub(crate) struct NewHost<T> {
     pub host: Arc<dyn Host>,
     /// The writer of its pool.
     pub writer: &'static Writer,
-    /// What the caller keeps.
+    /// The value that the caller keeps.
     pub kept: T,
 }
 

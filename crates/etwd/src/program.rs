@@ -12,7 +12,7 @@ use etw_types::{EVENT_INFO, Guid, MAP_INFO, SchemaRecord, schema_records};
 use etw_wire::message::{FromHost, TAKES_SCHEMAS};
 use etw_wire::{Channel, Peer};
 
-/// Registrations that one program may have (formats/07, section 1).
+/// Registrations that one program may have.
 pub(crate) const MAX_REGISTRATIONS: usize = 2048;
 /// Numbers that one connection may assign. Numbers of unregistered providers stay known: records may be on their way.
 const MAX_NUMBER: u32 = 1 << 16;

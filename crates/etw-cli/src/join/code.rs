@@ -204,7 +204,7 @@ impl Code {
     /// Reads the code of a jitdump file.
     pub fn read_jit_dump(&mut self, path: &Path) -> std::io::Result<usize> {
         let Some(dump) = jit_dump::parse(&read_limited(path)?) else {
-            return Err(std::io::Error::other("it is no jitdump file"));
+            return Err(std::io::Error::other("it is not a jitdump file"));
         };
         let count = dump.code.len();
         for code in dump.code {

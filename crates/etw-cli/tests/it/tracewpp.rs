@@ -52,7 +52,7 @@ fn an_error_is_reported_at_its_line_and_leaves_the_headers() {
     let output = tracewpp(&folder, &["a.c", "b.c"]);
     assert_eq!(output.status.code(), Some(3));
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("b.c:3: error: DoTraceMessage: %q is no conversion"), "{errors}");
+    assert!(errors.contains("b.c:3: error: DoTraceMessage: %q is not a conversion"), "{errors}");
     assert_eq!(fs::read_to_string(folder.join("a.tmh")).unwrap(), "good");
     assert_eq!(names(&folder), ["a.c", "a.tmh", "b.c"]);
     // A source is never replaced.

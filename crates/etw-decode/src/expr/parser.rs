@@ -326,8 +326,8 @@ impl<'t> Parser<'t> {
             (Kind::Text, _) if word.chars().all(|c| c.is_alphanumeric() || c == '_') => {
                 Ok(Literal::Text(word.to_owned()))
             }
-            (Kind::Level, None) => Err(format!("{word:?} is no level")),
-            _ => Err(format!("{word:?} is no value: texts stand in quotes")),
+            (Kind::Level, None) => Err(format!("{word:?} is not a level")),
+            _ => Err(format!("{word:?} is not a value: texts stand in quotes")),
         }
     }
 }

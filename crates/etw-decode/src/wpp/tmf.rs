@@ -46,7 +46,11 @@ pub fn parse_tmf(text: &str) -> Parsed<Vec<WppMessage>> {
             let name = line[36..].split("//").next().unwrap_or_default().trim();
             head = Some((guid, name.to_owned()));
         } else if !line.starts_with('#') {
-            warnings.push(format!("line {}: {:?} is no part of a TMF", number + 1, cut(line)));
+            warnings.push(format!(
+                "line {}: {:?} is not part of a TMF file",
+                number + 1,
+                cut(line)
+            ));
         }
     }
     Parsed { value: messages, warnings }
@@ -99,7 +103,7 @@ fn message(
     let mut items = vec![(0, Item::Plain); fields.len()];
     for argument in arguments {
         let (field, item, index) = self::argument(argument)
-            .ok_or_else(|| format!("{:?} is no argument", cut(argument)))?;
+            .ok_or_else(|| format!("{:?} is not an argument", cut(argument)))?;
         fields.push(field);
         items.push((index, item));
     }

@@ -125,8 +125,8 @@ fn mistakes_are_reported_at_their_line() {
             5,
             "two messages have id",
         ),
-        ("some text", 1, "is no statement"),
-        ("Colour=red", 1, "is no statement"),
+        ("some text", 1, "is not a statement"),
+        ("Colour=red", 1, "is not a statement"),
     ] {
         let problems = MessageText::parse(text.as_bytes()).unwrap_err();
         let found = problems.iter().any(|one| one.line == line && one.message.contains(expected));

@@ -1,4 +1,4 @@
-//! Bytes worked out from Microsoft's headers and crates, in both directions (`formats/09-tracelogging.md`, 3.1–3.3).
+//! Bytes worked out from Microsoft's headers and crates, in both directions.
 
 use etw_tracelogging::{
     Count, Custom, EventMetadata, Field, InType, MetadataBuilder, OutType, PayloadBuilder,

@@ -230,7 +230,7 @@ fn number_type(in_type: InType) -> &'static str {
         InType::FLOAT => "float",
         InType::DOUBLE => "double",
         InType::POINTER => "const void*",
-        other => panic!("{other:?} is no number"),
+        other => panic!("{other:?} is not a number"),
     }
 }
 

@@ -95,7 +95,7 @@ fn number_of(extent: Extent, before: &[Value]) -> Option<u64> {
         Extent::Fixed(number) => Some(number.into()),
         Extent::Field(index) => match &before[usize::from(index)] {
             Value::Number(number) => Some(*number),
-            other => panic!("{other:?} is no number"),
+            other => panic!("{other:?} is not a number"),
         },
     }
 }

@@ -81,7 +81,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
 }
 
-/// What a command line asks for.
+/// A command line as an action on a session or provider.
 #[derive(Debug)]
 struct Request {
     action: u16,
