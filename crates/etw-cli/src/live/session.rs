@@ -372,8 +372,8 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = write!(text, ", {} overwritten", status.overwritten);
     }
     match status.lost {
-        // "none lost" would be wrong about programs that were not recorded.
-        0 if status.refused > 0 => text.push('\n'),
+        // "none lost" would be wrong about programs that were not recorded, and about events that no file has.
+        0 if status.refused > 0 || has_slow_consumer(status) => text.push('\n'),
         0 => text.push_str(", none lost\n"),
         lost if status.losses.is_empty() => {
             let _ = writeln!(
@@ -457,6 +457,11 @@ fn is_file_full(status: &SessionStatus) -> bool {
         && size.saturating_add(status.buffer_size.into()) > status.max_size
 }
 
+/// Whether events reached neither a file nor each consumer.
+fn has_slow_consumer(status: &SessionStatus) -> bool {
+    has_only_consumers(status) && status.real_time_buffers_lost > 0
+}
+
 /// Whether nothing but live consumers receives a session's events.
 fn has_only_consumers(status: &SessionStatus) -> bool {
     status.file.is_none() && status.mode.contains(LogFileMode::REAL_TIME)
@@ -527,7 +532,10 @@ pub fn refusals(status: &SessionStatus) -> String {
 
 /// Exit status 1 if this run has lost events, or has no events of a program that it was to record.
 pub fn outcome(status: &SessionStatus) -> Result<Outcome, Failure> {
-    let whole = status.lost == 0 && status.refused == 0 && status.error.is_none();
+    let whole = status.lost == 0
+        && status.refused == 0
+        && status.error.is_none()
+        && !has_slow_consumer(status);
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
 }
 

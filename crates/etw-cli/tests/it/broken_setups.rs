@@ -16,7 +16,7 @@ const PAGE: &str = include_str!("../../../../docs/guide/troubleshooting.md");
 /// Breaks something and asks `etw doctor`. `None`, said aloud: this user or machine cannot break it.
 type Asked = fn(&Place) -> Option<Output>;
 
-const SETUPS: [(&str, Asked); 50] = [
+const SETUPS: [(&str, Asked); 51] = [
     ("no host runs", |place| doctor(place, &[])),
     ("the host was killed", killed_host),
     ("the host is stopped", stopped_host),
@@ -110,6 +110,7 @@ const SETUPS: [(&str, Asked); 50] = [
         known(place, place.other_program()).writes(1000);
         doctor(place, &[])
     }),
+    ("a consumer is too slow", slow_consumer),
     ("the disk is almost full", |place| {
         in_mounts(
             place,
@@ -407,6 +408,32 @@ fn doctor_of_container(place: &Place, directory: &Path, hides: &str) -> Option<O
     if let Ok(host) = Client::connect(directory) {
         let _ = host.ask(&Request::Shutdown);
     }
+    output
+}
+
+/// A reader that is stopped while a program writes more than its queue holds.
+fn slow_consumer(place: &Place) -> Option<Output> {
+    place.does(&format!("session start s --real-time -p {NAME}"));
+    let mut program = known(place, place.other_program());
+    let mut reader = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    reader.args(["tail", "s"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let reader = Running(reader.spawn().unwrap());
+    let end = Instant::now() + Duration::from_secs(120);
+    while !place.does("session query s").contains("\nconsumers       1,") {
+        assert!(Instant::now() < end, "the reader does not attach");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal("-STOP", reader.0.id());
+    program.writes(100_000);
+    let output = doctor(place, &[NAME]);
+    drop(reader);
+    let stopped = place.etw(&["session", "stop", "s"]);
+    let text = String::from_utf8(stopped.stdout).unwrap();
+    assert!(
+        !text.contains("none lost") && text.contains("did not reach a slow consumer"),
+        "{text}"
+    );
+    assert_eq!(stopped.status.code(), Some(1));
     output
 }
 

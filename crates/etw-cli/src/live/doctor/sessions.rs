@@ -290,6 +290,12 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
         let what = format!("{name}: {} events lost: {}", loss.count, loss.cause);
         report.wrong("losses", what, remedy(loss.cause.name(), status));
     }
+    if status.real_time_buffers_lost > 0 {
+        let lost = status.real_time_buffers_lost;
+        let what = format!("{name}: {lost} buffers did not reach a slow consumer");
+        let fix = "let it read fewer events (etw tail -p with a level, keywords or filters), or record to a file";
+        report.wrong("consumers", what, fix);
+    }
     if status.mode.contains(LogFileMode::SECURE) {
         let what = format!(
             "{name} is secure: it has only events of root's programs and of user {}'s",
