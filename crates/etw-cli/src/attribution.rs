@@ -294,6 +294,50 @@ mod tests {
         assert_eq!(threads.owner(&record(0x081b, 2, 1, &unknown)).process, None);
     }
 
+    /// Against the fields of the decoded record.
+    #[test]
+    fn kernel_records_belong_to_the_thread_or_process_that_a_field_of_theirs_names() {
+        let numbers: Vec<u8> = (1..=120).collect();
+        for (hook, version, field) in [
+            (0x0f2e, 2, "ThreadId"),
+            (0x0301, 3, "ProcessId"),
+            (0x0304, 1, "ProcessId"),
+            (0x1402, 2, "ProcessId"),
+            (0x060a, 2, "PID"),
+            (0x081a, 2, "PID"),
+            (0x0524, 2, "NewThreadId"),
+            (0x0532, 2, "TThreadId"),
+            (0x1820, 2, "StackThread"),
+            (0x1820, 2, "StackProcess"),
+            (0x1825, 2, "StackThread"),
+            (0x0220, 2, "TThreadId"),
+            (0x010a, 3, "IssuingThreadId"),
+            (0x010b, 3, "IssuingThreadId"),
+            (0x010c, 3, "IssuingThreadId"),
+            (0x010f, 3, "IssuingThreadId"),
+            (0x010e, 3, "IssuingThreadId"),
+        ] {
+            let mut payload = numbers.clone();
+            if hook >> 8 == 3 {
+                // No user, no texts.
+                payload[32..].fill(0);
+            }
+            let record = record(hook, version, 1, &payload);
+            let owner = ThreadTable::default().owner(&record);
+            let mut decoder = etw_decode::Decoder::new();
+            let decoded = decoder.decode(&record);
+            let texts = decoded.fields_text(&record, &etw_decode::Style::default()).unwrap();
+            let text = texts.iter().find(|(name, _)| name == field);
+            let text = &text.unwrap_or_else(|| panic!("{hook:#x}: {texts:?}")).1;
+            let named = match text.strip_prefix("0x") {
+                Some(digits) => u32::from_str_radix(digits, 16).unwrap(),
+                None => text.parse().unwrap(),
+            };
+            let of_field = if field.contains("Thread") { owner.thread } else { owner.process };
+            assert_eq!(of_field, Some(named), "{hook:#x} {field}: {texts:?}");
+        }
+    }
+
     #[test]
     fn the_header_decides_for_events_of_providers() {
         let mut event = EventRecord::new(HeaderType::Event64, &[]);
