@@ -35,11 +35,45 @@ pub struct PayloadFilter {
 /// The event that a filter is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "EventKeyForm", into = "EventKeyForm"))]
 pub enum EventKey {
     /// A TraceLogging event of this name.
     Name(String),
-    /// An event of this id and, if given, version; none of TraceLogging's.
+    /// An event with a number; none of TraceLogging's.
+    Id {
+        /// The event's id.
+        id: u16,
+        /// Its version; `None`: every version.
+        version: Option<u8>,
+    },
+}
+
+/// The form of an [`EventKey`] in messages.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+enum EventKeyForm {
+    Name(String),
     Id(u16, Option<u8>),
+}
+
+#[cfg(feature = "serde")]
+impl From<EventKeyForm> for EventKey {
+    fn from(form: EventKeyForm) -> EventKey {
+        match form {
+            EventKeyForm::Name(name) => EventKey::Name(name),
+            EventKeyForm::Id(id, version) => EventKey::Id { id, version },
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<EventKey> for EventKeyForm {
+    fn from(key: EventKey) -> EventKeyForm {
+        match key {
+            EventKey::Name(name) => EventKeyForm::Name(name),
+            EventKey::Id { id, version } => EventKeyForm::Id(id, version),
+        }
+    }
 }
 
 /// A condition on a field: `field op values`.
@@ -218,7 +252,7 @@ pub(crate) fn pass(filters: &[PayloadFilter], event: &Event<'_>, name: Option<&[
     let descriptor = &event.descriptor;
     let is_for_it = |filter: &&PayloadFilter| match (&filter.of, name) {
         (EventKey::Name(wanted), Some(name)) => wanted.as_bytes() == name,
-        (EventKey::Id(id, version), None) => {
+        (EventKey::Id { id, version }, None) => {
             *id == descriptor.id && version.is_none_or(|version| version == descriptor.version)
         }
         _ => false,

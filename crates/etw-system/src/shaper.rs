@@ -17,10 +17,10 @@ use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, Records};
 use calls::Calls;
-use devices::Devices;
+use devices::{Devices, StateChange, Transferred};
 use faults::Faults;
 use files::Files;
-use processes::{Process, Thread};
+use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
 
 /// The process of the kernel's threads.
@@ -249,7 +249,7 @@ impl Shaper {
         match event.detail {
             Detail::ProcessFound(facts) => self.process_found(event, facts, out),
             Detail::ThreadFound { process, thread, name, priority } => {
-                self.thread_found(event, process, (thread, name, priority), out);
+                self.thread_found(event, process, &FoundThread { thread, name, priority }, out);
             }
             Detail::AllFound => self.all_found(event, out),
             Detail::Fork { .. } => self.forked(event, out),
@@ -265,7 +265,7 @@ impl Shaper {
             Detail::SwitchOut { state } => self.switched_out(event, state, out),
             Detail::Wake { thread, is_interrupt } => self.woken(event, thread, is_interrupt, out),
             Detail::Priority { thread, old, new } => {
-                self.priority_changed(event, thread, (old, new), out);
+                self.priority_changed(event, thread, old, new, out);
             }
             Detail::Sample { address } => self.sampled(event, address, out),
             Detail::Counters { process, counters } => {
@@ -306,10 +306,10 @@ impl Shaper {
             Detail::DiskIssue(request) => self.disk_issued(event, &request, out),
             Detail::DiskComplete(request) => self.disk_completed(event, &request, out),
             Detail::Transfer { socket, protocol, is_send, size } => {
-                self.transferred(event, socket, (protocol, is_send, size), out);
+                self.transferred(event, socket, Transferred { protocol, is_send, size }, out);
             }
             Detail::SocketState { socket, old, new, addresses } => {
-                self.socket_changed(event, socket, (old, new), &addresses, out);
+                self.socket_changed(event, socket, StateChange { old, new }, &addresses, out);
             }
             Detail::Retransmit { socket, addresses } => {
                 self.retransmitted(event, socket, &addresses, out);
@@ -317,13 +317,13 @@ impl Shaper {
             Detail::FaultBegin { is_protection } => self.fault_begun(event, is_protection),
             Detail::FileFault { file, offset } => self.file_fault(event, file, offset),
             Detail::Fault { address, program_counter, is_hard } => {
-                self.faulted(event, (address, program_counter), is_hard, out);
+                self.faulted(event, address, program_counter, is_hard, out);
             }
             Detail::DescriptorFound { process, descriptor, file } => {
-                self.descriptor_found(event, (process, descriptor), file, out);
+                self.descriptor_found(event, process, descriptor, file, out);
             }
             Detail::SyscallEnter { number, arguments, file } => {
-                self.call_entered(event, (number, arguments), file, out);
+                self.call_entered(event, number, arguments, file, out);
             }
             Detail::SyscallExit { number, result } => self.call_left(event, number, result, out),
             _ => {}

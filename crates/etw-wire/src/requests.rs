@@ -185,7 +185,7 @@ mod tests {
             Condition, Enablement, EventKey, Filters, PayloadFilter, PayloadOp, SessionConfig,
         };
         let filter = PayloadFilter {
-            of: EventKey::Id(7, None),
+            of: EventKey::Id { id: 7, version: None },
             conditions: vec![Condition::new("a.b", PayloadOp::Between, &["1", "0x20"]).unwrap()],
             any: true,
             match_all: false,

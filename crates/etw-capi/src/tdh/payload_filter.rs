@@ -127,7 +127,7 @@ pub unsafe extern "C" fn TdhCreatePayloadFilter(
             }
         }
         let made = PayloadFilter {
-            of: EventKey::Id(event.id, Some(event.version)),
+            of: EventKey::Id { id: event.id, version: Some(event.version) },
             conditions,
             any: any != 0,
             match_all: false,

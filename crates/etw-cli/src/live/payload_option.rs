@@ -76,7 +76,7 @@ impl PayloadOption {
             let layout = PayloadLayout::of(event.schema);
             known.extend_from_slice(layout.fields());
             if let Some(metadata) = layout.metadata() {
-                let key = EventKey::Id(event.id, Some(event.version));
+                let key = EventKey::Id { id: event.id, version: Some(event.version) };
                 filters.push(self.filter(key, Some(metadata)));
             }
         }

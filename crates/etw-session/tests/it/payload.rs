@@ -156,7 +156,7 @@ fn which_events_and_how_many_conditions() {
         PayloadFilter { of: EventKey::Name("Bought".into()), ..sold(vec![no.clone()], false) };
     assert!(passes(vec![other], &event), "a filter for another event");
     let by_id = |id, version, condition: &Condition| PayloadFilter {
-        of: EventKey::Id(id, version),
+        of: EventKey::Id { id, version },
         conditions: vec![condition.clone()],
         any: false,
         match_all: false,

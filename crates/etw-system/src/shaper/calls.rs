@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::files::{Operation, is_error};
+use super::files::{FileCall, Operation, is_error};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{FileFacts, NeutralEvent};
@@ -69,15 +69,20 @@ impl Shaper {
     pub(super) fn call_entered(
         &mut self,
         event: &NeutralEvent<'_>,
-        (number, arguments): (u64, [u64; 6]),
+        number: u64,
+        arguments: [u64; 6],
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
         if let Some(kind) = SystemCall::of_number(number) {
             let operation = match kind {
-                SystemCall::File(operation, meaning) => {
-                    self.operation_begun(event, (operation, meaning), &arguments, file, out)
-                }
+                SystemCall::File(operation, meaning) => self.operation_begun(
+                    event,
+                    FileCall { kind: operation, arguments: meaning },
+                    &arguments,
+                    file,
+                    out,
+                ),
                 _ => None,
             };
             if self.calls.running.len() >= LIMIT {
@@ -107,11 +112,11 @@ impl Shaper {
             let descriptor = call.arguments[0] as i32;
             match (kind, call.operation) {
                 (SystemCall::File(..), Some(operation)) => {
-                    self.operation_ended(event, (descriptor, operation), result, out);
+                    self.operation_ended(event, descriptor, operation, result, out);
                 }
                 (SystemCall::File(..), None) => {}
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
-                _ => self.descriptors_changed(event.process, (kind, descriptor), result),
+                _ => self.descriptors_changed(event.process, kind, descriptor, result),
             }
         }
         if self.has(Flag::SYSCALL) {

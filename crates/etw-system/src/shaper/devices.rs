@@ -54,6 +54,21 @@ struct Socket {
     addresses: Addresses,
 }
 
+/// Bytes that a socket sent or received.
+#[derive(Clone, Copy)]
+pub(super) struct Transferred {
+    pub protocol: u8,
+    pub is_send: bool,
+    pub size: u32,
+}
+
+/// The states of a TCP connection before and after a change.
+#[derive(Clone, Copy)]
+pub(super) struct StateChange {
+    pub old: u32,
+    pub new: u32,
+}
+
 impl Shaper {
     pub(super) fn interrupted(
         &mut self,
@@ -189,7 +204,7 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         socket: u64,
-        (protocol, is_send, size): (u8, bool, u32),
+        Transferred { protocol, is_send, size }: Transferred,
         out: &mut Records,
     ) {
         let known = self.devices.sockets.get(&socket).copied().unwrap_or_default();
@@ -207,7 +222,7 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         socket: u64,
-        (old, new): (u32, u32),
+        StateChange { old, new }: StateChange,
         addresses: &Addresses,
         out: &mut Records,
     ) {

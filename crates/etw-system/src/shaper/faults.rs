@@ -55,7 +55,8 @@ impl Shaper {
     pub(super) fn faulted(
         &mut self,
         event: &NeutralEvent<'_>,
-        (address, program_counter): (u64, u64),
+        address: u64,
+        program_counter: u64,
         is_hard: bool,
         out: &mut Records,
     ) {

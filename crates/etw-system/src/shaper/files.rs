@@ -73,6 +73,14 @@ fn disposition(flags: u64) -> u32 {
     }
 }
 
+/// A system call that uses a file.
+#[derive(Clone, Copy)]
+pub(super) struct FileCall {
+    pub kind: FileOperation,
+    /// The meaning of its arguments.
+    pub arguments: FileArguments,
+}
+
 impl Shaper {
     /// Whether a session records anything that names files.
     fn has_files(&self) -> bool {
@@ -92,7 +100,8 @@ impl Shaper {
     pub(super) fn descriptor_found(
         &mut self,
         event: &NeutralEvent<'_>,
-        (process, descriptor): (u32, i32),
+        process: u32,
+        descriptor: i32,
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
@@ -156,7 +165,7 @@ impl Shaper {
     pub(super) fn operation_begun(
         &mut self,
         event: &NeutralEvent<'_>,
-        (kind, arguments): (FileOperation, FileArguments),
+        FileCall { kind, arguments }: FileCall,
         values: &[u64; 6],
         opens: Option<&FileFacts>,
         out: &mut Records,
@@ -238,7 +247,8 @@ impl Shaper {
     pub(super) fn operation_ended(
         &mut self,
         event: &NeutralEvent<'_>,
-        (descriptor, operation): (i32, Operation),
+        descriptor: i32,
+        operation: Operation,
         result: i64,
         out: &mut Records,
     ) {
@@ -287,7 +297,8 @@ impl Shaper {
     pub(super) fn descriptors_changed(
         &mut self,
         process: u32,
-        (kind, descriptor): (SystemCall, i32),
+        kind: SystemCall,
+        descriptor: i32,
         result: i64,
     ) {
         if is_error(result) {

@@ -67,6 +67,14 @@ pub(super) enum Moment {
     After = 4,
 }
 
+/// A thread that existed when the recording began.
+pub(super) struct FoundThread<'a> {
+    pub thread: u32,
+    pub name: &'a [u8],
+    /// The kernel's priority.
+    pub priority: i32,
+}
+
 impl Shaper {
     pub(super) fn process_found(
         &mut self,
@@ -90,7 +98,7 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         process: u32,
-        (thread, name, priority): (u32, &[u8], i32),
+        &FoundThread { thread, name, priority }: &FoundThread<'_>,
         out: &mut Records,
     ) {
         let Some(owner) = self.processes.get_mut(&process) else { return };
@@ -116,7 +124,8 @@ impl Shaper {
             self.process_found(event, &facts, out);
         }
         if thread != 0 && !self.threads.contains_key(&thread) {
-            self.thread_found(event, process, (thread, &[], NORMAL_PRIORITY), out);
+            let found = FoundThread { thread, name: &[], priority: NORMAL_PRIORITY };
+            self.thread_found(event, process, &found, out);
         }
     }
 

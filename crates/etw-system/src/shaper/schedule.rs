@@ -204,7 +204,8 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         thread: u32,
-        (old, new): (i32, i32),
+        old: i32,
+        new: i32,
         out: &mut Records,
     ) {
         let (old, new) = (windows_priority(old), windows_priority(new));

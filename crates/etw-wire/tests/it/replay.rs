@@ -81,7 +81,7 @@ fn requests_cause_no_panic() {
         executables: vec!["sh".to_owned()],
         event_ids: Some(IdFilter { include: true, ids: vec![7] }),
         payload: vec![PayloadFilter {
-            of: EventKey::Id(7, None),
+            of: EventKey::Id { id: 7, version: None },
             conditions: vec![Condition::new("a.b", PayloadOp::Between, &["1", "0x20"]).unwrap()],
             any: true,
             match_all: false,

@@ -43,7 +43,7 @@ fn functions_that_the_system_lacks_are_done_without() {
     assert!(host.providers().unwrap().is_empty());
     let condition = etw::Condition::new("Size", etw::PayloadOp::Eq, &["1"]).unwrap();
     let payload = etw::PayloadFilter {
-        of: etw::EventKey::Id(1, None),
+        of: etw::EventKey::Id { id: 1, version: None },
         conditions: vec![condition],
         any: false,
         match_all: false,

@@ -162,7 +162,7 @@ fn an_enablement_has_all_its_filters() {
     let names = NameFilter { of, include: true, names: vec!["One".into(), "Two".into()] };
     let ids = |include| IdFilter { include, ids: vec![1, 0x1234] };
     let payload = PayloadFilter {
-        of: EventKey::Id(7, Some(1)),
+        of: EventKey::Id { id: 7, version: Some(1) },
         conditions: vec![Condition::new("Size", PayloadOp::Between, &["5", "9"]).unwrap()],
         any: true,
         match_all: false,

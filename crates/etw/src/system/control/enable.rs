@@ -180,7 +180,7 @@ fn payload_filters(
     };
     let mut handles = Vec::new();
     for filter in filters {
-        let EventKey::Id(id, version) = &filter.of else {
+        let EventKey::Id { id, version } = &filter.of else {
             return Err(refused(
                 Status::ERROR_NOT_SUPPORTED,
                 "Windows filters fields of events by id, with a registered manifest; fields of TraceLogging events cannot be \
