@@ -45,7 +45,7 @@ pub struct SetArguments {
     /// Keep events with one of these keywords, a hexadecimal mask; 0: all
     #[arg(long, value_name = "MASK", value_parser = mask)]
     keywords: Option<u64>,
-    /// Forget all changes first
+    /// Undo all earlier changes first
     #[arg(long)]
     reset: bool,
     /// The log of the machine, not of this user

@@ -93,7 +93,7 @@ enum Weight {
     /// Time on the CPU, by samples
     #[default]
     Cpu,
-    /// Time off the CPU, with who ended it
+    /// Time off the CPU, with the thread that ended it
     OffCpu,
 }
 

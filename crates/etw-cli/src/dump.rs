@@ -45,10 +45,10 @@ pub struct Arguments {
     /// Add the payload as hex, and where each record lies, to every record
     #[arg(long)]
     pub raw: bool,
-    /// Leave out what is older: RFC 3339, or +1.5s from the start
+    /// Skip records before this time: RFC 3339, or +1.5s from the start
     #[arg(long, value_name = "T")]
     pub from: Option<When>,
-    /// Leave out what is newer: RFC 3339, or +1.5s from the start
+    /// Skip records after this time: RFC 3339, or +1.5s from the start
     #[arg(long, value_name = "T")]
     pub to: Option<When>,
     /// Stop after N records
@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Gather the schemas in the trace before the first record is printed
     #[arg(long)]
     pub two_pass: bool,
-    /// Join what records tell of each other: names of processes, threads and files, stacks of kernel events; reads the trace
+    /// Show names of processes, threads and files, and the stacks of kernel events with their events; reads the trace once
     /// before
     #[arg(long)]
     pub join: bool,

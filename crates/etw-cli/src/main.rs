@@ -69,11 +69,11 @@ enum Command {
     Dump(dump::Arguments),
     /// Count records by type and event; show header facts, losses and damage
     Stat(stat::Arguments),
-    /// Tell sound traces from damaged ones and from files that are none
+    /// Say whether files are sound traces, damaged ones, or no traces
     Check(check::Arguments),
     /// Write the records of several traces to one, in time order
     Merge(rewrite::MergeArguments),
-    /// Write the records of a trace to a new one, compressed or not
+    /// Copy the records of a trace, or those that --where selects, into a new trace
     Relog(rewrite::RelogArguments),
     /// Make a trace for another viewer: Perfetto, Chrome, Wireshark
     Convert(convert::Arguments),
@@ -85,7 +85,7 @@ enum Command {
     Log(event_log::Arguments),
     /// Install manifests, so that every command finds them; list, show and uninstall them
     Manifest(manifest::Arguments),
-    /// Complete a trace that its session did not, in place; a complete one stays as it is
+    /// Complete, in place, a trace whose session was killed; a complete trace stays unchanged
     Repair(repair::Arguments),
     /// Record a command, or all your programs until Ctrl-C
     #[cfg(any(target_os = "linux", windows))]
@@ -99,7 +99,7 @@ enum Command {
     /// Show providers: registered ones, GUIDs of names, what one can emit
     #[cfg(any(target_os = "linux", windows))]
     Provider(live::ProviderArguments),
-    /// Host sessions, in the foreground: what a service runs
+    /// Host sessions in the foreground, as a service does
     #[cfg(target_os = "linux")]
     Daemon(live::DaemonArguments),
     /// Find out why no events arrive: check each link of the chain, and say how to fix it

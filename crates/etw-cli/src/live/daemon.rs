@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Be the worker of a keeper, which is at the other end of standard input
     #[arg(long, hide = true)]
     worker: bool,
-    /// Runtime directory; default: your own, or root's the machine's
+    /// Runtime directory; default: your own, for root that of the machine
     directory: Option<PathBuf>,
 }
 

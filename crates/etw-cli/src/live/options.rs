@@ -189,7 +189,7 @@ pub struct EnableOptions {
     /// conditions of one option have to hold; if an event has several options, one suffices
     #[arg(long, value_name = "EVENT:FIELD=VALUE,...", value_parser = PayloadOption::parse)]
     pub payload: Vec<PayloadOption>,
-    /// Events without a keyword are not wanted
+    /// Leave out events without a keyword
     #[arg(long)]
     pub ignore_keyword_0: bool,
     /// Add to each event: sid, ts-id, start-key, stack
