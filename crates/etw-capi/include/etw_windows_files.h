@@ -353,6 +353,49 @@ static inline BOOL OpenProcessToken(HANDLE process, DWORD access, HANDLE *token)
     *token = (HANDLE)(LONG_PTR)-4;
     return TRUE;
 }
+/* Of the classes, those that say whether the program is elevated, which root is. */
+typedef enum _TOKEN_INFORMATION_CLASS {
+    TokenUser = 1,
+    TokenPrivileges = 3,
+    TokenElevationType = 18,
+    TokenElevation = 20,
+    TokenIntegrityLevel = 25
+} TOKEN_INFORMATION_CLASS;
+typedef enum _TOKEN_ELEVATION_TYPE {
+    TokenElevationTypeDefault = 1,
+    TokenElevationTypeFull,
+    TokenElevationTypeLimited
+} TOKEN_ELEVATION_TYPE;
+typedef struct _TOKEN_ELEVATION {
+    DWORD TokenIsElevated;
+} TOKEN_ELEVATION, *PTOKEN_ELEVATION;
+static inline BOOL GetTokenInformation(HANDLE token, TOKEN_INFORMATION_CLASS of, PVOID to, DWORD room, PDWORD size)
+{
+    const BOOL is_root = geteuid() == 0;
+    /* Both classes have a value of four bytes. */
+    const TOKEN_ELEVATION_TYPE type = is_root ? TokenElevationTypeFull : TokenElevationTypeLimited;
+    const DWORD value = of == TokenElevation ? (DWORD)is_root : (DWORD)type;
+    (void)token;
+    *size = sizeof value;
+    if (of != TokenElevation && of != TokenElevationType) {
+        *size = 0;
+        SetLastError(ERROR_NOT_SUPPORTED);
+        return FALSE;
+    }
+    if (room < sizeof value) {
+        SetLastError(ERROR_INSUFFICIENT_BUFFER);
+        return FALSE;
+    }
+    memcpy(to, &value, sizeof value);
+    return TRUE;
+}
+/* There are no 32-bit programs on a 64-bit Windows. */
+static inline BOOL IsWow64Process(HANDLE process, PBOOL is_wow64)
+{
+    (void)process;
+    *is_wow64 = FALSE;
+    return TRUE;
+}
 static inline BOOL LookupPrivilegeValueW(const WCHAR *system, const WCHAR *name, PLUID luid)
 {
     (void)system, (void)name;

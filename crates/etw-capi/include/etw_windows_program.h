@@ -179,6 +179,41 @@ static inline BOOL GetComputerNameW(WCHAR *to, DWORD *size)
     }
     return fits;
 }
+typedef enum _COMPUTER_NAME_FORMAT {
+    ComputerNameNetBIOS,
+    ComputerNameDnsHostname,
+    ComputerNameDnsDomain,
+    ComputerNameDnsFullyQualified,
+    ComputerNamePhysicalNetBIOS,
+    ComputerNamePhysicalDnsHostname,
+    ComputerNamePhysicalDnsDomain,
+    ComputerNamePhysicalDnsFullyQualified,
+    ComputerNameMax
+} COMPUTER_NAME_FORMAT;
+/* The name of the host in every format; a domain is empty. */
+static inline BOOL GetComputerNameExA(COMPUTER_NAME_FORMAT format, char *to, DWORD *size)
+{
+    if (format != ComputerNameDnsDomain && format != ComputerNamePhysicalDnsDomain)
+        return GetComputerNameA(to, size);
+    if (*size > 0)
+        *to = 0;
+    *size = *size == 0;
+    return *size == 0;
+}
+static inline BOOL GetComputerNameExW(COMPUTER_NAME_FORMAT format, WCHAR *to, DWORD *size)
+{
+    if (format != ComputerNameDnsDomain && format != ComputerNamePhysicalDnsDomain)
+        return GetComputerNameW(to, size);
+    if (*size > 0)
+        *to = 0;
+    *size = *size == 0;
+    return *size == 0;
+}
+#ifdef UNICODE
+#define GetComputerNameEx GetComputerNameExW
+#else
+#define GetComputerNameEx GetComputerNameExA
+#endif
 /* Nothing debugs the program. */
 #define OutputDebugStringA(text) ((void)(text))
 #define OutputDebugStringW(text) ((void)(text))

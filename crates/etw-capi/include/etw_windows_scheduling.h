@@ -223,16 +223,6 @@ static inline errno_t memmove_s(void *to, size_t room, const void *from, size_t 
     memmove(to, from, size);
     return 0;
 }
-static inline DWORD FormatMessageA(DWORD flags, const void *source, DWORD id, DWORD language, char *to, DWORD room, va_list *arguments)
-{
-    (void)source, (void)id, (void)language, (void)to, (void)room, (void)arguments;
-    SetLastError((flags & FORMAT_MESSAGE_FROM_STRING) != 0 ? ERROR_CALL_NOT_IMPLEMENTED : ERROR_MR_MID_NOT_FOUND);
-    return 0;
-}
-#ifndef UNICODE
-#define FormatMessage FormatMessageA
-#endif
-
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #include "etw_counted_strings.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <wctype.h>
 #include <pwd.h>
 
 #ifdef __cplusplus
@@ -411,7 +412,10 @@ typedef WORD LANGID;
 #define LOCALE_SYSTEM_DEFAULT 0x0800u
 #define LOCALE_INVARIANT 0x007fu
 #define LANG_NEUTRAL 0
+#define LANG_ENGLISH 0x09
+#define SUBLANG_NEUTRAL 0
 #define SUBLANG_DEFAULT 1
+#define SUBLANG_ENGLISH_US 1
 #define MAKELANGID(language, sub) ((WORD)((WORD)(sub) << 10 | (WORD)(language)))
 static inline int etw_by_picture(const SYSTEMTIME *time, const WCHAR *picture, const char *letters, WCHAR *to, int room)
 {
@@ -522,6 +526,7 @@ static inline void GetLocalTime(SYSTEMTIME *time)
 #define FORMAT_MESSAGE_FROM_SYSTEM 0x1000u
 #define FORMAT_MESSAGE_ARGUMENT_ARRAY 0x2000u
 #define FORMAT_MESSAGE_MAX_WIDTH_MASK 0x00ffu
+#include "etw_windows_messages.h"
 /* Writes a unit if it fits, and counts it. */
 static inline void etw_message_unit(WCHAR *to, size_t room, size_t *written, WCHAR unit)
 {
@@ -579,7 +584,7 @@ static inline size_t etw_message(WCHAR *to, size_t room, const WCHAR *text, DWOR
         to[written < room ? written : room - 1] = 0;
     return written;
 }
-/* Formats messages of FORMAT_MESSAGE_FROM_STRING. The texts of the system's codes are Windows' own and not available. */
+/* Formats messages of FORMAT_MESSAGE_FROM_STRING, and those of status codes. */
 static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DWORD language, WCHAR *to, DWORD room,
                                    va_list *arguments)
 {
@@ -587,9 +592,24 @@ static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DW
     const ULONG_PTR *array = NULL;
     size_t length;
     int count = 99;
-    (void)id, (void)language;
-    if ((flags & FORMAT_MESSAGE_FROM_STRING) == 0 || source == NULL || to == NULL) {
-        SetLastError((flags & FORMAT_MESSAGE_FROM_STRING) == 0 ? ERROR_MR_MID_NOT_FOUND : ERROR_INVALID_PARAMETER);
+    WCHAR message[128];
+    (void)language;
+    if ((flags & FORMAT_MESSAGE_FROM_STRING) == 0) {
+        const char *text = (flags & FORMAT_MESSAGE_FROM_SYSTEM) != 0 ? etw_system_text(id) : NULL;
+        char bytes[128];
+        DWORD at, size;
+        if (text == NULL) {
+            SetLastError(ERROR_MR_MID_NOT_FOUND);
+            return 0;
+        }
+        size = etw_system_message(flags, text, bytes);
+        for (at = 0; at <= size; at++)
+            message[at] = (WCHAR)(unsigned char)bytes[at];
+        source = message;
+        flags |= FORMAT_MESSAGE_IGNORE_INSERTS;
+    }
+    if (source == NULL || to == NULL) {
+        SetLastError(ERROR_INVALID_PARAMETER);
         return 0;
     }
     if (arguments != NULL && (flags & FORMAT_MESSAGE_ARGUMENT_ARRAY) != 0) {

@@ -870,11 +870,63 @@ typedef struct _EVENT_TRACE_LOGFILEA {
 typedef ULONG(WINAPI *WMIDPREQUEST)(WMIDPREQUESTCODE RequestCode, PVOID RequestContext,
                                     ULONG *BufferSize, PVOID Buffer);
 
+/* Windows 11: a trace is opened with options. BufferCallback must be NULL (else: ERROR_NOT_SUPPORTED). */
+typedef enum ETW_PROCESS_TRACE_MODES {
+    ETW_PROCESS_TRACE_MODE_NONE = 0x00000000,
+    ETW_PROCESS_TRACE_MODE_RAW_TIMESTAMP = 0x00000001
+} ETW_PROCESS_TRACE_MODES;
+typedef struct _ETW_BUFFER_HEADER {
+    ULONG Reserved1[4];
+    LARGE_INTEGER TimeStamp;
+    ULONG Reserved2[4];
+    ETW_BUFFER_CONTEXT ClientContext;
+    ULONG Reserved3;
+    ULONG FilledBytes;
+    ULONG Reserved4[5];
+} ETW_BUFFER_HEADER, *PETW_BUFFER_HEADER;
+typedef struct _ETW_BUFFER_CALLBACK_INFORMATION {
+    TRACEHANDLE TraceHandle;
+    const TRACE_LOGFILE_HEADER *LogfileHeader;
+    ULONG BuffersRead;
+} ETW_BUFFER_CALLBACK_INFORMATION;
+typedef BOOL(WINAPI *PETW_BUFFER_CALLBACK)(const ETW_BUFFER_HEADER *Buffer, ULONG BufferSize,
+                                           const ETW_BUFFER_CALLBACK_INFORMATION *ConsumerInfo, void *CallbackContext);
+typedef VOID(WINAPI *PETW_BUFFER_COMPLETION_CALLBACK)(const ETW_BUFFER_HEADER *Buffer, void *CallbackContext);
+typedef struct ETW_OPEN_TRACE_OPTIONS {
+    ETW_PROCESS_TRACE_MODES ProcessTraceModes;
+    PEVENT_RECORD_CALLBACK EventCallback;
+    void *EventCallbackContext;
+    PETW_BUFFER_CALLBACK BufferCallback;
+    void *BufferCallbackContext;
+} ETW_OPEN_TRACE_OPTIONS;
+
+/* QueryTraceProcessingHandle has EtwQueryLogFileHeader. */
+typedef enum _ETW_PROCESS_HANDLE_INFO_TYPE {
+    EtwQueryPartitionInformation = 1,
+    EtwQueryPartitionInformationV2 = 2,
+    EtwQueryLastDroppedTimes = 3,
+    EtwQueryLogFileHeader = 4,
+    EtwQueryProcessHandleInfoMax = 5
+} ETW_PROCESS_HANDLE_INFO_TYPE;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Consumers */
+TRACEHANDLE WINAPI OpenTraceFromFile(LPCWSTR LogFileName, const ETW_OPEN_TRACE_OPTIONS *Options,
+                                     TRACE_LOGFILE_HEADER *LogFileHeader);
+TRACEHANDLE WINAPI OpenTraceFromRealTimeLogger(LPCWSTR LoggerName, const ETW_OPEN_TRACE_OPTIONS *Options,
+                                               TRACE_LOGFILE_HEADER *LogFileHeader);
+TRACEHANDLE WINAPI OpenTraceFromRealTimeLoggerWithAllocationOptions(LPCWSTR LoggerName, const ETW_OPEN_TRACE_OPTIONS *Options,
+                                                                    ULONG_PTR AllocationSize, HANDLE MemoryPartitionHandle,
+                                                                    TRACE_LOGFILE_HEADER *LogFileHeader);
+/* Not supported: ERROR_NOT_SUPPORTED. */
+TRACEHANDLE WINAPI OpenTraceFromBufferStream(const ETW_OPEN_TRACE_OPTIONS *Options,
+                                             PETW_BUFFER_COMPLETION_CALLBACK BufferCompletionCallback,
+                                             void *BufferCompletionContext);
+ULONG WINAPI QueryTraceProcessingHandle(TRACEHANDLE ProcessingHandle, ETW_PROCESS_HANDLE_INFO_TYPE InformationClass, PVOID InBuffer,
+                                        ULONG InBufferSize, PVOID OutBuffer, ULONG OutBufferSize, PULONG ReturnLength);
 TRACEHANDLE WINAPI OpenTraceW(PEVENT_TRACE_LOGFILEW Logfile);
 TRACEHANDLE WINAPI OpenTraceA(PEVENT_TRACE_LOGFILEA Logfile);
 ULONG WINAPI ProcessTrace(PTRACEHANDLE HandleArray, ULONG HandleCount, LPFILETIME StartTime,

@@ -2,6 +2,7 @@
 
 mod arrival;
 mod event;
+mod from_options;
 mod process;
 #[cfg_attr(not(target_os = "linux"), path = "consumer/no_real_time.rs")]
 mod real_time;
@@ -31,13 +32,16 @@ const HANDLE_LIMIT: u32 = 64;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OpenTraceW(logfile: *mut RawLogfile) -> u64 {
     // SAFETY: ONE, OUT, and TEXT for both names.
-    unsafe {
-        open(logfile, |name| {
-            let text = utf16_of(name.cast())?;
-            let units = text.encode_utf16().chain([0]).collect();
-            Some(Name { path: PathBuf::from(&text), text, units })
-        })
-    }
+    unsafe { open(logfile, |name| wide_name(name)) }
+}
+
+/// # Safety
+/// TEXT `name`, in UTF-16.
+unsafe fn wide_name(name: *const c_void) -> Option<Name> {
+    // SAFETY: TEXT.
+    let text = unsafe { utf16_of(name.cast()) }?;
+    let units = text.encode_utf16().chain([0]).collect();
+    Some(Name { path: PathBuf::from(&text), text, units })
 }
 
 /// # Safety
@@ -85,29 +89,10 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         // SAFETY: ONE.
         let raw = unsafe { logfile.read_unaligned() };
         let names = [name(raw.log_file_name), name(raw.logger_name)];
-        let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
-        let opened = match &names {
-            _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
-            [_, Some(session)] if raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
-                match real_time::open(&session.text) {
-                    Ok(live) => Ok(Input::RealTime(Box::new(live))),
-                    // As on Windows, only `ProcessTrace` fails.
-                    Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND) => {
-                        Ok(Input::NotStarted(session.text.clone()))
-                    }
-                    Err(status) => Err(status),
-                }
-            }
-            [Some(file), _] if !raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
-                trace::open_file(&file.path)
-            }
-            _ => Err(Status::ERROR_INVALID_PARAMETER),
-        };
-        let input = match opened {
-            Ok(input) => input,
+        let trace = match open_trace(raw, names) {
+            Ok(trace) => trace,
             Err(status) => return status,
         };
-        let trace = Arc::new(Trace::new(input, raw, names.map(|name| Some(name?.units))));
         {
             let opened = trace.logfile();
             let told = RawLogfile {
@@ -126,6 +111,29 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         return INVALID;
     }
     handle
+}
+
+/// Opens the file or the session of a structure that has these names.
+fn open_trace(raw: RawLogfile, names: [Option<Name>; 2]) -> Result<Arc<Trace>, Status> {
+    let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
+    let input = match &names {
+        _ if !has_callback => return Err(Status::ERROR_INVALID_PARAMETER),
+        [_, Some(session)] if raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
+            match real_time::open(&session.text) {
+                Ok(live) => Input::RealTime(Box::new(live)),
+                // As on Windows, only `ProcessTrace` fails.
+                Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND) => {
+                    Input::NotStarted(session.text.clone())
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        [Some(file), _] if !raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
+            trace::open_file(&file.path)?
+        }
+        _ => return Err(Status::ERROR_INVALID_PARAMETER),
+    };
+    Ok(Arc::new(Trace::new(input, raw, names.map(|name| Some(name?.units)))))
 }
 
 /// # Safety

@@ -6,7 +6,7 @@
 //! | header | calls | what is not supported |
 //! |---|---|---|
 //! | `evntprov.h` | providers and their writes | `EventAccessControl`, `EventAccessQuery`, `EventAccessRemove`: 50 |
-//! | `evntrace.h` | `OpenTrace`, `ProcessTrace`, `CloseTrace` on `.etl` files and real-time sessions | a session beside files in one `ProcessTrace`: 87 |
+//! | `evntrace.h` | `OpenTrace`, `OpenTraceFromFile`, `OpenTraceFromRealTimeLogger`, `ProcessTrace`, `CloseTrace` on `.etl` files and real-time sessions | a session beside files in one `ProcessTrace`: 87 |
 //! | `evntrace.h` | `StartTrace`, `ControlTrace`, `QueryAllTraces`, `EnableTrace`, `EnableTraceEx`, `EnableTraceEx2`, `EnumerateTraceGuids`, `EnumerateTraceGuidsEx`, `TraceQueryInformation`, `TraceSetInformation` (classes 3, 4, 5): global sessions on Linux, those of the system's events too, private ones of this process | `EVENT_TRACE_CONTROL_INCREMENT_FILE`, `…_CONVERT_TO_REALTIME`, relogging, messages numbered over all sessions (`EVENT_TRACE_USE_GLOBAL_SEQUENCE`), filters of packages and containers, `PSM_KEY`, `EVENT_KEY` and containers, other classes of `TraceSetInformation`: 50; `SourceId` is the session's; other systems: 50 |
 //! | `evntrace.h` | classic providers: `RegisterTraceGuids`, `TraceEvent`, `TraceEventInstance`, `TraceMessage`, … | events by handles of `StartTrace`: 6; events of the system's classes: 5; `WNODE_FLAG_LOG_WNODE`, `WNODE_FLAG_NO_HEADER`: 186; MOF resources of a registration are not read |
 //! | `evntcons.h` | an event as a callback has it | |

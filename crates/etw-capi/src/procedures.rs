@@ -33,7 +33,9 @@ procedures! {
     EvtOpenLog EvtOpenPublisherEnum EvtOpenPublisherMetadata EvtOpenSession EvtArchiveExportedLog EvtQuery EvtRender EvtSeek
     EvtUpdateBookmark
     EventWriteTransfer FlushTraceA FlushTraceW GetTraceEnableFlags GetTraceEnableLevel GetTraceLoggerHandle NtQuerySystemInformation
-    NtSetSystemInformation OpenTraceA OpenTraceW ProcessTrace QueryAllTracesA QueryAllTracesW QueryTraceA QueryTraceW RegisterTraceGuidsA RegisterTraceGuidsW
+    NtSetSystemInformation OpenTraceA OpenTraceFromBufferStream OpenTraceFromFile OpenTraceFromRealTimeLogger
+    OpenTraceFromRealTimeLoggerWithAllocationOptions OpenTraceW ProcessTrace QueryTraceProcessingHandle
+    QueryAllTracesA QueryAllTracesW QueryTraceA QueryTraceW RegisterTraceGuidsA RegisterTraceGuidsW
     StartTraceA StartTraceW StopTraceA StopTraceW TdhAggregatePayloadFilters TdhCleanupPayloadEventFilterDescriptor
     TdhCloseDecodingHandle TdhCreatePayloadFilter TdhDeletePayloadFilter TdhEnumerateManifestProviderEvents
     TdhEnumerateProviderFieldInformation TdhEnumerateProviderFilters TdhEnumerateProviders

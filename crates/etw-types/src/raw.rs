@@ -216,6 +216,19 @@ pub type EventCallback = unsafe extern "system-unwind" fn(event: *mut c_void);
 /// `PEVENT_TRACE_BUFFER_CALLBACK`
 pub type BufferCallback = unsafe extern "system-unwind" fn(logfile: *mut RawLogfile) -> u32;
 
+/// `ETW_OPEN_TRACE_OPTIONS`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawOpenOptions {
+    /// `ETW_PROCESS_TRACE_MODES`: 1 keeps times in ticks of the session's clock.
+    pub modes: i32,
+    pub event_callback: Option<EventCallback>,
+    pub event_context: *mut c_void,
+    /// A `PETW_BUFFER_CALLBACK`, which is not called.
+    pub buffer_callback: *const c_void,
+    pub buffer_context: *mut c_void,
+}
+
 crate::flags! {
     /// `EVENT_TRACE_LOGFILE.ProcessTraceMode`
     ProcessTraceMode(u32) {

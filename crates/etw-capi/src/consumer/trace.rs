@@ -200,7 +200,7 @@ fn raw_header(header: &LogfileHeader, texts: &[Box<[u16]>; 2]) -> RawLogfileHead
 }
 
 /// The header in place of one that cannot be read.
-const NO_HEADER: RawLogfileHeader = RawLogfileHeader {
+pub const NO_HEADER: RawLogfileHeader = RawLogfileHeader {
     buffer_size: 0,
     version: [0; 4],
     provider_version: 0,
@@ -224,7 +224,7 @@ const NO_HEADER: RawLogfileHeader = RawLogfileHeader {
     buffers_lost: 0,
 };
 
-const NO_EVENT: RawTrace = RawTrace {
+pub const NO_EVENT: RawTrace = RawTrace {
     header: RawTraceHeader {
         size: 0,
         header_type: 0,

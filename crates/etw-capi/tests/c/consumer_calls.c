@@ -523,10 +523,98 @@ static void check_exceptions(const char *path)
 }
 #endif
 
+static int of_context, raw_times;
+
+static VOID WINAPI count_of_context(PEVENT_RECORD event)
+{
+    of_context += event->UserContext == &of_context;
+    raw_times += seen < 64 && seen >= 0 && times[seen] != event->EventHeader.TimeStamp.QuadPart;
+    seen++;
+}
+
+static BOOL WINAPI never(const ETW_BUFFER_HEADER *buffer, ULONG size, const ETW_BUFFER_CALLBACK_INFORMATION *information, void *context)
+{
+    (void)buffer, (void)size, (void)information, (void)context;
+    return TRUE;
+}
+
+/* Traces that are opened with options, as on Windows 11, are those that OpenTrace opens. */
+static void check_options(const char *path, const char *no_trace)
+{
+    static const WCHAR none[] = {'n', 'o', ' ', 's', 'e', 's', 's', 'i', 'o', 'n', 0};
+    EVENT_TRACE_LOGFILEA logfile = logfile_of(path);
+    ETW_OPEN_TRACE_OPTIONS options;
+    TRACE_LOGFILE_HEADER header, again;
+    WCHAR name[1024], other_name[1024];
+    ULONG size = 0;
+    int i, all;
+    for (i = 0; i <= (int)strlen(path); i++)
+        name[i] = (WCHAR)(unsigned char)path[i];
+    for (i = 0; i <= (int)strlen(no_trace); i++)
+        other_name[i] = (WCHAR)(unsigned char)no_trace[i];
+    close_in_callback = 0;
+    seen = headers = texts = 0;
+    logfile.EventRecordCallback = count;
+    current = OpenTraceA(&logfile);
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_SUCCESS);
+    CHECK(CloseTrace(current), ERROR_SUCCESS);
+    all = seen;
+
+    memset(&options, 0, sizeof options);
+    CHECK(OpenTraceFromFile(name, NULL, NULL), INVALID_PROCESSTRACE_HANDLE);
+    CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
+    CHECK(OpenTraceFromFile(name, &options, NULL), INVALID_PROCESSTRACE_HANDLE); /* There is no callback. */
+    CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
+    options.EventCallback = count_of_context;
+    options.EventCallbackContext = &of_context;
+    CHECK(OpenTraceFromFile(NULL, &options, NULL), INVALID_PROCESSTRACE_HANDLE);
+    CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
+    CHECK(OpenTraceFromFile(other_name, &options, NULL), INVALID_PROCESSTRACE_HANDLE);
+    CHECK(GetLastError(), ERROR_FILE_CORRUPT);
+    options.BufferCallback = never;
+    CHECK(OpenTraceFromFile(name, &options, NULL), INVALID_PROCESSTRACE_HANDLE);
+    CHECK(GetLastError(), ERROR_NOT_SUPPORTED);
+    options.BufferCallback = NULL;
+    for (i = 0; i < 2; i++) {
+        options.ProcessTraceModes = i == 0 ? ETW_PROCESS_TRACE_MODE_NONE : ETW_PROCESS_TRACE_MODE_RAW_TIMESTAMP;
+        memset(&header, 0, sizeof header);
+        current = OpenTraceFromFile(name, &options, &header);
+        CHECK(current != INVALID_PROCESSTRACE_HANDLE, 1);
+        CHECK(header.BufferSize, logfile.LogfileHeader.BufferSize);
+        CHECK(header.StartTime.QuadPart == logfile.LogfileHeader.StartTime.QuadPart, 1);
+        CHECK(QueryTraceProcessingHandle(current, EtwQueryLogFileHeader, NULL, 0, &again, sizeof again - 1, &size),
+              ERROR_INSUFFICIENT_BUFFER);
+        CHECK(size, sizeof again);
+        CHECK(QueryTraceProcessingHandle(current, EtwQueryLogFileHeader, NULL, 0, &again, sizeof again, NULL), ERROR_SUCCESS);
+        CHECK(again.BufferSize, header.BufferSize);
+        CHECK(again.LoggerName == header.LoggerName, 1);
+        CHECK(QueryTraceProcessingHandle(current, EtwQueryPartitionInformation, NULL, 0, &again, sizeof again, NULL),
+              ERROR_NOT_SUPPORTED);
+        seen = of_context = raw_times = 0;
+        CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_SUCCESS);
+        CHECK(seen, all);
+        CHECK(of_context, all);
+        CHECK(raw_times > 0, i);
+        CHECK(CloseTrace(current), ERROR_SUCCESS);
+        CHECK(QueryTraceProcessingHandle(current, EtwQueryLogFileHeader, NULL, 0, &again, sizeof again, NULL), ERROR_INVALID_HANDLE);
+    }
+    /* A session that does not run. */
+    current = OpenTraceFromRealTimeLogger(none, &options, &header);
+    CHECK(current != INVALID_PROCESSTRACE_HANDLE, 1);
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
+    CHECK(CloseTrace(current), ERROR_SUCCESS);
+    current = OpenTraceFromRealTimeLoggerWithAllocationOptions(none, &options, 1 << 20, NULL, NULL);
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
+    CHECK(CloseTrace(current), ERROR_SUCCESS);
+    CHECK(OpenTraceFromBufferStream(&options, NULL, NULL), INVALID_PROCESSTRACE_HANDLE);
+    CHECK(GetLastError(), ERROR_NOT_SUPPORTED);
+}
+
 int main(void)
 {
     const char *path = getenv("CALLS_TRACE");
     check_opening(path, getenv("NO_TRACE"));
+    check_options(path, getenv("NO_TRACE"));
     check_schemas(path);
     check_handles();
     check_threads(path);

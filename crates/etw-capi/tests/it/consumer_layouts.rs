@@ -127,6 +127,9 @@ fn session_structures() -> Facts {
         sdk::EVENT_TRACE_LOGFILEW: LogFileName, LoggerName, CurrentTime, BuffersRead, LogFileMode = Anonymous1,
             ProcessTraceMode = Anonymous1, CurrentEvent, LogfileHeader, BufferCallback, BufferSize, Filled, EventsLost,
             EventCallback = Anonymous2, EventRecordCallback = Anonymous2, IsKernelTrace, Context;
+        sdk::ETW_OPEN_TRACE_OPTIONS: ProcessTraceModes, EventCallback, EventCallbackContext, BufferCallback, BufferCallbackContext;
+        sdk::ETW_BUFFER_HEADER: TimeStamp, ClientContext, FilledBytes, Reserved4;
+        sdk::ETW_BUFFER_CALLBACK_INFORMATION: TraceHandle, LogfileHeader, BuffersRead;
         sdk::EVENT_TRACE_LOGFILEA: LogFileName, LoggerName, CurrentTime, BuffersRead, LogFileMode = Anonymous1,
             ProcessTraceMode = Anonymous1, CurrentEvent, LogfileHeader, BufferCallback, BufferSize, Filled, EventsLost,
             EventCallback = Anonymous2, EventRecordCallback = Anonymous2, IsKernelTrace, Context;

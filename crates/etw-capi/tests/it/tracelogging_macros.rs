@@ -186,3 +186,42 @@ int main()
         assert!(run(&program, compiler).status().unwrap().success(), "{name}");
     }
 }
+
+/// Programs of Microsoft's TraceLogging for LTTng find the header under its path there, with its functions for activity ids.
+#[test]
+fn programs_of_tracelogging_for_lttng_compile() {
+    const SOURCE: &str = r#"
+#include <tracelogging/TraceLoggingProvider.h>
+TRACELOGGING_DEFINE_PROVIDER(P, "P", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+int main(void)
+{
+    const bool yes = true;
+    const char16_t *text = u"x";
+    unsigned char before[16], id[16], now[16];
+    lttngh_ActivityIdGet(before);
+    lttngh_ActivityIdCreate(id);
+    lttngh_ActivityIdGet(now);
+    if (memcmp(now, before, 16) != 0 || memcmp(id, before, 16) == 0)
+        return 1;
+    lttngh_ActivityIdSet(id);
+    lttngh_ActivityIdGet(now);
+    TraceLoggingWriteActivity(P, "E", id, NULL, TraceLoggingBoolean(yes), TraceLoggingString16(text));
+    return memcmp(now, id, 16) != 0;
+}
+"#;
+    const C: &[&str] = &["-std=gnu11"];
+    const CPP: &[&str] = &["-std=c++17"];
+    for (name, flags, file) in [
+        ("gcc", C, "lttng.c"),
+        ("clang", C, "lttng.c"),
+        ("g++", CPP, "lttng.cpp"),
+        ("clang++", CPP, "lttng.cpp"),
+    ] {
+        let folder = Folder::new(&format!("lttng-macros-{name}"));
+        let path = folder.0.join(file);
+        std::fs::write(&path, SOURCE).unwrap();
+        let compiler = Compiler(name, flags);
+        let Some(program) = compile_file(&folder, &path, compiler) else { continue };
+        assert!(run(&program, compiler).status().unwrap().success(), "{name}");
+    }
+}

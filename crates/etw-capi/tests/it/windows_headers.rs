@@ -244,3 +244,20 @@ fn generated_headers_are_current() {
         names.split(' ').for_each(|name| is_current(&windows.join(name), &text));
     }
 }
+
+/// `FormatMessage` has a text for each status code that the headers name.
+#[test]
+fn every_status_code_of_the_headers_has_a_message() {
+    let text = |name: &str| std::fs::read_to_string(home().join("include").join(name)).unwrap();
+    let messages = text("etw_windows_messages.h");
+    let mut codes = 0;
+    for header in ["etw_base.h", "etw_windows_errors.h"] {
+        for line in text(header).lines() {
+            let name = line.strip_prefix("#define ").and_then(|rest| rest.split(' ').next());
+            let Some(name) = name.filter(|name| name.starts_with("ERROR_")) else { continue };
+            codes += 1;
+            assert!(messages.contains(&format!("    case {name}: return ")), "{name} has no text");
+        }
+    }
+    assert!(codes > 150, "{codes}");
+}

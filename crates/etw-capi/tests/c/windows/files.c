@@ -91,6 +91,20 @@ static void check_privileges(void)
     privileges.Privileges[0].Attributes = SE_PRIVILEGE_ENABLED;
     SetLastError(ERROR_NOT_SUPPORTED);
     CHECK(AdjustTokenPrivileges(token, FALSE, &privileges, sizeof privileges, NULL, NULL) && GetLastError() == ERROR_SUCCESS);
+    {
+        TOKEN_ELEVATION elevation;
+        TOKEN_ELEVATION_TYPE type;
+        DWORD size = 0;
+        BOOL is_wow64 = TRUE;
+        CHECK(GetTokenInformation(token, TokenElevation, &elevation, sizeof elevation, &size) && size == sizeof elevation);
+        CHECK(elevation.TokenIsElevated == (geteuid() == 0));
+        CHECK(GetTokenInformation(token, TokenElevationType, &type, sizeof type, &size) && size == sizeof type);
+        CHECK(type == (geteuid() == 0 ? TokenElevationTypeFull : TokenElevationTypeLimited));
+        CHECK(!GetTokenInformation(token, TokenElevationType, &type, 3, &size) && GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+        CHECK(!GetTokenInformation(token, TokenUser, &type, sizeof type, &size) && GetLastError() == ERROR_NOT_SUPPORTED);
+        CHECK(IsWow64Process(GetCurrentProcess(), &is_wow64) && !is_wow64);
+        CHECK(MAKELANGID(LANG_ENGLISH, SUBLANG_ENGLISH_US) == 0x409);
+    }
     CloseHandle(token);
 }
 

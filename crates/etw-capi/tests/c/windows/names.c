@@ -166,6 +166,11 @@ static void check_program(void)
     CHECK(GetComputerNameA(name, &size) && size == strlen(name) && GetComputerNameW(wide, &wide_size) && wide_size == size);
     CHECK((DWORD)lstrlenW(wide) == size && (DWORD)lstrlenA(name) == size);
     CHECK(!GetComputerNameA(name, &small) && small == size + 1 && GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+    size = sizeof name;
+    wide_size = sizeof wide / sizeof wide[0];
+    CHECK(GetComputerNameExA(ComputerNameDnsHostname, name, &size) && size == strlen(name));
+    CHECK(GetComputerNameExW(ComputerNameNetBIOS, wide, &wide_size) && wide_size == size);
+    CHECK(GetComputerNameExA(ComputerNameDnsDomain, name, &size) && size == 0 && name[0] == 0);
     CHECK(CompareFileTime(&early, &late) == -1 && CompareFileTime(&late, &early) == 1 && CompareFileTime(&late, &late) == 0);
     CHECK(InitOnceExecuteOnce(&once, initialise, &times, &context) && InitOnceExecuteOnce(&once, initialise, &times, &other));
     CHECK(times == 1 && context == &times && other == &times);

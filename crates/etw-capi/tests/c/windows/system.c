@@ -58,6 +58,33 @@ static DWORD vmessage(PWSTR to, DWORD room, PCWSTR text, ...)
     return length;
 }
 
+/* The messages of status codes and HRESULTs, in either width, counted, cut and allocated. */
+static void check_system_messages(void)
+{
+    const DWORD system = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
+    WCHAR units[64], *text = NULL;
+    char bytes[64], *copy = NULL;
+    CHECK(FormatMessageW(system, NULL, ERROR_ACCESS_DENIED, 0, units, 64, NULL) == 31);
+    CHECK(wcscmp(units, L"The caller has no permission.\r\n") == 0);
+    CHECK(FormatMessageW(system | FORMAT_MESSAGE_FROM_HMODULE, NULL, (DWORD)E_ACCESSDENIED, 0, units, 64, NULL) == 31);
+    CHECK(FormatMessageW(system | FORMAT_MESSAGE_MAX_WIDTH_MASK, NULL, ERROR_FILE_NOT_FOUND, 0, units, 64, NULL) == 25);
+    CHECK(FormatMessageW(system, NULL, ERROR_FILE_NOT_FOUND, 0, units, 10, NULL) == 0);
+    CHECK(GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+    CHECK(FormatMessageW(system | FORMAT_MESSAGE_ALLOCATE_BUFFER, NULL, 4201, 0, (LPWSTR)(void *)&text, 0, NULL) == 39);
+    CHECK(text != NULL && text[0] == 'T' && text[38] == '\n' && text[39] == 0);
+    LocalFree(text);
+    CHECK(FormatMessageA(system, NULL, ERROR_ACCESS_DENIED, 0, bytes, 64, NULL) == 31);
+    CHECK(strcmp(bytes, "The caller has no permission.\r\n") == 0);
+    CHECK(FormatMessageA(system | FORMAT_MESSAGE_ALLOCATE_BUFFER, NULL, ERROR_CANCELLED, 0, (LPSTR)(void *)&copy, 0, NULL) == 30);
+    CHECK(copy != NULL && strcmp(copy, "The operation was cancelled.\r\n") == 0);
+    LocalFree(copy);
+    CHECK(FormatMessageA(system, NULL, ERROR_ACCESS_DENIED, 0, bytes, 31, NULL) == 0);
+    CHECK(GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+    /* A code without a text. */
+    CHECK(FormatMessageW(system, NULL, 0xdeadbeef, 0, units, 64, NULL) == 0 && GetLastError() == ERROR_MR_MID_NOT_FOUND);
+    CHECK(FormatMessageA(system, NULL, 0xdeadbeef, 0, bytes, 64, NULL) == 0 && GetLastError() == ERROR_MR_MID_NOT_FOUND);
+}
+
 static void check_texts(void)
 {
     WCHAR units[64], *end, *copy;
@@ -162,8 +189,7 @@ static void check_messages_and_modules(void)
     LocalFree(text);
     CHECK(vmessage(units, 64, L"%2!u! of %1", L"x", 7) == 6 && wcscmp(units, L"7 of x") == 0);
     CHECK(vmessage(units, 3, L"%1", L"long") == 0 && GetLastError() == ERROR_INSUFFICIENT_BUFFER);
-    CHECK(FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM, NULL, 5, 0, units, 64, NULL) == 0);
-    CHECK(GetLastError() == ERROR_MR_MID_NOT_FOUND);
+    check_system_messages();
     CHECK(module != NULL && format == TdhFormatProperty && FreeLibrary(module));
     CHECK(GetProcAddress(module, "TdhNothing") == NULL && GetLastError() == ERROR_PROC_NOT_FOUND);
     CHECK(LoadLibraryW(L"other.dll") == NULL && GetLastError() == ERROR_MOD_NOT_FOUND);
