@@ -462,11 +462,10 @@ impl Decoder {
         }
         match known.first() {
             Some(known) => event.event_name = Some(&known.name),
-            None => {
-                event.event_name = kernel::name(class, kind);
-                event.provider_name = known_provider_name(&class).map(Box::from);
-            }
+            None => event.event_name = kernel::name(class, kind).or(kernel::class_name(&class)),
         }
+        let of_kernel = || kernel::class_name(&class).map(|_| kernel::PROVIDER);
+        event.provider_name = known_provider_name(&class).or_else(of_kernel).map(Box::from);
         event
     }
 

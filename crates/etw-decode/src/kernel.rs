@@ -32,6 +32,9 @@ impl KernelEvent {
     }
 }
 
+/// The provider of all classes, as Windows names it.
+pub(crate) const PROVIDER: &str = "MSNT_SystemTrace";
+
 type Classes = HashMap<(Guid, u8), Vec<KernelEvent>, foldhash::fast::RandomState>;
 
 static CLASSES: LazyLock<Classes> = LazyLock::new(classes);
@@ -49,6 +52,17 @@ pub(crate) fn events(class: Guid, kind: u8, version: u8) -> &'static [KernelEven
 pub(crate) fn name(class: Guid, kind: u8) -> Option<&'static str> {
     CLASSES.get(&(class, kind))?.last().map(|event| event.name.as_str())
 }
+
+/// The name of a class whose event is not known.
+pub(crate) fn class_name(class: &Guid) -> Option<&'static str> {
+    NAMES.get(class).copied()
+}
+
+static NAMES: LazyLock<HashMap<Guid, &'static str>> = LazyLock::new(|| {
+    let classes = TABLE.lines().filter(|line| !line.starts_with(['#', ' ']));
+    let names = classes.filter_map(|line| line.split_once(' '));
+    names.filter_map(|(guid, name)| Some((guid.parse().ok()?, name))).collect()
+});
 
 fn classes() -> Classes {
     let mut classes = Classes::default();
@@ -124,11 +138,8 @@ fn schema(name: &str, text: &str, needs_exact_fit: bool) -> Schema {
         };
         list.push(Field { count, ..field(name, code) });
     }
-    let names = Names {
-        provider: Some("MSNT_SystemTrace".into()),
-        event: Some(name.to_owned()),
-        ..Names::default()
-    };
+    let names =
+        Names { provider: Some(PROVIDER.into()), event: Some(name.to_owned()), ..Names::default() };
     // A compressed text is not walked: it is read behind the others.
     let ends_compressed = text.trim_end().ends_with(":z");
     let count = fields.len() - usize::from(ends_compressed);
@@ -270,6 +281,18 @@ mod tests {
                 assert!(any <= 1, "{}", rows[0].name);
             }
         }
+    }
+
+    #[test]
+    fn an_event_that_is_not_known_has_the_names_of_its_class_and_provider() {
+        let mut record = EventRecord::new(HeaderType::Full64, &[1, 2, 3]);
+        record.provider = "9b79ee91-b5fd-41c0-a243-4248e266e9d0".parse().ok();
+        record.descriptor.opcode.0 = 37;
+        let mut decoder = crate::Decoder::new();
+        let decoded = decoder.decode(&record);
+        assert!(decoded.schema().is_none());
+        assert_eq!(decoded.provider_name().as_deref(), Some(PROVIDER));
+        assert_eq!(decoded.event_name(), Some("SysConfigEx"));
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn errors_point_at_the_character() {
         ("pid == 'x'", 7, "this is a number"),
         ("pid like 'x'", 4, "this is a number"),
         ("event == 5", 9, "this is a text"),
-        ("level == loud", 9, "no level"),
+        ("level == loud", 9, "is not a level"),
         ("text == unquoted", 8, "quotes"),
         ("(pid == 4", 9, "`)` was expected"),
         ("pid == 4 pid", 9, "an operator or the end"),
