@@ -7,6 +7,20 @@ fn stdout(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The kernel leaves a context switch out now and then: such losses, and no others, end the stop of a session with 1.
+fn is_stopped(output: &std::process::Output) {
+    let text = format!("{}{}", stdout(output), stderr(output));
+    let has_only_losses_of_kernel = || {
+        let mut losses = text.lines().filter(|line| line.contains(", provider "));
+        losses.all(|line| line.contains("kernel, provider "))
+    };
+    match output.status.code() {
+        Some(0) => {}
+        Some(1) => assert!(has_only_losses_of_kernel(), "{text}"),
+        code => panic!("{code:?}: {text}"),
+    }
+}
+
 /// OV-23: the command's processes and samples, and its exit status.
 #[test]
 fn a_command_is_recorded_with_events_of_the_system() {
@@ -39,7 +53,7 @@ fn a_session_records_events_of_the_system() {
         assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{text}");
         return eprintln!("left out: {text}");
     }
-    place.does("session stop s");
+    is_stopped(&place.etw(&["session", "stop", "s"]));
     let text = stdout(&place.etw(&["stat", "s.etl"]));
     for event in ["Process/DCStart", "Process/DCEnd", "EventTrace/Extension", "SystemConfig/CPU"] {
         assert!(text.contains(event), "{event} is missing in\n{text}");
@@ -214,7 +228,7 @@ fn windows_commands_start_and_stop_the_kernels_session() {
         // Some switches happen in between.
         place.ends(0, "session list");
         let output = run(stop);
-        assert!(output.status.success(), "{stop}: {}", stderr(&output));
+        is_stopped(&output);
         let text = stdout(&place.etw(&["stat", "k.etl"]));
         for event in expected {
             assert!(text.contains(event), "{start}: {event} is missing in\n{text}");
