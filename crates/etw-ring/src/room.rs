@@ -82,7 +82,7 @@ impl<'a> Room<'a> {
         Room(Some(rest))
     }
 
-    /// [`put`](Self::put) of bytes that are mostly few: up to [`SMALL`] of them are copied without a call. For functions that many sites
+    /// [`put`](Self::put) of bytes that are mostly few: up to 64 of them are copied without a call. For functions that many sites
     /// share; in each site, the code would be large.
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]
