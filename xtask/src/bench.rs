@@ -19,7 +19,7 @@ use crate::{Result, corpus, etw_command, root};
 use etw_etl::read::TraceFile;
 use inputs::Inputs;
 use machine::{State, Ticks};
-use measure::Rate;
+use measure::{Rate, Run};
 use report::{Figure, Goal, Report, Unit};
 use std::path::{Path, PathBuf};
 
@@ -142,8 +142,9 @@ impl Bench {
         for _ in 0..self.runs {
             let merged = measure::read_all(&path, 0)?;
             let walked = measure::walk_headers(&path)?;
-            if merged.0 != walked.0 {
-                return Err(format!("{} records read, {} walked", merged.0, walked.0).into());
+            if merged.records != walked.records {
+                let (read, walked) = (merged.records, walked.records);
+                return Err(format!("{read} records read, {walked} walked").into());
             }
             ours.add(merged);
             floor.add(walked);
@@ -214,7 +215,7 @@ impl Bench {
         let files = self.inputs.real_traces()?;
         let mut records = 0;
         for file in &files {
-            records += measure::read_all(file, 0)?.0;
+            records += measure::read_all(file, 0)?.records;
         }
         for (format, to_null, to_pipe) in [
             ("json", Goal::AtLeast(2.0), Goal::AtLeast(1.2)),
@@ -224,8 +225,10 @@ impl Bench {
         ] {
             let (mut null, mut pipe) = (Rate::default(), Rate::default());
             for _ in 0..self.runs {
-                null.add((records, measure::dump_all(&self.etw, format, 2, &files, false)?));
-                pipe.add((records, measure::dump_all(&self.etw, format, 2, &files, true)?));
+                let seconds = measure::dump_all(&self.etw, format, 2, &files, false)?;
+                null.add(Run { records, seconds });
+                let seconds = measure::dump_all(&self.etw, format, 2, &files, true)?;
+                pipe.add(Run { records, seconds });
             }
             let name = format!("dump: {format}, {} files, two threads, no output", files.len());
             self.rate(&name, &null, to_null, "dump");
@@ -249,8 +252,9 @@ impl Bench {
         }
         let (mut ours, mut theirs) = (Rate::default(), Rate::default());
         for _ in 0..self.runs {
-            ours.add((records, measure::dump_all(&self.etw, "text", 1, files, false)?));
-            theirs.add((events, peer::text(&folder)?));
+            let seconds = measure::dump_all(&self.etw, "text", 1, files, false)?;
+            ours.add(Run { records, seconds });
+            theirs.add(Run { records: events, seconds: peer::text(&folder)? });
         }
         self.rate("dump: text, one thread, no output", &ours, Goal::None, "dump");
         self.rate("dump: babeltrace2, text, a CTF trace", &theirs, Goal::None, "dump");

@@ -26,19 +26,27 @@ pub struct SessionFacts {
     pub filetime_at_qpc_zero: i64,
 }
 
+/// The processor's cycle counter.
+#[derive(Clone, Copy, Debug)]
+pub struct CycleCounter {
+    /// The clock that reads it.
+    pub clock: RawClock,
+    /// Its frequency in MHz.
+    pub mhz: u32,
+}
+
 impl SessionFacts {
-    /// The facts of a session that starts now; the caller sets sizes, mode and ids. `cycles`: the cycle counter and its MHz,
-    /// for a session on cycles.
+    /// The facts of a session that starts now; the caller sets sizes, mode and ids. `cycles`: for a session on cycles.
     pub fn new(
         name: &str,
         file: Option<&Path>,
         clock: SessionClock,
-        cycles: Option<(RawClock, u32)>,
+        cycles: Option<CycleCounter>,
     ) -> SessionFacts {
         let (now, qpc) = (filetime_now(), qpc_now());
         let (clock_type, start_raw) = match (clock, cycles) {
             (SessionClock::System, _) => (ClockType::SYSTEM, now.0),
-            (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw.now() as i64),
+            (SessionClock::Cycles, Some(counter)) => (ClockType::TSC, counter.clock.now() as i64),
             _ => (ClockType::QPC, qpc),
         };
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
@@ -57,7 +65,7 @@ impl SessionFacts {
                 start_buffers: 1,
                 pointer_size: 8,
                 events_lost: 0,
-                cpu_speed_mhz: cycles.map_or(1000, |(_, mhz)| mhz.max(1)),
+                cpu_speed_mhz: cycles.map_or(1000, |counter| counter.mhz.max(1)),
                 timer_sources: [0; 2],
                 time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
                 boot_time: FileTime(now.0 - qpc),

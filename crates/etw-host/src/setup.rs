@@ -10,7 +10,7 @@ use etw_types::ClockType;
 
 pub use crate::append_error::AppendError;
 use crate::clock::Pair;
-use crate::facts::SessionFacts;
+use crate::facts::{CycleCounter, SessionFacts};
 use crate::files::Files;
 use crate::start_error::StartError;
 
@@ -34,7 +34,7 @@ pub fn prepare(
 ) -> Result<Prepared, StartError> {
     config.validate().map_err(StartError::Config)?;
     let cycles = (raw == RawClock::Tsc && config.clock == SessionClock::Cycles)
-        .then(|| (raw, cycles_mhz(raw)));
+        .then(|| CycleCounter { clock: raw, mhz: cycles_mhz(raw) });
     let mut facts = SessionFacts::new(&config.name, config.file.as_deref(), config.clock, cycles);
     facts.header.buffer_size = config.buffer_size;
     facts.header.log_file_mode = config.log_file_mode();

@@ -1,7 +1,7 @@
 //! The cost of decoding: fields through the visitor, JSON, `--where`, and opening schemas.
 
 use super::Bench;
-use super::measure::Rate;
+use super::measure::{Rate, Run};
 use super::report::{Figure, Goal, Unit};
 use crate::Result;
 use etw_decode::pack::{Pack, PackBuilder};
@@ -27,7 +27,7 @@ impl Visitor for All {
 }
 
 /// Decodes a whole file; events and seconds.
-fn visit_all(path: &Path, catalog: &Arc<Catalog>) -> Result<(u64, f64)> {
+fn visit_all(path: &Path, catalog: &Arc<Catalog>) -> Result<Run> {
     let trace = TraceFile::open(path)?;
     let mut decoder = Decoder::new();
     decoder.set_catalog(catalog.clone());
@@ -39,7 +39,7 @@ fn visit_all(path: &Path, catalog: &Arc<Catalog>) -> Result<(u64, f64)> {
         count += u64::from(decoded.visit(&record, &mut all)?);
     }
     black_box(all.0);
-    Ok((count, start.elapsed().as_secs_f64()))
+    Ok(Run { records: count, seconds: start.elapsed().as_secs_f64() })
 }
 
 /// A manifest with `events` events; five events share a template.
@@ -103,7 +103,8 @@ impl Bench {
                     if !command.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success() {
                         return Err("etw dump failed".into());
                     }
-                    json.add((events.0, start.elapsed().as_secs_f64()));
+                    let seconds = start.elapsed().as_secs_f64();
+                    json.add(Run { seconds, ..events });
                 }
                 let name = "decode: all fields through the visitor, kernel and CLR, one thread";
                 self.rate(name, &visited, Goal::AtLeast(4.0), only);
@@ -114,7 +115,7 @@ impl Bench {
         }
         // The header decides: few records match.
         let plain = self.inputs.plain()?;
-        let records = super::measure::read_all(&plain, 0)?.0;
+        let records = super::measure::read_all(&plain, 0)?.records;
         let mut selected = Rate::default();
         for _ in 0..self.runs {
             let start = Instant::now();
@@ -125,7 +126,7 @@ impl Bench {
             if !command.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success() {
                 return Err("etw dump --where failed".into());
             }
-            selected.add((records, start.elapsed().as_secs_f64()));
+            selected.add(Run { records, seconds: start.elapsed().as_secs_f64() });
         }
         self.rate(
             "decode: --where that the header refuses, whole command",

@@ -9,6 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// One run.
+#[derive(Clone, Copy)]
+pub struct Run {
+    pub records: u64,
+    pub seconds: f64,
+}
+
 /// Records a second over several runs.
 #[derive(Default)]
 pub struct Rate {
@@ -17,8 +24,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Records and seconds of one run.
-    pub fn add(&mut self, (records, seconds): (u64, f64)) {
+    pub fn add(&mut self, Run { records, seconds }: Run) {
         let rate = records as f64 / seconds;
         self.best = self.best.max(rate);
         self.all.push(rate);
@@ -30,8 +36,8 @@ impl Rate {
     }
 }
 
-/// Reads every record through the public merging reader; records and seconds.
-pub fn read_all(path: &Path, threads: usize) -> Result<(u64, f64)> {
+/// Reads every record through the public merging reader.
+pub fn read_all(path: &Path, threads: usize) -> Result<Run> {
     let start = Instant::now();
     let mut options = RecordsOptions::default();
     options.read_ahead_threads = threads;
@@ -46,11 +52,11 @@ pub fn read_all(path: &Path, threads: usize) -> Result<(u64, f64)> {
         let text = format!("{}: the trace made for the bench is damaged", path.display());
         return Err(text.into());
     }
-    Ok((count, seconds))
+    Ok(Run { records: count, seconds })
 }
 
-/// Rewrites a trace to nowhere; records and seconds.
-pub fn relog(path: &Path, compressed: bool) -> Result<(u64, f64)> {
+/// Rewrites a trace to nowhere.
+pub fn relog(path: &Path, compressed: bool) -> Result<Run> {
     let start = Instant::now();
     let mut options = RelogOptions::default();
     options.compressed = compressed;
@@ -61,12 +67,12 @@ pub fn relog(path: &Path, compressed: bool) -> Result<(u64, f64)> {
         let text = format!("{}: not all records were rewritten", path.display());
         return Err(text.into());
     }
-    Ok((relog.summary().records, seconds))
+    Ok(Run { records: relog.summary().records, seconds })
 }
 
 /// The floor: walks record headers in file order with hand-written code that uses nothing of the project. It sorts nothing
 /// and checks only that every step stays in its buffer.
-pub fn walk_headers(path: &Path) -> Result<(u64, f64)> {
+pub fn walk_headers(path: &Path) -> Result<Run> {
     const HEAD: usize = 0x48;
     let start = Instant::now();
     let mut file = File::open(path)?;
@@ -103,7 +109,7 @@ pub fn walk_headers(path: &Path) -> Result<(u64, f64)> {
         }
     }
     std::hint::black_box(latest);
-    Ok((count, start.elapsed().as_secs_f64()))
+    Ok(Run { records: count, seconds: start.elapsed().as_secs_f64() })
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
