@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `budgets`, `requirements`, `sites`, `bless`, `install`, `dist`, `torture`,
+//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `budgets`, `readers`, `requirements`, `sites`, `bless`, `install`, `dist`, `torture`,
 //! `wine`.
 
 mod bench;
@@ -9,6 +9,7 @@ mod dist;
 mod features;
 mod install;
 mod lint;
+mod readers;
 mod requirements;
 mod sample;
 mod sites;
@@ -38,6 +39,8 @@ enum Chore {
     Bench(bench::Arguments),
     /// Count the instructions of each hot path, and compare them with bench/budgets.txt
     Budgets(budgets::Arguments),
+    /// Kill a writer of event logs at random moments, and read its logs with four readers from PyPI
+    Readers(readers::Arguments),
     /// List requirement ids with the tests that ran and passed for them
     Requirements(requirements::Arguments),
     /// Count the instructions of an event that no session wants
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Chore::Features => features::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Budgets(arguments) => budgets::run(&arguments),
+        Chore::Readers(arguments) => readers::run(&arguments),
         Chore::Requirements(arguments) => requirements::run(&arguments),
         Chore::Sites => sites::run(),
         Chore::Bless(arguments) => bless::run(&arguments),

@@ -504,8 +504,8 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
 
 #include "etw_windows_text.h"
 #include "etw_windows_system.h"
-#include "etw_windows_eventlog.h"
 #include "etw_windows_threads.h"
+#include "etw_windows_eventlog.h"
 #include "etw_windows_program.h"
 #include "etw_windows_files.h"
 #include "etw_windows_scheduling.h"

@@ -13,6 +13,7 @@
 //! | `tdh.h` | `TdhGetEventInformation`, `TdhGetProperty`, `TdhFormatProperty`, maps, manifests, WPP | `TdhEnumerateManifestProviderEvents`, `TdhEnumerateProviderFilters`: 50; payload filters of fields behind one whose length another field tells, and of texts of a length of the manifest's: 50; `TdhEnumerateProviderFieldInformation` and `TdhQueryProviderFieldInformation` of anything but keywords: 50; of WPP messages the sequence number: 1168 |
 //! | `winternl.h` | `NtQuerySystemInformation`, `NtSetSystemInformation`: group masks of a session (class 31) | other classes: `STATUS_INVALID_INFO_CLASS` |
 //! | `winevt.h` | queries, subscriptions, events, bookmarks, logs as files and by channel, settings of channels, publishers of manifests | `EvtOpenSession`, `EvtArchiveExportedLog`, `EvtFormatMessageId`, exports of several logs: 50 |
+//! | `winbase.h` | `ReportEvent`, and the classic calls on logs: `OpenEventLog`, `ReadEventLog`, `BackupEventLog`, `ClearEventLog`, `NotifyChangeEventLog` | |
 //!
 //! `StartTrace` starts a host of sessions where none runs: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`, with `daemon --idle-exit 10` and
 //! the runtime directory.

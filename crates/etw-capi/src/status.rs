@@ -3,6 +3,7 @@
 use etw_api::Status;
 
 pub const ERROR_INVALID_DATA: Status = Status(13);
+pub const ERROR_HANDLE_EOF: Status = Status(38);
 pub const ERROR_INSUFFICIENT_BUFFER: Status = Status(122);
 /// The flags of a classic event are invalid.
 pub const ERROR_INVALID_FLAG_NUMBER: Status = Status(186);

@@ -1,6 +1,8 @@
-//! `winevt.h`: the Event Log's calls. This file has the handles, the statuses and what all of them share.
+//! The Event Log's calls, of `winevt.h` and of `winbase.h`. This file has the handles, the statuses and what all of them share.
 
 mod channels;
+mod classic;
+mod eventlog_record;
 mod logs;
 mod message;
 mod publisher;
@@ -16,13 +18,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use etw_api::Status;
+use etw_decode::Decoder;
+use etw_etl::read::TraceFile;
 use etw_eventlog::stored_record::StoredRecord;
+use etw_eventlog::trace::is_event_log;
+use etw_eventlog::trace_copy;
+use etw_evtx::Log;
 use etw_evtx::bookmark::BookmarkList;
 use etw_evtx::query::{QueryList, Selector};
 use etw_types::FileTime;
 
 use crate::abi::{store, utf16_of};
 use crate::last_error::SetLastError;
+use crate::loaded;
 use crate::status::{ERROR_FILE_CORRUPT, ERROR_INSUFFICIENT_BUFFER};
 
 const ERROR_NO_MORE_ITEMS: Status = Status(259);
@@ -82,6 +90,7 @@ enum Object {
     Context(render::Context),
     Bookmark(Mutex<BookmarkList>),
     Log(PathBuf),
+    ClassicLog(classic::ClassicLog),
     Names(NameKind, NameList),
     ChannelConfig(Mutex<channels::Config>),
     Publisher(publisher::Publisher),
@@ -232,6 +241,24 @@ fn file_of(path: &str) -> Result<PathBuf, Failure> {
     }
 }
 
+/// Opens the log in a file for a query: `.evtx`, `.evt` of Windows XP, or `.etl`. The records of the latter two are copied to an unnamed
+/// temporary file, those of a trace with the names and fields that the loaded and the registered schemas give them.
+fn open_log(file: &Path) -> Result<Log, Failure> {
+    let is_log = is_event_log(file) || !file.is_file();
+    let trace = if is_log { None } else { TraceFile::open(file).ok() };
+    let Some(trace) = trace else {
+        let opened = etw_eventlog::open::open(file);
+        return opened.map(|opened| opened.log).map_err(|error| Failure::of_log(file, &error));
+    };
+    let log = trace_copy::log_of(trace, |store| {
+        let mut decoder = Decoder::with_store(store);
+        decoder.set_catalog(loaded::catalog().1);
+        decoder.set_own_catalog(loaded::registered());
+        decoder
+    });
+    log.map_err(|error| Failure::of_log(file, &error))
+}
+
 fn now() -> FileTime {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     FileTime(FileTime::UNIX_EPOCH.0 + since.map_or(0, |since| (since.as_nanos() / 100) as i64))
@@ -299,8 +326,10 @@ pub extern "C" fn EvtOpenSession(_: i32, _: *mut c_void, _: u32, _: u32) -> *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EvtClose(handle: *mut c_void) -> i32 {
     boolean(|| {
-        if let Object::Subscription(shared) = &*remove(handle)? {
-            shared.stop();
+        match &*remove(handle)? {
+            Object::Subscription(shared) => shared.stop(),
+            Object::ClassicLog(log) => log.stop(),
+            _ => {}
         }
         Ok(())
     })

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`trace`] | an `.evtx` file opened as a trace |
 //! | [`mod@open`] | an `.evtx` or `.evt` file opened for queries |
+//! | [`trace_copy`] | the events of a trace as the records of a log |
 //! | [`translate`] | one record of a log as an event |
 //! | [`kept_log`] | the log that a session's host appends to |
 //! | [`channel_logs`] | the logs of all channels behind one session |
@@ -55,6 +56,7 @@ mod shape;
 pub mod stored_record;
 pub mod subscription;
 pub mod trace;
+pub mod trace_copy;
 pub mod translate;
 
 /// The example of `README.md`, as a doc-test.

@@ -13,8 +13,8 @@ use etw_types::FileTime;
 
 use super::variant::Variants;
 use super::{
-    Failure, Object, Selected, boolean, channels, file_of, handle, local, object, optional,
-    selected, status_of, wrong_kind,
+    Failure, Object, Selected, boolean, channels, file_of, handle, local, object, open_log,
+    optional, selected, status_of, wrong_kind,
 };
 
 /// `EvtOpenFilePath`, `EvtExportLogFilePath`
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn EvtOpenLog(
         let file = if flags & FILE_PATH != 0 { PathBuf::from(&path) } else { file_of(&path)? };
         // Nothing may have been written to the log of a channel yet.
         if is_file || file.exists() {
-            Log::open(&file).map_err(|error| Failure::of_log(&file, &error))?;
+            open_log(&file)?;
         }
         Ok(Object::Log(file))
     })
@@ -53,9 +53,9 @@ fn time(time: std::io::Result<SystemTime>) -> FileTime {
 }
 
 /// The records of a log, and the number of the oldest one.
-fn count(path: &Path) -> Result<(u64, u64), Failure> {
+pub fn count(path: &Path) -> Result<(u64, u64), Failure> {
     let failure = |error| Failure::of_log(path, &error);
-    let log = Log::open(path).map_err(failure)?;
+    let log = open_log(path)?;
     let mut records = log.records();
     let (mut count, mut oldest) = (0, None);
     while let Some(record) = records.next().map_err(failure)? {
@@ -105,8 +105,7 @@ pub unsafe extern "C" fn EvtGetLogInfo(
             5 => out.number(ValueType::UINT64, Some(count(path)?.0)),
             6 => out.number(ValueType::UINT64, Some(count(path)?.1)),
             7 => {
-                let log = Log::open(path).map_err(|error| Failure::of_log(path, &error))?;
-                out.boolean(log.is_full());
+                out.boolean(open_log(path)?.is_full());
             }
             _ => return Err(Failure::invalid("there is no such property of a log")),
         }
@@ -139,13 +138,13 @@ pub unsafe extern "C" fn EvtExportLog(
             let text = "an export of several logs into one file is not supported";
             return Err(Failure::new(Status::ERROR_NOT_SUPPORTED, text));
         };
-        let log = Log::open(file).map_err(|error| Failure::of_log(file, &error))?;
+        let log = open_log(file)?;
         write(&log, selector, Path::new(&target), flags & OVERWRITE != 0)
     })
 }
 
 /// Writes to a file beside the target, which gets its name when it is complete.
-fn write(
+pub fn write(
     log: &Log,
     selector: &etw_evtx::query::Selector,
     target: &Path,

@@ -6,14 +6,13 @@ use std::sync::Mutex;
 use etw_api::Status;
 use etw_eventlog::result_set::{Origin, ResultSet, SeekError, Source};
 use etw_eventlog::stored_record::StoredRecord;
-use etw_evtx::Log;
 use etw_evtx::bookmark::BookmarkList;
 use etw_evtx::value::ValueType;
 
 use super::variant::Variants;
 use super::{
     ERROR_NO_MORE_ITEMS, Failure, Object, Selected, boolean, handle, insert, local, lock, object,
-    optional, selected, wrong_kind,
+    open_log, optional, selected, wrong_kind,
 };
 use crate::abi::store;
 use crate::status::ERROR_NOT_FOUND;
@@ -56,7 +55,7 @@ pub unsafe extern "C" fn EvtQuery(
         }
         let mut sources = Vec::new();
         for Selected { name, file, is_channel, selector } in known {
-            match Log::open(&file) {
+            match open_log(&file) {
                 // A channel to which nothing was written yet.
                 Err(_) if is_channel && !file.exists() => {
                     statuses.push((name, Status::ERROR_SUCCESS));
@@ -65,8 +64,7 @@ pub unsafe extern "C" fn EvtQuery(
                     statuses.push((name.clone(), Status::ERROR_SUCCESS));
                     sources.push(Source { name, log, selector });
                 }
-                Err(error) => {
-                    let failure = Failure::of_log(&file, &error);
+                Err(failure) => {
                     statuses.push((name, failure.status));
                     first.get_or_insert(failure);
                 }

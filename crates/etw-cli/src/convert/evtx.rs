@@ -4,9 +4,8 @@ use crate::output::Progress;
 use crate::where_filter::Filter;
 use etw_decode::{Decoder, Style};
 use etw_etl::read::Records;
-use etw_eventlog::record::{RecordBuilder, RecordFacts};
+use etw_eventlog::trace_copy::TraceCopy;
 use etw_evtx::Error;
-use etw_evtx::write::{LogWriter, Retention};
 use std::fs::File;
 
 /// The result of writing a log.
@@ -36,15 +35,14 @@ impl Written {
     }
 }
 
-/// Writes the selected events of `records` to a log. A log has at most 65535 chunks by its header; readers count them themselves.
+/// Writes the selected events of `records` to a log.
 pub fn write(
     records: &mut Records,
     decoder: &mut Decoder,
     filter: Option<&Filter>,
     file: File,
 ) -> Result<Written, Error> {
-    let mut log = LogWriter::from_file(file, u64::MAX, Retention::Keep)?;
-    let mut builder = RecordBuilder::new();
+    let mut copy = TraceCopy::new(file)?;
     let clocks: Vec<_> = records.files().iter().map(|file| *file.clock()).collect();
     let mut progress = Progress::of(records.files());
     let mut written = Written { records: 0, read: 0, cut: 0, untimed: 0 };
@@ -65,16 +63,10 @@ pub fn write(
             }
             filter.check_shown(&decoded);
         }
-        let facts = RecordFacts { id: log.next_id(), time, channel: "", computer: "" };
-        match builder.build(&event, &decoded, facts, |record| log.append(time, record)) {
-            Err(Error::DoesNotFit { .. }) => {
-                written.cut += 1;
-                builder.build_cut(&event, &decoded, facts, |record| log.append(time, record))?;
-            }
-            pushed => drop(pushed?),
-        }
+        copy.push(&event, &decoded, time)?;
         written.records += 1;
     }
-    log.close()?;
+    written.cut = copy.cut();
+    copy.close()?;
     Ok(written)
 }

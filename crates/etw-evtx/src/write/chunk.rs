@@ -84,6 +84,17 @@ impl ChunkWriter {
         time: FileTime,
         fragment: &Fragment<'_>,
     ) -> Result<bool, Error> {
+        self.push_within(CHUNK_SIZE, id, time, fragment)
+    }
+
+    /// As [`push`](Self::push), for a chunk that has at most so many bytes with the record.
+    pub(super) fn push_within(
+        &mut self,
+        most: usize,
+        id: u64,
+        time: FileTime,
+        fragment: &Fragment<'_>,
+    ) -> Result<bool, Error> {
         let start = self.bytes.len();
         let tables: [u8; FIRST_RECORD - NAME_BUCKETS] = self.tables();
         self.bytes.extend_from_slice(&RECORD_SIGNATURE.to_le_bytes());
@@ -95,7 +106,7 @@ impl ChunkWriter {
         // The size stands at both ends, and is a multiple of eight.
         let size = (self.bytes.len() + 4 - start).next_multiple_of(8);
         self.bytes.resize(start + size, 0);
-        if !is_sound || self.bytes.len() > CHUNK_SIZE {
+        if !is_sound || self.bytes.len() > most {
             let is_first = self.is_empty();
             self.undo(start, &tables);
             return match is_first {

@@ -17,6 +17,10 @@ use crate::tree::Fragment;
 use crate::write::ChunkWriter;
 use crate::{Error, Log};
 
+/// Bytes of a chunk with its records. The reader libevtx does not find the last record of a chunk that is full to its last byte; the
+/// chunks of Windows that were seen are not.
+const MOST: usize = CHUNK_SIZE - 8;
+
 /// The policy of a log that has reached its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -250,10 +254,10 @@ impl LogWriter {
             return Err(Error::Full);
         }
         let id = self.next_id;
-        if !self.chunk.push(id, time, fragment)? {
+        if !self.chunk.push_within(MOST, id, time, fragment)? {
             self.sync()?;
             self.advance()?;
-            self.chunk.push(id, time, fragment)?;
+            self.chunk.push_within(MOST, id, time, fragment)?;
         }
         self.next_id += 1;
         Ok(id)
