@@ -14,10 +14,10 @@ const MANIFEST: &str = "<instrumentationManifest xmlns='http://schemas.microsoft
     </provider></events></instrumentation></instrumentationManifest>";
 
 /// A home of its own, without a host unless one is started.
-struct Home(PathBuf);
+pub struct Home(PathBuf);
 
 impl Home {
-    fn new(name: &str) -> Home {
+    pub fn new(name: &str) -> Home {
         let folder = std::env::temp_dir().join(format!("etw-log-{name}-{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700).create(&folder).unwrap();
@@ -40,7 +40,7 @@ impl Home {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
@@ -53,16 +53,16 @@ impl Home {
     }
 
     #[track_caller]
-    fn does(&self, words: &[&str]) -> String {
+    pub fn does(&self, words: &[&str]) -> String {
         self.ends(0, words)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// A log's line of `etw log list --json`.
-    fn log(&self, name: &str) -> serde_json::Value {
+    pub fn log(&self, name: &str) -> serde_json::Value {
         let text = self.does(&["log", "list", "--json"]);
         let mut lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         lines.find(|line: &serde_json::Value| line["log"] == name).unwrap()

@@ -41,4 +41,6 @@ mod tracewpp;
 #[cfg(target_os = "linux")]
 mod transcripts;
 mod views;
+#[cfg(target_os = "linux")]
+mod wevtutil_options;
 mod windows_forms;
