@@ -13,7 +13,7 @@ use etw_wire::frames;
 use crate::asker::Connection;
 
 /// A process that ends waits for its consumers as long as one of them reads something in this time.
-const READER_PATIENCE: Duration = Duration::from_secs(1);
+const READER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The threads of this process that write to consumers.
 static WRITERS: Writers =

@@ -198,7 +198,8 @@ fn the_next_worker_knows_the_buffers_that_readers_lost() {
     let before = lost();
     assert!(before > 0);
     daemon.kill_worker();
-    assert_eq!(lost(), before);
+    // The open buffer may have been lost in the meantime.
+    assert!(lost() >= before, "{before}");
     drop(asleep);
     daemon.stop("live");
     daemon.end();
