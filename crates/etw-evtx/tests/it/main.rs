@@ -3,6 +3,7 @@
 mod corpus;
 mod evt;
 mod hostile;
+mod library;
 mod log_writer;
 mod query;
 mod reencode;
