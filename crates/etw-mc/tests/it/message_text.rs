@@ -113,8 +113,8 @@ fn mistakes_are_reported_at_their_line() {
         ("Severity=Fatal", 1, "not among Success, Informational, Warning, Error"),
         ("SeverityNames=(Fatal=4)", 1, "at most 0x3"),
         ("FacilityNames=(A=1", 1, "not closed"),
-        ("LanguageNames=(X=1:../x)", 1, "no file name"),
-        ("MessageId=1 SymbolicName=a-b\nLanguage=English\nx\n.\n", 1, "no name in C"),
+        ("LanguageNames=(X=1:../x)", 1, "not a file name"),
+        ("MessageId=1 SymbolicName=a-b\nLanguage=English\nx\n.\n", 1, "not a name in C"),
         (
             "MessageId=1 SymbolicName=A\nLanguage=English\nx\n.\nMessageId=2 SymbolicName=A\nLanguage=English\nx\n.\n",
             5,

@@ -120,7 +120,7 @@ fn errors_name_file_and_line() {
         (&["a.c"], "a.c", call("DoTraceMessage(A, \"a\", 1);"), 3, "none for \"1\""),
         (&["a.c"], "a.c", call("DoTraceMessage(A, \"%!NONE!\", 1);"), 3, "no type %!NONE!"),
         (&["a.c"], "a.c", call("DoTraceMessage(A, \"100 % sure\");"), 3, "fewer values"),
-        (&["a.c"], "a.c", call("DoTraceMessage(A, \"%y\", 1);"), 3, "no conversion"),
+        (&["a.c"], "a.c", call("DoTraceMessage(A, \"%y\", 1);"), 3, "not a conversion"),
         (&["-ini:x.ini", "a.c"], "x.ini", "\nFUNC(".into(), 2, "never closed"),
         (
             &["-scan:t.h", "a.c"],
