@@ -115,7 +115,7 @@ pub(crate) fn lost_texts(error: &WevtError) -> String {
 /// The providers of several WEVT_TEMPLATE resources, as of several languages. A bad one costs itself, and a warning, if there are others.
 ///
 /// # Errors
-/// That of the first one, if none has a provider; `TooMuch`.
+/// The error of the first resource, if none has a provider; `TooMuch`.
 pub(crate) fn parse_all<'b>(
     blobs: impl Iterator<Item = &'b [u8]>,
     messages: &Messages,

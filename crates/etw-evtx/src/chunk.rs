@@ -97,7 +97,7 @@ impl Chunk {
     /// Replaces the chunk by one of the log that has this library, which `read` puts into the memory of this one.
     ///
     /// # Errors
-    /// That of `read`. The chunk is empty then.
+    /// The error of `read`, which leaves the chunk empty.
     pub(crate) fn replace<E>(
         &mut self,
         library: &Arc<Library>,

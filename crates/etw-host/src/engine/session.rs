@@ -33,8 +33,8 @@ pub trait Sink {
         false
     }
 
-    /// A full buffer, whose batch is final. It must not block: a slow reader loses the buffer. Returns the number of readers
-    /// that lost it.
+    /// Takes a full buffer, whose batch is final. It must not block: a slow reader loses the buffer. Returns how many readers lost
+    /// the buffer.
     fn deliver(&mut self, _full: &Full) -> u64 {
         0
     }
