@@ -232,7 +232,7 @@ fn report(relog: &Relog) -> Outcome {
     let files = relog.records().files();
     let mut text = String::new();
     // Writing to a String cannot fail.
-    const PAYLOADS: &str = "of times inside of payloads only those of stacks, DPCs, interrupts and page faults were converted";
+    const PAYLOADS: &str = "inside payloads, only the times of stacks, DPCs, interrupts and page faults were converted";
     if relog.is_wall_clock() {
         let _ = writeln!(
             text,
@@ -243,7 +243,7 @@ fn report(relog: &Relog) -> Outcome {
     for number in relog.converted_files().filter(|_| !relog.is_wall_clock()) {
         let _ = writeln!(
             text,
-            "etw: note: {}: another clock than that of {}: times of records were converted to that, to 100 ns; {PAYLOADS}",
+            "etw: note: {}: its clock differs from that of {}, to which the times of records were converted, to 100 ns; {PAYLOADS}",
             files[number].path().display(),
             files[relog.base()].path().display(),
         );

@@ -129,7 +129,7 @@ impl Schema {
         let lost = lost_struct(&self.fields, self.top_level).filter(|_| self.needs_exact_fit)?;
         let name = &self.fields[lost].name;
         let what = format!(
-            "{name:?} is no array of simple values, but of structs whose members the manifest lacks"
+            "{name:?} is an array of structs, not of simple values, and the manifest lacks their members"
         );
         let mut cut = self.clone();
         cut.fields.truncate(lost);
