@@ -145,7 +145,8 @@ fn structures_describe_what_they_are_made_of() {
     assert!(Command::new(writer).env("TRACELOGGING_OUT", &own).status().unwrap().success());
     let mut calls: Vec<Call> = corpus().into_iter().map(|file| Call::of(&[file])).collect();
     calls.push(Call::of(&[own]));
-    if calls.len() > 1 {
+    let has_corpus = calls.len() > 1;
+    if has_corpus {
         let manifest = Some(shared("manifests/HTTP_Server.man"));
         calls.push(Call { manifest, ..Call::of(&[shared("etl/http-server-win7.etl")]) });
         let manifest = Some(shared("manifests/ClrEtwAll.man"));
@@ -190,7 +191,9 @@ fn structures_describe_what_they_are_made_of() {
             compared += 1;
         }
     }
-    assert!(compared > 20, "{compared}");
+    // Without the corpus, only the program's own events are left.
+    let least = if has_corpus { 20 } else { 5 };
+    assert!(compared > least, "{compared}");
     eprintln!("{compared} structures compared");
 }
 
