@@ -1,12 +1,12 @@
 //! `write_event!` and `provider_enabled!`.
 
-use proc_macro::{Group, Ident, Span, TokenStream};
+use proc_macro::{Group, Ident, Span, TokenStream, TokenTree};
 
 use crate::field::{Fields, Role, Value, names};
 use crate::hints::{comma_before_name, comma_behind_name, comma_between_fields};
 use crate::meta::{DESCRIPTOR_SIZE, Meta, Name, Number, Range};
 use crate::options::{TAG, description};
-use crate::tokens::{Argument, Error, Result, comma_separated, fill, split};
+use crate::tokens::{Argument, Error, Result, comma_separated, fill, single, split};
 use crate::types;
 
 const LEVEL: Range = Range { what: "a level", max: 255, names: types::LEVELS, method: "level" };
@@ -71,6 +71,10 @@ pub fn write_event(input: TokenStream) -> Result<TokenStream> {
     let mut fields = Fields::new(&krate);
     for argument in arguments {
         let Some((kind, group)) = argument.as_call() else {
+            if let (true, Some(comma)) = (argument.tokens.is_empty(), &argument.comma) {
+                let message = "an option or a field is missing before this comma";
+                return Err(Error::new(comma.span(), message));
+            }
             comma_between_fields(&argument.tokens)?;
             let message =
                 "not an option or a field, as `level(Warning)` or `u32(\"name\", &value)`";
@@ -137,6 +141,10 @@ fn provider(arguments: &mut impl Iterator<Item = Argument>) -> Result<TokenStrea
     match arguments.next() {
         Some(argument) if !argument.tokens.is_empty() => {
             comma_before_name(&argument.tokens)?;
+            if let Some(TokenTree::Literal(literal)) = single(&argument.tokens) {
+                let message = "the first argument is a provider: the symbol that `define_provider!` defines, not a name";
+                return Err(Error::new(literal.span(), message));
+            }
             Ok(argument.stream())
         }
         _ => Err(Error::new(Span::call_site(), "the provider is missing")),

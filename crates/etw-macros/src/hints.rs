@@ -38,6 +38,13 @@ const FOREIGN: &[(&str, &str)] = &[
     ("hex", "use `u32_hex` or `u64_hex`"),
     ("error", "use `str8` with `error.to_string()`, or `errno` or `win_error` with the number"),
     ("sid", "use `win_sid`"),
+    ("activity", "use the option `activity_id`"),
+    ("related", "use the option `related_id`"),
+    ("related_activity_id", "use the option `related_id`"),
+    ("id", "use the option `id_version(id, version)`"),
+    ("event_id", "use the option `id_version(id, version)`"),
+    ("version", "use the option `id_version(id, version)`"),
+    ("severity", "use the option `level`"),
     ("filetime", "use `win_filetime`"),
 ];
 
@@ -64,6 +71,21 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 /// `; did you mean …?`, if there is a name like it.
 pub fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     nearest(name, known).map_or(String::new(), |other| format!("; did you mean `{other}`?"))
+}
+
+/// The name among `known` that `name` may be a misspelling or an abbreviation of, in any case. A name without lower-case letters
+/// is that of a constant.
+pub fn misspelt<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+    let lower = name.to_lowercase();
+    if !name.contains(char::is_lowercase) {
+        return None;
+    }
+    let is_same = |known: &&str| known.to_lowercase() == lower;
+    let abbreviates = |known: &&str| lower.len() > 2 && known.to_lowercase().starts_with(&lower);
+    let is_near =
+        |known: &&str| distance(&lower, &known.to_lowercase()) <= (lower.len() / 2).min(2);
+    let first = |test: &dyn Fn(&&'k str) -> bool| known.clone().find(|known| test(known));
+    first(&is_same).or_else(|| first(&abbreviates)).or_else(|| first(&is_near))
 }
 
 /// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.

@@ -2,6 +2,7 @@
 
 use proc_macro::{Literal, Span, TokenStream, TokenTree};
 
+use crate::hints::misspelt;
 use crate::literal;
 use crate::tokens::{Error, Result, comma_separated, fill, literal as literal_tokens, single};
 use crate::types::Names;
@@ -48,11 +49,15 @@ impl Range {
         match single(tokens) {
             None if tokens.is_empty() => Err(Error::new(at, format!("{what} is missing"))),
             Some(TokenTree::Ident(name)) => {
-                let name = name.to_string();
-                Ok(match self.names.iter().find(|(known, _)| *known == name) {
-                    Some((_, value)) => Number::Known(u64::from(*value)),
-                    None => self.constant(krate, tokens, at),
-                })
+                let text = name.to_string();
+                if let Some((_, value)) = self.names.iter().find(|(known, _)| *known == text) {
+                    return Ok(Number::Known(u64::from(*value)));
+                }
+                if let Some(meant) = misspelt(&text, self.names.iter().map(|(known, _)| *known)) {
+                    let message = format!("`{text}` is not {what}; did you mean `{meant}`?");
+                    return Err(Error::new(name.span(), message));
+                }
+                Ok(self.constant(krate, tokens, at))
             }
             Some(token @ TokenTree::Literal(_)) => match literal::integer(&token) {
                 Some(value) if value <= self.max => Ok(Number::Known(value)),
@@ -115,7 +120,8 @@ impl Name {
     }
 }
 
-/// Whether the tokens may be a constant of type `&str`: not a reference, nor a call of `format!` or of a method that allocates.
+/// Whether the tokens may be a constant of type `&str`: not a reference, a variable, or a call of `format!` or of a method that
+/// allocates. By convention the name of a variable starts with a lower-case letter, and that of a constant does not.
 fn is_constant(tokens: &[TokenTree]) -> bool {
     let is_punct = |token: &TokenTree, c: char| matches!(token, TokenTree::Punct(punct) if punct.as_char() == c);
     let calls_method = tokens.windows(2).any(|pair| {
@@ -123,12 +129,19 @@ fn is_constant(tokens: &[TokenTree]) -> bool {
     });
     let is_format = matches!(tokens, [TokenTree::Ident(name), bang, ..] if is_punct(bang, '!') && name.to_string() == "format");
     let borrows = matches!(tokens, [first, TokenTree::Ident(_)] if is_punct(first, '&'));
-    !calls_method && !is_format && !borrows
+    let is_variable = match (single(tokens), tokens) {
+        (Some(TokenTree::Ident(name)), _) => name.to_string().starts_with(char::is_lowercase),
+        (None, [TokenTree::Ident(first), dot, ..]) => {
+            is_punct(dot, '.') && first.to_string().starts_with(char::is_lowercase)
+        }
+        _ => false,
+    };
+    !calls_method && !is_format && !borrows && !is_variable
 }
 
 /// Methods that make or borrow strings at run time.
 const AT_RUN_TIME: &[&str] =
-    &["to_string", "to_owned", "as_ref", "clone", "into", "display", "as_deref"];
+    &["to_string", "to_owned", "as_ref", "as_str", "clone", "into", "display", "as_deref"];
 
 #[derive(Clone, Debug)]
 enum Piece {

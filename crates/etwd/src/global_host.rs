@@ -19,7 +19,7 @@ use crate::event_log;
 use crate::host_options::HostOptions;
 use crate::host_thread::HostThread;
 use crate::keeper_protocol::{self, ENDING, Entries, KeeperLink, STARTS};
-use crate::log::is_daemon_now;
+use crate::log::{is_daemon_now, log_info};
 use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
 use crate::runtime_claim::RuntimeClaim;
@@ -88,6 +88,8 @@ impl Host {
             None if is_ending => Vec::new(),
             None => {
                 let starts = starts()?;
+                // This is the first worker, and the file of sessions is valid.
+                log_info!("host of {} started", options.directory.display());
                 keeper.put(STARTS, &starts, &[]);
                 starts
             }

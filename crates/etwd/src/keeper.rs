@@ -46,7 +46,6 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let mut entries = Entries::new();
     let listener = claim.listen()?;
     is_daemon_now();
-    log_info!("host of {} started", options.directory.display());
     entries.insert("listener".to_owned(), entry(vec![listener]));
     let memory = |size| -> io::Result<OwnedFd> {
         Memory::shared(size)?.take_fd().ok_or(io::ErrorKind::Unsupported.into())

@@ -94,7 +94,8 @@ fn read(path: &Path) -> io::Result<Vec<StartJson>> {
     if text.len() as u64 > MAX_FILE {
         return Err(bad(&"larger than a file of sessions may be (16 MiB)"));
     }
-    let read: Sessions = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
+    let read: Sessions = serde_json::from_slice(&text)
+        .map_err(|error| bad(&format_args!("{error}; etw daemon --help lists the keys")))?;
     Ok(read.sessions)
 }
 

@@ -35,6 +35,7 @@ fn what_is_right_is_no_error() {
 fn a_missing_name_is_a_compile_error() {
     event_errors! {
         { } => "the provider is missing", "";
+        { "P", "E" } => "the first argument is a provider: the symbol that `define_provider!` defines, not a name", "\"P\"";
         { P } => "the name of the event is missing", "";
         { P, u32("a", &1) } => "the name of the event is missing: write it behind the provider", "u32";
         { P, "a\0" } => "the name of the event holds a NUL", "\"a\\0\"";
@@ -127,6 +128,7 @@ fn a_struct_without_members_is_a_compile_error() {
 fn a_missing_comma_is_named() {
     event_errors! {
         { P "E" } => "a comma is missing before \"E\"", "\"E\"";
+        { P, "E",, u32("a", &1) } => "an option or a field is missing before this comma", ",";
         { P, "E" u32("a", &1) } => "a comma is missing behind the name \"E\"", "u32";
         { P, "E" level(Warning), u32("a", &1) } => "a comma is missing behind the name \"E\"", "level";
         { P, "E", u32("a" &1) } => "a comma is missing behind the name \"a\"", "&";
@@ -166,11 +168,27 @@ fn a_misspelt_option_gets_a_suggestion() {
         { P, "E", u32("a", &1, tga(2)) } => "unknown option `tga` of `u32`; did you mean `tag`?", "tga";
         { P, "E", u32("a", &1, fromat(Hex)) } => "unknown option `fromat` of `u32`; did you mean `format`?", "fromat";
         { P, "E", keywrod(2) } => "unknown field type or option `keywrod`; did you mean `keyword`?", "keywrod";
+        { P, "E", activity(&id) } => "there is no field type `activity`: use the option `activity_id`", "activity";
+        { P, "E", event_id(7) } => "there is no field type `event_id`: use the option `id_version(id, version)`", "event_id";
     }
     provider_errors! {
         { P, "Name", group_di("x") }
             => "unknown option `group_di` of a provider: did you mean `group_id`?; there are `id(\"guid\")`, \
                 `group_id(\"guid\")`, `debug()`", "group_di";
+    }
+}
+
+#[test]
+fn a_misspelt_level_or_opcode_gets_a_suggestion() {
+    event_errors! {
+        { P, "E", level(Informatoinal) } => "`Informatoinal` is not a level; did you mean `Informational`?", "Informatoinal";
+        { P, "E", level(warning) } => "`warning` is not a level; did you mean `Warning`?", "warning";
+        { P, "E", level(Verb) } => "`Verb` is not a level; did you mean `Verbose`?", "Verb";
+        { P, "E", level(Info) } => "", "";
+        { P, "E", opcode(Strat) } => "`Strat` is not an opcode; did you mean `Start`?", "Strat";
+        { P, "E", u32("a", &1, format(hex)) } => "`hex` is not a format; did you mean `Hex`?", "hex";
+        { P, "E", level(LEVEL), opcode(OPCODE), keyword(SALES) } => "", "";
+        { P, "E", level(levels::WARNING) } => "", "";
     }
 }
 
@@ -185,6 +203,13 @@ fn a_name_of_run_time_leads_to_the_event_builder() {
             known only at run time, use `EventBuilder`", "name";
         { P, "E", u32(names::COUNT, &1) } => "", "";
         { P, names::EVENT } => "", "";
+        { P, NAME } => "", "";
+        { P, name } => "the name of the event is not a string literal or a constant; for names known only at run time, \
+            use `EventBuilder`", "name";
+        { P, self.name } => "the name of the event is not a string literal or a constant; for names known only at run \
+            time, use `EventBuilder`", "self";
+        { P, "E", u32(name, &1) } => "the name of `u32` is not a string literal or a constant; for names known only at \
+            run time, use `EventBuilder`", "name";
     }
 }
 
