@@ -243,9 +243,7 @@ impl Source {
         if printing.stale {
             log = log.with_stale();
         }
-        let ids = log.chunk_ids(&selector);
-        let has_ids = |index: &usize| log.may_hold(&log.chunks()[*index], &ids);
-        let mut chunks: Vec<usize> = (0..log.chunks().len()).filter(has_ids).collect();
+        let mut chunks = log.candidate_chunks(&selector);
         if !printing.reverse {
             chunks.reverse();
         }

@@ -97,9 +97,7 @@ impl ResultSet {
     /// The result of a query on some logs: oldest record first, or newest.
     pub fn new(sources: Vec<Source>, is_reverse: bool) -> ResultSet {
         let part = |Source { name, log, selector }| {
-            let ids = log.chunk_ids(&selector);
-            let has_ids = |index: &usize| log.may_hold(&log.chunks()[*index], &ids);
-            let mut chunks: Vec<usize> = (0..log.chunks().len()).filter(has_ids).collect();
+            let mut chunks = log.candidate_chunks(&selector);
             if !is_reverse {
                 chunks.reverse();
             }

@@ -22,6 +22,10 @@ pub const FILE_SIGNATURE: &[u8; 8] = b"ElfFile\0";
 pub const CHUNK_SIGNATURE: &[u8; 8] = b"ElfChnk\0";
 /// Offset of both headers' flags; their checksum follows.
 pub const FLAGS: usize = 120;
+/// Offset of the bytes of a chunk's header that Windows leaves zero, up to [`FLAGS`].
+pub(crate) const SUMMARY: usize = 56;
+/// Number of these bytes.
+pub(crate) const SUMMARY_SIZE: usize = FLAGS - SUMMARY;
 /// File flag: the header is older than the chunks.
 pub const FILE_DIRTY: u32 = 1;
 /// File flag: the log has reached its size and keeps its oldest records.
@@ -100,7 +104,8 @@ impl FileHeader {
 /// ```text
 /// 0 "ElfChnk" NUL          8 u64 first number     16 u64 last number   24 u64 first id   32 u64 last id
 /// 40 u32 128               44 u32 last record     48 u32 free          52 u32 CRC-32 of 512..free
-/// 56 zeros                 120 u32 flags, 1       124 u32 CRC-32 of bytes 0–119 and 128–511
+/// 56 zeros in Windows' chunks, a summary of times and event ids in those of a `LogWriter`
+/// 120 u32 flags, 1       124 u32 CRC-32 of bytes 0–119 and 128–511
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
@@ -153,6 +158,11 @@ impl ChunkHeader {
     /// As [`put`](ChunkHeader::put), for a chunk of which only header and tables are at hand: `records` is the checksum of its
     /// records.
     pub fn put_head(&self, chunk: &mut [u8], records: u32) {
+        self.put_all(chunk, records, &[0; SUMMARY_SIZE]);
+    }
+
+    /// As [`put_head`](ChunkHeader::put_head), with a summary of the records.
+    pub(crate) fn put_all(&self, chunk: &mut [u8], records: u32, summary: &[u8; SUMMARY_SIZE]) {
         chunk[..128].fill(0);
         chunk[..8].copy_from_slice(CHUNK_SIGNATURE);
         let numbers = [self.first_number, self.last_number, self.first_id, self.last_id];
@@ -163,6 +173,7 @@ impl ChunkHeader {
         chunk[44..48].copy_from_slice(&self.last_record.to_le_bytes());
         chunk[48..52].copy_from_slice(&self.free.to_le_bytes());
         chunk[52..56].copy_from_slice(&records.to_le_bytes());
+        chunk[SUMMARY..FLAGS].copy_from_slice(summary);
         chunk[FLAGS..FLAGS + 4].copy_from_slice(&self.flags.to_le_bytes());
         let header = header_checksum(chunk);
         chunk[FLAGS + 4..FLAGS + 8].copy_from_slice(&header.to_le_bytes());

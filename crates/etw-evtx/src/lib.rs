@@ -55,6 +55,7 @@ mod outline;
 mod parse;
 pub mod query;
 pub mod record;
+mod summary;
 pub mod system;
 mod system_plan;
 pub mod tree;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use crate::chunk::{Chunk, Options};
 use crate::layout::{
-    CHUNK_SIZE, ChunkHeader, FILE_DIRTY, FILE_FULL, FILE_HEADER_SIZE, FILE_NO_CHECKSUM, FileHeader,
+    CHUNK_SIZE, ChunkHeader, FILE_DIRTY, FILE_FULL, FILE_HEADER_SIZE, FILE_NO_CHECKSUM,
+    FIRST_RECORD, FileHeader,
 };
 use crate::library::Library;
 use crate::query::Selector;
+use crate::summary::Summary;
 use crate::{Damage, DamageKind, Error, Record};
 
 /// An `.evtx` file that is open for reading.
@@ -38,6 +40,8 @@ pub struct ChunkLocation {
     pub last_id: u64,
     /// Bytes of it that the file has: fewer than 65536 where the file's end cuts it.
     pub size: usize,
+    /// Times and event ids of its records, where its writer noted them.
+    pub(crate) summary: Option<Summary>,
 }
 
 #[derive(Debug)]
@@ -148,20 +152,23 @@ impl Log {
             damage.push(Damage { offset: 0, kind: DamageKind::FileHeader });
         }
         let size = input.size()?;
+        let flags = header.flags;
         let mut locations = Vec::new();
         let mut offset = FILE_HEADER_SIZE as u64;
         let mut start = Vec::new();
         while offset < size {
             let rest = (size - offset).min(CHUNK_SIZE as u64) as usize;
-            input.read_into(offset, 128, &mut start)?;
+            input.read_into(offset, FIRST_RECORD, &mut start)?;
             let header = ChunkHeader::read(&start);
-            let is_unused = start.iter().all(|byte| *byte == 0);
+            let is_unused = start.iter().take(128).all(|byte| *byte == 0);
             if !is_unused {
+                let summary = header.as_ref().and_then(|header| Summary::read(&start, header));
                 locations.push(ChunkLocation {
                     offset,
                     first_id: header.map_or(0, |header| header.first_id),
                     last_id: header.map_or(0, |header| header.last_id),
                     size: rest,
+                    summary: summary.filter(|_| flags & FILE_NO_CHECKSUM == 0),
                 });
             }
             offset += CHUNK_SIZE as u64;
@@ -250,9 +257,19 @@ impl Log {
         Records { log: self, ids, selector: Some(selector), next: 0, chunk, damage }
     }
 
+    /// The indices among [`chunks`](Self::chunks) of those that may have records that a selector selects, oldest first.
+    pub fn candidate_chunks(&self, selector: &Selector) -> Vec<usize> {
+        let ids = self.chunk_ids(selector);
+        let may_match = |index: &usize| {
+            let location = &self.locations[*index];
+            self.may_hold(location, &ids) && self.may_match(location, selector)
+        };
+        (0..self.locations.len()).filter(may_match).collect()
+    }
+
     /// The ids of the records that a selector can select: those that it asks for by `EventRecordID`, in a log whose records have
     /// their ids there. An exported log numbers its records anew.
-    pub fn chunk_ids(&self, selector: &Selector) -> std::ops::RangeInclusive<u64> {
+    fn chunk_ids(&self, selector: &Selector) -> std::ops::RangeInclusive<u64> {
         let ids = selector.ids();
         match *ids == (0..=u64::MAX) || self.has_own_ids() {
             true => ids.clone(),
@@ -290,11 +307,25 @@ impl Log {
     /// Whether a chunk can have records with these ids: by its header, if it has one that counts all its records.
     pub fn may_hold(&self, location: &ChunkLocation, ids: &std::ops::RangeInclusive<u64>) -> bool {
         let has_header = location.first_id != 0;
-        let newest = self.locations.last().map(|last| last.offset);
-        let is_open = self.options.is_dirty && newest == Some(location.offset);
         !has_header
             || self.options.stale
-            || location.first_id <= *ids.end() && (is_open || *ids.start() <= location.last_id)
+            || location.first_id <= *ids.end()
+                && (self.is_open(location) || *ids.start() <= location.last_id)
+    }
+
+    /// Whether a chunk may have more records than its header says.
+    fn is_open(&self, location: &ChunkLocation) -> bool {
+        let newest = self.locations.last().map(|last| last.offset);
+        self.options.is_dirty && newest == Some(location.offset)
+    }
+
+    /// Whether a chunk can have records that a selector selects, by the times and event ids that its header notes.
+    fn may_match(&self, location: &ChunkLocation, selector: &Selector) -> bool {
+        let is_partial = self.options.stale || self.is_open(location);
+        match (&location.summary, selector.screen()) {
+            (Some(summary), Some(screen)) if !is_partial => screen.may_match_chunk(summary),
+            _ => true,
+        }
     }
 }
 
@@ -340,7 +371,8 @@ impl Records<'_> {
             self.damage.append(&mut self.chunk.take_damage());
             let Some(location) = self.log.locations.get(self.next) else { return Ok(None) };
             self.next += 1;
-            if self.log.may_hold(location, &self.ids) {
+            let may_match = |selector: &Selector| self.log.may_match(location, selector);
+            if self.log.may_hold(location, &self.ids) && self.selector.is_none_or(may_match) {
                 self.log.load(location, &mut self.chunk)?;
             }
         }

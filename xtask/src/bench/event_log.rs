@@ -48,12 +48,15 @@ pub fn run(report: &mut Report, runs: usize) -> Result<()> {
     let two = value("json_two_threads") / ours;
     add("event log: JSON, two threads to one", two, Unit::Ratio, Goal::AtLeast(1.5));
     for (name, figure) in [
-        ("by_id", "event log: query by id to all as JSON"),
+        ("by_id", "event log: query by an id of every chunk to all"),
+        ("by_rare_id", "event log: query by a rare id to all as JSON"),
         ("by_time", "event log: query by time to all as JSON"),
         ("by_record_id", "event log: query by record number to all"),
     ] {
         add(figure, value(name) / ours, Unit::Ratio, Goal::AtLeast(10.0));
     }
+    let read = value("read") / ours;
+    add("event log: chunks read, not looked at", read, Unit::Ratio, Goal::None);
     let write = value("write_ns");
     add("event log: a record written", write, Unit::Nanoseconds, Goal::AtMost(5000.0));
     Ok(())

@@ -11,6 +11,7 @@ use super::list::Select;
 use super::{Comparison, Expression, Path, Query, QueryList, Step, Test};
 use crate::facts::Facts;
 use crate::outline::Outline;
+use crate::summary::Summary;
 use crate::system::field_of;
 use crate::system_plan::{Field, Plan, Source};
 use crate::value::ValueType;
@@ -90,6 +91,11 @@ impl Screen {
             value.is_some_and(|value| value < range.first || value > range.last)
         };
         !self.ranges.iter().any(is_outside) && self.check.may_hold(&fields, self.now)
+    }
+
+    /// Whether a record of a chunk with this summary may match.
+    pub fn may_match_chunk(&self, summary: &Summary) -> bool {
+        self.check.may_hold_in(summary, self.now)
     }
 }
 
@@ -238,6 +244,52 @@ impl Check {
             Comparison::NotEqual => return,
         };
         ranges.push(Range { field, is_time, first, last });
+    }
+
+    /// Whether the condition may hold for a record of a chunk with this summary.
+    fn may_hold_in(&self, summary: &Summary, now: FileTime) -> bool {
+        match self {
+            Check::All(checks) => checks.iter().all(|check| check.may_hold_in(summary, now)),
+            Check::Any(checks) => checks.iter().any(|check| check.may_hold_in(summary, now)),
+            Check::Compare(
+                Comparison::Equal,
+                Operand::Field(Field::EventId),
+                Operand::Atom(Atom::Integer(id)),
+            ) => u16::try_from(*id).is_ok_and(|id| summary.may_have_id(id)),
+            Check::Compare(
+                comparison,
+                Operand::Field(Field::TimeCreated),
+                Operand::Atom(Atom::Time(time)),
+            ) => {
+                let (first, last) = (summary.first_time, summary.last_time);
+                match comparison {
+                    Comparison::Equal => first <= *time && *time <= last,
+                    Comparison::Less => first < *time,
+                    Comparison::LessOrEqual => first <= *time,
+                    Comparison::Greater => last > *time,
+                    Comparison::GreaterOrEqual => last >= *time,
+                    Comparison::NotEqual => true,
+                }
+            }
+            // The difference to now falls as the time rises.
+            Check::Compare(
+                comparison,
+                Operand::TimeDifference(time, None),
+                Operand::Atom(Atom::Integer(limit)),
+            ) if time.is_time() => {
+                let to_now = |time: FileTime| {
+                    let difference =
+                        time_difference(Some(&Atom::Time(time)), Some(&Atom::Time(now)));
+                    difference.is_some_and(|one| compare(*comparison, &one, &Atom::Integer(*limit)))
+                };
+                match comparison {
+                    Comparison::Less | Comparison::LessOrEqual => to_now(summary.last_time),
+                    Comparison::Greater | Comparison::GreaterOrEqual => to_now(summary.first_time),
+                    _ => true,
+                }
+            }
+            _ => true,
+        }
     }
 
     fn may_hold(&self, fields: &Fields<'_>, now: FileTime) -> bool {

@@ -10,9 +10,10 @@ use etw_types::{FileTime, Guid};
 use crate::Error;
 use crate::layout::{
     CHUNK_SIZE, ChunkHeader, FIRST_RECORD, NAME_BUCKETS, RECORD_HEADER_SIZE, RECORD_SIGNATURE,
-    TEMPLATE_BUCKETS, name_hash, template_bucket,
+    SUMMARY_SIZE, TEMPLATE_BUCKETS, name_hash, template_bucket,
 };
 use crate::parse::{FRAGMENT_HEADER, token};
+use crate::summary::Collected;
 use crate::tree::{Argument, Element, Fragment, Instance, Node, Template};
 use crate::value::ValueType;
 
@@ -27,6 +28,7 @@ pub struct ChunkWriter {
     last_record: u32,
     /// Checksum of the records.
     checksum: crc32fast::Hasher,
+    summary: Collected,
     /// Names and templates that the record being written has added, removed again if it does not fit.
     added_names: Vec<String>,
     added_templates: Vec<Guid>,
@@ -42,6 +44,7 @@ impl Default for ChunkWriter {
             last_id: 0,
             last_record: 0,
             checksum: crc32fast::Hasher::new(),
+            summary: Collected::Empty,
             added_names: Vec::new(),
             added_templates: Vec::new(),
         }
@@ -119,6 +122,7 @@ impl ChunkWriter {
         let end = self.bytes.len();
         self.bytes[end - 4..].copy_from_slice(&size);
         self.checksum.update(&self.bytes[start..]);
+        self.summary.add(fragment);
         if self.is_empty() {
             self.first_id = id;
         }
@@ -146,16 +150,20 @@ impl ChunkWriter {
         }
     }
 
-    /// The chunk's 65536 bytes, with header and checksums.
+    /// The chunk's 65536 bytes, with header and checksums, as Windows writes them.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes.resize(CHUNK_SIZE, 0);
-        bytes[..FIRST_RECORD].copy_from_slice(&self.head());
+        bytes[..FIRST_RECORD].copy_from_slice(&self.head_with(&[0; SUMMARY_SIZE]));
         bytes
     }
 
-    /// The header and the tables, with checksums.
+    /// The header and the tables, with checksums and a summary of the records.
     pub(super) fn head(&self) -> [u8; FIRST_RECORD] {
+        self.head_with(&self.summary.to_bytes(self.bytes.len() as u32))
+    }
+
+    fn head_with(&self, summary: &[u8; SUMMARY_SIZE]) -> [u8; FIRST_RECORD] {
         let mut head = [0; FIRST_RECORD];
         head.copy_from_slice(&self.bytes[..FIRST_RECORD]);
         let header = ChunkHeader {
@@ -169,7 +177,7 @@ impl ChunkWriter {
             flags: 1,
             header_checksum: 0,
         };
-        header.put_head(&mut head, self.checksum.clone().finalize());
+        header.put_all(&mut head, self.checksum.clone().finalize(), summary);
         head
     }
 

@@ -362,11 +362,61 @@ fn queries_on_ids_times_and_providers_read_only_what_they_select() {
     }
     assert!(log.chunks().len() >= 3, "{}", log.chunks().len());
     let selector = Selector::query("*[System[EventRecordID=200]]".parse().unwrap(), NOW);
-    let ids = log.chunk_ids(&selector);
-    assert_eq!(log.chunks().iter().filter(|chunk| log.may_hold(chunk, &ids)).count(), 1);
+    assert_eq!(log.candidate_chunks(&selector).len(), 1);
     let list = QueryList::parse(
         "<QueryList><Query Path='Shop/Admin'><Select>*[System[EventID=4607]]</Select>\
          <Select>*[System[EventID=4608]]</Select></Query></QueryList>",
     );
     assert_eq!(candidates(&Selector::list(list.unwrap(), None, NOW)), 24);
+}
+
+/// OV-22: chunks without a match by time or event id are not read, as far as their headers are true.
+#[test]
+fn queries_by_time_and_id_skip_chunks_without_a_match() {
+    let log = log("xpath_chunks.evtx");
+    let chunks = |log: &Log, text: &str| {
+        log.candidate_chunks(&Selector::query(text.parse().unwrap(), NOW)).len()
+    };
+    let all = log.chunks().len();
+    let after = "*[System[TimeCreated[@SystemTime >= '2023-05-19T00:00:00Z']]]";
+    let one = "*[System[TimeCreated[@SystemTime>='2023-05-18T12:30:00Z' and @SystemTime<'2023-05-18T12:31:00Z']]]";
+    let recent = "*[System[TimeCreated[timediff(@SystemTime) < 6060000]]]";
+    let old = "*[System[TimeCreated[timediff(@SystemTime) > 27530000]]]";
+    for (text, count) in [
+        ("*", all),
+        (after, 0),
+        (one, 1),
+        (recent, 1),
+        (old, 1),
+        ("*[System[EventID=1102]]", 0),
+        ("*[System[EventID=70000]]", 0),
+        ("*[System[EventID=4607]]", all),
+        ("*[System[EventID=1102 or Level=2]]", all),
+        ("*[System[EventID!=4607]]", all),
+    ] {
+        assert_eq!(chunks(&log, text), count, "{text}");
+    }
+    // A chunk of another writer has no summary, and one whose end was moved has a summary of fewer records.
+    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("xpath_chunks.evtx");
+    let bytes = std::fs::read(path).unwrap();
+    for at in [56, 60] {
+        let mut changed = bytes.clone();
+        for chunk in changed[4096..].chunks_exact_mut(65536) {
+            chunk[at] ^= 8;
+            let checksum = etw_evtx::layout::header_checksum(chunk);
+            chunk[124..128].copy_from_slice(&checksum.to_le_bytes());
+        }
+        let changed = Log::from_bytes(changed).unwrap();
+        assert_eq!(chunks(&changed, after), all, "byte {at}");
+    }
+    // A header that its checksum does not cover is not believed.
+    let mut changed = bytes.clone();
+    changed[4096 + 72..4096 + 80].fill(0);
+    assert_eq!(chunks(&Log::from_bytes(changed).unwrap(), one), 1);
+    // The newest chunk of a log in use may have more records than its header says.
+    let mut in_use = bytes;
+    in_use[120] |= 1;
+    let checksum = crc32fast::hash(&in_use[..120]).to_le_bytes();
+    in_use[124..128].copy_from_slice(&checksum);
+    assert_eq!(chunks(&Log::from_bytes(in_use).unwrap(), after), 1);
 }
