@@ -137,6 +137,11 @@ impl Ledger {
         self.lost.get(cause as usize).copied().unwrap_or(0)
     }
 
+    /// Events that were in buffers which the session has handed out or has in memory.
+    pub(crate) fn handed_out(&self) -> u64 {
+        self.stored + self.overwritten + self.lost(Cause::Disk)
+    }
+
     /// All losses.
     pub fn lost_total(&self) -> u64 {
         self.lost.iter().sum()

@@ -24,7 +24,7 @@ use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::{Cause, Ledger, Loss};
 use crate::log_mode::AtMaxSize;
 use crate::recover::{Found, Recovered, is_report, own_records};
-use crate::session::{Facts, Session};
+use crate::session::{Facts, HandOverPosition, Session};
 
 /// Bytes of memory for a session's numbers.
 pub const STATE_SIZE: usize = 4096;
@@ -96,6 +96,14 @@ impl Saved {
     /// The position of the next buffer, according to the last save.
     pub fn next_place(&self) -> Place {
         self.next_place
+    }
+
+    /// The position at the end of a session that has handed out everything.
+    pub fn end_position(&self) -> HandOverPosition {
+        HandOverPosition {
+            next_sequence: self.next_sequence,
+            events_before: self.ledger.handed_out(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::frames;
@@ -21,6 +21,8 @@ pub const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Live {
     directory: PathBuf,
     session: String,
+    /// When the session started, from its header.
+    start_time: OnceLock<i64>,
     link: Mutex<Link>,
     is_closed: AtomicBool,
 }
@@ -41,7 +43,8 @@ impl Live {
         Ok(Live {
             directory: directory.to_owned(),
             session: session.to_owned(),
-            link: Mutex::new(Link::new(client, session)?),
+            start_time: OnceLock::new(),
+            link: Mutex::new(Link::new(client, session, None)?),
             is_closed: AtomicBool::new(false),
         })
     }
@@ -71,16 +74,24 @@ impl Live {
         }
     }
 
+    /// Remembers when the session started, from its header. If a worker is replaced after the session has ended, this consumer then
+    /// still receives the end of its stream.
+    pub fn remember_start(&self, start_time: i64) {
+        // Every later header of this stream has the same time.
+        let _ = self.start_time.set(start_time);
+    }
+
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A connection usually ends because its host ended, which removes the socket. If a keeper still holds the socket, it starts a new worker.
     fn connect_again(&self) -> Option<Link> {
+        let start_time = self.start_time.get().copied();
         let end = Instant::now() + REPLACEMENT_PATIENCE;
         while !self.is_closed.load(Ordering::SeqCst) {
             let client = Client::connect(&self.directory);
-            match client.and_then(|client| Link::new(client, &self.session)) {
+            match client.and_then(|client| Link::new(client, &self.session, start_time)) {
                 Ok(link) => return Some(link),
                 Err(ClientError::Io(_)) if Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(5));
@@ -116,8 +127,8 @@ impl Live {
 }
 
 impl Link {
-    fn new(client: Client, session: &str) -> Result<Link, ClientError> {
-        let request = Request::Consume { session: session.to_owned() };
+    fn new(client: Client, session: &str, start_time: Option<i64>) -> Result<Link, ClientError> {
+        let request = Request::Consume { session: session.to_owned(), start_time };
         let descriptors = client.ask_for(&request)?.descriptors;
         let from: OwnedFd =
             descriptors.into_iter().next().ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;

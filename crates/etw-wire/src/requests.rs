@@ -86,6 +86,10 @@ pub enum Request {
     Consume {
         /// The session's name.
         session: String,
+        /// When the session started, from its header, if this consumer has read its stream before. The stream of a session that has
+        /// ended goes only to such consumers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start_time: Option<i64>,
     },
     /// Ends the streams of this connection's [`Consume`](Request::Consume): they receive everything that was written before,
     /// and then their end.

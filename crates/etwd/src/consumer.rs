@@ -74,6 +74,8 @@ struct Queue {
     lost: Lost,
     is_disconnected: bool,
     has_ended: bool,
+    /// The consumer's socket has all frames, or the consumer has closed it.
+    is_written: bool,
 }
 
 struct Shared {
@@ -91,6 +93,16 @@ pub(crate) struct Consumer {
     has_slices: bool,
 }
 
+/// A consumer's part of a stream that may outlive its session.
+pub(crate) struct Unread(Arc<Shared>);
+
+impl Unread {
+    /// Whether the consumer's socket has the whole stream, or the consumer has closed it.
+    pub fn is_written(&self) -> bool {
+        lock(&self.0).is_written
+    }
+}
+
 fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
     shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -106,6 +118,7 @@ impl Consumer {
         WRITERS.change(|state| state.threads += 1);
         let spawned = etw_host::spawn("etw-consumer", move || {
             write(&writing, ours);
+            lock(&writing).is_written = true;
             WRITERS.change(|state| state.threads -= 1);
         });
         if let Err(error) = spawned {
@@ -185,6 +198,11 @@ impl Consumer {
         if self.has_slices {
             self.send(frames::SLICES_WATERMARK, time.to_le_bytes().into());
         }
+    }
+
+    /// The part of the stream that the consumer has not read yet.
+    pub fn unread(&self) -> Unread {
+        Unread(self.shared.clone())
     }
 
     /// Whether the consumer has closed its end.

@@ -82,7 +82,7 @@ impl Host {
         end_with_any_thread();
         is_daemon_now();
         let keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
-        let is_ending = entries.remove(ENDING).is_some();
+        let is_ending = entries.contains_key(ENDING);
         let starts = match entries.remove(STARTS) {
             Some(kept) => serde_json::from_slice(&kept.facts)?,
             None if is_ending => Vec::new(),

@@ -15,7 +15,7 @@ use etw_host::setup::{self, Prepared};
 use etw_host::storage::{Destination, Full, Storage};
 use etw_ring::RawClock;
 use etw_session::state::STATE_SIZE;
-use etw_session::{ConfigError, HostFacts, Session, SessionConfig, Slice};
+use etw_session::{ConfigError, HandOverPosition, HostFacts, Session, SessionConfig, Slice};
 use etw_types::{BufferHeader, Guid, Status};
 use etw_wire::frames;
 use etw_wire::requests::{Response, StartRequest};
@@ -50,7 +50,7 @@ pub(crate) struct GlobalSession {
     pub lease: Option<Connection>,
     /// The connection of the lease ended with the worker before. Until then its reader may reconnect.
     pub orphan_until: Option<Instant>,
-    /// The worker before was killed while it ended the session.
+    /// The worker before was killed while it ended the session or the host.
     pub interrupted_end: Option<InterruptedEnd>,
     pub ending: Ending,
     pub consumers: Vec<Consumer>,
@@ -232,10 +232,7 @@ impl GlobalSession {
         let (consumer, stream) = Consumer::start(limit + owed, connection)?;
         let header = facts.header_buffer(&facts.header)?;
         consumer.send(frames::START, header.into());
-        let position = session.position();
-        let words =
-            [position.next_sequence.to_le_bytes(), position.events_before.to_le_bytes()].concat();
-        consumer.send(frames::POSITION, words.into());
+        consumer.send(frames::POSITION, position_frame(&session.position()).into());
         self.consumers.push(consumer);
         Ok(stream)
     }
@@ -306,6 +303,11 @@ impl Sink for GlobalSession {
     fn awaits_storage(&self) -> bool {
         !self.flushes.is_empty()
     }
+}
+
+/// The bytes of a [`POSITION`](frames::POSITION) frame.
+pub(crate) fn position_frame(position: &HandOverPosition) -> Vec<u8> {
+    [position.next_sequence.to_le_bytes(), position.events_before.to_le_bytes()].concat()
 }
 
 /// Answers the controllers that waited for a file to be complete.

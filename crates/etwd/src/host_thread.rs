@@ -2,6 +2,7 @@
 //!
 //! * `program_messages`, `pools`: programs' messages, and their pools; `enablements`: sessions' enablements in programs;
 //! * `requests`, `file_requests`: controllers' requests; `name_requests`: providers that are enabled by name; `pending`: responses that wait for programs;
+//! * `ended_streams`: what consumers of ended sessions have not read;
 //! * `channels`: the logs of channels; `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
 //!   left.
 //!
@@ -9,6 +10,7 @@
 
 mod channels;
 mod enablements;
+mod ended_streams;
 mod file_requests;
 mod name_requests;
 mod pending;
@@ -36,6 +38,7 @@ use etw_wire::requests::{ProviderStatus, Response};
 
 use crate::asker::{Connection, done};
 use crate::consumer;
+use crate::ended_stream::EndedStream;
 use crate::global_session::{EndingFiles, GlobalSession, Hosted, answer_completed};
 use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, KeeperLink};
@@ -58,6 +61,10 @@ pub(crate) struct HostThread {
     engine: Engine<GlobalSession>,
     /// Sessions whose files are being completed: their names and files are in use.
     ending: HashMap<usize, EndingFiles>,
+    /// Streams of ended sessions that consumers may not have read to the end, in the order of their ends.
+    ended_streams: BTreeMap<u64, EndedStream>,
+    /// The host was asked to end.
+    is_ending: bool,
     programs: BTreeMap<Connection, Program>,
     /// The last registration of each provider, for controllers that look for a reason why no events arrive.
     recent_providers: BTreeMap<Guid, ProviderStatus>,
@@ -99,6 +106,8 @@ impl HostThread {
             controllers,
             engine,
             ending: HashMap::new(),
+            ended_streams: BTreeMap::new(),
+            is_ending: false,
             programs: BTreeMap::new(),
             recent_providers: BTreeMap::new(),
             registered_names: RegisteredNames::default(),
@@ -120,12 +129,13 @@ impl HostThread {
             let mut messages = messages.into_iter();
             while let Some(message) = messages.next() {
                 if let ControlFlow::Break(()) = self.handle(message) {
+                    self.keep_end();
+                    self.is_ending = true;
+                }
+                if self.is_to_end() {
                     // One of them may report that a session has finished, for which `stop_all` waits.
                     messages.for_each(|message| self.mailbox.post(message));
-                    self.keep_end();
-                    self.stop_all();
-                    consumer::wait_for_readers();
-                    return;
+                    return self.end();
                 }
                 self.mailbox.beat();
             }
@@ -136,6 +146,10 @@ impl HostThread {
             };
             self.answer_pending();
             self.stop_due();
+            if self.is_to_end() {
+                return self.end();
+            }
+            self.forget_read_streams();
             self.engine.maintain();
             self.send_growth();
             if self.is_idle_for_too_long() {
@@ -147,6 +161,18 @@ impl HostThread {
                 mailbox.bell.sleep(pause, || mailbox.is_filled() || engine.is_rung());
             }
         }
+    }
+
+    /// Whether the host was asked to end, and consumers of a worker before have reconnected.
+    fn is_to_end(&self) -> bool {
+        self.is_ending && !self.awaits_consumers()
+    }
+
+    /// Stops all sessions, and waits until their consumers have read them.
+    fn end(mut self) {
+        self.stop_all();
+        kill_point("host stopped");
+        consumer::wait_for_readers();
     }
 
     fn handle(&mut self, message: Message) -> ControlFlow<()> {
@@ -174,7 +200,7 @@ impl HostThread {
 
     fn finished(&mut self, slot: usize, finished: Finished) {
         let asker = self.ending.remove(&slot).and_then(|ending| ending.asker);
-        let Finished { mut status, result } = finished;
+        let Finished { mut status, result, stream } = finished;
         log_info!(
             "session {} ended: {} events stored, {} lost{}",
             status.name,
@@ -182,8 +208,14 @@ impl HostThread {
             status.lost,
             result.as_ref().err().map_or(String::new(), |error| format!("; {error}"))
         );
+        // Before the session is forgotten: its consumers can always find one of the two.
+        if let Some(stream) = stream {
+            self.keep_stream(stream);
+        }
+        kill_point("stream kept");
         self.keeper.remove(&format!("session/{slot}"));
         self.forget_rings(slot);
+        kill_point("session forgotten");
         if let Some(asker) = asker {
             if let Err(error) = result {
                 status.error = Some(error.to_string());
@@ -192,8 +224,13 @@ impl HostThread {
         }
     }
 
-    /// The daemon was asked to end, which also holds for the next worker.
+    /// The daemon was asked to end, which also holds for the next worker. It waits for the consumers that this worker has now.
     fn keep_end(&self) {
+        for (slot, hosted, _) in self.engine.sessions() {
+            if hosted.host.consumer_count() > 0 {
+                self.keep_session(slot);
+            }
+        }
         self.keeper.put(ENDING, &(), &[]);
     }
 
@@ -303,6 +340,10 @@ impl HostThread {
             let left = deadline.saturating_duration_since(Instant::now());
             pause = pause.min(left.max(SHORTEST_PAUSE));
         }
+        if let Some(deadline) = self.streams_deadline() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            pause = pause.min(left.max(SHORTEST_PAUSE));
+        }
         if let Some(idle) = self.options.idle_exit {
             pause = pause.min(idle);
         }
@@ -316,6 +357,7 @@ impl HostThread {
         };
         let is_busy = self.engine.sessions().any(|(_, hosted, _)| !is_of_channels(&hosted.host))
             || !self.ending.is_empty()
+            || self.awaits_consumers()
             || self.controllers.load(Ordering::Relaxed) > 0;
         if is_busy {
             self.idle_since = Instant::now();

@@ -9,6 +9,7 @@
 //! | `listener` | | the socket |
 //! | `memory` | | bell, last batch |
 //! | `session/S` | `KeptSession` | memory of the session's state, then of its buffers |
+//! | `ended/N` | `KeptStream` of a session that has ended | |
 //! | `ring/S/N` | `KeptRing` | the events of a ring of session S; the keeper maps it |
 //! | `program/C` | `KeptProgram` | its socket, its control page |
 //! | `registration/C/N` | `KeptRegistration` | |
@@ -29,6 +30,8 @@ use crate::log::log;
 
 /// Begins the names of rings.
 pub(crate) const RING: &str = "ring";
+/// Begins the names of streams of sessions that have ended.
+pub(crate) const ENDED: &str = "ended";
 /// The sessions that start with the daemon and have not started.
 pub(crate) const STARTS: &str = "starts";
 /// The daemon was asked to end.

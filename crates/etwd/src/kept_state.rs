@@ -58,6 +58,21 @@ pub(crate) enum Ending {
     Session,
 }
 
+/// The stream of a session that has ended, until its consumers have read it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptStream {
+    /// The session's name.
+    pub session: String,
+    /// `SessionFacts::to_bytes`.
+    pub facts: Vec<u8>,
+    /// The position at the end.
+    pub next_sequence: i64,
+    /// Events that the session has handed out.
+    pub events: u64,
+    /// Consumers that had not read the stream to its end.
+    pub consumers: usize,
+}
+
 /// A file of a session that has continued in another one.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct KeptFile {

@@ -12,6 +12,7 @@ use etw_wire::runtime_directory::Word;
 use etw_wire::{Channel, Peer};
 
 use crate::asker::{Asker, Connection};
+use crate::ended_stream::EndedStream;
 
 pub(crate) enum Message {
     /// A program has connected.
@@ -32,6 +33,8 @@ pub(crate) enum Message {
 pub(crate) struct Finished {
     pub status: SessionStatus,
     pub result: io::Result<()>,
+    /// Its stream, if it has consumers.
+    pub stream: Option<EndedStream>,
 }
 
 impl Message {

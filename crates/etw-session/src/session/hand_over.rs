@@ -286,8 +286,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub fn position(&self) -> HandOverPosition {
         let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
         let here = self.events_in_memory();
-        let handed_out =
-            self.ledger.stored + self.ledger.overwritten + self.ledger.lost(Cause::Disk);
+        let handed_out = self.ledger.handed_out();
         HandOverPosition { next_sequence: next, events_before: handed_out.saturating_sub(here) }
     }
 

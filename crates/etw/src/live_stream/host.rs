@@ -110,6 +110,9 @@ impl Feed {
             None => return Err(ControlError::Closed { session: session.to_owned() }),
         };
         let trace = TraceFile::from_bytes(session, header).map_err(StreamError::Header)?;
+        if let Some(header) = trace.header() {
+            link.remember_start(header.start_time.0);
+        }
         let mut feed = Feed::new(Arc::new(link), trace);
         // Without the position, nobody could count the events that this worker takes with it if it is killed now.
         while feed.state.end.is_none() && !feed.progress.has_begun() {

@@ -19,7 +19,8 @@ use etw_wire::{Channel, Peer};
 use super::HostThread;
 use super::pools::attached_pool;
 use crate::asker::Connection;
-use crate::keeper_protocol::{Entries, Entry, RING, numbers};
+use crate::ended_stream::EndedStream;
+use crate::keeper_protocol::{ENDED, ENDING, Entries, Entry, RING, numbers};
 use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
 use crate::program::{Program, SegmentIdentity, disconnect, segment_identity};
@@ -64,6 +65,10 @@ impl KeptEntries {
 #[derive(Default)]
 struct Sorted {
     sessions: BTreeMap<u64, Entry>,
+    /// Streams of ended sessions.
+    ended: BTreeMap<u64, Entry>,
+    /// The daemon was asked to end.
+    is_ending: bool,
     programs: BTreeMap<Connection, KeptEntries>,
     /// Rings of system events by session, in order.
     rings: BTreeMap<u64, BTreeMap<u64, Entry>>,
@@ -76,6 +81,10 @@ impl Sorted {
             let numbers = |kind| numbers(&name, kind);
             if let Some([slot]) = numbers("session").as_deref() {
                 sorted.sessions.insert(*slot, entry);
+            } else if let Some([number]) = numbers(ENDED).as_deref() {
+                sorted.ended.insert(*number, entry);
+            } else if name == ENDING {
+                sorted.is_ending = true;
             } else if let Some([slot, number]) = numbers(RING).as_deref() {
                 sorted.rings.entry(*slot).or_default().insert(*number, entry);
             } else if let Some([connection]) = numbers("program").as_deref() {
@@ -98,14 +107,15 @@ pub(crate) type RestoredConnection = (Connection, Arc<Channel>, Peer);
 impl HostThread {
     /// Restores sessions and programs. Returns the connections of programs. Entries that cannot be restored are logged and removed.
     pub fn restore(&mut self, entries: Entries) -> Vec<RestoredConnection> {
-        let Sorted { sessions, programs, mut rings } = Sorted::new(entries);
+        let Sorted { sessions, ended, is_ending, programs, mut rings } = Sorted::new(entries);
         self.ring_counts = rings.iter().map(|(slot, all)| (*slot as usize, all.len())).collect();
+        self.restore_streams(ended);
         if sessions.is_empty() && programs.is_empty() && rings.is_empty() {
             return Vec::new();
         }
         for (slot, entry) in sessions {
             let rings = rings.remove(&slot).unwrap_or_default().into_values().collect();
-            if let Err(error) = self.restore_session(slot as usize, entry, rings) {
+            if let Err(error) = self.restore_session(slot as usize, entry, rings, is_ending) {
                 log!("session {slot} cannot be restored and has ended: {error}");
                 // Another session may soon have its number.
                 self.keeper.remove(&format!("session/{slot}"));
@@ -137,6 +147,20 @@ impl HostThread {
         self.withdraw_lost_sessions();
         self.complete_endings();
         connections
+    }
+
+    /// Restores the streams of ended sessions, whose consumers may reconnect.
+    fn restore_streams(&mut self, entries: BTreeMap<u64, Entry>) {
+        let until = Instant::now() + RECONNECT_PATIENCE;
+        for (number, entry) in entries {
+            match facts(&entry).and_then(|kept| EndedStream::restore(kept, until)) {
+                Ok(stream) => drop(self.ended_streams.insert(number, stream)),
+                Err(error) => {
+                    log!("the end of a session's stream cannot be restored: {error}");
+                    self.keeper.remove(&format!("{ENDED}/{number}"));
+                }
+            }
+        }
     }
 
     /// Withdraws the enablements of sessions that could not be restored: their programs still have them.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use etw_host::kill_point::kill_point;
@@ -108,7 +109,15 @@ impl HostThread {
             Request::RecentProviders => from.answer(&Response::Providers {
                 providers: self.recent_providers.values().cloned().collect(),
             }),
-            Request::Consume { session } => self.consume(&session, &from),
+            Request::Consume { session, start_time } => {
+                let connection = from.connection();
+                let ended = start_time.filter(|start| !self.is_running(&session, *start));
+                let stream = ended.and_then(|start| self.end_stream(&session, start, connection));
+                match stream.unwrap_or_else(|| self.consume(&session, &from)) {
+                    Ok(stream) => from.answer_with(&done(), &[stream.as_fd()]),
+                    Err(no) => from.answer(&no),
+                }
+            }
             Request::Detach { session } => {
                 let detached = self.find(&session).map(|slot| {
                     self.detach_consumer(slot, &from);
@@ -526,32 +535,30 @@ impl HostThread {
         self.after_rounds();
     }
 
-    fn consume(&mut self, name: &str, from: &Asker) {
-        let stream = self.find(name).and_then(|slot| {
-            let found = self.engine.session_mut(slot);
-            let (hosted, session) =
-                found.filter(|(hosted, _)| hosted.host.is_real_time).ok_or_else(|| {
-                    let what = format!(
-                        "session {name} is not a real-time session; `etw session update {name} --real-time true` makes it one"
-                    );
-                    refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
-                })?;
-            let global = &mut hosted.host;
-            if from.user() == global.owner && global.orphan_until.take().is_some() {
-                global.lease = from.connection();
-            }
-            let stream =
-                global.add_consumer(&hosted.facts, session, from.connection());
-            hosted.repeat_modules();
-            stream.map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))
-        });
-        match stream {
-            Ok(stream) => {
-                use std::os::fd::AsFd;
-                from.answer_with(&done(), &[stream.as_fd()]);
-            }
-            Err(no) => from.answer(&no),
+    /// Whether the session with this name that started at this time runs.
+    fn is_running(&self, name: &str, start_time: i64) -> bool {
+        let running = self.find(name).ok().and_then(|slot| self.session(slot));
+        running.is_some_and(|(hosted, _)| hosted.facts.header.start_time.0 == start_time)
+    }
+
+    /// Adds a consumer to a session; the descriptor that it reads from.
+    fn consume(&mut self, name: &str, from: &Asker) -> Result<OwnedFd, Response> {
+        let slot = self.find(name)?;
+        let found = self.engine.session_mut(slot);
+        let (hosted, session) =
+            found.filter(|(hosted, _)| hosted.host.is_real_time).ok_or_else(|| {
+                let what = format!(
+                    "session {name} is not a real-time session; `etw session update {name} --real-time true` makes it one"
+                );
+                refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
+            })?;
+        let global = &mut hosted.host;
+        if from.user() == global.owner && global.orphan_until.take().is_some() {
+            global.lease = from.connection();
         }
+        let stream = global.add_consumer(&hosted.facts, session, from.connection());
+        hosted.repeat_modules();
+        stream.map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))
     }
 }
 

@@ -19,13 +19,14 @@ use etw_host::storage::{Destination, Storage};
 use etw_ring::{Memory, Region};
 use etw_session::recover::recover;
 use etw_session::state::{Killed, STATE_SIZE, Saved};
-use etw_session::{HostFacts, Place, Session, SessionConfig};
+use etw_session::{HandOverPosition, HostFacts, Place, Session, SessionConfig};
 
 use super::HostThread;
 use super::recovery::{RECONNECT_PATIENCE, facts, missing};
+use crate::ended_stream::EndedStream;
 use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd};
 use crate::keeper_protocol::Entry;
-use crate::kept_state::{Ending, KeptFile, KeptSession};
+use crate::kept_state::{Ending, KeptFile, KeptSession, KeptStream};
 use crate::log::log;
 use crate::session_memory::allocate_buffers;
 use crate::system_source::SystemSource;
@@ -73,6 +74,14 @@ fn complete(
     resume_file(&file.path, &facts, file.number, placed, failures)?.finish(closing)
 }
 
+/// The numbers of a session at `batch`, the last final one.
+fn saved_state(memory: Option<OwnedFd>, batch: u64) -> io::Result<Saved> {
+    let memory = memory.ok_or_else(missing)?;
+    let state = Memory::map(memory, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
+    let state = state.first().ok_or_else(missing)?;
+    Saved::read(state.as_ref(), batch).ok_or_else(missing)
+}
+
 /// Restores buffers and ledger as of `batch`, the last final one.
 fn restore_buffers(
     slot: usize,
@@ -83,7 +92,7 @@ fn restore_buffers(
 ) -> io::Result<RestoredBuffers> {
     let config = &record.start.config;
     let mut descriptors = descriptors.into_iter();
-    let state = descriptors.next().ok_or_else(missing)?;
+    let saved = saved_state(descriptors.next(), batch)?;
     let size = config.buffer_size as usize;
     let mut left: Vec<Vec<Region>> = Vec::new();
     for (count, memory) in record.buffers.iter().zip(descriptors) {
@@ -94,9 +103,6 @@ fn restore_buffers(
     if found.damaged > 0 {
         log!("session {}: {} buffers are damaged and are skipped", config.name, found.damaged);
     }
-    let state = Memory::map(state, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
-    let state = state.first().ok_or_else(missing)?;
-    let saved = Saved::read(state.as_ref(), batch).ok_or_else(missing)?;
     // A file that is appended to has grown: its places come from the session's state.
     let clock = setup::event_clock(facts);
     let host = HostFacts { clock, ..setup::host_facts(facts, slot as u16 + 1) };
@@ -162,15 +168,35 @@ fn restore_files(
 }
 
 impl HostThread {
-    /// Restores a session from the keeper's entry and the rings of its system events.
+    /// Keeps the stream of a session whose file the worker before completed.
+    fn keep_stream_of(&mut self, record: &KeptSession, memories: Vec<OwnedFd>) -> io::Result<()> {
+        if record.consumers == 0 {
+            return Ok(());
+        }
+        let saved = saved_state(memories.into_iter().next(), self.engine.batch())?;
+        let HandOverPosition { next_sequence, events_before } = saved.end_position();
+        let kept = KeptStream {
+            session: record.start.config.name.clone(),
+            facts: record.facts.clone(),
+            next_sequence,
+            events: events_before,
+            consumers: record.consumers,
+        };
+        self.keep_stream(EndedStream::restore(kept, Instant::now() + RECONNECT_PATIENCE)?);
+        Ok(())
+    }
+
+    /// Restores a session from the keeper's entry and the rings of its system events. `is_ending`: the host was asked to end.
     pub(super) fn restore_session(
         &mut self,
         slot: usize,
         entry: Entry,
         rings: Vec<Entry>,
+        is_ending: bool,
     ) -> io::Result<()> {
         let mut record: KeptSession = facts(&entry)?;
         if record.ending == Ending::Session && is_completed(&record.start.config) {
+            self.keep_stream_of(&record, entry.descriptors)?;
             self.keeper.remove(&format!("session/{slot}"));
             self.forget_rings(slot);
             return Ok(());
@@ -212,10 +238,11 @@ impl HostThread {
             is_leased: record.start.leased,
             lease: None,
             orphan_until: None,
-            interrupted_end: (ending == Ending::Session && record.consumers > 0).then(|| {
-                let until = Instant::now() + RECONNECT_PATIENCE;
-                InterruptedEnd { consumers: record.consumers, until, asker: None }
-            }),
+            interrupted_end: ((is_ending || ending == Ending::Session) && record.consumers > 0)
+                .then(|| {
+                    let until = Instant::now() + RECONNECT_PATIENCE;
+                    InterruptedEnd { consumers: record.consumers, until, asker: None }
+                }),
             ending,
             consumers: Vec::new(),
             is_real_time: record.is_real_time,

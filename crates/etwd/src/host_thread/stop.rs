@@ -10,6 +10,7 @@ use etw_types::Status;
 
 use super::HostThread;
 use crate::asker::{Asker, done};
+use crate::ended_stream::EndedStream;
 use crate::global_session::{EndingFiles, GlobalSession, answer_completed};
 use crate::kept_state::Ending;
 use crate::mailbox::{Finished, Mailbox, Message};
@@ -58,8 +59,9 @@ impl HostThread {
         let due = self.engine.sessions().filter(|(_, hosted, _)| hosted.host.is_to_end(now));
         for slot in due.map(|(slot, ..)| slot).collect::<Vec<_>>() {
             let interrupted =
-                self.global_mut(slot).and_then(|global| global.interrupted_end.take());
-            self.stop_session(slot, interrupted.and_then(|end| end.asker));
+                self.global_mut(slot).and_then(|global| global.interrupted_end.as_mut());
+            let asker = interrupted.and_then(|end| end.asker.take());
+            self.stop_session(slot, asker);
         }
     }
 
@@ -116,7 +118,9 @@ fn complete(slot: usize, ending: EndingSession<GlobalSession>, mailbox: &Mailbox
         flush.asker.answer(&done());
     }
     let result = ended.result;
+    let stream = EndedStream::of(&ended.hosted, &ended.session);
     // Consumers receive the end of the stream before the controller receives its answer.
     drop(ended.hosted);
-    mailbox.post(Message::Finished { slot, finished: Box::new(Finished { status, result }) });
+    mailbox
+        .post(Message::Finished { slot, finished: Box::new(Finished { status, result, stream }) });
 }

@@ -152,7 +152,7 @@ struct Consumer {
 impl Consumer {
     fn new(rig: &Rig, session: &str) -> Consumer {
         let client = Client::connect(&rig.runtime()).unwrap();
-        let request = Request::Consume { session: session.to_owned() };
+        let request = Request::Consume { session: session.to_owned(), start_time: None };
         let mut descriptors = client.ask_for(&request).unwrap().descriptors;
         let stream = UnixStream::from(descriptors.pop().unwrap());
         stream.set_read_timeout(Some(LIMIT)).unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use etw::{Controller, LiveItem, LiveStream, StreamEnd};
 use etw_session::{Cause, LogMode, SessionConfig};
+use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
@@ -174,6 +175,68 @@ fn a_live_reader_accounts_for_every_event_wherever_the_worker_is_killed() {
         let ledger = stream.ledger();
         assert_eq!((ledger.lost_events(), ledger.workers_replaced), (lost, 1), "{point}");
         mined.end();
+    }
+}
+
+/// P3: a reader that has read nothing when the worker is killed behind the end of its session, or of its host, receives each event or
+/// its loss. A later session of the same name, and a reader that comes later, receive nothing of it.
+#[test]
+fn an_unread_stream_of_an_ended_session_is_counted_when_the_worker_is_killed() {
+    const EVENTS: u64 = 20_000;
+    // Kill point, file, end of the host.
+    let cases = [
+        ("end written", true, false),
+        ("stream kept", false, false),
+        ("session forgotten", true, false),
+        ("session forgotten", false, false),
+        ("host stopped", false, true),
+        ("shutdown kept", true, true),
+    ];
+    for (point, has_file, ends_host) in cases {
+        let mined = Mined::new(point);
+        let file = has_file.then(|| mined.daemon.rig.file("live.etl"));
+        let start = SessionConfig {
+            name: "live".to_owned(),
+            real_time: true,
+            buffer_size: 64 << 10,
+            buffer_count: 64,
+            file,
+            enable: vec![etw_session::Enablement::new(provider(), all())],
+            ..Default::default()
+        };
+        let start = Request::start(start);
+        assert!(matches!(mined.daemon.ask(&start), Response::Session(_)));
+        let mut stream = open(&mined.daemon.rig, "live");
+        mined.daemon.rig.program("paced", &[EVENTS]).end();
+        let stored = match mined.daemon.ask(&Request::Query { session: "live".to_owned() }) {
+            Response::Session(status) => status.stored,
+            other => panic!("{other:?}"),
+        };
+        mined.arm();
+        if ends_host {
+            // The worker may be killed before it answers.
+            let client = Client::connect(&mined.daemon.rig.runtime()).unwrap();
+            let _ = client.ask(&Request::Shutdown);
+            mined.daemon.rig.wait_until(|_| !mined.armed.exists());
+        } else {
+            mined.daemon.ask(&Request::Stop { session: "live".to_owned() });
+            // A session of the same name is another one.
+            assert!(matches!(mined.daemon.ask(&start), Response::Session(_)), "{point}");
+        }
+        assert!(!mined.armed.exists(), "{point} was not reached");
+        let (numbers, lost) = read_to_end(&mut stream);
+        let context = format!("{point}: {} read, {lost} lost of {stored}", numbers.len());
+        assert_eq!(stream.end(), Some(StreamEnd::SessionEnded), "{context}");
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{context}: an event came twice");
+        assert_eq!(numbers.len() as u64 + lost, stored, "{context}");
+        assert_eq!(stream.ledger().lost_events(), lost, "{context}");
+        if ends_host {
+            let Mined { daemon, .. } = mined;
+            daemon.keeper.end();
+        } else {
+            assert!(lost > 0, "{context}");
+            mined.end();
+        }
     }
 }
 

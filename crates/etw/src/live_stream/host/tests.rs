@@ -224,6 +224,13 @@ impl Host {
         self.connect();
     }
 
+    /// Another worker takes over after the session has ended: the keeper has its last position.
+    fn restart_after_end(&mut self) {
+        self.queue.clear();
+        self.connect();
+        self.send(frames::END, Vec::new());
+    }
+
     /// Ends the session.
     fn end(&mut self) {
         self.fuse = None;
@@ -314,6 +321,34 @@ fn every_event_is_delivered_or_counted_wherever_the_worker_is_killed() {
                 assert!(first > 100, "a session of {first} steps");
                 break;
             }
+        }
+    }
+}
+
+/// P3: the worker dies after the session has ended, while its consumer has read some of the frames.
+#[test]
+fn events_in_the_queue_of_an_ended_session_are_counted_when_the_worker_is_killed() {
+    for frames_read in 0..40 {
+        let mut host = Host::new();
+        let mut consumer = Consumer::new(&mut host);
+        for round in 0..ROUNDS {
+            host.write(round * 7 % 11);
+            host.round().unwrap();
+            consumer.read(&mut host, usize::from(round % 2 == 0));
+        }
+        host.end();
+        consumer.read(&mut host, frames_read);
+        let has_end = consumer.feed.state.end.is_some();
+        if !has_end {
+            host.restart_after_end();
+            consumer.read(&mut host, usize::MAX);
+        }
+        let context = format!("{frames_read} frames read: {:?}", consumer.numbers);
+        assert_eq!(consumer.feed.state.end, Some(StreamEnd::SessionEnded), "{context}");
+        assert_eq!(consumer.numbers.len() as u64 + consumer.lost, host.written, "{context}");
+        assert_eq!(consumer.feed.state.ledger.lost_events(), consumer.lost, "{context}");
+        if frames_read == 0 {
+            assert!(consumer.lost > 0, "{context}");
         }
     }
 }

@@ -309,7 +309,7 @@ impl Consumer {
     /// Kinds: 0 reads, 1 does not, 2 disconnects at once.
     fn new(rig: &Rig, session: &str, kind: u64) -> Option<Consumer> {
         let client = Client::connect(&rig.runtime()).unwrap();
-        let request = Request::Consume { session: session.to_owned() };
+        let request = Request::Consume { session: session.to_owned(), start_time: None };
         let mut descriptors = client.ask_for(&request).unwrap().descriptors;
         let stream = UnixStream::from(descriptors.pop().unwrap());
         match kind {
