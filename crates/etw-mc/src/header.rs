@@ -180,11 +180,7 @@ impl ProviderHeader<'_> {
         self.enumerations(out);
         for (name, event) in &self.events {
             let numbers = provider.numbers_of(event);
-            // Events without a channel of a provider that another one controls carry the channel of its schema.
-            let channel = match (event.channel, provider.control_guid) {
-                (None, Some(_)) => 12,
-                _ => numbers.channel,
-            };
+            let channel = provider.descriptor_channel(event);
             let descriptor = format!(
                 "{{{:#x}, {:#x}, {channel:#x}, {:#x}, {:#x}, {:#x}, {:#x}}}",
                 event.id,
@@ -203,13 +199,14 @@ impl ProviderHeader<'_> {
     fn enumerations(&self, out: &mut String) {
         for map in &self.provider.maps {
             let Some(symbol) = &map.symbol else { continue };
+            line(out, format_args!("#ifndef _{symbol}_def\n#define _{symbol}_def"));
             line(out, format_args!("typedef enum _{symbol} {{"));
             for item in map.items.iter() {
                 if let Some(name) = &item.symbol {
                     line(out, format_args!("    {symbol}{name} = {},", item.value as i32));
                 }
             }
-            line(out, format_args!("}} {symbol};"));
+            line(out, format_args!("}} {symbol};\n#endif"));
         }
     }
 
@@ -239,20 +236,34 @@ impl ProviderHeader<'_> {
             bits.len()
         );
         data(out, "MCGEN_TRACE_CONTEXT", &format!("{sym}_Context"), &context);
+        let (register, target) = match traits(provider).as_str() {
+            "NULL" => ("McGenEventRegister", format!("{handle}Handle")),
+            _ => ("McGenEventRegisterContext", format!("{sym}_Context")),
+        };
+        let control = match provider.control_guid {
+            Some(_) => format!("{sym}_ControlGuid"),
+            None => sym.clone(),
+        };
         line(
             out,
             format_args!(
                 "#define {handle}Handle ({sym}_Context.RegistrationHandle)\n\
                  #ifndef MCGEN_PENABLECALLBACK\n#define MCGEN_PENABLECALLBACK McGenControlCallbackV2\n#endif\n\
-                 #define EventRegister{suffix}() \\\n    McGenEventRegister(&{}, MCGEN_PENABLECALLBACK, &{sym}_Context, &{handle}Handle)\n\
-                 #define EventRegisterByGuid{suffix}(Guid) \\\n    McGenEventRegister(&(Guid), MCGEN_PENABLECALLBACK, &{sym}_Context, &{handle}Handle)\n\
-                 #define EventUnregister{suffix}() McGenEventUnregister(&{handle}Handle)",
-                match provider.control_guid {
-                    Some(_) => format!("{sym}_ControlGuid"),
-                    None => sym.clone(),
-                }
+                 #ifndef EventRegister{suffix}\n\
+                 #define EventRegister{suffix}() \\\n    {register}(&{control}, MCGEN_PENABLECALLBACK, &{sym}_Context, &{target})\n#endif\n\
+                 #ifndef EventRegisterByGuid{suffix}\n\
+                 #define EventRegisterByGuid{suffix}(Guid) \\\n    {register}(&(Guid), MCGEN_PENABLECALLBACK, &{sym}_Context, &{target})\n#endif\n\
+                 #ifndef EventUnregister{suffix}\n\
+                 #define EventUnregister{suffix}() McGenEventUnregister(&{handle}Handle)\n#endif"
             ),
         );
+        let size = [words, bits.len()];
+        out.push_str(&runtime::for_context(
+            sym,
+            &bits_name,
+            &Registration { suffix, handle, control },
+            size,
+        ));
         for ((name, event), bit) in self.events.iter().zip(of_event) {
             let fields = event.template.map_or(&[][..], |index| &provider.templates[index].fields);
             let function = Function::of(fields);
@@ -264,13 +275,19 @@ impl ProviderHeader<'_> {
                 activity.into_iter().chain(function.parameters.iter().cloned()).collect();
             let arguments: String =
                 parameters.iter().map(|parameter| format!(", ({parameter})")).collect();
+            let more: String =
+                parameters.iter().map(|parameter| format!(", {parameter}")).collect();
             let parameters = parameters.join(", ");
+            let context = format!("McGenCheckContext_{bits_name}(pContext)");
             line(
                 out,
                 format_args!(
                     "#define EventEnabled{name}() MCGEN_EVENT_BIT_SET({bits_name}EnableBits, {bit})\n\
                      #define {write}{name}({parameters}) \\\n    (MCGEN_EVENT_ENABLED({name}) ? {write}{name}_AssumeEnabled({parameters}) : 0)\n\
-                     #define {write}{name}_AssumeEnabled({parameters}) \\\n    {function_name}(&{sym}_Context, &{name}{arguments})"
+                     #define {write}{name}_AssumeEnabled({parameters}) \\\n    {function_name}_etw(&{sym}_Context, &{name}{arguments})\n\
+                     #define EventEnabled{name}_ForContext(pContext) \\\n    MCGEN_EVENT_BIT_SET({context}->EnableBits, {bit})\n\
+                     #define {write}{name}_ForContext(pContext{more}) \\\n    (MCGEN_EVENT_ENABLED_FORCONTEXT(pContext, {name}) ? {write}{name}_ForContextAssumeEnabled(pContext{more}) : 0)\n\
+                     #define {write}{name}_ForContextAssumeEnabled(pContext{more}) \\\n    {function_name}_etw(&{context}->Context, &{name}{arguments})"
                 ),
             );
             functions.entry(function_name).or_insert(function);
@@ -278,13 +295,16 @@ impl ProviderHeader<'_> {
         line(out, format_args!("#endif /* MCGEN_DISABLE_PROVIDER_CODE_GENERATION */"));
     }
 
-    /// The distinct pairs of level and keyword in the order of their first use, and each event's index in them.
+    /// The distinct pairs of level and keyword in the order of their first use, and each logged event's index in them.
+    /// Events that are not logged have pairs, too.
     fn enable_bits(&self) -> EnableBits {
         let mut bits = EnableBits { pairs: Vec::new(), of_event: Vec::new() };
-        for (_, event) in &self.events {
+        for event in &self.provider.events {
             let pair = (self.provider.numbers_of(event).level, self.provider.keyword_of(event));
             let known = bits.pairs.iter().position(|known| *known == pair);
-            bits.of_event.push(known.unwrap_or(bits.pairs.len()));
+            if event.is_logged {
+                bits.of_event.push(known.unwrap_or(bits.pairs.len()));
+            }
             if known.is_none() {
                 bits.pairs.push(pair);
             }
@@ -296,8 +316,18 @@ impl ProviderHeader<'_> {
 /// The bits of `EnableBits` in generated code: one for each pair of level and keyword.
 struct EnableBits {
     pairs: Vec<(Level, Keyword)>,
-    /// For each event the number of its pair.
+    /// For each logged event the number of its pair.
     of_event: Vec<usize>,
+}
+
+/// The names of a provider's registration.
+struct Registration {
+    /// Behind `EventRegister`.
+    suffix: String,
+    /// Before `Handle`.
+    handle: String,
+    /// The GUID that sessions enable.
+    control: String,
 }
 
 /// A GUID as a C initialiser.

@@ -89,6 +89,7 @@ pub struct Provider {
     pub opcodes: Vec<Opcode>,
     pub keywords: Vec<Keyword>,
     pub maps: Vec<Map>,
+    pub pattern_maps: Vec<PatternMap>,
     pub templates: Vec<Template>,
     pub filters: Vec<Filter>,
     /// In the order of the text.
@@ -174,11 +175,31 @@ pub struct MapItem {
     pub message: Option<Message>,
 }
 
+/// A map of names to patterns, which named queries use.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct PatternMap {
+    pub name: String,
+    /// The language of its patterns.
+    pub format: String,
+    pub items: Vec<PatternItem>,
+}
+
+/// A pattern and its name.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct PatternItem {
+    pub name: String,
+    pub value: String,
+}
+
 /// A template.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     /// Its id in the manifest.
     pub id: String,
+    /// Its name, which the XML of its events has.
+    pub name: Option<String>,
     /// Top-level fields.
     pub fields: Vec<Field>,
     /// The XML of `UserData`, if that is given instead of the usual `EventData`.
@@ -207,7 +228,10 @@ pub struct Field {
     /// Index in the provider's maps.
     pub map: Option<usize>,
     pub length: Extent,
+    /// More than one value; a given count of one is [`has_count_of_one`](Self::has_count_of_one).
     pub count: Extent,
+    /// Whether the manifest gives a count of one. Programs pass such a field as one value; the compiled manifest tells the two apart.
+    pub has_count_of_one: bool,
     /// The members of a struct.
     pub members: Vec<Field>,
 }
@@ -282,6 +306,14 @@ impl Provider {
         let channel = event.channel.and_then(|index| self.channels[index].keyword_bit);
         let channel = channel.map_or(etw_types::Keyword(0), |bit| etw_types::Keyword(1 << bit));
         masks.fold(channel, |sum, mask| sum | mask)
+    }
+
+    /// The channel in the event's descriptor. An event without one carries that of its schema if another GUID controls the provider.
+    pub fn descriptor_channel(&self, event: &Event) -> u8 {
+        match (event.channel, self.control_guid) {
+            (None, Some(_)) => 12,
+            _ => self.numbers_of(event).channel,
+        }
     }
 
     /// The event's channel, level, task and opcode as numbers.

@@ -136,7 +136,7 @@ fn event_id(provider: &Provider, event: &Event, high: u32) -> u32 {
     let number = u32::from(event.version) << 16 | u32::from(event.id);
     let channel = event.channel.map(|index| &provider.channels[index]);
     match channel.filter(|channel| channel.is_imported && (8..=10).contains(&channel.value)) {
-        Some(_) => number,
+        Some(_) => high | number,
         None => EVENT | high | number,
     }
 }

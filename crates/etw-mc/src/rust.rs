@@ -139,10 +139,7 @@ fn function(
     let test = functions.unique(format!("{name}_enabled"));
     let numbers = provider.numbers_of(event);
     let keyword = provider.keyword_of(event);
-    let channel = match (event.channel, provider.control_guid) {
-        (None, Some(_)) => 12,
-        _ => numbers.channel,
-    };
+    let channel = provider.descriptor_channel(event);
     let mut site = event.id.to_le_bytes().to_vec();
     site.extend([event.version, channel, numbers.level.0, numbers.opcode]);
     site.extend(numbers.task.to_le_bytes());

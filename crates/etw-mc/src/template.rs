@@ -21,13 +21,14 @@ pub const USER_DATA: u32 = 2;
 /// The type that a field's value has in binary XML; an array has bit 7 set.
 fn xml_type(field: &Field) -> u8 {
     let value_type = match field.in_type {
-        _ if !field.members.is_empty() => 0x21,
+        _ if !field.members.is_empty() => 0x0e,
         InType::MANIFEST_COUNTEDSTRING => 0x01,
         InType::MANIFEST_COUNTEDANSISTRING => 0x02,
         InType::MANIFEST_COUNTEDBINARY => 0x0e,
         in_type => in_type.0 as u8,
     };
-    value_type | if field.count == Extent::None { 0 } else { 0x80 }
+    let is_array = field.count != Extent::None || field.has_count_of_one;
+    value_type | if is_array { 0x80 } else { 0 }
 }
 
 /// The fragment, without padding.
@@ -39,15 +40,15 @@ pub fn fragment(template: &Template) -> Vec<u8> {
                 push_element(&mut out, element, &template.fields);
             }
         }
-        None => push_element(&mut out, &event_data(&template.fields), &template.fields),
+        None => push_element(&mut out, &event_data(template), &template.fields),
     }
     out.push(0);
     out
 }
 
 /// The XML that a template without `UserData` stands for.
-fn event_data(fields: &[Field]) -> UserElement {
-    let children = fields.iter().enumerate().map(|(index, field)| {
+fn event_data(template: &Template) -> UserElement {
+    let children = template.fields.iter().enumerate().map(|(index, field)| {
         let is_struct = !field.members.is_empty();
         UserNode::Element(UserElement {
             name: if is_struct { "ComplexData" } else { "Data" }.to_owned(),
@@ -57,7 +58,7 @@ fn event_data(fields: &[Field]) -> UserElement {
     });
     UserElement {
         name: "EventData".to_owned(),
-        attributes: Vec::new(),
+        attributes: template.name.iter().map(|name| ("Name".to_owned(), name.clone())).collect(),
         children: children.collect(),
     }
 }
@@ -156,7 +157,7 @@ pub fn guid(template: &Template) -> Guid {
     let mut text = String::new();
     match &template.user_data {
         Some(data) => data.elements.iter().for_each(|element| push_xml(&mut text, element)),
-        None => push_xml(&mut text, &event_data(&template.fields)),
+        None => push_xml(&mut text, &event_data(template)),
     }
     for unit in text.encode_utf16() {
         hash.update(unit.to_le_bytes());

@@ -3,17 +3,18 @@
 //! ```text
 //! CRIM    u32 size   u16 major   u16 minor 1   u32 n   n × { GUID, u32 offset of WEVT }
 //! WEVT    u32 size   u32 message   u32 n   slots × { u32 kind, u32 offset }   blocks
-//! blocks  CHAN, MAPS, TTBL, PRVA, OPCO, LEVL, TASK, KEYW, EVNT (8-aligned), EVTA, FLTR
+//! blocks  CHAN, MAPS, QTAB, TTBL, PRVA, OPCO, LEVL, TASK, KEYW, EVNT (8-aligned), EVTA, FLTR
 //! name    u32 size, UTF-16, NUL, zeros to a multiple of four
 //! ```
 //!
 //! Offsets count from CRIM. Each block begins with a signature and its size; names follow the entries that refer to
 //! them. Source: outputs of `mc` of SDK 15063 and 18362, and of the .NET runtime's build.
 
+use etw_tracelogging::tdh::InType;
 use etw_types::Guid;
 
 use crate::Manifest;
-use crate::manifest::{Event, Extent, Field, Provider, Template};
+use crate::manifest::{Event, Extent, Field, Filter, Provider, Template};
 use crate::messages::{MessageIds, ProviderIds};
 use crate::template;
 
@@ -38,6 +39,7 @@ mod kind {
     pub const CHANNELS: u32 = 5;
     pub const MAPS: u32 = 6;
     pub const TEMPLATES: u32 = 7;
+    pub const PATTERN_MAPS: u32 = 8;
     pub const FILTERS: u32 = 9;
     pub const EVENT_ATTRIBUTES: u32 = 12;
     pub const PROVIDER_ATTRIBUTES: u32 = 13;
@@ -156,13 +158,14 @@ impl ProviderWriter<'_> {
         let mut want = |kind, is_there| kinds.extend(Some(kind).filter(|_| is_there));
         want(kind::CHANNELS, !provider.channels.is_empty());
         want(kind::MAPS, !provider.maps.is_empty());
+        want(kind::PATTERN_MAPS, !provider.pattern_maps.is_empty());
         want(kind::TEMPLATES, !provider.templates.is_empty());
         want(kind::PROVIDER_ATTRIBUTES, is_v5);
         want(kind::OPCODES, true);
         want(kind::LEVELS, true);
         want(kind::TASKS, true);
         want(kind::KEYWORDS, true);
-        want(kind::EVENTS, true);
+        want(kind::EVENTS, !provider.events.is_empty());
         want(kind::EVENT_ATTRIBUTES, is_v5 && !attributes.is_empty());
         want(kind::FILTERS, !provider.filters.is_empty());
         self.out.u32(kinds.len() as u32);
@@ -180,6 +183,7 @@ impl ProviderWriter<'_> {
             match kind {
                 kind::CHANNELS => self.channels(&mut offsets),
                 kind::MAPS => self.maps(&mut offsets),
+                kind::PATTERN_MAPS => self.pattern_maps(),
                 kind::TEMPLATES => self.templates(&mut offsets),
                 kind::PROVIDER_ATTRIBUTES => self.provider_attributes(),
                 kind::OPCODES => self.opcodes(&mut offsets),
@@ -337,6 +341,39 @@ impl ProviderWriter<'_> {
         self.out.close(start);
     }
 
+    /// ```text
+    /// QTAB  u32 size   u32 n   n × u32 offset   maps, in order   texts, in the order of what refers to them
+    /// QUER  u32 size up to the end of its texts   u32 name   u32 format   u32 n   n × { u32 name, u32 value }
+    /// ```
+    fn pattern_maps(&mut self) {
+        let list = &self.provider.pattern_maps;
+        let start = self.out.signature(b"QTAB");
+        self.out.u32(list.len() as u32);
+        let table = self.out.bytes.len();
+        self.out.bytes.resize(table + 4 * list.len(), 0);
+        let mut maps = Vec::new();
+        for (index, map) in list.iter().enumerate() {
+            let at = self.out.signature(b"QUER");
+            self.out.put(table + 4 * index, at as u32);
+            let first = self.out.bytes.len();
+            self.out.bytes.resize(first + 12 + 8 * map.items.len(), 0);
+            self.out.put(first + 8, map.items.len() as u32);
+            maps.push((map, at, first));
+        }
+        for (map, at, first) in maps {
+            let (name, format) = (self.out.name(&map.name), self.out.name(&map.format));
+            self.out.put(first, name);
+            self.out.put(first + 4, format);
+            for (index, item) in map.items.iter().enumerate() {
+                let (name, value) = (self.out.name(&item.name), self.out.name(&item.value));
+                self.out.put(first + 12 + 8 * index, name);
+                self.out.put(first + 16 + 8 * index, value);
+            }
+            self.out.close(at);
+        }
+        self.out.close(start);
+    }
+
     fn templates(&mut self, offsets: &mut Offsets) {
         let start = self.out.signature(b"TTBL");
         self.out.u32(self.provider.templates.len() as u32);
@@ -398,8 +435,13 @@ impl ProviderWriter<'_> {
     /// `base` is the index of the first field of the same list, `members` that of the struct's first member.
     fn field(&mut self, field: &Field, base: usize, members: usize, maps: &[u32]) -> usize {
         let is_struct = !field.members.is_empty();
-        let (length_flag, length) = flagged(field.length, base, 2, 4);
-        let (count_flag, count) = flagged(field.count, base, 8, 16);
+        // A SID has its own length: one that the manifest gives stands there without its flag.
+        let fixed_length = if field.in_type == InType::SID { 0 } else { 2 };
+        let (length_flag, length) = flagged(field.length, base, fixed_length, 4);
+        let (count_flag, count) = match field.has_count_of_one {
+            true => (8, 1),
+            false => flagged(field.count, base, 8, 16),
+        };
         self.out.u32(u32::from(is_struct) | length_flag | count_flag);
         if is_struct {
             self.out.u16(members as u16);
@@ -491,11 +533,12 @@ impl ProviderWriter<'_> {
         self.out.close(start);
     }
 
-    /// Names and attributes of events, in the order of the events: kind, version, id, text.
+    /// Names and attributes of events, in the order of their ids and versions: kind, version, id, text.
     fn event_attributes(&self) -> Vec<(u8, u8, u16, String)> {
         let mut all = Vec::new();
-        for index in self.in_order() {
-            let event = &self.provider.events[index];
+        let mut events: Vec<&Event> = self.provider.events.iter().collect();
+        events.sort_by_key(|event| (event.id, event.version));
+        for event in events {
             let name = event.name.iter().map(|name| (0x11, name.clone()));
             let attributes = event.attributes.iter().map(|text| (0x12, text.clone()));
             all.extend(
@@ -531,27 +574,25 @@ impl ProviderWriter<'_> {
         self.out.close(start);
     }
 
+    /// ```text
+    /// FLTR  u32 size   u32 n   u32 template of the last filter   n × { u8 value, u8 version, u16 0, u32 message, u32 name, u32 template }
+    /// ```
     fn filters(&mut self, offsets: &Offsets) {
         let (list, ids) = (&self.provider.filters, &self.ids.filters);
-        let templates = &offsets.templates;
-        let start = self.out.bytes.len();
-        let keys: Vec<(u8, u8)> = list.iter().map(|one| (one.value, one.version)).collect();
-        self.out.signature(b"FLTR");
+        let template = |filter: &Filter| filter.template.map_or(0, |at| offsets.templates[at]);
+        let start = self.out.signature(b"FLTR");
         self.out.u32(list.len() as u32);
-        self.out.u32(0);
-        let mut order: Vec<usize> = (0..list.len()).collect();
-        order.sort_by_key(|index| keys[*index]);
-        let mut open = Vec::new();
-        for index in order {
-            let filter = &list[index];
+        self.out.u32(list.last().map_or(0, template));
+        let mut names = Vec::new();
+        for (filter, id) in list.iter().zip(ids) {
             self.out.bytes.extend_from_slice(&[filter.value, filter.version, 0, 0]);
-            self.out.u32(ids[index]);
-            open.push((self.out.bytes.len(), index));
+            self.out.u32(*id);
+            names.push(self.out.bytes.len());
             self.out.u32(0);
-            self.out.u32(filter.template.map_or(0, |index| templates[index]));
+            self.out.u32(template(filter));
         }
-        for (at, index) in open {
-            let offset = self.out.name(&list[index].name);
+        for (filter, at) in list.iter().zip(names) {
+            let offset = self.out.name(&filter.name);
             self.out.put(at, offset);
         }
         self.out.close(start);

@@ -128,6 +128,65 @@ fn check_merged(folder: &Folder, trace: &Path, manifest: &Path, expected: &[Valu
     assert_eq!(found, expected);
 }
 
+/// A program that allocates the contexts of a provider itself: each is a registration of its own.
+#[test]
+fn each_context_that_a_program_allocates_is_a_registration() {
+    let path = home().join("../etw-mc/tests/it/all_types.man");
+    let text = header::write(&parse(&path), &Options::default());
+    let source = r#"
+#define MCGEN_ENABLE_FORCONTEXT_CODE_GENERATION 1
+#include <stdio.h>
+#include <stdlib.h>
+#include <etw_session.h>
+#include "all_types.h"
+
+#define CHECK(condition)                                            \
+    do {                                                            \
+        if (!(condition)) {                                         \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+            return 1;                                               \
+        }                                                           \
+    } while (0)
+
+int main(void)
+{
+    static const GUID other = {1, 2, 3, {4}};
+    static McGenContext_OpenEtw_All_Types first, second;
+    ETW_SESSION session;
+    ULONGLONG lost = 99;
+    CHECK(etw_session_start("contexts", getenv("DRIVER_OUT"), &session) == 0);
+    CHECK(EventRegisterOpenEtw_All_Types_ForContext(&first) == 0);
+    CHECK(EventRegisterByGuidOpenEtw_All_Types_ForContext(other, &second) == 0);
+    CHECK(!EventEnabledEmpty_ForContext(&first));
+    CHECK(etw_session_enable(session, &ALL_TYPES, 255, 0, 0) == 0);
+    CHECK(EventEnabledEmpty_ForContext(&first));
+    CHECK(!EventEnabledEmpty_ForContext(&second));
+    CHECK(EventWriteEmpty_ForContext(&first) == 0);
+    CHECK(EventWriteEmpty_ForContext(&second) == 0);
+    CHECK(OpenEtw_All_TypesHandle_ForContext(&first) != 0);
+    CHECK(EventUnregisterOpenEtw_All_Types_ForContext(&first) == 0);
+    CHECK(EventUnregisterOpenEtw_All_Types_ForContext(&second) == 0);
+    CHECK(etw_session_stop(session, &lost) == 0);
+    return lost != 0;
+}
+"#;
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("manifest-contexts-{number}"));
+        fs::write(folder.0.join("all_types.h"), &text).unwrap();
+        let file = folder.0.join("contexts.c");
+        fs::write(&file, source).unwrap();
+        let Some(program) = compile_file(&folder, &file, compiler) else { continue };
+        let out = folder.0.join("out.etl");
+        let output = Command::new(program).env("DRIVER_OUT", &out).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && errors.is_empty(), "{compiler:?}: {errors}");
+        assert_eq!(payloads(&out, &parse(&path)).len(), 1, "{compiler:?}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
 /// A program that carries its schemas: its own session's trace, that of a host, and the program itself explain its events.
 #[test]
 fn traces_of_a_program_with_schemas_explain_themselves() {

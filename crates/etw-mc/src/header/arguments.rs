@@ -155,23 +155,18 @@ impl Function {
         arguments: &mut Vec<usize>,
     ) {
         let is_array = field.count != Extent::None;
-        self.code.push(if is_array && letter != 'b' {
-            letter.to_ascii_uppercase()
-        } else {
-            letter
-        });
-        match (field.length, field.count) {
+        self.code.push(if is_array { letter.to_ascii_uppercase() } else { letter });
+        let code = match (field.length, field.count) {
             // Fixed sizes are multiplied at once.
             (Extent::Fixed(length), Extent::Fixed(count)) => {
-                self.code.push_str(&(u32::from(length) * u32::from(count)).to_string());
+                (u32::from(length) * u32::from(count)).to_string()
             }
-            (length, count) => {
-                self.code.push_str(&suffix(length, 'r'));
-                if is_array {
-                    self.code.push_str(&suffix(count, 'R'));
-                }
-            }
-        }
+            // One number and one field: the number comes first.
+            (Extent::Fixed(number), Extent::Field(field))
+            | (Extent::Field(field), Extent::Fixed(number)) => format!("{number}r{field}"),
+            (length, count) => suffix(length, 'r') + &suffix(count, 'R'),
+        };
+        self.code.push_str(&code);
         let at = self.parameter(name, c_type);
         arguments.push(at);
     }
@@ -181,7 +176,9 @@ impl Function {
     fn sized(&mut self, name: String, letter: char, field: &Field, arguments: &mut Vec<usize>) {
         let is_array = field.count != Extent::None;
         self.code.push(if is_array { letter.to_ascii_uppercase() } else { letter });
-        if is_array {
+        if is_array && matches!(letter, 'z' | 's') {
+            self.code.push('R');
+        } else if is_array {
             self.code.push_str(&suffix(field.count, 'R'));
         }
         let size = self.parameter(format!("{name}_Len_"), "const ULONG");
@@ -223,20 +220,26 @@ impl Function {
         self.descriptor(format!("_Arg{at}"), format!("(ULONG)({unit} * _Arg{size})"));
     }
 
-    /// The definition of the function.
+    /// The definition of the function, under a name and a guard of its own; then under the two names by which headers of mc
+    /// that follow call it, according to the version of their mc.
     pub fn definition(&self, name: &str, is_kernel: bool) -> String {
         let count = self.descriptors.len();
-        let mut out = format!(
-            "#ifndef {name}_def\n#define {name}_def\n#define {name}_ARGCOUNT {count}\n\
-             MCGEN_FUNCTION ULONG {name}(PMCGEN_TRACE_CONTEXT Context, PCEVENT_DESCRIPTOR Descriptor"
-        );
+        let mut parameters =
+            "PMCGEN_TRACE_CONTEXT Context, PCEVENT_DESCRIPTOR Descriptor".to_owned();
+        let mut arguments = "Context, Descriptor".to_owned();
         if is_kernel {
-            out.push_str(", LPCGUID Activity");
+            parameters.push_str(", LPCGUID Activity");
+            arguments.push_str(", Activity");
         }
         for (index, c_type) in self.types.iter().enumerate() {
-            out.push_str(&format!(",\n    {c_type} _Arg{index}"));
+            parameters.push_str(&format!(",\n    {c_type} _Arg{index}"));
+            arguments.push_str(&format!(", _Arg{index}"));
         }
-        out.push_str(&format!(")\n{{\n    EVENT_DATA_DESCRIPTOR EventData[{}];\n", count + 1));
+        let mut out = format!(
+            "#define {name}_ARGCOUNT {count}\n#ifndef {name}_etw_def\n#define {name}_etw_def\n\
+             MCGEN_FUNCTION ULONG {name}_etw({parameters})\n{{\n    EVENT_DATA_DESCRIPTOR EventData[{}];\n",
+            count + 1
+        );
         for (index, (address, size)) in self.descriptors.iter().enumerate() {
             // The bytes behind a counted field's size come first: the size is read from their descriptor.
             out.push_str(&format!(
@@ -246,7 +249,10 @@ impl Function {
         }
         let activity = if is_kernel { "Activity" } else { "NULL" };
         out.push_str(&format!(
-            "    return McGenEventWrite(Context, Descriptor, {activity}, {}, EventData);\n}}\n#endif\n",
+            "    return McGenEventWrite(Context, Descriptor, {activity}, {}, EventData);\n}}\n#endif\n\
+             #ifndef {name}_def\n#define {name}_def\n#define {name} {name}_etw\n\
+             MCGEN_FUNCTION ULONG _mcgen_PASTE2({name}_, MCGEN_EVENTWRITETRANSFER)({parameters})\n{{\n    \
+             return {name}_etw({arguments});\n}}\n#endif\n",
             count + 1
         ));
         out

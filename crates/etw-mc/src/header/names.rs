@@ -36,7 +36,7 @@ pub fn event(provider: &Provider, event: &Event, removed_prefix: &str) -> String
         provider.symbol,
         event.id,
         event.version,
-        numbers.channel,
+        provider.descriptor_channel(event),
         numbers.level.0,
         numbers.opcode,
         numbers.task,

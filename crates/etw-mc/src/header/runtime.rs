@@ -3,8 +3,69 @@
 //! Its names and guards are those that programs and other headers know; a header that `mc` made may stand before or
 //! behind it in one translation unit.
 
+use super::Registration;
+
+/// Contexts that programs allocate: several registrations of one provider. `sizes`: words and number of the enable bits.
+pub fn for_context(
+    sym: &str,
+    name: &str,
+    names: &Registration,
+    [words, bits]: [usize; 2],
+) -> String {
+    let Registration { suffix, handle, control } = names;
+    format!(
+        "#ifdef MCGEN_ENABLE_FORCONTEXT_CODE_GENERATION\n\
+         typedef struct tagMcGenContext_{name} {{\n    MCGEN_TRACE_CONTEXT Context;\n    ULONG EnableBits[{words}];\n\
+         }} McGenContext_{name};\n\
+         #define EventRegister{suffix}_ForContext(pContext) \\\n    McGenRegisterForContext_{name}(&{control}, pContext)\n\
+         #define EventRegisterByGuid{suffix}_ForContext(Guid, pContext) \\\n    McGenRegisterForContext_{name}(&(Guid), pContext)\n\
+         #define EventUnregister{suffix}_ForContext(pContext) \\\n    McGenEventUnregister(&(pContext)->Context.RegistrationHandle)\n\
+         #define {handle}Handle_ForContext(pContext) ((pContext)->Context.RegistrationHandle)\n\
+         /* Clears and registers a context. */\n\
+         MCGEN_FUNCTION ULONG McGenRegisterForContext_{name}(LPCGUID ProviderId,\n    McGenContext_{name}* pContext)\n{{\n\
+         \x20   unsigned char* Bytes = (unsigned char*)pContext;\n\
+         \x20   size_t Index;\n\
+         \x20   for (Index = 0; Index < sizeof(*pContext); Index++) {{\n        Bytes[Index] = 0;\n    }}\n\
+         \x20   pContext->Context.Logger = (ULONG_PTR){sym}_Traits;\n\
+         \x20   pContext->Context.EnableBitsCount = {bits};\n\
+         \x20   pContext->Context.EnableBitMask = pContext->EnableBits;\n\
+         \x20   pContext->Context.EnableKeyWords = {name}Keywords;\n\
+         \x20   pContext->Context.EnableLevel = {name}Levels;\n\
+         \x20   return McGenEventRegisterContext(ProviderId, MCGEN_PENABLECALLBACK, &pContext->Context, &pContext->Context);\n\
+         }}\n\
+         /* Compiles for contexts of this provider alone. */\n\
+         MCGEN_FUNCTION McGenContext_{name}* McGenCheckContext_{name}(McGenContext_{name}* pContext)\n{{\n    return pContext;\n}}\n\
+         #endif\n"
+    )
+}
+
 /// Hooks, which a program may define before the header.
 pub const HOOKS: &str = r"
+#ifndef MCGEN_USE_KERNEL_MODE_APIS
+#ifdef _ETW_KM_
+#define MCGEN_USE_KERNEL_MODE_APIS 1
+#else
+#define MCGEN_USE_KERNEL_MODE_APIS 0
+#endif
+#endif
+/* 0: providers do not tell ETW their traits. */
+#ifndef MCGEN_HAVE_EVENTSETINFORMATION
+#define MCGEN_HAVE_EVENTSETINFORMATION 1
+#endif
+#if MCGEN_USE_KERNEL_MODE_APIS
+#ifndef MCGEN_EVENTREGISTER
+#define MCGEN_EVENTREGISTER EtwRegister
+#endif
+#ifndef MCGEN_EVENTUNREGISTER
+#define MCGEN_EVENTUNREGISTER EtwUnregister
+#endif
+#ifndef MCGEN_EVENTSETINFORMATION
+#define MCGEN_EVENTSETINFORMATION EtwSetInformation
+#endif
+#ifndef MCGEN_EVENTWRITETRANSFER
+#define MCGEN_EVENTWRITETRANSFER EtwWriteTransfer
+#endif
+#else
 #ifndef MCGEN_EVENTREGISTER
 #define MCGEN_EVENTREGISTER EventRegister
 #endif
@@ -17,8 +78,12 @@ pub const HOOKS: &str = r"
 #ifndef MCGEN_EVENTWRITETRANSFER
 #define MCGEN_EVENTWRITETRANSFER EventWriteTransfer
 #endif
+#endif
 #ifndef MCGEN_EVENT_ENABLED
 #define MCGEN_EVENT_ENABLED(EventName) EventEnabled##EventName()
+#endif
+#ifndef MCGEN_EVENT_ENABLED_FORCONTEXT
+#define MCGEN_EVENT_ENABLED_FORCONTEXT(pContext, EventName) EventEnabled##EventName##_ForContext(pContext)
 #endif
 #ifndef MCGEN_EVENT_BIT_SET
 #define MCGEN_EVENT_BIT_SET(EnableBits, BitPosition) \
@@ -30,6 +95,10 @@ pub const HOOKS: &str = r"
 #endif
 #ifndef MCGEN_GETLENGTHSID
 #define MCGEN_GETLENGTHSID(Sid) (8u + 4u * ((const unsigned char*)(Sid))[1])
+#endif
+#ifndef _mcgen_PASTE2
+#define _mcgen_PASTE2(a, b) _mcgen_PASTE2_imp(a, b)
+#define _mcgen_PASTE2_imp(a, b) a##b
 #endif
 #ifndef ETW_INLINE
 #define ETW_INLINE DECLSPEC_NOINLINE __inline
@@ -138,22 +207,57 @@ MCGEN_FUNCTION void NTAPI McGenControlCallbackV2(LPCGUID SourceId, ULONG Control
 
 /// Registration and the write.
 pub const WRITE: &str = r"
+#ifndef McGenSetTraits_def
+#define McGenSetTraits_def
+/* Tells ETW the traits of a provider that has some. */
+MCGEN_FUNCTION void McGenSetTraits(PMCGEN_TRACE_CONTEXT Context, REGHANDLE RegHandle)
+{
+#if MCGEN_HAVE_EVENTSETINFORMATION
+    if (Context != NULL && Context->Logger != 0) {
+        PVOID Traits = (PVOID)(ULONG_PTR)Context->Logger;
+        USHORT Size = (USHORT)(((const UCHAR*)Traits)[0] | ((const UCHAR*)Traits)[1] << 8);
+        (void)MCGEN_EVENTSETINFORMATION(RegHandle, EventProviderSetTraits, Traits, Size);
+    }
+#else
+    (void)Context;
+    (void)RegHandle;
+#endif
+}
+#endif
+
+#ifndef McGenEventRegisterContext_def
+#define McGenEventRegisterContext_def
+/* Registers a provider with traits. One that is registered stays so: status 0. */
+MCGEN_FUNCTION ULONG McGenEventRegisterContext(LPCGUID ProviderId, PENABLECALLBACK EnableCallback,
+                                               PVOID CallbackContext,
+                                               MCGEN_TRACE_CONTEXT* Context)
+{
+    ULONG Status;
+    if (Context->RegistrationHandle != 0) {
+        return 0;
+    }
+    Status = MCGEN_EVENTREGISTER(ProviderId, EnableCallback, CallbackContext,
+                                 &Context->RegistrationHandle);
+    if (Status == 0) {
+        McGenSetTraits(Context, Context->RegistrationHandle);
+    }
+    return Status;
+}
+#endif
+
 #ifndef McGenEventRegisterUnregister
 #define McGenEventRegisterUnregister
 /* Registers a provider. One that is registered stays so: status 0. */
 MCGEN_FUNCTION ULONG McGenEventRegister(LPCGUID ProviderId, PENABLECALLBACK EnableCallback,
                                         PVOID CallbackContext, PREGHANDLE RegHandle)
 {
-    PMCGEN_TRACE_CONTEXT Context = (PMCGEN_TRACE_CONTEXT)CallbackContext;
     ULONG Status;
     if (*RegHandle != 0) {
         return 0;
     }
     Status = MCGEN_EVENTREGISTER(ProviderId, EnableCallback, CallbackContext, RegHandle);
-    if (Status == 0 && Context != NULL && Context->Logger != 0) {
-        PVOID Traits = (PVOID)(ULONG_PTR)Context->Logger;
-        USHORT Size = (USHORT)(((const UCHAR*)Traits)[0] | ((const UCHAR*)Traits)[1] << 8);
-        (void)MCGEN_EVENTSETINFORMATION(*RegHandle, EventProviderSetTraits, Traits, Size);
+    if (Status == 0) {
+        McGenSetTraits((PMCGEN_TRACE_CONTEXT)CallbackContext, *RegHandle);
     }
     return Status;
 }

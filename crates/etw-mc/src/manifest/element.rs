@@ -1,9 +1,17 @@
 //! Children and attributes of a manifest's elements.
 
+use std::borrow::Cow;
+
 use etw_types::Guid;
 use roxmltree::Node;
 
 use crate::diagnostic::Diagnostics;
+
+/// The namespace of predefined levels, tasks, opcodes, keywords and types.
+const WINDOWS_EVENTS: &str = "http://manifests.microsoft.com/win/2004/08/windows/events";
+
+/// The namespace of most out-types.
+const XML_SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 
 /// Child elements of a name, whatever their namespace.
 pub fn children<'a, 'i>(
@@ -25,6 +33,16 @@ pub fn list<'a, 'i>(
 /// An attribute without white space around it.
 pub fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     node.attribute(name).map(str::trim)
+}
+
+/// A name as Windows' own manifests write it: with `win` or `xs` before it, whatever prefix this manifest has for that namespace.
+pub fn qualified<'a>(node: Node<'_, '_>, name: &'a str) -> Cow<'a, str> {
+    let Some((prefix, local)) = name.split_once(':') else { return name.into() };
+    match node.lookup_namespace_uri(Some(prefix)) {
+        Some(WINDOWS_EVENTS) if prefix != "win" => format!("win:{local}").into(),
+        Some(XML_SCHEMA) if prefix != "xs" => format!("xs:{local}").into(),
+        _ => name.into(),
+    }
 }
 
 pub fn owned(node: Node<'_, '_>, name: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use etw_types::winmeta;
 use roxmltree::Node;
 
-use super::element::{attribute, children, flag, number_in, owned};
+use super::element::{attribute, children, flag, number_in, owned, qualified};
 use super::source::Source;
 use super::{Channel, Event, Keyword, Level, Message, Opcode, Provider, Task, strings};
 use crate::diagnostic::Diagnostics;
@@ -68,20 +68,20 @@ fn event(
         diagnostics.error(node, format!("{what} `{name}` is not defined"));
     };
     if let Some(name) = attribute(node, "level") {
-        event.level = level(provider, name);
+        event.level = level(provider, &qualified(node, name));
         if event.level.is_none() {
             unknown("level", name);
         }
     }
     if let Some(name) = attribute(node, "task") {
-        event.task = task(provider, name);
+        event.task = task(provider, &qualified(node, name));
         if event.task.is_none() {
             unknown("task", name);
         }
     }
     if let Some(name) = attribute(node, "opcode") {
         let task = event.task.map_or(0, |index| provider.tasks[index].value);
-        event.opcode = opcode(provider, name, task);
+        event.opcode = opcode(provider, &qualified(node, name), task);
         if event.opcode.is_none() {
             unknown("opcode", name);
         }
@@ -93,7 +93,7 @@ fn event(
         }
     }
     for name in attribute(node, "keywords").unwrap_or_default().split_ascii_whitespace() {
-        match keyword(provider, name) {
+        match keyword(provider, &qualified(node, name)) {
             Some(index) => event.keywords.push(index),
             None => unknown("keyword", name),
         }
@@ -195,10 +195,9 @@ fn keyword(provider: &mut Provider, name: &str) -> Option<usize> {
     })
 }
 
-/// A channel by its id or name. One of Windows' own may be used without being declared; it then gets no keyword bit.
+/// The first channel of that id or name. One of Windows' own may be used without being declared; it then gets no keyword bit.
 fn channel(provider: &mut Provider, name: &str) -> Option<usize> {
-    let found = provider.channels.iter().position(|channel| channel.id == name);
-    let found = found.or_else(|| provider.channels.iter().position(|one| one.name == name));
+    let found = provider.channels.iter().position(|one| one.id == name || one.name == name);
     found.or_else(|| {
         let row = winmeta::find(&winmeta::CHANNELS, name)?;
         provider.channels.push(Channel {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use etw_tracelogging::tdh::{InType, OutType};
 use roxmltree::Node;
 
-use super::element::{attribute, children, number, required};
+use super::element::{attribute, children, number, owned, qualified, required};
 use super::{Extent, Field, Provider, Template, UserData, UserElement, UserNode};
 use crate::diagnostic::Diagnostics;
 
@@ -28,7 +28,12 @@ pub fn templates(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut 
         let user_data = children(node, "UserData").next().map(|data| UserData {
             elements: data.children().filter(Node::is_element).map(user_element).collect(),
         });
-        provider.templates.push(Template { id: id.to_owned(), fields, user_data });
+        provider.templates.push(Template {
+            id: id.to_owned(),
+            name: owned(node, "name"),
+            fields,
+            user_data,
+        });
     }
 }
 
@@ -94,6 +99,7 @@ fn structure(
     Field {
         name: required(node, "name", diagnostics).to_owned(),
         count: extent(node, "count", before, diagnostics),
+        has_count_of_one: has_count_of_one(node),
         members,
         in_type: InType::NULL,
         out_type: OutType::NULL,
@@ -110,7 +116,7 @@ fn value(
 ) -> Field {
     let name = required(node, "name", diagnostics).to_owned();
     let in_type = match attribute(node, "inType") {
-        Some(text) => InType::of_manifest(text).unwrap_or_else(|| {
+        Some(text) => InType::of_manifest(&qualified(node, text)).unwrap_or_else(|| {
             diagnostics.error(node, format!("`inType` is `{text}`, which is not a known type"));
             InType::UINT8
         }),
@@ -121,7 +127,7 @@ fn value(
         }
     };
     let out_type = match attribute(node, "outType") {
-        Some(text) => OutType::of_manifest(text).unwrap_or_else(|| {
+        Some(text) => OutType::of_manifest(&qualified(node, text)).unwrap_or_else(|| {
             diagnostics.error(node, format!("`outType` is `{text}`, which is not a known type"));
             OutType::NULL
         }),
@@ -159,7 +165,20 @@ fn value(
         }
     }
     let count = extent(node, "count", before, diagnostics);
-    Field { name, in_type, out_type, map, length, count, members: Vec::new() }
+    Field {
+        name,
+        in_type,
+        out_type,
+        map,
+        length,
+        count,
+        has_count_of_one: has_count_of_one(node),
+        members: Vec::new(),
+    }
+}
+
+fn has_count_of_one(node: Node<'_, '_>) -> bool {
+    attribute(node, "count").and_then(number) == Some(1)
 }
 
 /// `length` or `count`: a number, or the name of an earlier integer field of the same list.
@@ -174,8 +193,9 @@ fn extent(
     };
     if let Some(value) = number(text) {
         return match u16::try_from(value) {
-            // A count of one is no array.
-            Ok(0 | 1) if attribute_name == "count" => Extent::None,
+            // A length of zero is that of a text that ends with NUL. A count of one is no array.
+            Ok(0) => Extent::None,
+            Ok(1) if attribute_name == "count" => Extent::None,
             Ok(value) => Extent::Fixed(value),
             Err(_) => {
                 diagnostics.error(node, format!("`{attribute_name}` is {text}; 65535 is the most"));

@@ -7,8 +7,8 @@ use roxmltree::Node;
 
 use super::element::{attribute, children, guid, list, number, number_in, owned, required};
 use super::{
-    Channel, Culture, Filter, Keyword, Level, Map, MapItem, Message, Opcode, Provider, Task,
-    strings,
+    Channel, Culture, Filter, Keyword, Level, Map, MapItem, Message, Opcode, PatternItem,
+    PatternMap, Provider, Task, strings,
 };
 use crate::diagnostic::Diagnostics;
 
@@ -44,6 +44,7 @@ pub fn read(
         });
     }
     maps(node, cultures, provider, diagnostics);
+    pattern_maps(node, provider, diagnostics);
     let mut levels = HashSet::new();
     for level in list(node, "levels", "level") {
         unique(level, attribute(level, "name"), &mut levels, diagnostics);
@@ -72,10 +73,13 @@ fn channels(
     provider: &mut Provider,
     diagnostics: &mut Diagnostics,
 ) {
-    let mut next_value = 16;
     let mut known = HashSet::new();
-    let all = children(node, "channels").flat_map(|one| one.children());
-    for channel in all.filter(Node::is_element) {
+    let all = || children(node, "channels").flat_map(|one| one.children());
+    let given = all().filter_map(|one| number(attribute(one, "value")?));
+    // Channels without a value get those from 16 up that no other channel is given.
+    let given: HashSet<u64> = given.collect();
+    let mut free = (16..=255u8).filter(|value| !given.contains(&u64::from(*value)));
+    for channel in all().filter(Node::is_element) {
         let is_imported = match channel.tag_name().name() {
             "channel" => false,
             "importChannel" => true,
@@ -98,12 +102,10 @@ fn channels(
                 (row.value.0, message.or_else(|| Some(Message::Text(row.text.to_owned()))))
             }
             None => {
-                let given = attribute(channel, "value").is_some();
-                let value = match given {
-                    true => number_in(channel, "value", 16..=255, diagnostics) as u8,
-                    false => next_value,
+                let value = match attribute(channel, "value") {
+                    Some(_) => number_in(channel, "value", 16..=255, diagnostics) as u8,
+                    None => free.next().unwrap_or(u8::MAX),
                 };
-                next_value = next_value.max(value.saturating_add(1));
                 (value, message)
             }
         };
@@ -205,7 +207,8 @@ fn maps(
                 diagnostics.error(item, format!("`value` is `{text}`: expected 32 bits"));
                 continue;
             };
-            if is_bitmap && value.count_ones() != 1 {
+            // Zero names the state without any bit.
+            if is_bitmap && value.count_ones() > 1 {
                 diagnostics
                     .error(item, format!("`value` of a bit map is `{text}`: expected one bit"));
             }
@@ -225,6 +228,25 @@ fn maps(
             name: required(map, "name", diagnostics).to_owned(),
             symbol: owned(map, "symbol"),
             is_bitmap,
+            items,
+        });
+    }
+}
+
+/// The pattern maps of `namedQueries`.
+fn pattern_maps(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut Diagnostics) {
+    let mut names = HashSet::new();
+    let queries = children(node, "namedQueries").flat_map(|one| children(one, "patternMaps"));
+    for map in queries.flat_map(|one| children(one, "patternMap")) {
+        unique(map, attribute(map, "name"), &mut names, diagnostics);
+        let items = children(map, "map").map(|item| PatternItem {
+            name: required(item, "name", diagnostics).to_owned(),
+            value: required(item, "value", diagnostics).to_owned(),
+        });
+        let items = items.collect();
+        provider.pattern_maps.push(PatternMap {
+            name: required(map, "name", diagnostics).to_owned(),
+            format: required(map, "format", diagnostics).to_owned(),
             items,
         });
     }

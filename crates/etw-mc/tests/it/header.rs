@@ -83,6 +83,51 @@ fn names_parameters_and_values_are_those_of_mc() {
     assert!(compared > 2000, "{compared}");
 }
 
+/// Headers of mc that stand before ours may define functions of the same templates, or call ours: under a name that depends on
+/// the version of mc.
+#[test]
+fn a_header_meets_those_of_any_mc_in_one_source() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let manifest = etw_mc::Manifest::parse(ALL_TYPES.as_bytes()).unwrap();
+    let text = header::write(&manifest, &Options::default());
+    fs::write(folder.join("meets.h"), &text).unwrap();
+    let guards: Vec<String> = definitions(&text)
+        .constants
+        .into_keys()
+        .filter(|name| name.starts_with("McTemplate") && name.ends_with("_def"))
+        .collect();
+    let before: String = guards
+        .iter()
+        .filter(|name| !name.ends_with("_etw_def"))
+        .map(|name| format!("#define {name}\n"))
+        .collect();
+    let call = "unsigned long call(void)\n{\n    return EventWriteEmpty()";
+    let (before, behind) = (
+        format!("{before}#include \"meets.h\"\n{call};\n}}\n"),
+        format!(
+            "#include \"meets.h\"\n{call} + McTemplateU0(&ALL_TYPES_Context, &Empty) +\n    \
+             McTemplateU0_EventWriteTransfer(&ALL_TYPES_Context, &Empty);\n}}\n"
+        ),
+    );
+    for (name, source) in [("before", before), ("behind", behind)] {
+        let file = folder.join(format!("meets_{name}.c"));
+        fs::write(&file, source).unwrap();
+        for compiler in ["gcc", "clang"] {
+            if Command::new(compiler).arg("--version").output().is_err() {
+                continue;
+            }
+            let output = Command::new(compiler)
+                .args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"])
+                .arg(include())
+                .arg(&file)
+                .output()
+                .unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{compiler} {name}:\n{errors}");
+        }
+    }
+}
+
 /// A manifest with every type of field, alone, in arrays of fixed and given counts, and in structs.
 const ALL_TYPES: &str = include_str!("all_types.man");
 
@@ -102,7 +147,8 @@ fn headers_compile_without_warnings_in_c_and_cpp() {
         fs::write(&file, &text).unwrap();
         // Every macro that writes, called with zeros, in a file that includes the header twice.
         let mut source = format!(
-            "#include \"{name}.h\"\n#include \"{name}.h\"\nunsigned long calls(void);\nunsigned long calls(void)\n{{\n    unsigned long sum = 0;\n"
+            "#define MCGEN_ENABLE_FORCONTEXT_CODE_GENERATION 1\n\
+             #include \"{name}.h\"\n#include \"{name}.h\"\nunsigned long calls(void);\nunsigned long calls(void)\n{{\n    unsigned long sum = 0;\n"
         );
         for (macro_name, parameters) in definitions(&text).macros {
             if macro_name.starts_with("EventWrite") {

@@ -7,5 +7,6 @@ mod large_manifest;
 mod message_text;
 mod replay;
 mod review;
+mod rules;
 mod rust;
 mod speed;

@@ -18,7 +18,7 @@ pub struct Driver {
 pub fn driver(manifest: &Manifest, header: &str, text: &str) -> Driver {
     let mut macros = text.lines().filter_map(|line| {
         let name = line.strip_prefix("#define EventWrite")?.split_once('(')?.0;
-        (!name.ends_with("_AssumeEnabled")).then_some(name)
+        (!name.ends_with("AssumeEnabled") && !name.ends_with("_ForContext")).then_some(name)
     });
     let mut calls = Calls::default();
     let mut body = String::new();
