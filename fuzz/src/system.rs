@@ -22,7 +22,10 @@ fn shaper() -> Shaper {
     let mut masks = Masks::default();
     Flag::ALL.iter().for_each(|flag| masks.set(*flag));
     let stacks = vec![0x0f2e, 0x0524, 0x0532, 0x0220, 0x010c, 0x0f33];
-    Shaper::new(Options { masks, stacks, sample_interval: 1 }, Machine::default())
+    Shaper::new(
+        Options { masks, stacks, sample_interval: 1, ..Options::default() },
+        Machine::default(),
+    )
 }
 
 /// A ring of records, as the kernel fills it. Times of the output never go back, and each beginning has an end.
@@ -34,6 +37,9 @@ pub fn ring(data: &[u8]) {
     ];
     // The events of tracepoints have the numbers from 3 on.
     kinds.extend(Tracepoint::ALL.iter().map(|point| {
+        if *point == Tracepoint::Exec {
+            return Kind::Exec { layout: layout(*point) };
+        }
         let has_stack = *point == Tracepoint::Switch;
         Kind::Tracepoint { point: *point, layout: layout(*point), has_stack }
     }));
@@ -71,6 +77,12 @@ pub fn ring(data: &[u8]) {
             PerfDetail::Exec { process, name } => {
                 let facts = ExecFacts { name: name.to_vec(), ..ExecFacts::default() };
                 give(Detail::Exec { process, facts: &facts }, &mut shaper, &mut out);
+            }
+            PerfDetail::Program(program) => {
+                let arguments = program.arguments().unwrap_or_default();
+                let exec = ExecFacts { arguments, ..ExecFacts::default() };
+                let detail = Detail::ProgramFound { process: program.process, facts: &exec };
+                give(detail, &mut shaper, &mut out);
             }
             PerfDetail::Map(mapping) => {
                 let image = Arc::new(Image {

@@ -41,8 +41,8 @@ pub use ending::{EndedSession, EndingSession};
 pub use pool::{AttachedPool, Growth, PoolProcess};
 pub use session::{BufferedSession, HostedSession, Sink};
 pub use slots::{Slot, SlotCounters, SlotTable};
-pub use source::EventSource;
 use source::SessionSource;
+pub use source::{EventSource, SourceLoss};
 
 use crate::clock::{ClockMap, Pair};
 use crate::facts::file_name;

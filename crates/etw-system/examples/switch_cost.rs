@@ -93,7 +93,12 @@ mod linux {
     impl Reading {
         fn start(stacks: &[u16]) -> Result<Reading, Box<dyn std::error::Error>> {
             let masks = Masks::parse("cswitch")?.masks;
-            let options = Options { masks, stacks: stacks.to_vec(), sample_interval: 10_000 };
+            let options = Options {
+                masks,
+                stacks: stacks.to_vec(),
+                sample_interval: 10_000,
+                ..Options::default()
+            };
             let mut recorder = Recorder::open(options, None)?;
             let mechanism = recorder.mechanism();
             recorder.begin()?;
@@ -113,7 +118,7 @@ mod linux {
                         recorder.pop();
                         records += 1;
                     }
-                    lost += recorder.take_lost();
+                    lost += recorder.take_losses().total();
                     sleep(Duration::from_millis(5));
                 }
                 (records, lost, thread_time() - start)

@@ -10,6 +10,7 @@ const NETLINK_HEADER: usize = 16;
 const CONNECTOR_HEADER: usize = 20;
 /// Where the event begins, and its parts.
 const EVENT: usize = NETLINK_HEADER + CONNECTOR_HEADER;
+const TIME: usize = EVENT + 8;
 const PROCESS: usize = EVENT + 20;
 const STATUS: usize = EVENT + 24;
 /// `CN_IDX_PROC`, `CN_VAL_PROC` and the multicast group.
@@ -29,6 +30,8 @@ pub(crate) struct ExitStatuses {
 /// A thread of a process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
     pub process: u32,
     /// The exit code, or 128 and the signal.
     pub status: u32,
@@ -124,7 +127,7 @@ fn parse(message: &[u8]) -> Option<Ended> {
     let wait_status = le::u32(message, STATUS)?;
     let signal = wait_status & 0x7f;
     let status = if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal };
-    Some(Ended { process: le::u32(message, PROCESS)?, status })
+    Some(Ended { time: le::u64(message, TIME)?, process: le::u32(message, PROCESS)?, status })
 }
 
 #[cfg(test)]
@@ -136,13 +139,14 @@ mod tests {
         let message = |what: u32, wait_status: u32| {
             let mut bytes = vec![0; EVENT];
             bytes.extend(what.to_le_bytes());
-            bytes.extend([0; 12]);
+            bytes.extend([0; 4]);
+            bytes.extend(900u64.to_le_bytes());
             for number in [51, 50, wait_status, 17] {
                 bytes.extend(u32::to_le_bytes(number));
             }
             bytes
         };
-        let ended = |status| Some(Ended { process: 50, status });
+        let ended = |status| Some(Ended { time: 900, process: 50, status });
         assert_eq!(parse(&message(EXIT, 7 << 8)), ended(7));
         assert_eq!(parse(&message(EXIT, 9)), ended(137));
         assert_eq!(parse(&message(EXIT, 0x80 | 11)), ended(139));

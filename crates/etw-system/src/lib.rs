@@ -55,7 +55,7 @@ mod system_facts;
 mod wanted_events;
 
 #[cfg(target_os = "linux")]
-pub use perf::{HeldRing, OpenRing};
+pub use perf::{ClassLosses, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
 pub use recorder::{LeftRing, Recorder, RingFacts};
 pub use shaper::{Configuration, Disk, Machine, Options, Shaper, Turn};

@@ -56,6 +56,8 @@ pub enum Detail<'a> {
     },
     /// A process executes another program.
     Exec { process: u32, facts: &'a ExecFacts },
+    /// The name and arguments of the program that a process executes are known now.
+    ProgramFound { process: u32, facts: &'a ExecFacts },
     /// A thread has another name.
     Rename { process: u32, thread: u32, name: &'a [u8] },
     /// A thread ended.
@@ -88,7 +90,7 @@ pub enum Detail<'a> {
     /// A disk completed a request.
     DiskComplete(DiskRequest),
     /// Bytes of a socket were sent or received by the thread that ran.
-    Transfer { socket: u64, protocol: u8, is_send: bool, size: u32 },
+    Transfer { socket: u64, protocol: u8, is_v6: bool, is_send: bool, size: u32 },
     /// A TCP connection changed its state.
     SocketState { socket: u64, old: u32, new: u32, addresses: Addresses },
     /// A segment was sent again.

@@ -6,15 +6,18 @@ mod parse;
 mod ring;
 mod tracepoint;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::slice::SliceIndex;
 
+use etw_types::Guid;
+use foldhash::fast::RandomState;
+
 pub(crate) use attribute::{Attribute, Event, Target};
-pub use parse::{Kind, Mapping, Parsed, PerfDetail, Scratch, parse};
+pub use parse::{Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, parse};
 #[cfg(test)]
 pub(crate) use ring::fake::FakeRing;
 pub(crate) use tracepoint::TraceFiles;
@@ -74,6 +77,16 @@ pub(crate) struct Executed {
     pub name: Vec<u8>,
 }
 
+/// The name and arguments of a program, as soon as their record is read.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramFound {
+    pub time: u64,
+    pub process: u32,
+    pub file: Vec<u8>,
+    /// `None`: they are longer than the copied part of the stack.
+    pub arguments: Option<Vec<u8>>,
+}
+
 /// A descriptor that is that of another file now, as soon as its record is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DescriptorChange {
@@ -90,10 +103,12 @@ pub(crate) struct DescriptorChange {
 #[derive(Debug, Default)]
 pub(crate) struct Perf {
     events: Vec<Event>,
+    /// The class of each event.
+    event_classes: Vec<Guid>,
     rings: Vec<Ring>,
     /// The events of each ring; the first one is that from which it was mapped.
     ring_events: Vec<Range<usize>>,
-    kinds: HashMap<u64, Kind>,
+    kinds: HashMap<u64, Kind, RandomState>,
     waiting: Vec<Waiting>,
     bytes: Vec<u8>,
     /// Memory that is used again: new memory of this size would be mapped page by page.
@@ -107,7 +122,12 @@ pub(crate) struct Perf {
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
     executed: Vec<Executed>,
+    programs_found: Vec<ProgramFound>,
+    /// The numbers of the events that record programs with their arguments.
+    exec_events: Vec<u64>,
     changed: Vec<DescriptorChange>,
+    /// Records of system calls may change descriptors.
+    has_calls: bool,
 }
 
 /// The records that stay in a ring behind its last switch have at most this part of it.
@@ -166,14 +186,31 @@ impl Perf {
                         self.ring_events.push(self.events.len()..self.events.len());
                     }
                 }
-                self.kinds.insert(event.id()?, one.kind.clone());
-                self.events.push(event);
+                self.add_event(event, &one.kind)?;
                 if let Some(events) = self.ring_events.last_mut() {
                     events.end = self.events.len();
                 }
             }
         }
         Ok(())
+    }
+
+    fn add_event(&mut self, event: Event, kind: &Kind) -> io::Result<()> {
+        self.add_kind(event.id()?, kind);
+        self.event_classes.push(kind.class());
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn add_kind(&mut self, number: u64, kind: &Kind) {
+        if let Kind::Exec { .. } | Kind::Arguments = kind {
+            self.exec_events.push(number);
+        }
+        self.has_calls |= matches!(
+            kind,
+            Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. }
+        );
+        self.kinds.insert(number, kind.clone());
     }
 
     /// Continues with a ring whose events another process opened and began.
@@ -188,9 +225,7 @@ impl Perf {
         }
         let first = self.events.len();
         for (event, one) in events.into_iter().zip(wanted) {
-            let event = Event::from(event);
-            self.kinds.insert(event.id()?, one.kind.clone());
-            self.events.push(event);
+            self.add_event(Event::from(event), &one.kind)?;
         }
         self.rings.push(Ring::map(self.events[first].raw(), size)?);
         self.ring_events.push(first..self.events.len());
@@ -198,10 +233,14 @@ impl Perf {
     }
 
     /// Records tracepoints by programs instead of events, as far as the kernel permits programs. The others remain in `wanted`.
-    pub fn open_programs(&mut self, wanted: &mut Vec<Wanted>, size: RingSize) {
+    /// `has_arguments`: the arguments of programs, too.
+    pub fn open_programs(&mut self, wanted: &mut Vec<Wanted>, has_arguments: bool, size: RingSize) {
         let is_possible = |one: &&Wanted| one.needs_no_stack();
         let points = wanted.iter().filter(is_possible).filter_map(Wanted::tracepoint);
-        let points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
+        let mut points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
+        if has_arguments {
+            points.push(Tracepoint::Exec);
+        }
         if points.is_empty() {
             return;
         }
@@ -224,9 +263,7 @@ impl Perf {
 
     fn set_programs(&mut self, programs: Programs, wanted: &mut Vec<Wanted>) {
         for point in programs.points() {
-            let (number, layout) = bpf::records_of(*point);
-            let kind = Kind::Tracepoint { point: *point, layout, has_stack: false };
-            self.kinds.insert(number, kind);
+            self.add_kind(bpf::number_of(*point), &kind_of_program(*point));
         }
         wanted.retain(|one| !one.tracepoint().is_some_and(|of| programs.points().contains(&of)));
         self.programs = Some(programs);
@@ -318,10 +355,20 @@ impl Perf {
         }
     }
 
-    /// Records that the kernel has counted as lost, so far. A ring has a record of them only if a later record fitted into it.
-    pub fn counted_losses(&self) -> u64 {
-        let by_programs = self.programs.as_ref().map_or(0, Programs::lost);
-        self.events.iter().filter_map(Event::lost).sum::<u64>() + by_programs
+    /// Records that the kernel has counted as lost, so far, by class. A ring has a record of them only if a later record fitted into it.
+    /// `None`: an older kernel does not count them, or only some of them, because the events are inherited by child processes.
+    pub fn counted_losses(&self, target: Target) -> Option<ClassLosses> {
+        let mut losses = ClassLosses::default();
+        if let Target::Tree(_) = target {
+            return None;
+        }
+        for (event, class) in self.events.iter().zip(&self.event_classes) {
+            losses.add(*class, event.lost()?);
+        }
+        for (point, count) in self.programs.iter().flat_map(Programs::losses) {
+            losses.add(kind_of_program(point).class(), count);
+        }
+        Some(losses)
     }
 
     /// Number of open events.
@@ -332,6 +379,7 @@ impl Perf {
     /// Reads what the rings have.
     pub fn read(&mut self) {
         let Perf { rings, bytes, waiting, lost, executed, changed, kinds, .. } = self;
+        let (programs_found, exec_events) = (&mut self.programs_found, &self.exec_events);
         for (index, ring) in rings.iter_mut().enumerate() {
             let start = bytes.len();
             let first = ring.read(bytes);
@@ -343,7 +391,12 @@ impl Perf {
                         let name = exec.name.to_vec();
                         executed.push(Executed { time, process: exec.process, name });
                     }
-                    changed.extend(descriptor_change(record, time, kinds));
+                    if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
+                        programs_found.extend(program_found(record, time, kinds));
+                    }
+                    if self.has_calls {
+                        changed.extend(descriptor_change(record, time, kinds));
+                    }
                     *lost += lost_of(record);
                     let position = first + (at - start) as u64;
                     waiting.push(Waiting { time, start: at, size, ring: index, position });
@@ -356,12 +409,16 @@ impl Perf {
     }
 
     fn read_programs(&mut self) {
-        let Perf { rings, programs, bytes, waiting, lost, .. } = self;
+        let Perf { rings, programs, bytes, waiting, lost, exec_events, kinds, .. } = self;
+        let programs_found = &mut self.programs_found;
         let Some(programs) = programs else { return };
         let ring = rings.len();
         let mut last = None;
         let missing = programs.read(|position, record| {
             let Some(time) = time_of(record) else { return };
+            if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
+                programs_found.extend(program_found(record, time, kinds));
+            }
             let (start, size) = (bytes.len(), record.len());
             bytes.extend_from_slice(record);
             waiting.push(Waiting { time, start, size, ring, position });
@@ -392,9 +449,9 @@ impl Perf {
         std::mem::take(&mut self.executed)
     }
 
-    /// The same, without taking them.
-    pub fn losses(&self) -> u64 {
-        self.lost
+    /// Names and arguments of programs whose records have been read since the last call.
+    pub fn take_programs_found(&mut self) -> Vec<ProgramFound> {
+        std::mem::take(&mut self.programs_found)
     }
 
     /// Records that were lost since the last call.
@@ -435,6 +492,52 @@ impl Perf {
     }
 }
 
+fn kind_of_program(point: Tracepoint) -> Kind {
+    if point == Tracepoint::Exec {
+        return Kind::Arguments;
+    }
+    Kind::Tracepoint { point, layout: bpf::layout_of(point), has_stack: false }
+}
+
+/// Numbers of lost events, by class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassLosses(BTreeMap<Guid, u64>);
+
+impl ClassLosses {
+    /// Adds losses of a class.
+    pub fn add(&mut self, class: Guid, count: u64) {
+        if count > 0 {
+            let all = self.0.entry(class).or_default();
+            *all = all.saturating_add(count);
+        }
+    }
+
+    /// Adds others.
+    pub fn add_all(&mut self, others: &ClassLosses) {
+        others.iter().for_each(|(class, count)| self.add(class, count));
+    }
+
+    /// Those that were counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &ClassLosses) -> ClassLosses {
+        let mut new = ClassLosses::default();
+        for (class, count) in self.iter() {
+            new.add(class, count.saturating_sub(earlier.0.get(&class).copied().unwrap_or(0)));
+        }
+        new
+    }
+
+    /// The classes with losses.
+    pub fn iter(&self) -> impl Iterator<Item = (Guid, u64)> + '_ {
+        self.0.iter().map(|(class, count)| (*class, *count))
+    }
+
+    /// Losses of all classes.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+}
+
 /// The entry of a CPU.
 fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
     let index = usize::from(cpu);
@@ -444,11 +547,25 @@ fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
     &mut all[index]
 }
 
+/// The program of a record of an exec.
+fn program_found(
+    record: &[u8],
+    time: u64,
+    kinds: &HashMap<u64, Kind, RandomState>,
+) -> Option<ProgramFound> {
+    let kind = kinds.get(&number_of(record)?)?;
+    let mut scratch = Scratch::default();
+    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
+    let PerfDetail::Program(program) = parsed.detail else { return None };
+    let (file, arguments) = (program.file.to_vec(), program.arguments());
+    Some(ProgramFound { time, process: program.process, file, arguments })
+}
+
 /// The change of a descriptor that a record is about.
 fn descriptor_change(
     record: &[u8],
     time: u64,
-    kinds: &HashMap<u64, Kind>,
+    kinds: &HashMap<u64, Kind, RandomState>,
 ) -> Option<DescriptorChange> {
     let kind = kinds.get(&number_of(record)?)?;
     let Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. } = kind
@@ -524,7 +641,7 @@ pub(crate) mod tests {
         let kind = Kind::Tracepoint { point: Tracepoint::Switch, layout, has_stack: false };
         Perf {
             rings: fakes.iter().map(|fake| fake.map()).collect(),
-            kinds: HashMap::from([(SWITCHES, kind)]),
+            kinds: HashMap::from_iter([(SWITCHES, kind)]),
             ..Perf::default()
         }
     }

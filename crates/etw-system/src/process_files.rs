@@ -18,7 +18,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const TICKS: u64 = 100;
 /// Real-time and normal priorities of `stat` lie so much below those of the scheduler.
 const PRIORITY_SHIFT: i32 = 100;
-const MAX_ARGUMENTS: usize = 4096;
+/// Longer command lines are cut: no record holds them.
+const MAX_ARGUMENTS: usize = 64 << 10;
 /// Files that are remembered.
 const MAX_FILES: usize = 16 << 10;
 
@@ -67,14 +68,14 @@ fn user(process: u32) -> Option<u32> {
 }
 
 /// The program that a process executes now. `name`: its short name.
-pub(crate) fn exec_facts(process: u32, name: &[u8]) -> ExecFacts {
+pub(crate) fn exec_facts(process: u32, name: &[u8], needs_arguments: bool) -> ExecFacts {
     let link = std::fs::read_link(format!("/proc/{process}/exe"));
     let mut path = link.map_or(Vec::new(), |path| path.as_os_str().as_bytes().to_vec());
     if let Some(stripped) = path.strip_suffix(b" (deleted)") {
         path.truncate(stripped.len());
     }
-    let mut arguments = match path.is_empty() {
-        // The process has ended, or this user may not see it.
+    let mut arguments = match path.is_empty() || !needs_arguments {
+        // The process has ended, or this user may not see it; or the caller has them.
         true => Vec::new(),
         false => arguments(process),
     };
@@ -102,7 +103,7 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
     let is_kernel = stat.flags & KERNEL_THREAD != 0;
     let exec = match is_kernel {
         true => ExecFacts { name: stat.name, ..ExecFacts::default() },
-        false => exec_facts(id, &stat.name),
+        false => exec_facts(id, &stat.name, true),
     };
     let session = std::fs::read_to_string(format!("/proc/{id}/sessionid"));
     let session = session.ok().and_then(|text| text.trim().parse().ok());

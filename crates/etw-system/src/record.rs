@@ -204,6 +204,24 @@ impl Payload {
         self
     }
 
+    /// Adds a text in UTF-16 of at most `units` units, and its NUL.
+    pub fn wide_up_to(mut self, text: &[u8], units: usize) -> Payload {
+        // No unit has more than three bytes.
+        let text = String::from_utf8_lossy(&text[..text.len().min(units.saturating_mul(3))]);
+        let mut rest = units;
+        for character in text.chars().take_while(|character| *character != '\0') {
+            let Some(left) = rest.checked_sub(character.len_utf16()) else { break };
+            rest = left;
+            let mut units = [0; 2];
+            character
+                .encode_utf16(&mut units)
+                .iter()
+                .for_each(|unit| self.0.extend(unit.to_le_bytes()));
+        }
+        self.0.extend([0, 0]);
+        self
+    }
+
     /// Adds a text in UTF-16 in a field of `units` units, its NUL included.
     pub fn fixed(mut self, text: &[u8], units: usize) -> Payload {
         let text = String::from_utf8_lossy(text);

@@ -5,23 +5,29 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use etw_types::{Hook, SYSTEM_TRACE};
+
 use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
-use crate::perf::{Attribute, Kind, OpenRing, Perf, PerfDetail, Target, Tracepoint};
+use crate::perf::{ClassLosses, OpenRing, Perf, PerfDetail, ProgramFound, Target, Tracepoint};
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
 use crate::shaper::{Machine, Options, Shaper, Turn};
-use crate::sources::Sources;
+use crate::sources::{Sources, add_found};
 use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts;
-use crate::wanted_events::{StartError, machine_events, open_main, open_side, own_events};
+use crate::wanted_events::{
+    StartError, machine_events, open_main, open_side, own_events, side_events_of,
+};
 
 /// Records come into a ring so many nanoseconds after their time at most.
 const DELAY: u64 = 10_000_000;
 /// Files that are opened while others are looked up are looked up in so many turns; those that remain, at the next poll.
 const MAX_LOOKS: u32 = 4;
+/// The hook of context switches.
+const CSWITCH: u16 = 0x0524;
 /// Nanoseconds of a record's unit of time.
 const TICK: u64 = 100;
 
@@ -44,9 +50,10 @@ pub struct Recorder {
     side_events: usize,
     /// No later record is earlier.
     watermark: u64,
-    lost: u64,
+    /// Losses since the last [`take_losses`](Recorder::take_losses).
+    losses: ClassLosses,
     /// Lost records that have been counted, or were before this recorder.
-    known_losses: u64,
+    known_losses: ClassLosses,
     is_finished: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
@@ -129,7 +136,7 @@ impl Recorder {
         let cpus = online_cpus();
         let mut perf = Perf::default();
         let mut notes = Vec::new();
-        let target = open_side(&mut perf, process, &cpus)?;
+        let target = open_side(&mut perf, &options, process, &cpus)?;
         let wanted = match target {
             Target::Machine => machine_events(&options)?,
             Target::Tree(_) => {
@@ -139,7 +146,7 @@ impl Recorder {
             }
         };
         let side_events = perf.len();
-        open_main(&mut perf, wanted, target, &cpus, &mut notes)?;
+        open_main(&mut perf, &options, wanted, target, &cpus, &mut notes)?;
         let opened = Opened { perf, target, cpus, side_events, notes };
         Ok(Recorder::with(opened, options))
     }
@@ -163,7 +170,7 @@ impl Recorder {
             }
             _ => (Target::Machine, machine_events(&options)?),
         };
-        let side = [(Attribute::side(), Kind::Side).into()];
+        let side = side_events_of(target, &options);
         let mut perf = Perf::default();
         let mut side_events = 0;
         let (of_programs, of_events): (Vec<LeftRing>, Vec<LeftRing>) =
@@ -173,7 +180,9 @@ impl Recorder {
             adopted.map_err(StartError::Rings)?;
         }
         for LeftRing { facts, events } in of_events {
-            let wanted = if facts.is_side { &side[..] } else { &wanted };
+            // The process that opened them may not have had all rights.
+            let wanted =
+                if facts.is_side { &side[..side.len().min(events.len())] } else { &wanted[..] };
             side_events += if facts.is_side { events.len() } else { 0 };
             perf.adopt(wanted, events, facts.size).map_err(StartError::Rings)?;
         }
@@ -213,8 +222,8 @@ impl Recorder {
             cpus,
             side_events,
             watermark: 0,
-            lost: 0,
-            known_losses: 0,
+            losses: ClassLosses::default(),
+            known_losses: ClassLosses::default(),
             is_finished: false,
             stored_until: None,
             released: VecDeque::new(),
@@ -248,7 +257,9 @@ impl Recorder {
             // The rundown has the time of the last stored record: if this process is killed, too, the next one still takes all
             // records behind that time from the rings.
             self.perf.read();
-            self.known_losses = self.perf.counted_losses().saturating_sub(self.perf.losses());
+            self.known_losses = self.perf.counted_losses(self.target).unwrap_or_default();
+            // The earlier process may not have counted those whose records are in the rings. Their classes are not known.
+            self.losses.add(SYSTEM_TRACE, self.perf.take_lost());
             let turn = this_turn();
             let time = match u64::try_from(stored_until) {
                 Ok(ticks @ 1..) => ticks * TICK,
@@ -348,19 +359,21 @@ impl Recorder {
 
     fn read_until(&mut self, until: u64) {
         self.perf.read();
-        self.perf.take_executed().into_iter().for_each(|one| self.sources.add_exec(one));
+        let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
+        self.sources.add_execs(executed, found);
         if self.has_operations {
             self.look_files_up();
         }
         let lost = self.perf.take_lost();
-        self.lost += lost;
-        self.known_losses += lost;
+        if lost > 0 && self.count_losses().is_none() {
+            self.losses.add(SYSTEM_TRACE, lost);
+        }
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let Recorder { perf, shaper, out, sources, exit_statuses, .. } = self;
         // A thread says its status before it leaves its CPU, so no process ends below without one.
         if let Some(exit_statuses) = exit_statuses {
-            let turn = Turn { time: until, cpu: 0, process: 0, thread: 0 };
             exit_statuses.read(|ended| {
+                let turn = Turn { time: ended.time, cpu: 0, process: 0, thread: 0 };
                 let (process, status) = (ended.process, ended.status);
                 Giver { shaper, out, turn }.event(Detail::ExitStatus { process, status });
             });
@@ -412,6 +425,16 @@ impl Recorder {
                     .unwrap_or_else(|| ExecFacts { name: name.to_vec(), ..ExecFacts::default() });
                 shaper.take(&parsed.event(Detail::Exec { process, facts: &facts }), out);
             }
+            PerfDetail::Program(program) => {
+                let process = program.process;
+                if let Some(mut facts) = shaper.exec_facts(process) {
+                    let (file, arguments) = (program.file.to_vec(), program.arguments());
+                    let time = parsed.time;
+                    add_found(&mut facts, ProgramFound { time, process, file, arguments });
+                    let detail = Detail::ProgramFound { process, facts: &facts };
+                    shaper.take(&parsed.event(detail), out);
+                }
+            }
             PerfDetail::Map(mapping) => {
                 let image = sources.images.image(&mapping);
                 let detail = Detail::Map { process: mapping.process, image: &image };
@@ -431,16 +454,26 @@ impl Recorder {
         self.out.pop();
     }
 
-    /// Events that the kernel had no room for, or left out, since the last call.
-    pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost) + self.shaper.take_gaps()
+    /// Events for which the rings were full, or which the kernel left out, since the last call. The class of a loss is
+    /// `SYSTEM_TRACE` if it is not known.
+    pub fn take_losses(&mut self) -> ClassLosses {
+        let switches = Hook(CSWITCH).class_guid().unwrap_or(SYSTEM_TRACE);
+        self.losses.add(switches, self.shaper.take_gaps());
+        std::mem::take(&mut self.losses)
+    }
+
+    /// Adds what the kernel's counters have counted since the last call. Returns the number; `None`: it does not count.
+    fn count_losses(&mut self) -> Option<u64> {
+        let counted = self.perf.counted_losses(self.target)?;
+        let new = counted.since(&self.known_losses);
+        self.losses.add_all(&new);
+        self.known_losses = counted;
+        Some(new.total())
     }
 
     /// Adds the losses behind the last records of the rings.
     fn add_last_losses(&mut self) {
-        let count = self.perf.counted_losses().saturating_sub(self.known_losses);
-        if count > 0 {
-            self.lost += count;
+        if let Some(count @ 1..) = self.count_losses() {
             let Recorder { shaper, out, .. } = self;
             Giver { shaper, out, turn: this_turn() }.event(Detail::Lost { count });
         }
@@ -558,11 +591,10 @@ mod tests {
     use crate::perf::FakeRing;
     use crate::perf::tests::{of_switches, switch};
 
-    const CSWITCH: u16 = 0x0524;
-
     fn recorder(fake: &FakeRing) -> Recorder {
         let masks = Masks::parse("cswitch").unwrap().masks;
-        let options = Options { masks, stacks: Vec::new(), sample_interval: 10_000 };
+        let options =
+            Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };
         let opened = Opened {
             perf: of_switches(&[fake]),
             target: Target::Tree(0),
@@ -610,7 +642,7 @@ mod tests {
         fake.write(&switch(4000, 6, 3));
         let mut second = resumed(&fake, 20);
         assert_eq!(taken(&mut second), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
-        assert_eq!(second.take_lost(), 1);
+        assert_eq!(second.take_losses().total(), 1);
     }
 
     /// OV-23: a switch that the kernel left out without a word is marked, and counts as lost.
@@ -621,10 +653,12 @@ mod tests {
         fake.write(&switch(1000, 1, 2));
         fake.write(&switch(2000, 2, 3));
         assert_eq!(taken(&mut recorder), [(10, CSWITCH), (20, CSWITCH)]);
-        assert_eq!(recorder.take_lost(), 0);
+        assert_eq!(recorder.take_losses().total(), 0);
         fake.write(&switch(3000, 5, 6));
         assert_eq!(taken(&mut recorder), [(30, 0), (30, CSWITCH)]);
-        assert_eq!((recorder.take_lost(), recorder.take_lost()), (1, 0));
+        let class = Hook(CSWITCH).class_guid().unwrap();
+        assert_eq!(recorder.take_losses().iter().collect::<Vec<_>>(), [(class, 1)]);
+        assert_eq!(recorder.take_losses().total(), 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::flags::{Flag, Masks};
-use crate::neutral::{Detail, Image, NeutralEvent, ProcessCounters, Stack};
+use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, Records};
 use calls::Calls;
 use devices::{Devices, StateChange, Transferred};
@@ -43,6 +43,8 @@ pub struct Options {
     pub stacks: Vec<u16>,
     /// Time between two samples of a CPU, in 100 ns.
     pub sample_interval: u32,
+    /// Bytes of the largest event that the session stores; 0: those of the largest event there is.
+    pub largest_event: u32,
 }
 
 impl Options {
@@ -110,7 +112,7 @@ pub struct Shaper {
     /// Threads that have said their end and still run in the kernel, in order of time.
     ending: VecDeque<EndingThread>,
     /// Exit statuses of processes that have not ended yet.
-    exit_statuses: HashMap<u32, u32>,
+    exit_statuses: HashMap<u32, VecDeque<ExitStatus>>,
     /// CPUs whose idle threads the rundown has.
     idle_cpus: Vec<u16>,
     is_found: bool,
@@ -131,6 +133,14 @@ struct Cpu {
     interrupts: Vec<(u32, u64)>,
     /// When the handlers of soft interrupts began; 0: not running.
     soft_interrupts: [u64; SOFT_INTERRUPTS],
+}
+
+/// The exit status of a thread.
+#[derive(Clone, Copy, Debug)]
+struct ExitStatus {
+    /// Nanoseconds.
+    time: u64,
+    status: u32,
 }
 
 /// A thread on its last way out of the CPU.
@@ -194,6 +204,11 @@ impl Shaper {
         std::mem::take(&mut self.gaps)
     }
 
+    /// The program that a process executes.
+    pub fn exec_facts(&self, process: u32) -> Option<ExecFacts> {
+        self.processes.get(&process).map(|one| one.facts.exec.clone())
+    }
+
     fn has(&self, flag: Flag) -> bool {
         self.options.masks.has(flag)
     }
@@ -237,7 +252,7 @@ impl Shaper {
     /// Takes an event and adds its records.
     pub fn take(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         if let Detail::ExitStatus { process, status } = event.detail {
-            return self.exit_status(process, status);
+            return self.exit_status(event.time, process, status);
         }
         let event = &self.with_ids(event);
         while let Some(first) = self.ending.front().copied()
@@ -254,6 +269,11 @@ impl Shaper {
             Detail::AllFound => self.all_found(event, out),
             Detail::Fork { .. } => self.forked(event, out),
             Detail::Exec { process, facts } => self.executed(event, process, facts, out),
+            Detail::ProgramFound { process, facts } => {
+                if let Some(one) = self.processes.get_mut(&process) {
+                    one.facts.exec = facts.clone();
+                }
+            }
             Detail::Rename { process, thread, name } => {
                 self.renamed(event, process, thread, name, out);
             }
@@ -305,8 +325,9 @@ impl Shaper {
             Detail::SoftInterruptExit { vector } => self.soft_interrupted(event, vector, out),
             Detail::DiskIssue(request) => self.disk_issued(event, &request, out),
             Detail::DiskComplete(request) => self.disk_completed(event, &request, out),
-            Detail::Transfer { socket, protocol, is_send, size } => {
-                self.transferred(event, socket, Transferred { protocol, is_send, size }, out);
+            Detail::Transfer { socket, protocol, is_v6, is_send, size } => {
+                let transferred = Transferred { protocol, is_v6, is_send, size };
+                self.transferred(event, socket, transferred, out);
             }
             Detail::SocketState { socket, old, new, addresses } => {
                 self.socket_changed(event, socket, StateChange { old, new }, &addresses, out);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::neutral::{ExecFacts, FileFacts};
-use crate::perf::{DescriptorChange, Executed};
+use crate::perf::{DescriptorChange, Executed, ProgramFound};
 use crate::process_files::{Images, exec_facts};
 
 /// Execs and opened files that are remembered until the watermark passes them.
@@ -24,14 +24,31 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// A program is executed. Its facts are read as early as possible: it may have ended by the time that the watermark passes.
-    pub fn add_exec(&mut self, one: Executed) {
+    /// Programs are executed. The kernel's records have names and arguments; `/proc` has the rest, which is read as early as possible:
+    /// the process may have ended by the time that the watermark passes.
+    pub fn add_execs(&mut self, executed: Vec<Executed>, found: Vec<ProgramFound>) {
+        for one in executed {
+            let is_own = |found: &&ProgramFound| {
+                found.process == one.process && found.time >= one.time && found.arguments.is_some()
+            };
+            let needs_arguments = !found.iter().any(|found| is_own(&found));
+            self.add_exec(one, needs_arguments);
+        }
+        for one in found {
+            let mut all = self.execs.get_mut(&one.process).into_iter().flatten();
+            if let Some((_, facts)) = all.rfind(|(time, _)| *time <= one.time) {
+                add_found(facts, one);
+            }
+        }
+    }
+
+    fn add_exec(&mut self, one: Executed, needs_arguments: bool) {
         if self.exec_count >= LIMIT {
             self.execs.clear();
             self.exec_count = 0;
         }
         self.exec_count += 1;
-        let facts = exec_facts(one.process, &one.name);
+        let facts = exec_facts(one.process, &one.name, needs_arguments);
         self.execs.entry(one.process).or_default().push((one.time, facts));
     }
 
@@ -106,6 +123,18 @@ impl Sources {
             self.opened.remove(&thread);
         }
         file
+    }
+}
+
+/// Adds the name and arguments that the kernel recorded. They are better than those of `/proc`, which a program may change.
+pub(crate) fn add_found(facts: &mut ExecFacts, found: ProgramFound) {
+    // Programs without a path are executed by their descriptor.
+    let has_path = !found.file.is_empty() && !found.file.starts_with(b"/dev/fd/");
+    if has_path || facts.path.is_empty() && !found.file.is_empty() {
+        facts.path = found.file;
+    }
+    if let Some(arguments) = found.arguments {
+        facts.arguments = arguments;
     }
 }
 

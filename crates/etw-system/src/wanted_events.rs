@@ -11,8 +11,10 @@ use crate::perf::{
 use crate::shaper::Options;
 use crate::system_calls::{FileOperation, SystemCall, numbers};
 
+/// Bytes of a new program's stack that are recorded: its arguments are there.
+const ARGUMENT_BYTES: u32 = 16 << 10;
 /// Bytes of the ring of a CPU for processes and mappings.
-const SIDE_RING: RingSize = RingSize(1 << 20);
+const SIDE_RING: RingSize = RingSize(4 << 20);
 /// Bytes of the ring of a CPU for everything else.
 const MAIN_RING: RingSize = RingSize(4 << 20);
 /// The largest ring of programs, which all CPUs share.
@@ -122,13 +124,33 @@ const CALL_POINTS: &[(Tracepoint, u16)] =
 const ENTRY_STACKS: &[u16] = &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449];
 const EXIT_STACKS: &[u16] = &[0x0f34, 0x0262, 0x0263, 0x0425, 0x0426];
 
+/// Records of processes and mappings; of the machine, with the arguments of programs, as far as the kernel permits it.
+pub(crate) fn side_events_of(target: Target, options: &Options) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = vec![(Attribute::side(), Kind::Side).into()];
+    if target == Target::Machine && options.masks.has(Flag::PROCESS) {
+        let exec = TraceFiles::open().and_then(|files| files.tracepoint(Tracepoint::Exec));
+        if let Ok((id, layout)) = exec {
+            let attribute = Attribute::tracepoint(id).with_stack_bytes(ARGUMENT_BYTES);
+            wanted.push((attribute, Kind::Exec { layout }).into());
+        }
+    }
+    wanted
+}
+
 /// Opens the records of processes and mappings. Returns whose events this process may record.
 pub(crate) fn open_side(
     perf: &mut Perf,
+    options: &Options,
     process: Option<u32>,
     cpus: &[u16],
 ) -> Result<Target, StartError> {
     let wanted = |attribute| [(attribute, Kind::Side).into()];
+    let with_programs = side_events_of(Target::Machine, options);
+    if perf.open(&with_programs, Target::Machine, cpus, SIDE_RING).is_ok() {
+        return Ok(Target::Machine);
+    }
+    // Perhaps tracepoints are refused.
+    *perf = Perf::default();
     let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, SIDE_RING);
     let Err(error) = opened else { return Ok(Target::Machine) };
     let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
@@ -146,14 +168,15 @@ pub(crate) fn open_side(
 /// Opens the events that come often. If the kernel may not be recorded, what happens in it is left out.
 pub(crate) fn open_main(
     perf: &mut Perf,
+    options: &Options,
     mut wanted: Vec<Wanted>,
     target: Target,
     cpus: &[u16],
     notes: &mut Vec<String>,
 ) -> Result<(), StartError> {
-    let Some(first) = wanted.first() else { return Ok(()) };
     let is_machine = target == Target::Machine;
-    if !is_machine && Event::open(&first.attribute, target, cpus[0]).is_err() {
+    let is_refused = |one: &Wanted| Event::open(&one.attribute, target, cpus[0]).is_err();
+    if !is_machine && wanted.first().is_some_and(is_refused) {
         let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
         notes.push(note.to_owned());
         for one in &mut wanted {
@@ -164,7 +187,7 @@ pub(crate) fn open_main(
     if is_machine && bpf::is_wanted() {
         // Without programs, perf records the same tracepoints.
         let size = RingSize((MAIN_RING.0 * cpus.len()).next_power_of_two().min(MAX_PROGRAM_RING));
-        perf.open_programs(&mut wanted, size);
+        perf.open_programs(&mut wanted, options.masks.has(Flag::PROCESS), size);
     }
     perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
 }

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use etw_host::engine::EventSource;
+use etw_host::engine::{EventSource, SourceLoss};
 use etw_session::{Event, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
 use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
-use etw_types::{SYSTEM_TRACE, Status};
+use etw_types::{BufferHeader, SYSTEM_TRACE, Status};
 
 use crate::keeper_protocol::Entry;
 use crate::kept_state::KeptRing;
@@ -19,30 +19,34 @@ pub(crate) struct SystemSource {
     is_resumed: bool,
 }
 
-fn options(config: &SystemConfig) -> Options {
+/// `buffer_size`: bytes of the session's buffers.
+fn options(config: &SystemConfig, buffer_size: u32) -> Options {
     Options {
         masks: Masks(config.masks),
         stacks: config.stacks.clone(),
         sample_interval: config.sample_interval.max(1),
+        largest_event: buffer_size.saturating_sub(BufferHeader::SIZE as u32),
     }
 }
 
 impl SystemSource {
     /// Opens the events that a session enables. Recording starts with `begin`.
-    pub fn open(config: &SystemConfig) -> Result<SystemSource, StartError> {
-        let recorder = Recorder::open(options(config), config.process)?;
+    pub fn open(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
+        let recorder = Recorder::open(options(config, buffer_size), config.process)?;
         Ok(SystemSource { recorder, is_resumed: false })
     }
 
     /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
-    pub fn open_again(config: &SystemConfig) -> Result<SystemSource, StartError> {
-        let recorder = Recorder::open(options(config), config.process)?.behind_others();
+    pub fn open_again(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
+        let recorder =
+            Recorder::open(options(config, buffer_size), config.process)?.behind_others();
         Ok(SystemSource { recorder, is_resumed: false })
     }
 
     /// Continues the recording of a worker that was killed, from its rings. Its records up to a time are stored.
     pub fn resume(
         config: &SystemConfig,
+        buffer_size: u32,
         left: Vec<Entry>,
         stored_until: i64,
     ) -> io::Result<SystemSource> {
@@ -56,7 +60,8 @@ impl SystemSource {
             let facts = RingFacts { size, is_side, is_machine, programs };
             rings.push(LeftRing { facts, events: entry.descriptors });
         }
-        let recorder = Recorder::resume(options(config), config.process, rings, stored_until);
+        let recorder =
+            Recorder::resume(options(config, buffer_size), config.process, rings, stored_until);
         Ok(SystemSource { recorder: recorder.map_err(io::Error::other)?, is_resumed: true })
     }
 
@@ -116,8 +121,9 @@ impl EventSource for SystemSource {
         self.recorder.pop();
     }
 
-    fn take_lost(&mut self) -> u64 {
-        self.recorder.take_lost()
+    fn take_losses(&mut self) -> Vec<SourceLoss> {
+        let losses = self.recorder.take_losses();
+        losses.iter().map(|(provider, count)| SourceLoss { provider, count }).collect()
     }
 
     fn finish(&mut self) {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use etw_session::{Cause, EnableInfo, Event, Loss, Router};
-use etw_types::SYSTEM_TRACE;
+use etw_types::{Guid, SYSTEM_TRACE};
 
 use super::Engine;
 use super::session::{BufferedSession, Sink};
@@ -23,8 +23,8 @@ pub trait EventSource: Send {
     /// Removes the event that [`peek`](EventSource::peek) returned.
     fn pop(&mut self);
 
-    /// Events that were lost since the last call, before they reached the source.
-    fn take_lost(&mut self) -> u64;
+    /// Events that were lost since the last call, before they reached the source, by class.
+    fn take_losses(&mut self) -> Vec<SourceLoss>;
 
     /// Ends the recording: the rest of the events can be taken, and the watermark is `u64::MAX`.
     fn finish(&mut self);
@@ -33,6 +33,15 @@ pub trait EventSource: Send {
     fn mechanism(&self) -> Option<String> {
         None
     }
+}
+
+/// Events of one class that were lost before they reached a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceLoss {
+    /// The class.
+    pub provider: Guid,
+    /// The number of events.
+    pub count: u64,
 }
 
 /// A source and its session.
@@ -94,18 +103,19 @@ impl<S: Sink> Engine<S> {
     /// Counts what the sources lost in the ledgers of their sessions.
     pub(super) fn count_source_losses(&mut self) {
         for one in &mut self.sources {
-            let count = one.source.take_lost();
-            if let Some(session) = self.router.session_mut(one.session).filter(|_| count > 0) {
-                count_lost(session, count);
+            for loss in one.source.take_losses() {
+                if let Some(session) = self.router.session_mut(one.session) {
+                    count_lost(session, loss);
+                }
             }
         }
     }
 }
 
-fn count_lost(session: &mut BufferedSession, count: u64) {
+fn count_lost(session: &mut BufferedSession, SourceLoss { provider, count }: SourceLoss) {
     let ledger = session.ledger_mut();
     ledger.attempted += count;
-    let provider = Some(SYSTEM_TRACE);
+    let provider = Some(provider);
     ledger.count_lost(Loss { cause: Cause::Kernel, provider, process_id: None, count });
 }
 

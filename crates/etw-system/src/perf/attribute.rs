@@ -45,6 +45,8 @@ const SAMPLE_ADDRESS: u64 = 1 << 3;
 const SAMPLE_CALL_CHAIN: u64 = 1 << 5;
 const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_RAW: u64 = 1 << 10;
+const SAMPLE_USER_REGISTERS: u64 = 1 << 12;
+const SAMPLE_USER_STACK: u64 = 1 << 13;
 const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
 /// `PERF_FORMAT_LOST`, since Linux 6.0.
@@ -126,6 +128,16 @@ impl Attribute {
         all.sample_period = 1;
         all.sample_type |= SAMPLE_RAW;
         all
+    }
+
+    /// Adds the stack pointer, and the bytes behind it: a multiple of eight below 64 KiB.
+    pub fn with_stack_bytes(mut self, size: u32) -> Attribute {
+        /// `PERF_REG_X86_SP`, `PERF_REG_ARM64_SP`
+        const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+        self.sample_type |= SAMPLE_USER_REGISTERS | SAMPLE_USER_STACK;
+        self.sample_regs_user = 1 << STACK_POINTER;
+        self.sample_stack_user = size;
+        self
     }
 
     /// Adds call stacks.

@@ -12,9 +12,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use super::{Layout, Tracepoint};
+use super::Tracepoint;
 use btf::Btf;
-use program::{GATE, LOST, Maps, REPORTED, SHARED_SIZE};
+use program::{GATE, Maps, REPORTED, SHARED_SIZE, lost_word};
+pub(super) use program::{layout_of, number_of};
 use ring::{ProgramRing, SharedWords};
 
 /// `PROC_PID_INIT_INO`: programs know threads by the numbers of the first PID namespace.
@@ -106,9 +107,14 @@ impl Programs {
         self.shared.word(GATE).store(is_recording.into(), Ordering::Release);
     }
 
-    /// Records that found no room so far.
-    pub fn lost(&self) -> u64 {
-        self.shared.word(LOST).load(Ordering::Acquire)
+    /// Records for which the ring was full, so far, by tracepoint.
+    pub fn losses(&self) -> impl Iterator<Item = (Tracepoint, u64)> + '_ {
+        let words = self.points.iter().filter_map(|point| Some((*point, lost_word(*point)?)));
+        words.map(|(point, at)| (point, self.shared.word(at).load(Ordering::Acquire)))
+    }
+
+    fn lost(&self) -> u64 {
+        self.losses().map(|(_, count)| count).sum()
     }
 
     /// Gives each record that has come, with its position, in the form of perf's samples. Returns the number of records that found no
@@ -159,9 +165,4 @@ pub(crate) fn is_wanted() -> bool {
 /// Whether programs can be made for a tracepoint.
 pub(crate) fn is_possible(point: Tracepoint) -> bool {
     program::POINTS.contains(&point)
-}
-
-/// The number and layout of the records of a tracepoint.
-pub(crate) fn records_of(point: Tracepoint) -> (u64, Layout) {
-    (program::number_of(point), program::layout_of(point))
 }

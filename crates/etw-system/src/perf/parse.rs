@@ -1,6 +1,6 @@
 //! Records of perf rings as neutral events. Every size is checked: a record may be cut anywhere.
 
-use etw_types::le;
+use etw_types::{Guid, Hook, SYSTEM_TRACE, le};
 
 use super::tracepoint::{Layout, Tracepoint};
 use crate::neutral::{
@@ -69,6 +69,35 @@ pub enum Kind {
         /// Records have a call chain.
         has_stack: bool,
     },
+    /// The arguments of a program, as our program in the kernel records them.
+    Arguments,
+    /// `sched_process_exec`, with the stack pointer and the start of the new program's stack.
+    Exec {
+        /// Where its fields lie.
+        layout: Layout,
+    },
+}
+
+impl Kind {
+    /// The class of the kernel events that its records become.
+    pub(crate) fn class(&self) -> Guid {
+        use Tracepoint::*;
+        let hook = match self {
+            Kind::Side | Kind::Exec { .. } | Kind::Arguments => 0x0301,
+            Kind::Sample { .. } => 0x0f2e,
+            Kind::Fault { .. } => 0x020a,
+            Kind::Tracepoint { point, .. } => match point {
+                Switch | Waking | NewTaskWakeup | Priority => 0x0524,
+                InterruptEntry | InterruptExit | SoftInterruptEntry | SoftInterruptExit => 0x0f43,
+                DiskIssue | DiskComplete => 0x010a,
+                SocketState | SocketSend | SocketReceive | Retransmit => 0x060a,
+                SyscallEnter | SyscallExit => 0x0f33,
+                PageFault | FileFault => 0x020a,
+                Exec => 0x0301,
+            },
+        };
+        Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE)
+    }
 }
 
 /// Memory for the frames of one record.
@@ -124,8 +153,48 @@ pub enum PerfDetail<'a> {
         /// The program's short name.
         name: &'a [u8],
     },
+    /// A program has replaced its process's earlier one.
+    Program(NewProgram<'a>),
     /// Executable code was mapped; where its file begins is not in the record.
     Map(Mapping<'a>),
+}
+
+/// A program and its arguments, as the kernel has them at the program's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewProgram<'a> {
+    /// The process.
+    pub process: u32,
+    /// The path that was executed; of a script, the script's.
+    pub file: &'a [u8],
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// The bytes from the stack pointer on; empty: the kernel could not copy them.
+    pub stack: &'a [u8],
+    /// The arguments, if the kernel recorded them apart.
+    pub known_arguments: Option<&'a [u8]>,
+}
+
+impl NewProgram<'_> {
+    /// The arguments, each followed by a NUL; `None`: not all of them are in the copied part of the stack.
+    pub fn arguments(&self) -> Option<Vec<u8>> {
+        if let Some(known) = self.known_arguments {
+            return Some(known.to_vec());
+        }
+        let count = usize::try_from(le::u64(self.stack, 0)?).ok()?;
+        let mut all = Vec::new();
+        for index in 0..count {
+            let pointer = le::u64(self.stack, 8usize.checked_add(index.checked_mul(8)?)?)?;
+            let start = usize::try_from(pointer.checked_sub(self.stack_pointer)?).ok()?;
+            let rest = self.stack.get(start..)?;
+            let size = rest.iter().position(|byte| *byte == 0)?;
+            // Pointers of a damaged record may name one long text many times.
+            if all.len() + size >= self.stack.len() {
+                return None;
+            }
+            all.extend_from_slice(&rest[..=size]);
+        }
+        Some(all)
+    }
 }
 
 impl<'a> Parsed<'a> {
@@ -200,7 +269,11 @@ pub fn parse<'a, 'k>(
     let kind = le::u32(record, 0)?;
     let misc = le::u16(record, 4)?;
     if kind == SAMPLE {
-        return sample(record, kind_of(le::u64(record, 8)?)?, scratch);
+        return match kind_of(le::u64(record, 8)?)? {
+            Kind::Exec { layout } => exec_sample(record, layout),
+            Kind::Arguments => arguments_sample(record),
+            kind => sample(record, kind, scratch),
+        };
     }
     let trailer = record.get(record.len().checked_sub(TRAILER).filter(|at| *at >= 8)?..)?;
     let body = &record[..record.len() - TRAILER];
@@ -268,7 +341,7 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
 /// [`u64` n, n frames], [`u32` size, raw data].
 fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option<Parsed<'a>> {
     let (has_address, has_stack) = match kind {
-        Kind::Side => return None,
+        Kind::Side | Kind::Exec { .. } | Kind::Arguments => return None,
         Kind::Sample { has_stack } | Kind::Tracepoint { has_stack, .. } => (false, *has_stack),
         Kind::Fault { has_stack, .. } => (true, *has_stack),
     };
@@ -304,6 +377,73 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         thread: le::u32(record, 28)?,
         stack: Stack { kernel: &scratch.kernel, user: &scratch.user },
         detail: PerfDetail::Neutral(detail),
+    })
+}
+
+/// As [`sample`] without a call chain; then `u64` ABI, [`u64` stack pointer], `u64` size of the stack, [its bytes, `u64` copied bytes].
+fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
+    const RAW: usize = 40 + 8;
+    /// `PERF_SAMPLE_REGS_ABI_64`
+    const ABI_64: u64 = 2;
+    let size = le::u32(record, RAW)? as usize;
+    let mut at = (RAW + 4).checked_add(size)?;
+    let raw = record.get(RAW + 4..at)?;
+    let mut stack_pointer = 0;
+    let abi = le::u64(record, at)?;
+    at += 8;
+    if abi != 0 {
+        stack_pointer = le::u64(record, at)?;
+        at += 8;
+    }
+    let size = usize::try_from(le::u64(record, at)?).ok()?;
+    at += 8;
+    let stack = match size {
+        0 => &[],
+        size => {
+            let copied = usize::try_from(le::u64(record, at.checked_add(size)?)?).ok()?;
+            record.get(at..at.checked_add(copied.min(size))?)?
+        }
+    };
+    let stack = if abi == ABI_64 { stack } else { &[] };
+    // The number in the tracepoint is that of the first PID namespace.
+    let process = le::u32(record, 24)?;
+    let file = layout.text(0, raw);
+    Some(Parsed {
+        time: le::u64(record, SAMPLE_TIME)?,
+        cpu: le::u32(record, 40)? as u16,
+        process: le::u32(record, 24)?,
+        thread: le::u32(record, 28)?,
+        stack: Stack::default(),
+        detail: PerfDetail::Program(NewProgram {
+            process,
+            file,
+            stack_pointer,
+            stack,
+            known_arguments: None,
+        }),
+    })
+}
+
+/// As [`sample`] without a call chain, with `u32` bytes of arguments, `u32` 0 or an error, and the arguments.
+fn arguments_sample(record: &[u8]) -> Option<Parsed<'_>> {
+    const SIZE: usize = 52;
+    let size = le::u32(record, SIZE)? as usize;
+    let bytes = record.get(SIZE + 8..)?;
+    let is_copied = le::u32(record, SIZE + 4)? == 0;
+    let process = le::u32(record, 24)?;
+    Some(Parsed {
+        time: le::u64(record, SAMPLE_TIME)?,
+        cpu: le::u32(record, 40)? as u16,
+        process,
+        thread: le::u32(record, 28)?,
+        stack: Stack::default(),
+        detail: PerfDetail::Program(NewProgram {
+            process,
+            file: &[],
+            stack_pointer: 0,
+            stack: &[],
+            known_arguments: is_copied.then(|| bytes.get(..size).unwrap_or(bytes)),
+        }),
     })
 }
 
@@ -360,7 +500,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
             (is_inet && matches!(number(1), PROTOCOL_TCP | PROTOCOL_UDP)).then_some(())?;
             let is_send = point == Tracepoint::SocketSend;
             let protocol = number(1) as u8;
-            Detail::Transfer { socket: number(0) as u64, protocol, is_send, size }
+            let is_v6 = number(3) == AF_INET6;
+            Detail::Transfer { socket: number(0) as u64, protocol, is_v6, is_send, size }
         }
         Tracepoint::SyscallEnter => {
             let bytes = layout.bytes(1, raw);
@@ -376,6 +517,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::PageFault => {
             Detail::FaultBegin { is_protection: number(0) & PROTECTION_WRITE == PROTECTION_WRITE }
         }
+        Tracepoint::Exec => return None,
         Tracepoint::FileFault => Detail::FileFault {
             file: FileId { device: id(1), inode: number(0) as u64 },
             offset: (number(2) as u64).wrapping_mul(PAGE),

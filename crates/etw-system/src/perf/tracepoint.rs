@@ -29,6 +29,7 @@ pub enum Tracepoint {
     Priority,
     PageFault,
     FileFault,
+    Exec,
 }
 
 impl Tracepoint {
@@ -52,6 +53,7 @@ impl Tracepoint {
         Tracepoint::Priority,
         Tracepoint::PageFault,
         Tracepoint::FileFault,
+        Tracepoint::Exec,
     ];
 }
 
@@ -82,6 +84,7 @@ impl Tracepoint {
             Tracepoint::Priority => "sched/sched_pi_setprio",
             Tracepoint::PageFault => "exceptions/page_fault_user",
             Tracepoint::FileFault => "filemap/mm_filemap_fault",
+            Tracepoint::Exec => "sched/sched_process_exec",
         }
     }
 
@@ -112,6 +115,7 @@ impl Tracepoint {
             Tracepoint::Priority => &["pid", "oldprio", "newprio"],
             Tracepoint::PageFault => &["error_code"],
             Tracepoint::FileFault => &["i_ino", "s_dev", "index"],
+            Tracepoint::Exec => &["filename"],
         }
     }
 }
@@ -140,7 +144,11 @@ impl Layout {
             let Some(rest) = line.trim().strip_prefix("field:") else { continue };
             let mut parts = rest.split(';').map(str::trim);
             let Some(declaration) = parts.next() else { continue };
-            let declaration = declaration.split('[').next().unwrap_or_default();
+            // `__data_loc char[] name`, but `char name[16]`.
+            let declaration = match declaration.split_once("[] ") {
+                Some((_, name)) => name,
+                None => declaration.split('[').next().unwrap_or_default(),
+            };
             let Some(name) = declaration.split([' ', '\t', '*']).rfind(|word| !word.is_empty())
             else {
                 continue;
@@ -190,6 +198,14 @@ impl Layout {
         let shift = 64 - 8 * bytes.len() as u32;
         let value = i64::from_le_bytes(all);
         if is_signed { value << shift >> shift } else { value }
+    }
+
+    /// The bytes of a field of variable size (`__data_loc`), up to their NUL: the field has `u16` offset, `u16` size.
+    pub(super) fn text<'a>(&self, number: usize, raw: &'a [u8]) -> &'a [u8] {
+        let at = self.number(number, raw) as usize;
+        let (offset, size) = (at & 0xffff, at >> 16 & 0xffff);
+        let bytes = raw.get(offset..offset + size).unwrap_or_default();
+        bytes.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
     /// The state of a thread that leaves its CPU.
@@ -316,5 +332,16 @@ mod tests {
         use ThreadState::*;
         assert_eq!(states, [Ready, Sleeping, Blocked, Dead, Idle, Preempted]);
         assert_eq!(layout.number(0, &raw[..25]), 0);
+    }
+
+    #[test]
+    fn a_text_lies_where_its_field_says() {
+        let line = "\tfield:__data_loc char[] filename;\toffset:8;\tsize:4;\tsigned:0;\n";
+        let layout = Layout::parse(line, Tracepoint::Exec.fields());
+        let mut raw = vec![0; 12];
+        raw[8..12].copy_from_slice(&(12u32 | 5 << 16).to_le_bytes());
+        raw.extend(b"/a/b\0rest");
+        assert_eq!(layout.text(0, &raw), b"/a/b");
+        assert_eq!(layout.text(0, &raw[..14]), b"");
     }
 }

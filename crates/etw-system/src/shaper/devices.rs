@@ -58,6 +58,7 @@ struct Socket {
 #[derive(Clone, Copy)]
 pub(super) struct Transferred {
     pub protocol: u8,
+    pub is_v6: bool,
     pub is_send: bool,
     pub size: u32,
 }
@@ -204,10 +205,14 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         socket: u64,
-        Transferred { protocol, is_send, size }: Transferred,
+        Transferred { protocol, is_v6, is_send, size }: Transferred,
         out: &mut Records,
     ) {
-        let known = self.devices.sockets.get(&socket).copied().unwrap_or_default();
+        let unknown = || Socket {
+            addresses: Addresses { is_v6, ..Addresses::default() },
+            ..Socket::default()
+        };
+        let known = self.devices.sockets.get(&socket).copied().unwrap_or_else(unknown);
         let process = self.process_of(event.thread).unwrap_or(event.process);
         let kind = if is_send { 0x0a } else { 0x0b };
         let group = if protocol == PROTOCOL_UDP { 0x0800 } else { 0x0600 };

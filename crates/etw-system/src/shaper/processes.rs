@@ -6,7 +6,7 @@ use std::sync::Arc;
 use etw_types::Guid;
 
 use super::schedule::windows_priority;
-use super::{EndingThread, KEY, SYSTEM, Shaper, ticks};
+use super::{EndingThread, ExitStatus, KEY, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts};
 use crate::record::{Head, Payload, Records};
@@ -14,10 +14,18 @@ use crate::record::{Head, Payload, Records};
 /// Identities of images: merging adds them on Windows.
 const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
 const DBG_ID_RSDS: u8 = 36;
+/// Bytes of the largest event.
+const LARGEST_EVENT: usize = 65_400;
+/// Bytes of the longest name of an image: that of a file.
+const LONGEST_NAME: usize = 255;
 /// The exit status of a process that runs.
 const STILL_ACTIVE: u32 = 259;
 /// Exit statuses that wait for the ends of their processes.
 const MAX_EXIT_STATUSES: usize = 1 << 16;
+/// Those of one process.
+const MAX_STATUSES: usize = 64;
+/// Bytes of the fields and the header around a command line, the image's name included.
+const AROUND_COMMAND_LINE: usize = 512;
 /// `S-1-22-1-uid`: the identifier authority of Unix users.
 const UNIX_USER_AUTHORITY: u8 = 22;
 /// A priority that says nothing.
@@ -330,19 +338,34 @@ impl Shaper {
         for image in one.images.values() {
             self.image_record(head, 0x1402, process, image, out);
         }
-        let exit_status = self.exit_statuses.remove(&process).unwrap_or_default();
+        let exit_status = self.take_exit_status(process, event.time);
         if !one.facts.is_kernel {
             self.process_record(head, Moment::End, &Process { exit_status, ..one }, out);
         }
     }
 
     /// Remembers the exit status of a process until its end.
-    pub(super) fn exit_status(&mut self, process: u32, status: u32) {
+    pub(super) fn exit_status(&mut self, time: u64, process: u32, status: u32) {
         if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
             // Ends of many processes were lost.
             self.exit_statuses.clear();
         }
-        self.exit_statuses.insert(process, status);
+        let all = self.exit_statuses.entry(process).or_default();
+        if all.len() >= MAX_STATUSES {
+            all.pop_front();
+        }
+        all.push_back(ExitStatus { time, status });
+    }
+
+    /// The status of a process that ends: that of its last thread. Those behind it belong to the next process with this id.
+    fn take_exit_status(&mut self, process: u32, end: u64) -> u32 {
+        let Some(all) = self.exit_statuses.get_mut(&process) else { return 0 };
+        let count = all.iter().take_while(|one| one.time <= end).count();
+        let last = all.drain(..count.max(1)).next_back();
+        if all.is_empty() {
+            self.exit_statuses.remove(&process);
+        }
+        last.map_or(0, |one| one.status)
     }
 
     fn end_thread(
@@ -434,8 +457,14 @@ impl Shaper {
                 .u32(facts.user),
         };
         let command_line = command_line(&facts.exec.arguments);
-        let payload =
-            payload.ansi(image_name(id, &facts.exec)).wide(&command_line).wide(&[]).wide(&[]);
+        let largest = match self.options.largest_event as usize {
+            0 => LARGEST_EVENT,
+            largest => largest.min(LARGEST_EVENT),
+        };
+        let units = largest.saturating_sub(AROUND_COMMAND_LINE) / 2;
+        let name = image_name(id, &facts.exec);
+        let payload = payload.ansi(&name[..name.len().min(LONGEST_NAME)]);
+        let payload = payload.wide_up_to(&command_line, units).wide(&[]).wide(&[]);
         out.system(head, 0x0300 | moment as u16, 4, &payload);
     }
 
@@ -521,11 +550,11 @@ fn image_name(id: u32, exec: &ExecFacts) -> &[u8] {
 
 /// Arguments as one line; those that would be read as several are quoted.
 fn command_line(arguments: &[u8]) -> Vec<u8> {
-    let arguments = arguments.strip_suffix(&[0]).unwrap_or(arguments);
     let mut line = Vec::new();
     if arguments.is_empty() {
         return line;
     }
+    let arguments = arguments.strip_suffix(&[0]).unwrap_or(arguments);
     for (index, argument) in arguments.split(|byte| *byte == 0).enumerate() {
         if index > 0 {
             line.push(b' ');
@@ -562,6 +591,8 @@ mod tests {
             ("ls\0-l\0", "ls -l"),
             ("sh\0-c\0echo \"a b\"\0", r#"sh -c "echo \"a b\"""#),
             ("x\0\0end\\ here\\\0", r#"x "" "end\ here\\""#),
+            ("\0", "\"\""),
+            ("a\nb\0", "\"a\nb\""),
             ("", ""),
         ] {
             assert_eq!(command_line(arguments.as_bytes()), line.as_bytes());

@@ -90,6 +90,35 @@ pub fn check_switches(records: &[Taken]) {
     }
 }
 
+/// A thread that waits becomes ready before it runs again. A thread that was last seen before a loss may have been woken unseen; and the
+/// kernel leaves out wake-ups, as it leaves out switches, now and then.
+pub fn check_wakes(records: &[Taken]) {
+    let (mut seen, mut unseen) = (0, 0);
+    let mut waiting = HashSet::new();
+    // A thread that has just said that it waits may be woken before the switch from it.
+    let mut woken = HashSet::new();
+    for record in records {
+        match record.hook {
+            _ if is_loss(record) => waiting.clear(),
+            0x0532 => {
+                seen += usize::from(waiting.remove(&record.u32(0)));
+                woken.insert(record.u32(0));
+            }
+            0x0524 => {
+                let (new, old) = (record.u32(0), record.u32(4));
+                unseen += usize::from(waiting.remove(&new));
+                let is_waiting = record.payload[14] == 5;
+                if is_waiting && old != 0 && !woken.contains(&old) {
+                    waiting.insert(old);
+                }
+                woken.remove(&new);
+            }
+            _ => {}
+        }
+    }
+    assert!(unseen * 50 <= seen, "{unseen} threads run without having been woken, {seen} were");
+}
+
 /// Each process, thread and image has one beginning and one end, and events of a thread lie between its own.
 pub fn check_lives(records: &[Taken]) {
     let mut processes = HashSet::new();

@@ -1,5 +1,6 @@
 //! Integration tests of the crate: the shaper from neutral events, without rights; the recorder where the machine permits it.
 
+mod ground_truth;
 mod invariants;
 mod live;
 mod perf_records;

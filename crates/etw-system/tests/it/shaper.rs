@@ -31,6 +31,7 @@ impl Machinery {
             masks: all_flags(),
             stacks: vec![0x0f2e, 0x0524, 0x0532],
             sample_interval: 10_000,
+            ..Options::default()
         };
         let machine = Machine { cpus: 2, ..Machine::default() };
         let mut one = Machinery { shaper: Shaper::new(options, machine), out: Records::default() };
@@ -336,7 +337,8 @@ fn connections_belong_to_the_process_that_made_them() {
     machine.at(20, 0, 50, state(8, 7, 2));
     machine.at(30, 0, 0, state(8, 2, 1));
     machine.at(31, 0, 0, state(9, 3, 1));
-    let transfer = Detail::Transfer { socket: 8, protocol: 6, is_send: true, size: 99 };
+    let transfer =
+        Detail::Transfer { socket: 8, protocol: 6, is_v6: false, is_send: true, size: 99 };
     machine.at(40, 0, 50, transfer);
     machine.at(50, 0, 0, state(8, 1, 7));
     let records = machine.end();

@@ -239,14 +239,17 @@ impl HostThread {
 
     /// Records other events of the system from now on. The recording so far ends with its rundown, and the new one begins with one.
     fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
-        let Some(old) = self.global(slot).and_then(|global| global.config.system.clone()) else {
+        let config = self
+            .global(slot)
+            .map(|global| (global.config.system.clone(), global.config.buffer_size));
+        let Some((Some(old), buffer_size)) = config else {
             let what = "the session records no events of the system; start it with some";
             return refused(Status::ERROR_NOT_SUPPORTED, what);
         };
         if old == system {
             return done();
         }
-        let source = match SystemSource::open(&system) {
+        let source = match SystemSource::open(&system, buffer_size) {
             Ok(source) => source,
             Err(error) => return refused(system_source::status_of(&error), error.to_string()),
         };
@@ -567,7 +570,8 @@ const MAX_SYSTEM_SESSIONS: usize = 8;
 
 /// Opens the system's events for a session that wants some.
 fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {
-    let opened = start.config.system.as_ref().map(SystemSource::open).transpose();
+    let open = |system| SystemSource::open(system, start.config.buffer_size);
+    let opened = start.config.system.as_ref().map(open).transpose();
     opened.map_err(|error| refused(system_source::status_of(&error), error.to_string()))
 }
 

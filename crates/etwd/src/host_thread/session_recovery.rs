@@ -261,14 +261,15 @@ impl HostThread {
         let stored_until = session.facts().last_time;
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
+        let buffer_size = hosted.host.config.buffer_size;
         let system = hosted.host.config.system.clone().filter(|_| ending == Ending::Nothing);
         let name = hosted.host.name().to_owned();
         self.engine.insert_session(slot, hosted, session);
         if let Some(system) = system {
-            let resumed = SystemSource::resume(&system, rings, stored_until);
+            let resumed = SystemSource::resume(&system, buffer_size, rings, stored_until);
             let source = resumed.or_else(|error| {
                 log!("session {name}: events of the system since the kill are missing: {error}");
-                SystemSource::open_again(&system)
+                SystemSource::open_again(&system, buffer_size)
             });
             match source {
                 Ok(source) => drop(self.attach_source(slot, Some(source))),

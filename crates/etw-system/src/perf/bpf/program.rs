@@ -35,15 +35,15 @@ pub struct Maps {
 
 /// Offset of a word that is not 0 while events are recorded.
 pub const GATE: usize = 0;
-/// Offset of the number of records that found no room.
-pub const LOST: usize = 8;
-/// Offset of the number of those that are in the trace; programs do not use it.
-pub const REPORTED: usize = 16;
+/// Offset of the number of lost records that are in the trace; programs do not use it.
+pub const REPORTED: usize = 8;
+/// Offset of the numbers of records for which the ring was full, one for each of [`POINTS`].
+const LOST: usize = 16;
 /// Bytes that programs share with the host.
-pub const SHARED_SIZE: u32 = 24;
+pub const SHARED_SIZE: u32 = (LOST + POINTS.len() * 8) as u32;
 
 /// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 7] = [
+pub const POINTS: [Tracepoint; 8] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -51,11 +51,26 @@ pub const POINTS: [Tracepoint; 7] = [
     Tracepoint::InterruptExit,
     Tracepoint::SoftInterruptEntry,
     Tracepoint::SoftInterruptExit,
+    Tracepoint::Exec,
 ];
+
+/// Offset of the number of lost records of a tracepoint.
+pub fn lost_word(point: Tracepoint) -> Option<usize> {
+    Some(LOST + POINTS.iter().position(|one| *one == point)? * 8)
+}
 
 /// The number that the records of a tracepoint have.
 pub fn number_of(point: Tracepoint) -> u64 {
     FIRST_NUMBER + point as u64
+}
+
+/// The numbers of a program's records.
+#[derive(Clone, Copy)]
+struct Target {
+    /// The event's number.
+    number: u64,
+    /// Offset of the number of lost records.
+    lost: usize,
 }
 
 /// A word of a record.
@@ -73,6 +88,12 @@ enum Word {
 pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruction>, u32)> {
     let (_, name) = point.name().split_once('/')?;
     let (handler, parameters) = btf.tracepoint(name)?;
+    let target = Target { number: number_of(point), lost: lost_word(point)? };
+    if point == Tracepoint::Exec {
+        let mut assembler = Assembler::default();
+        assembler.record_arguments(maps, target, Arguments::of(btf)?);
+        return Some((assembler.instructions, handler));
+    }
     let words = words_of(btf, point, parameters)?;
     let is_known = |word: &Word| match word {
         Word::Argument(at) | Word::Member(at, _) => (*at as usize) < parameters,
@@ -87,7 +108,7 @@ pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruc
         _ => None,
     };
     let mut assembler = Assembler::default();
-    assembler.record(maps, number_of(point), &words, thread);
+    assembler.record(maps, target, &words, thread);
     Some((assembler.instructions, handler))
 }
 
@@ -265,21 +286,21 @@ impl Assembler {
         self.instructions[jump].0 |= distance << 16;
     }
 
-    /// The whole program. `thread`: where the structure of the first pointer has process and thread; otherwise the helper tells them.
-    fn record(&mut self, maps: Maps, number: u64, words: &[Word], thread: Option<(i16, i16)>) {
-        const KTIME_GET_NS: i32 = 5;
-        const GET_SMP_PROCESSOR_ID: i32 = 8;
-        const GET_CURRENT_PID_TGID: i32 = 14;
-        const RINGBUF_RESERVE: i32 = 131;
-        const RINGBUF_SUBMIT: i32 = 132;
-        const THIS_CPU_PTR: i32 = 154;
-        const NO_WAKEUP: i32 = 1;
-        let raw_size = words.len() as i32 * 4;
-        let size = (i32::from(WORDS) + raw_size + 7) & !7;
+    /// Ends the program, unless events are recorded. Returns the jump that ends it.
+    fn test_gate(&mut self, maps: Maps) -> usize {
         self.copy(CONTEXT, 1);
         self.load_shared(1, maps, GATE);
         self.load32(1, 1, 0);
-        let closed = self.jump_if_zero(1);
+        self.jump_if_zero(1)
+    }
+
+    /// Reserves a record with this many bytes behind the event's common fields, and writes time, CPU and sizes. Returns the jump that is
+    /// taken if the ring is full.
+    fn reserve(&mut self, maps: Maps, number: u64, raw_size: i32) -> usize {
+        const KTIME_GET_NS: i32 = 5;
+        const GET_SMP_PROCESSOR_ID: i32 = 8;
+        const RINGBUF_RESERVE: i32 = 131;
+        let size = (i32::from(WORDS) + raw_size + 7) & !7;
         self.load_wide(1, 1, maps.ring, 0);
         self.set(2, size);
         self.set(3, 0);
@@ -297,6 +318,47 @@ impl Assembler {
         self.store64(8, 1);
         self.set(1, 0);
         self.store64(0x10, 1);
+        self.set(1, raw_size);
+        self.store32(0x30, 1);
+        full
+    }
+
+    /// Writes the ids of the thread that runs.
+    fn store_current(&mut self) {
+        const GET_CURRENT_PID_TGID: i32 = 14;
+        self.call(GET_CURRENT_PID_TGID);
+        self.store32(0x1c, RESULT);
+        self.put(0x77, RESULT, 0, 0, 32);
+        self.store32(0x18, RESULT);
+    }
+
+    fn submit(&mut self) {
+        const RINGBUF_SUBMIT: i32 = 132;
+        const NO_WAKEUP: i32 = 1;
+        self.copy(1, RECORD);
+        self.set(2, NO_WAKEUP);
+        self.call(RINGBUF_SUBMIT);
+        self.end();
+    }
+
+    fn count_loss(&mut self, maps: Maps, lost: usize) {
+        self.load_shared(1, maps, lost);
+        self.set(2, 1);
+        // An atomic addition of 64 bits.
+        self.put(0xdb, 1, 2, 0, 0);
+    }
+
+    /// The whole program. `thread`: where the structure of the first pointer has process and thread; otherwise those that run.
+    fn record(
+        &mut self,
+        maps: Maps,
+        Target { number, lost }: Target,
+        words: &[Word],
+        thread: Option<(i16, i16)>,
+    ) {
+        const THIS_CPU_PTR: i32 = 154;
+        let closed = self.test_gate(maps);
+        let full = self.reserve(maps, number, words.len() as i32 * 4);
         match thread {
             Some((process, thread)) => {
                 self.load64(8, CONTEXT, 8);
@@ -305,15 +367,8 @@ impl Assembler {
                 self.load32(1, 8, thread);
                 self.store32(0x1c, 1);
             }
-            None => {
-                self.call(GET_CURRENT_PID_TGID);
-                self.store32(0x1c, RESULT);
-                self.put(0x77, RESULT, 0, 0, 32);
-                self.store32(0x18, RESULT);
-            }
+            None => self.store_current(),
         }
-        self.set(1, raw_size);
-        self.store32(0x30, 1);
         for (index, word) in words.iter().enumerate() {
             match *word {
                 Word::Argument(argument) => self.load64(1, CONTEXT, argument * 8),
@@ -329,17 +384,81 @@ impl Assembler {
             }
             self.store32(WORDS + index as i16 * 4, 1);
         }
-        self.copy(1, RECORD);
-        self.set(2, NO_WAKEUP);
-        self.call(RINGBUF_SUBMIT);
-        self.end();
+        self.submit();
         self.land(full);
-        self.load_shared(1, maps, LOST);
-        self.set(2, 1);
-        // An atomic addition of 64 bits.
-        self.put(0xdb, 1, 2, 0, 0);
+        self.count_loss(maps, lost);
         self.land(closed);
         self.end();
+    }
+
+    /// The program that records the arguments of a program which a process executes: `u32` bytes, `u32` 0 or an error, the arguments.
+    fn record_arguments(&mut self, maps: Maps, Target { number, lost }: Target, at: Arguments) {
+        const PROBE_READ_USER: i32 = 112;
+        const LENGTH: Register = 8;
+        const FIRST: Register = 9;
+        const FIELDS: i16 = 8;
+        let closed = self.test_gate(maps);
+        self.load64(1, CONTEXT, 0);
+        self.load64(1, 1, at.memory);
+        self.load64(FIRST, 1, at.first);
+        self.load64(LENGTH, 1, at.end);
+        // A subtraction of 64 bits.
+        self.put(0x1f, LENGTH, FIRST, 0, 0);
+        let mut full = Vec::new();
+        for (index, size) in ARGUMENT_SIZES.into_iter().enumerate() {
+            // Unsigned, 64 bits: greater.
+            let is_larger = self.instructions.len();
+            self.put(0x25, LENGTH, 0, 0, size);
+            full.push(self.reserve(maps, number, i32::from(FIELDS) + size));
+            self.store_current();
+            self.store32(WORDS, LENGTH);
+            self.copy(1, RECORD);
+            // An addition of 64 bits.
+            self.put(0x07, 1, 0, 0, i32::from(WORDS + FIELDS));
+            self.copy(2, LENGTH);
+            self.copy(3, FIRST);
+            self.call(PROBE_READ_USER);
+            self.store32(WORDS + 4, RESULT);
+            self.submit();
+            self.land(is_larger);
+            if index + 1 == ARGUMENT_SIZES.len() - 1 {
+                // Longer ones are cut.
+                let last = ARGUMENT_SIZES[index + 1];
+                let is_smaller = self.instructions.len();
+                self.put(0xb5, LENGTH, 0, 0, last);
+                self.set(LENGTH, last);
+                self.land(is_smaller);
+            }
+        }
+        self.end();
+        for jump in full {
+            self.land(jump);
+        }
+        self.count_loss(maps, lost);
+        self.land(closed);
+        self.end();
+    }
+}
+
+/// Bytes of arguments in records of three sizes: most are short.
+const ARGUMENT_SIZES: [i32; 3] = [512, 4096, 60 << 10];
+
+/// Where the kernel has the arguments of a program.
+struct Arguments {
+    /// The memory of a task.
+    memory: i16,
+    /// The addresses of the first byte and of the one behind the last.
+    first: i16,
+    end: i16,
+}
+
+impl Arguments {
+    fn of(btf: &Btf) -> Option<Arguments> {
+        Some(Arguments {
+            memory: btf.offset("task_struct", "mm")?,
+            first: btf.offset("mm_struct", "arg_start")?,
+            end: btf.offset("mm_struct", "arg_end")?,
+        })
     }
 }
 
