@@ -11,6 +11,8 @@ pub mod mc;
 pub mod recording_profile;
 #[cfg(target_os = "linux")]
 pub mod ring;
+#[cfg(target_os = "linux")]
+pub mod stack;
 pub mod symbols;
 #[cfg(target_os = "linux")]
 pub mod system;

@@ -67,10 +67,14 @@ on_supported! {
 }
 
 #[cfg(target_os = "linux")]
+mod file;
+#[cfg(target_os = "linux")]
 mod object;
 
 mod module;
 
+#[cfg(target_os = "linux")]
+pub use file::notes_of_file;
 pub use module::{Module, modules, notes};
 
 /// Captures the call stack of the calling thread into `out`: return addresses, innermost first. Returns their count, at

@@ -134,7 +134,7 @@ impl Object<'_> {
 
 /// The descriptions of an owner's notes of a type in a segment of notes: size of the name, size of the description, type, and both,
 /// padded to 4 bytes (gABI, "Note section"). The owner ends with a NUL. A size that leads out of the segment ends the search.
-fn notes_in<'n>(
+pub(crate) fn notes_in<'n>(
     mut notes: &'n [u8],
     owner: &[u8],
     note_type: u32,

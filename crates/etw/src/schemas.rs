@@ -1,6 +1,10 @@
 //! Schemas that this program carries, for the traces of sessions that enable its providers.
 //!
-//! A provider in Rust refers to its blob ([`Provider::with_schema`]); a program or library in C has blobs as ELF notes.
+//! A provider in Rust refers to its blob ([`Provider::with_schema`]); a program or library in C has blobs as ELF notes, or lacks them and
+//! has a file beside it that its build id names.
+
+#[cfg(all(target_os = "linux", feature = "stacks"))]
+mod by_build_id;
 
 use etw_types::{Guid, SchemaBlob, SchemaRecord, SchemaRecordRef};
 #[cfg(all(target_os = "linux", feature = "stacks"))]
@@ -17,6 +21,9 @@ pub(crate) fn of(provider: &Provider) -> Vec<SchemaRecord> {
         etw_stack::notes(SCHEMA_NOTE_OWNER, SCHEMA_NOTE_TYPE, &mut |note| {
             add(note, provider.id(), &mut records);
         });
+        if records.is_empty() {
+            by_build_id::each(&mut |note| add(note, provider.id(), &mut records));
+        }
     }
     records
 }

@@ -204,19 +204,49 @@ fn traces_of_a_program_with_schemas_explain_themselves() {
         fs::write(&object, etw_mc::elf::write(&manifest, machine)).unwrap();
         let program = compile_with_object(&folder, &source, compiler, &object);
         let Some(program) = program else { continue };
-        let (own, hosted) = (folder.0.join("own.etl"), folder.0.join("hosted.etl"));
-        let guid = manifest.providers[0].guid;
-        let mut command = Command::new(command_line());
-        command.arg("record").arg("-o").arg(&hosted).arg("-p").arg(format!("{guid}:255"));
-        command.arg("--").arg(&program).env("DRIVER_OUT", &own);
-        command.env("HOME", &folder.0).env("ETW_PACKS", "").env_remove("XDG_DATA_HOME");
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let expected = decoded(&own, Some(&path));
-        check_decoded(&expected, &manifest, driver.payloads.len());
-        for trace in [&own, &hosted] {
-            check_decoded(&decoded(trace, None), &manifest, driver.payloads.len());
-        }
+        check_explained(&folder, &program, &manifest, driver.payloads.len());
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// Runs a driver under a session of its own and one of a host: both traces explain its events.
+fn check_explained(folder: &Folder, program: &Path, manifest: &Manifest, events: usize) {
+    let (own, hosted) = (folder.0.join("own.etl"), folder.0.join("hosted.etl"));
+    let guid = manifest.providers[0].guid;
+    let mut command = Command::new(command_line());
+    command.arg("record").arg("-o").arg(&hosted).arg("-p").arg(format!("{guid}:255"));
+    command.arg("--").arg(program).env("DRIVER_OUT", &own);
+    command.env("ETW_SCHEMAS", folder.0.join("ids"));
+    command.env("HOME", &folder.0).env("ETW_PACKS", "").env_remove("XDG_DATA_HOME");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for trace in [&own, &hosted] {
+        check_decoded(&decoded(trace, None), manifest, events);
+    }
+}
+
+/// A program without schemas whose build id names an object that has them.
+#[test]
+fn traces_of_a_program_whose_build_id_names_its_schemas_explain_themselves() {
+    let path = home().join("../etw-mc/tests/it/all_types.man");
+    let manifest = parse(&path);
+    let text = header::write(&manifest, &Options::default());
+    let driver = c_driver::driver(&manifest, "all_types.h", &text);
+    let Some(machine) = etw_mc::elf::Machine::own() else { return };
+    let mut ran = 0;
+    for (number, compiler) in [(0, COMPILERS[0]), (5, COMPILERS[5])] {
+        let folder = Folder::new(&format!("manifest-build-id-{number}"));
+        fs::write(folder.0.join("all_types.h"), &text).unwrap();
+        let source = folder.0.join("driver.c");
+        fs::write(&source, &driver.source).unwrap();
+        let id = "0a1b2c3d4e5f60718293";
+        let Some(program) = compile_with_build_id(&folder, &source, compiler, id) else { continue };
+        let ids = folder.0.join("ids/0a");
+        fs::create_dir_all(&ids).unwrap();
+        let object = etw_mc::elf::write(&manifest, machine);
+        fs::write(ids.join("1b2c3d4e5f60718293.debug"), object).unwrap();
+        check_explained(&folder, &program, &manifest, driver.payloads.len());
         ran += 1;
     }
     assert!(ran > 0, "no C compiler is installed");

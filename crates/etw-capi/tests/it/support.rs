@@ -1,5 +1,6 @@
 //! Compilers, the library and folders for tests with C programs.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -95,7 +96,7 @@ pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<Path
 /// As [`compile`], with the shared library.
 pub fn compile_shared(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
     let library = library().with_file_name("libetw.so");
-    link(folder, &home().join("tests/c").join(source), compiler, &library, None)
+    link(folder, &home().join("tests/c").join(source), compiler, &library, &[])
 }
 
 /// As [`compile`], any file.
@@ -104,7 +105,7 @@ pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Optio
         true => library().with_extension("so"),
         false => library().to_owned(),
     };
-    link(folder, source, compiler, &library, None)
+    link(folder, source, compiler, &library, &[])
 }
 
 /// As [`compile_file`], linked with an object.
@@ -114,7 +115,18 @@ pub fn compile_with_object(
     compiler: Compiler,
     object: &Path,
 ) -> Option<PathBuf> {
-    link(folder, source, compiler, library(), Some(object))
+    link(folder, source, compiler, library(), &[object.as_os_str()])
+}
+
+/// As [`compile_file`], with a build id in hex.
+pub fn compile_with_build_id(
+    folder: &Folder,
+    source: &Path,
+    compiler: Compiler,
+    id: &str,
+) -> Option<PathBuf> {
+    let option = format!("-Wl,--build-id=0x{id}");
+    link(folder, source, compiler, library(), &[OsStr::new(&option)])
 }
 
 /// Links a program of objects with the static library; whether that worked.
@@ -128,7 +140,7 @@ fn link(
     source: &Path,
     compiler: Compiler,
     library: &Path,
-    object: Option<&Path>,
+    more: &[&OsStr],
 ) -> Option<PathBuf> {
     let program = folder.0.join("program");
     let output = Command::new(compiler.0)
@@ -139,7 +151,7 @@ fn link(
         .arg(source)
         // The library is neither C nor C++.
         .args(["-x", "none"])
-        .args(object)
+        .args(more)
         .arg(library)
         .arg(format!("-Wl,-rpath,{}", library.parent()?.display()))
         .args(["-lpthread", "-ldl", "-lm", "-o"])

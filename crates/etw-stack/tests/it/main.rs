@@ -6,6 +6,7 @@ mod frame_pointer;
 mod frame_pointer_builds;
 mod library;
 mod modules;
+mod notes;
 mod reference;
 mod same_as_backtrace;
 mod signals;
