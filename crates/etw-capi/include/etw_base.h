@@ -6,7 +6,8 @@
 #ifndef ETW_BASE_H
 #define ETW_BASE_H
 
-#ifdef _WIN32
+/* Programs for Windows may define _WIN32 here themselves, for their own conditions. */
+#if defined(_WIN32) && !defined(__linux__)
 #error "On Windows use the headers of the Windows SDK."
 #endif
 
@@ -137,6 +138,10 @@ typedef const GUID *REFGUID;
 #define APIENTRY
 #define CALLBACK
 #define NTAPI
+#endif
+#ifndef FAR
+#define FAR
+#define NEAR
 #endif
 #define EVNTAPI
 

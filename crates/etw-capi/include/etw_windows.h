@@ -93,6 +93,27 @@ typedef const unsigned char *LPCBYTE, *PCBYTE, *PCUCHAR;
 typedef UINT_PTR WPARAM;
 typedef LONG_PTR LPARAM, LRESULT;
 typedef ULONG_PTR *PULONG_PTR, *PSIZE_T;
+typedef LONG_PTR SSIZE_T, *PSSIZE_T, *PLONG_PTR;
+typedef uint32_t DWORD32, *PDWORD32;
+typedef uint64_t *PDWORD64;
+typedef int *LPINT;
+typedef LONG SCODE;
+typedef HANDLE HWND, HKEY, HRSRC;
+typedef int HFILE;
+typedef struct tagPOINT {
+    LONG x;
+    LONG y;
+} POINT, *PPOINT, *LPPOINT;
+typedef struct tagRECT {
+    LONG left;
+    LONG top;
+    LONG right;
+    LONG bottom;
+} RECT, *PRECT, *LPRECT;
+typedef struct _COORD {
+    SHORT X;
+    SHORT Y;
+} COORD, *PCOORD;
 typedef WORD ATOM, *LPWORD, *PWORD;
 typedef DWORD COLORREF;
 typedef SYSTEMTIME *LPSYSTEMTIME;
@@ -509,6 +530,7 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
 #include "etw_windows_program.h"
 #include "etw_windows_files.h"
 #include "etw_windows_scheduling.h"
+#include "etw_windows_registry.h"
 
 /* windows/wmain.h has a main for programs whose beginning is wmain. */
 #endif

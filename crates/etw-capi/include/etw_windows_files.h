@@ -353,7 +353,6 @@ static inline BOOL OpenProcessToken(HANDLE process, DWORD access, HANDLE *token)
     *token = (HANDLE)(LONG_PTR)-4;
     return TRUE;
 }
-/* Of the classes, those that say whether the program is elevated, which root is. */
 typedef enum _TOKEN_INFORMATION_CLASS {
     TokenUser = 1,
     TokenPrivileges = 3,
@@ -369,6 +368,33 @@ typedef enum _TOKEN_ELEVATION_TYPE {
 typedef struct _TOKEN_ELEVATION {
     DWORD TokenIsElevated;
 } TOKEN_ELEVATION, *PTOKEN_ELEVATION;
+typedef struct _SID_AND_ATTRIBUTES {
+    PSID Sid;
+    DWORD Attributes;
+} SID_AND_ATTRIBUTES, *PSID_AND_ATTRIBUTES;
+typedef struct _TOKEN_USER {
+    SID_AND_ATTRIBUTES User;
+} TOKEN_USER, *PTOKEN_USER;
+/* The SID of the program's user, S-1-22-1-uid, lies behind the structure. */
+static inline BOOL etw_token_user(PVOID to, DWORD room, PDWORD size)
+{
+    static const BYTE head[] = {1, 2, 0, 0, 0, 0, 0, 22};
+    const DWORD parts[] = {1, (DWORD)geteuid()};
+    TOKEN_USER user;
+    BYTE *sid = (BYTE *)to + sizeof user;
+    *size = sizeof user + sizeof head + sizeof parts;
+    if (to == NULL || room < *size) {
+        SetLastError(ERROR_INSUFFICIENT_BUFFER);
+        return FALSE;
+    }
+    user.User.Sid = (PSID)sid;
+    user.User.Attributes = 0;
+    memcpy(to, &user, sizeof user);
+    memcpy(sid, head, sizeof head);
+    memcpy(sid + sizeof head, parts, sizeof parts);
+    return TRUE;
+}
+/* Of the classes, the user, and those that say whether the program is elevated, which root is. */
 static inline BOOL GetTokenInformation(HANDLE token, TOKEN_INFORMATION_CLASS of, PVOID to, DWORD room, PDWORD size)
 {
     const BOOL is_root = geteuid() == 0;
@@ -376,6 +402,8 @@ static inline BOOL GetTokenInformation(HANDLE token, TOKEN_INFORMATION_CLASS of,
     const TOKEN_ELEVATION_TYPE type = is_root ? TokenElevationTypeFull : TokenElevationTypeLimited;
     const DWORD value = of == TokenElevation ? (DWORD)is_root : (DWORD)type;
     (void)token;
+    if (of == TokenUser)
+        return etw_token_user(to, room, size);
     *size = sizeof value;
     if (of != TokenElevation && of != TokenElevationType) {
         *size = 0;

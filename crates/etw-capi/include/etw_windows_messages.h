@@ -22,6 +22,37 @@ static inline const char *etw_system_text(DWORD id)
     case ERROR_BAD_ENVIRONMENT: return "The environment is invalid";
     case ERROR_BAD_FORMAT: return "The format is invalid";
     case ERROR_INVALID_ACCESS: return "The access code is invalid";
+    case ERROR_ARENA_TRASHED: return "The blocks of memory are damaged";
+    case ERROR_BAD_UNIT: return "There is no such device";
+    case ERROR_BAD_COMMAND: return "The device does not know the command";
+    case ERROR_DUP_NAME: return "The name exists twice";
+    case ERROR_NETWORK_BUSY: return "The network is busy";
+    case ERROR_DEV_NOT_EXIST: return "The network resource does not exist";
+    case ERROR_UNEXP_NET_ERR: return "The network failed in an unexpected way";
+    case ERROR_NET_WRITE_FAULT: return "The network could not be written to";
+    case ERROR_WAIT_NO_CHILDREN: return "There are no child processes to wait for";
+    case ERROR_PATH_BUSY: return "The path cannot be used now";
+    case ERROR_BAD_EXE_FORMAT: return "The file is no program of this system";
+    case ERROR_TOO_MANY_POSTS: return "A semaphore was released too often";
+    case ERROR_UNHANDLED_EXCEPTION: return "The program did not handle an exception";
+    case ERROR_ABANDONED_WAIT_0: return "The owner of the mutex ended without releasing it";
+    case ERROR_ELEVATION_REQUIRED: return "The operation needs more rights";
+    case ERROR_SWAPERROR: return "A page could not be read into memory";
+    case ERROR_INVALID_MESSAGE: return "The window does not handle this message";
+    case ERROR_CAN_NOT_COMPLETE: return "The function cannot be completed";
+    case ERROR_REGISTRY_CORRUPT: return "The registry is damaged";
+    case ERROR_KEY_HAS_CHILDREN: return "The key has keys below it";
+    case ERROR_FAILED_SERVICE_CONTROLLER_CONNECT: return "The service could not connect to its controller";
+    case ERROR_SERVICE_SPECIFIC_ERROR: return "The service returned an error of its own";
+    case ERROR_SERVICE_EXISTS: return "The service exists already";
+    case ERROR_POSSIBLE_DEADLOCK: return "The threads might wait for each other without end";
+    case ERROR_DLL_NOT_FOUND: return "A library of the program was not found";
+    case ERROR_REVISION_MISMATCH: return "The revisions do not match";
+    case ERROR_INVALID_SERVER_STATE: return "The state of the server does not allow the operation";
+    case ERROR_INVALID_THREAD_ID: return "There is no thread with this number";
+    case ERROR_NOT_A_REPARSE_POINT: return "The file is no link";
+    case ERROR_INVALID_STATE: return "The state does not allow the operation";
+    case ERROR_MUI_FILE_NOT_FOUND: return "The file with the texts of a language was not found";
     case ERROR_INVALID_DATA: return "The data is invalid";
     case ERROR_OUTOFMEMORY: return "There is no memory for the call";
     case ERROR_INVALID_DRIVE: return "The drive does not exist";
@@ -221,35 +252,4 @@ static inline DWORD etw_system_message(DWORD flags, const char *text, char *to)
     }
     return (DWORD)(length + end_length);
 }
-/* Formats the message of a status code. Texts with inserts: FormatMessageW. */
-static inline DWORD FormatMessageA(DWORD flags, const void *source, DWORD id, DWORD language, char *to, DWORD room, va_list *arguments)
-{
-    const char *text = (flags & FORMAT_MESSAGE_FROM_SYSTEM) != 0 ? etw_system_text(id) : NULL;
-    DWORD length;
-    (void)source, (void)language, (void)arguments;
-    if ((flags & FORMAT_MESSAGE_FROM_STRING) != 0 || text == NULL || to == NULL) {
-        SetLastError((flags & FORMAT_MESSAGE_FROM_STRING) != 0 ? ERROR_CALL_NOT_IMPLEMENTED
-                     : text == NULL                            ? ERROR_MR_MID_NOT_FOUND
-                                                               : ERROR_INVALID_PARAMETER);
-        return 0;
-    }
-    length = etw_system_message(flags, text, NULL);
-    if ((flags & FORMAT_MESSAGE_ALLOCATE_BUFFER) != 0) {
-        const size_t size = length + 1 > room ? length + 1 : room;
-        char *memory = (char *)malloc(size);
-        memcpy((void *)to, &memory, sizeof memory);
-        if (memory == NULL) {
-            SetLastError(ERROR_NOT_ENOUGH_MEMORY);
-            return 0;
-        }
-        to = memory;
-    } else if (length >= room) {
-        SetLastError(ERROR_INSUFFICIENT_BUFFER);
-        return 0;
-    }
-    return etw_system_message(flags, text, to);
-}
-#ifndef UNICODE
-#define FormatMessage FormatMessageA
-#endif
 #endif

@@ -59,8 +59,9 @@ static inline HRESULT SetThreadDescription(HANDLE thread, const WCHAR *name)
 /* ---- Condition variables, over a futex: a wait may end early, as on Windows ---- */
 typedef struct _RTL_CONDITION_VARIABLE {
     uint32_t Changes;
-} CONDITION_VARIABLE, *PCONDITION_VARIABLE;
-#define CONDITION_VARIABLE_INIT {0}
+} RTL_CONDITION_VARIABLE, *PRTL_CONDITION_VARIABLE, CONDITION_VARIABLE, *PCONDITION_VARIABLE;
+#define RTL_CONDITION_VARIABLE_INIT {0}
+#define CONDITION_VARIABLE_INIT RTL_CONDITION_VARIABLE_INIT
 #define CONDITION_VARIABLE_LOCKMODE_SHARED 1u
 static inline void InitializeConditionVariable(PCONDITION_VARIABLE variable) { variable->Changes = 0; }
 static inline void WakeConditionVariable(PCONDITION_VARIABLE variable)
@@ -94,8 +95,8 @@ static inline BOOL SleepConditionVariableSRW(PCONDITION_VARIABLE variable, PSRWL
         AcquireSRWLockExclusive(lock);
     return is_done;
 }
-static inline BOOLEAN TryAcquireSRWLockExclusive(PSRWLOCK lock) { return pthread_rwlock_trywrlock(lock) == 0; }
-static inline BOOLEAN TryAcquireSRWLockShared(PSRWLOCK lock) { return pthread_rwlock_tryrdlock(lock) == 0; }
+static inline BOOLEAN TryAcquireSRWLockExclusive(PSRWLOCK lock) { return pthread_rwlock_trywrlock(&lock->Lock) == 0; }
+static inline BOOLEAN TryAcquireSRWLockShared(PSRWLOCK lock) { return pthread_rwlock_tryrdlock(&lock->Lock) == 0; }
 #define InitializeCriticalSectionEx(section, spins, flags) ((void)(flags), InitializeCriticalSectionAndSpinCount((section), (spins)))
 
 /* ---- Thread-local storage ---- */
@@ -112,6 +113,18 @@ static inline LPVOID TlsGetValue(DWORD index)
 }
 static inline BOOL TlsSetValue(DWORD index, LPVOID value) { return pthread_setspecific((pthread_key_t)index, value) == 0; }
 static inline BOOL TlsFree(DWORD index) { return pthread_key_delete((pthread_key_t)index) == 0; }
+
+/* Fibers do not exist here: each thread has one, whose values the callback receives when the thread ends. */
+typedef void (*PFLS_CALLBACK_FUNCTION)(PVOID);
+#define FLS_OUT_OF_INDEXES 0xffffffffu
+static inline DWORD FlsAlloc(PFLS_CALLBACK_FUNCTION callback)
+{
+    pthread_key_t key;
+    return pthread_key_create(&key, callback) == 0 ? (DWORD)key : FLS_OUT_OF_INDEXES;
+}
+#define FlsGetValue TlsGetValue
+#define FlsSetValue TlsSetValue
+#define FlsFree TlsFree
 
 /* ---- Interlocked functions ---- */
 #define InterlockedAdd64 InterlockedAdd

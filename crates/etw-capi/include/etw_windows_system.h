@@ -11,8 +11,6 @@
 #define ETW_WINDOWS_SYSTEM_H
 
 #include "etw_counted_strings.h"
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <wctype.h>
 #include <pwd.h>
 
@@ -26,16 +24,21 @@ typedef HANDLE HMODULE, HINSTANCE, HLOCAL, HGLOBAL;
 typedef void (*FARPROC)(void);
 ETW_EXTERN const void *etw_procedure(const char *name);
 
-typedef struct in6_addr IN6_ADDR, *PIN6_ADDR, *LPIN6_ADDR;
-typedef struct in_addr IN_ADDR, *PIN_ADDR, *LPIN_ADDR;
-/* These functions return the end of the text. */
-static inline char *RtlIpv6AddressToStringA(const IN6_ADDR *address, char *to)
+/* Windows' windows.h declares these with its sockets. */
+ETW_EXTERN uint32_t htonl(uint32_t) __THROW __attribute__((__const__));
+ETW_EXTERN uint32_t ntohl(uint32_t) __THROW __attribute__((__const__));
+ETW_EXTERN uint16_t htons(uint16_t) __THROW __attribute__((__const__));
+ETW_EXTERN uint16_t ntohs(uint16_t) __THROW __attribute__((__const__));
+
+/* The functions that ntdll.dll has for texts of addresses: they return the end of the text. etw_windows_addresses.h names them. */
+ETW_EXTERN const char *inet_ntop(int, const void *, char *, __socklen_t) __THROW;
+static inline char *etw_ipv6_text(const void *address, char *to)
 {
-    return inet_ntop(AF_INET6, address, to, 46) == NULL ? to : to + strlen(to);
+    return inet_ntop(10, address, to, 46) == NULL ? to : to + strlen(to);
 }
-static inline char *RtlIpv4AddressToStringA(const IN_ADDR *address, char *to)
+static inline char *etw_ipv4_text(const void *address, char *to)
 {
-    return inet_ntop(AF_INET, address, to, 16) == NULL ? to : to + strlen(to);
+    return inet_ntop(2, address, to, 16) == NULL ? to : to + strlen(to);
 }
 static inline WCHAR *etw_widened(const char *text, WCHAR *to)
 {
@@ -44,25 +47,18 @@ static inline WCHAR *etw_widened(const char *text, WCHAR *to)
     while (*text++ != 0);
     return to - 1;
 }
-static inline WCHAR *RtlIpv6AddressToStringW(const IN6_ADDR *address, WCHAR *to)
+static inline WCHAR *etw_ipv6_wide_text(const void *address, WCHAR *to)
 {
     char text[46] = "";
-    RtlIpv6AddressToStringA(address, text);
+    etw_ipv6_text(address, text);
     return etw_widened(text, to);
 }
-static inline WCHAR *RtlIpv4AddressToStringW(const IN_ADDR *address, WCHAR *to)
+static inline WCHAR *etw_ipv4_wide_text(const void *address, WCHAR *to)
 {
     char text[16] = "";
-    RtlIpv4AddressToStringA(address, text);
+    etw_ipv4_text(address, text);
     return etw_widened(text, to);
 }
-#ifdef UNICODE
-#define RtlIpv6AddressToString RtlIpv6AddressToStringW
-#define RtlIpv4AddressToString RtlIpv4AddressToStringW
-#else
-#define RtlIpv6AddressToString RtlIpv6AddressToStringA
-#define RtlIpv4AddressToString RtlIpv4AddressToStringA
-#endif
 
 static inline HMODULE GetModuleHandleA(const char *name)
 {
@@ -96,13 +92,13 @@ static inline FARPROC GetProcAddress(HMODULE module, const char *name)
     const void *address = NULL;
     if (module != NULL && name != NULL) {
         if (strcmp(name, "RtlIpv6AddressToStringW") == 0)
-            procedure = (FARPROC)RtlIpv6AddressToStringW;
+            procedure = (FARPROC)etw_ipv6_wide_text;
         else if (strcmp(name, "RtlIpv6AddressToStringA") == 0)
-            procedure = (FARPROC)RtlIpv6AddressToStringA;
+            procedure = (FARPROC)etw_ipv6_text;
         else if (strcmp(name, "RtlIpv4AddressToStringW") == 0)
-            procedure = (FARPROC)RtlIpv4AddressToStringW;
+            procedure = (FARPROC)etw_ipv4_wide_text;
         else if (strcmp(name, "RtlIpv4AddressToStringA") == 0)
-            procedure = (FARPROC)RtlIpv4AddressToStringA;
+            procedure = (FARPROC)etw_ipv4_text;
         else
             address = etw_procedure(name);
         if (address != NULL)
@@ -222,6 +218,16 @@ static inline DWORD GetLengthSid(PSID sid) { return 8 + 4 * (DWORD)((const BYTE 
 static inline BOOL EqualSid(PSID a, PSID b)
 {
     return GetLengthSid(a) == GetLengthSid(b) && memcmp(a, b, GetLengthSid(a)) == 0;
+}
+static inline BOOL CopySid(DWORD room, PSID to, PSID from)
+{
+    const DWORD size = GetLengthSid(from);
+    if (room < size) {
+        SetLastError(ERROR_INSUFFICIENT_BUFFER);
+        return FALSE;
+    }
+    memcpy(to, from, size);
+    return TRUE;
 }
 static inline int etw_sid_text(PSID sid, char *text, size_t room)
 {
@@ -534,12 +540,15 @@ static inline void etw_message_unit(WCHAR *to, size_t room, size_t *written, WCH
         to[*written] = unit;
     ++*written;
 }
+/* A flag of etw_message alone: inserts are texts of bytes, as those of FormatMessageA. */
+#define ETW_MESSAGE_BYTES 0x80000000u
 static inline size_t etw_message(WCHAR *to, size_t room, const WCHAR *text, DWORD flags, const ULONG_PTR *values, int count)
 {
+    const BOOL has_bytes = (flags & ETW_MESSAGE_BYTES) != 0;
     size_t written = 0;
     while (*text != 0) {
         WCHAR format[36], insert[1024];
-        int number, length = 1, needed;
+        int number, length, needed;
         if (*text != '%' || text[1] == 0 || (flags & FORMAT_MESSAGE_IGNORE_INSERTS) != 0) {
             etw_message_unit(to, room, &written, *text++);
             continue;
@@ -559,12 +568,18 @@ static inline size_t etw_message(WCHAR *to, size_t room, const WCHAR *text, DWOR
         if (*text >= '0' && *text <= '9')
             number = number * 10 + (*text++ - '0');
         format[0] = '%';
-        format[1] = 's';
+        format[1] = has_bytes ? 'h' : 's';
+        format[2] = 's';
+        length = has_bytes ? 2 : 1;
         if (*text == '!') {
             length = 0;
-            for (text++; *text != 0 && *text != '!'; text++)
+            for (text++; *text != 0 && *text != '!'; text++) {
+                if (has_bytes && length < 32 && *text == 's' && (text[1] == 0 || text[1] == '!') && text[-1] != 'h' && text[-1] != 'w' &&
+                    text[-1] != 'l')
+                    format[++length] = 'h';
                 if (length < 32 && *text != '*')
                     format[++length] = *text;
+            }
             text += *text == '!';
         }
         format[length + 1] = 0;
@@ -584,23 +599,21 @@ static inline size_t etw_message(WCHAR *to, size_t room, const WCHAR *text, DWOR
         to[written < room ? written : room - 1] = 0;
     return written;
 }
-/* Formats messages of FORMAT_MESSAGE_FROM_STRING, and those of status codes. */
-static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DWORD language, WCHAR *to, DWORD room,
-                                   va_list *arguments)
+/* The message of FORMAT_MESSAGE_FROM_STRING or of a status code, in memory of malloc. NULL: none, and the last error says why. */
+static inline WCHAR *etw_formatted_message(DWORD flags, const WCHAR *source, DWORD id, va_list *arguments)
 {
     ULONG_PTR values[99];
     const ULONG_PTR *array = NULL;
     size_t length;
     int count = 99;
-    WCHAR message[128];
-    (void)language;
+    WCHAR message[128], *formatted;
     if ((flags & FORMAT_MESSAGE_FROM_STRING) == 0) {
         const char *text = (flags & FORMAT_MESSAGE_FROM_SYSTEM) != 0 ? etw_system_text(id) : NULL;
         char bytes[128];
         DWORD at, size;
         if (text == NULL) {
             SetLastError(ERROR_MR_MID_NOT_FOUND);
-            return 0;
+            return NULL;
         }
         size = etw_system_message(flags, text, bytes);
         for (at = 0; at <= size; at++)
@@ -608,14 +621,14 @@ static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DW
         source = message;
         flags |= FORMAT_MESSAGE_IGNORE_INSERTS;
     }
-    if (source == NULL || to == NULL) {
+    if (source == NULL) {
         SetLastError(ERROR_INVALID_PARAMETER);
-        return 0;
+        return NULL;
     }
     if (arguments != NULL && (flags & FORMAT_MESSAGE_ARGUMENT_ARRAY) != 0) {
         array = (const ULONG_PTR *)(const void *)arguments;
     } else if (arguments != NULL && (flags & FORMAT_MESSAGE_IGNORE_INSERTS) == 0) {
-        const WCHAR *at = (const WCHAR *)source;
+        const WCHAR *at = source;
         count = 0; /* Read as many arguments as the text names. */
         for (; *at != 0; at++) {
             if (*at == '%' && at[1] >= '1' && at[1] <= '9') {
@@ -628,14 +641,28 @@ static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DW
             values[n] = va_arg(*arguments, ULONG_PTR);
         array = values;
     }
-    length = etw_message(NULL, 0, (const WCHAR *)source, flags, array, count);
+    length = etw_message(NULL, 0, source, flags, array, count);
     if (length == (size_t)-1) {
+        SetLastError(ERROR_INVALID_PARAMETER);
+        return NULL;
+    }
+    formatted = (WCHAR *)malloc((length + 1) * sizeof *formatted);
+    if (formatted == NULL)
+        SetLastError(ERROR_NOT_ENOUGH_MEMORY);
+    else
+        etw_message(formatted, length + 1, source, flags, array, count);
+    return formatted;
+}
+/* Copies a message of so many characters, and a NUL, to where a program wants it. Returns their number, or 0 with the last error. */
+static inline DWORD etw_give_message(DWORD flags, const void *message, size_t length, size_t unit, void *to, DWORD room)
+{
+    if (to == NULL) {
         SetLastError(ERROR_INVALID_PARAMETER);
         return 0;
     }
     if ((flags & FORMAT_MESSAGE_ALLOCATE_BUFFER) != 0) {
-        WCHAR *memory = (WCHAR *)malloc((length + 1) * sizeof *memory);
-        memcpy((void *)to, &memory, sizeof memory);
+        void *memory = malloc((length + 1 > room ? length + 1 : room) * unit);
+        memcpy(to, &memory, sizeof memory);
         if (memory == NULL) {
             SetLastError(ERROR_NOT_ENOUGH_MEMORY);
             return 0;
@@ -645,11 +672,53 @@ static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DW
         SetLastError(ERROR_INSUFFICIENT_BUFFER);
         return 0;
     }
-    etw_message(to, length + 1, (const WCHAR *)source, flags, array, count);
+    memcpy(to, message, (length + 1) * unit);
     return (DWORD)length;
+}
+/* Formats messages of FORMAT_MESSAGE_FROM_STRING, and those of status codes. */
+static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DWORD language, WCHAR *to, DWORD room,
+                                   va_list *arguments)
+{
+    WCHAR *message = etw_formatted_message(flags & ~ETW_MESSAGE_BYTES, (const WCHAR *)source, id, arguments);
+    DWORD length = 0;
+    (void)language;
+    if (message != NULL)
+        length = etw_give_message(flags, message, etw_wcslen(message), sizeof *message, to, room);
+    free(message);
+    return length;
+}
+static inline DWORD FormatMessageA(DWORD flags, const void *source, DWORD id, DWORD language, char *to, DWORD room, va_list *arguments)
+{
+    WCHAR *text = NULL, *message;
+    char *bytes = NULL;
+    DWORD length = 0;
+    (void)language;
+    if ((flags & FORMAT_MESSAGE_FROM_STRING) != 0 && source != NULL) {
+        const int units = MultiByteToWideChar(CP_UTF8, 0, (const char *)source, -1, NULL, 0);
+        text = (WCHAR *)malloc(((size_t)units + 1) * sizeof *text);
+        if (text != NULL)
+            MultiByteToWideChar(CP_UTF8, 0, (const char *)source, -1, text, units);
+    }
+    message = etw_formatted_message(flags | ETW_MESSAGE_BYTES, text, id, arguments);
+    if (message != NULL) {
+        const int size = WideCharToMultiByte(CP_UTF8, 0, message, -1, NULL, 0, NULL, NULL);
+        bytes = (char *)malloc((size_t)size + 1);
+        if (bytes == NULL) {
+            SetLastError(ERROR_NOT_ENOUGH_MEMORY);
+        } else {
+            WideCharToMultiByte(CP_UTF8, 0, message, -1, bytes, size, NULL, NULL);
+            length = etw_give_message(flags, bytes, strlen(bytes), 1, to, room);
+        }
+    }
+    free(bytes);
+    free(message);
+    free(text);
+    return length;
 }
 #ifdef UNICODE
 #define FormatMessage FormatMessageW
+#else
+#define FormatMessage FormatMessageA
 #endif
 
 /* ---- COM: memory and texts of GUIDs; there are no classes ---- */

@@ -285,13 +285,15 @@ static inline uintptr_t _beginthreadex(void *attributes, unsigned stack_size, un
 static inline BOOL SwitchToThread(void) { return sched_yield() == 0; }
 
 /* ---- Locks inside a process ---- */
-typedef pthread_mutex_t CRITICAL_SECTION, *PCRITICAL_SECTION, *LPCRITICAL_SECTION;
+typedef struct _RTL_CRITICAL_SECTION {
+    pthread_mutex_t Mutex;
+} RTL_CRITICAL_SECTION, *PRTL_CRITICAL_SECTION, CRITICAL_SECTION, *PCRITICAL_SECTION, *LPCRITICAL_SECTION;
 static inline void InitializeCriticalSection(LPCRITICAL_SECTION section)
 {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(section, &attributes);
+    pthread_mutex_init(&section->Mutex, &attributes);
     pthread_mutexattr_destroy(&attributes);
 }
 static inline BOOL InitializeCriticalSectionAndSpinCount(LPCRITICAL_SECTION section, DWORD spins)
@@ -300,18 +302,21 @@ static inline BOOL InitializeCriticalSectionAndSpinCount(LPCRITICAL_SECTION sect
     InitializeCriticalSection(section);
     return TRUE;
 }
-static inline void EnterCriticalSection(LPCRITICAL_SECTION section) { pthread_mutex_lock(section); }
-static inline BOOL TryEnterCriticalSection(LPCRITICAL_SECTION section) { return pthread_mutex_trylock(section) == 0; }
-static inline void LeaveCriticalSection(LPCRITICAL_SECTION section) { pthread_mutex_unlock(section); }
-static inline void DeleteCriticalSection(LPCRITICAL_SECTION section) { pthread_mutex_destroy(section); }
+static inline void EnterCriticalSection(LPCRITICAL_SECTION section) { pthread_mutex_lock(&section->Mutex); }
+static inline BOOL TryEnterCriticalSection(LPCRITICAL_SECTION section) { return pthread_mutex_trylock(&section->Mutex) == 0; }
+static inline void LeaveCriticalSection(LPCRITICAL_SECTION section) { pthread_mutex_unlock(&section->Mutex); }
+static inline void DeleteCriticalSection(LPCRITICAL_SECTION section) { pthread_mutex_destroy(&section->Mutex); }
 
-typedef pthread_rwlock_t SRWLOCK, *PSRWLOCK;
-#define SRWLOCK_INIT PTHREAD_RWLOCK_INITIALIZER
-static inline void InitializeSRWLock(PSRWLOCK lock) { pthread_rwlock_init(lock, NULL); }
-static inline void AcquireSRWLockExclusive(PSRWLOCK lock) { pthread_rwlock_wrlock(lock); }
-static inline void ReleaseSRWLockExclusive(PSRWLOCK lock) { pthread_rwlock_unlock(lock); }
-static inline void AcquireSRWLockShared(PSRWLOCK lock) { pthread_rwlock_rdlock(lock); }
-static inline void ReleaseSRWLockShared(PSRWLOCK lock) { pthread_rwlock_unlock(lock); }
+typedef struct _RTL_SRWLOCK {
+    pthread_rwlock_t Lock;
+} RTL_SRWLOCK, *PRTL_SRWLOCK, SRWLOCK, *PSRWLOCK;
+#define RTL_SRWLOCK_INIT {PTHREAD_RWLOCK_INITIALIZER}
+#define SRWLOCK_INIT RTL_SRWLOCK_INIT
+static inline void InitializeSRWLock(PSRWLOCK lock) { pthread_rwlock_init(&lock->Lock, NULL); }
+static inline void AcquireSRWLockExclusive(PSRWLOCK lock) { pthread_rwlock_wrlock(&lock->Lock); }
+static inline void ReleaseSRWLockExclusive(PSRWLOCK lock) { pthread_rwlock_unlock(&lock->Lock); }
+static inline void AcquireSRWLockShared(PSRWLOCK lock) { pthread_rwlock_rdlock(&lock->Lock); }
+static inline void ReleaseSRWLockShared(PSRWLOCK lock) { pthread_rwlock_unlock(&lock->Lock); }
 
 /* Waits until the value at an address differs; the wait may end early. Values of other sizes than 4 bytes are polled each millisecond. */
 static inline BOOL WaitOnAddress(volatile void *address, PVOID compare, SIZE_T size, DWORD ms)

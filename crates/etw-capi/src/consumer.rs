@@ -81,34 +81,37 @@ struct Name {
 /// # Safety
 /// ONE and OUT `logfile`; `name` is safe for both names of the structure.
 unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<Name>) -> u64 {
-    let mut handle = INVALID;
-    let status = guarded(|| {
+    handle_of(|| {
         if logfile.is_null() {
-            return Status::ERROR_INVALID_PARAMETER;
+            return Err(Status::ERROR_INVALID_PARAMETER);
         }
         // SAFETY: ONE.
         let raw = unsafe { logfile.read_unaligned() };
         let names = [name(raw.log_file_name), name(raw.logger_name)];
-        let trace = match open_trace(raw, names) {
-            Ok(trace) => trace,
-            Err(status) => return status,
+        let trace = open_trace(raw, names)?;
+        let with_own_names = RawLogfile {
+            log_file_name: raw.log_file_name,
+            logger_name: raw.logger_name,
+            ..trace.logfile().raw
         };
-        {
-            let opened = trace.logfile();
-            let told = RawLogfile {
-                log_file_name: raw.log_file_name,
-                logger_name: raw.logger_name,
-                ..opened.raw
-            };
-            // SAFETY: OUT.
-            unsafe { logfile.write_unaligned(told) };
+        // SAFETY: OUT.
+        unsafe { logfile.write_unaligned(with_own_names) };
+        Ok(trace)
+    })
+}
+
+/// The handle of the trace that a call opens; `INVALID` if it fails, with its status as the last error.
+fn handle_of(open: impl FnOnce() -> Result<Arc<Trace>, Status>) -> u64 {
+    let mut handle = INVALID;
+    let status = guarded(|| match open() {
+        Ok(trace) => {
+            handle = trace::add(trace);
+            Status::ERROR_SUCCESS
         }
-        handle = trace::add(trace);
-        Status::ERROR_SUCCESS
+        Err(status) => status,
     });
     if status != Status::ERROR_SUCCESS.0 {
         SetLastError(status);
-        return INVALID;
     }
     handle
 }

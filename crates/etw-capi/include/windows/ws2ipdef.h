@@ -1,5 +1,5 @@
-/* Part of openetw: see ../etw_windows.h. */
+/* Part of openetw: see ../etw_windows_addresses.h. */
 #ifndef ETW_WINDOWS_WS2IPDEF_H
 #define ETW_WINDOWS_WS2IPDEF_H
-#include "../etw_windows.h"
+#include "../etw_windows_addresses.h"
 #endif

@@ -6,7 +6,7 @@ use etw_api::Status;
 use etw_types::raw::{ProcessTraceMode, RawLogfile, RawLogfileHeader, RawOpenOptions};
 
 use super::trace::{self, NO_EVENT, NO_HEADER};
-use super::{INVALID, Name, open_trace, wide_name};
+use super::{INVALID, Name, handle_of, open_trace, wide_name};
 use crate::abi::{guarded, read};
 use crate::last_error::SetLastError;
 use crate::status::ERROR_INSUFFICIENT_BUFFER;
@@ -75,14 +75,11 @@ unsafe fn open(
     mode: ProcessTraceMode,
     names: impl FnOnce() -> [Option<Name>; 2],
 ) -> u64 {
-    let mut handle = INVALID;
-    let status = guarded(|| {
+    handle_of(|| {
         // SAFETY: ONE.
-        let Some(options) = (unsafe { read(options) }) else {
-            return Status::ERROR_INVALID_PARAMETER;
-        };
+        let options = unsafe { read(options) }.ok_or(Status::ERROR_INVALID_PARAMETER)?;
         if !options.buffer_callback.is_null() {
-            return Status::ERROR_NOT_SUPPORTED;
+            return Err(Status::ERROR_NOT_SUPPORTED);
         }
         let raw_times = match options.modes & RAW_TIMESTAMP {
             0 => ProcessTraceMode::NONE,
@@ -104,22 +101,13 @@ unsafe fn open(
             is_kernel_trace: 0,
             context: options.event_context,
         };
-        let trace = match open_trace(raw, names()) {
-            Ok(trace) => trace,
-            Err(status) => return status,
-        };
+        let trace = open_trace(raw, names())?;
         if !header.is_null() {
             // SAFETY: OUT.
             unsafe { header.write_unaligned(trace.logfile().raw.header) };
         }
-        handle = trace::add(trace);
-        Status::ERROR_SUCCESS
-    });
-    if status != Status::ERROR_SUCCESS.0 {
-        SetLastError(status);
-        return INVALID;
-    }
-    handle
+        Ok(trace)
+    })
 }
 
 /// Class 4, the header of a trace; other classes: 50.

@@ -155,8 +155,8 @@ fn given(name: Option<String>) -> Result<String, Failure> {
         .ok_or_else(|| Failure::invalid("the name is NULL or empty"))
 }
 
-/// The log of a channel; for any other name, the Application log, as on Windows.
-fn open(name: Option<String>) -> *mut c_void {
+/// The log of a channel; for any other name, the Application log, as on Windows. The server is ignored: logs are those of this machine.
+fn open<T>(_server: *const T, name: Option<String>) -> *mut c_void {
     handle(|| {
         let name = given(name)?;
         Ok(match channels::log_file(&name) {
@@ -168,7 +168,8 @@ fn open(name: Option<String>) -> *mut c_void {
     })
 }
 
-fn open_backup(name: Option<String>) -> *mut c_void {
+/// The server is ignored: files are those of this machine.
+fn open_backup<T>(_server: *const T, name: Option<String>) -> *mut c_void {
     handle(|| {
         let file = PathBuf::from(given(name)?);
         open_log(&file)?;
@@ -210,48 +211,32 @@ unsafe fn utf8_of(text: *const c_char) -> Option<String> {
     unsafe { text_of(text) }.map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
-macro_rules! opened_by_name {
-    ($($name:ident($unit:ty, $read:path) = $open:ident;)*) => {$(
-        /// The server is ignored: logs are those of this machine.
-        ///
+/// Calls with a server or a log, and a name.
+macro_rules! with_name {
+    ($($name:ident($first:ty, $unit:ty, $read:path) -> $result:ty = $call:ident;)*) => {$(
         /// # Safety
-        /// TEXT `name`.
+        /// HANDLE `first`, if it is a log; TEXT `name`.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(_server: *const $unit, name: *const $unit) -> *mut c_void {
+        pub unsafe extern "C" fn $name(first: $first, name: *const $unit) -> $result {
             // SAFETY: TEXT.
-            $open(unsafe { $read(name) })
+            $call(first, unsafe { $read(name) })
         }
     )*};
 }
 
-opened_by_name! {
-    OpenEventLogA(c_char, utf8_of) = open;
-    OpenEventLogW(u16, utf16_of) = open;
-    etw_open_event_log_wide(u32, utf32_of) = open;
-    OpenBackupEventLogA(c_char, utf8_of) = open_backup;
-    OpenBackupEventLogW(u16, utf16_of) = open_backup;
-    etw_open_backup_event_log_wide(u32, utf32_of) = open_backup;
-}
-
-macro_rules! with_backup_name {
-    ($($name:ident($unit:ty, $read:path) = $call:ident;)*) => {$(
-        /// # Safety
-        /// HANDLE `log`; TEXT `name`.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(log: *mut c_void, name: *const $unit) -> i32 {
-            // SAFETY: TEXT.
-            $call(log, unsafe { $read(name) })
-        }
-    )*};
-}
-
-with_backup_name! {
-    BackupEventLogA(c_char, utf8_of) = backup;
-    BackupEventLogW(u16, utf16_of) = backup;
-    etw_backup_event_log_wide(u32, utf32_of) = backup;
-    ClearEventLogA(c_char, utf8_of) = clear;
-    ClearEventLogW(u16, utf16_of) = clear;
-    etw_clear_event_log_wide(u32, utf32_of) = clear;
+with_name! {
+    OpenEventLogA(*const c_char, c_char, utf8_of) -> *mut c_void = open;
+    OpenEventLogW(*const u16, u16, utf16_of) -> *mut c_void = open;
+    etw_open_event_log_wide(*const u32, u32, utf32_of) -> *mut c_void = open;
+    OpenBackupEventLogA(*const c_char, c_char, utf8_of) -> *mut c_void = open_backup;
+    OpenBackupEventLogW(*const u16, u16, utf16_of) -> *mut c_void = open_backup;
+    etw_open_backup_event_log_wide(*const u32, u32, utf32_of) -> *mut c_void = open_backup;
+    BackupEventLogA(*mut c_void, c_char, utf8_of) -> i32 = backup;
+    BackupEventLogW(*mut c_void, u16, utf16_of) -> i32 = backup;
+    etw_backup_event_log_wide(*mut c_void, u32, utf32_of) -> i32 = backup;
+    ClearEventLogA(*mut c_void, c_char, utf8_of) -> i32 = clear;
+    ClearEventLogW(*mut c_void, u16, utf16_of) -> i32 = clear;
+    etw_clear_event_log_wide(*mut c_void, u32, utf32_of) -> i32 = clear;
 }
 
 /// # Safety

@@ -5,7 +5,6 @@ use etwd::{Host, HostOptions};
 
 use crate::support::*;
 
-const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
 const ARGUMENTS: &[&str] =
     &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"];
 

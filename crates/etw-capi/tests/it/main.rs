@@ -11,6 +11,7 @@ mod expected;
 mod guide;
 mod hostile;
 mod layouts;
+mod linux_headers;
 mod log_sink;
 mod manifests;
 mod mimalloc;

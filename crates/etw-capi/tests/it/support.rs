@@ -66,6 +66,9 @@ pub const COMPILERS: [Compiler; 7] = [
     Compiler("clang", &["-std=c11", "-O2", "-g", "-fsanitize=address,undefined"]),
 ];
 
+/// The flag for the headers with Windows' names.
+pub const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
+
 /// They see what the program does, what the headers put into it, and what callbacks do on the library's threads. What the library does
 /// itself is not instrumented, and its locks are not C's: so it is one of its own, a shared one, whose calls are not looked at
 /// (`ignore_noninstrumented_modules`, in [`run`]); its accesses are modelled with `loom`.

@@ -7,8 +7,6 @@ use etwd::{Host, HostOptions};
 
 use crate::support::*;
 
-/// Includes of Windows' names are found, and WCHAR is wchar_t.
-const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
 const C: [Compiler; 2] = [
     Compiler("gcc", &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"]),
     Compiler(
@@ -183,6 +181,25 @@ fn files_threads_and_privileges_work() {
         ("clang++", AS_CPP_20),
     ] {
         runs("files.c", name, flags);
+    }
+}
+
+/// Windows' tags of structures, values of threads with a callback, packet headers and a program's own `struct in6_addr` compile without a
+/// warning with `_WIN32` defined, and mean what Windows documents.
+#[test]
+fn shapes_of_windows_programs_compile_with_win32_defined() {
+    const AS_C: &[&str] = &["-std=gnu11", "-D_WIN32", WINDOWS];
+    const OWN: &[&str] = &["-std=gnu11", "-D_WIN32", "-DOWN_ADDRESSES", "-fshort-wchar", WINDOWS];
+    const AS_CPP: &[&str] = &["-std=gnu++17", "-D_WIN32", "-fshort-wchar", WINDOWS, "-x", "c++"];
+    for (name, flags) in [
+        ("gcc", AS_C),
+        ("gcc", OWN),
+        ("clang", AS_C),
+        ("clang", OWN),
+        ("g++", AS_CPP),
+        ("clang++", AS_CPP),
+    ] {
+        runs("shapes.c", name, flags);
     }
 }
 

@@ -15,8 +15,6 @@ use windows_sys::Win32::System::EventLog as sdk;
 
 use crate::support::*;
 
-/// Includes of Windows' names are found, and WCHAR is wchar_t.
-const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
 const PROGRAMS: [Compiler; 5] = [
     Compiler("gcc", &["-std=gnu11", "-fshort-wchar", WINDOWS]),
     Compiler("clang", &["-std=gnu11", "-fshort-wchar", "-O2", WINDOWS]),

@@ -62,6 +62,8 @@ static DWORD vmessage(PWSTR to, DWORD room, PCWSTR text, ...)
 static void check_system_messages(void)
 {
     const DWORD system = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
+    const DWORD string = FORMAT_MESSAGE_FROM_STRING | FORMAT_MESSAGE_ARGUMENT_ARRAY;
+    ULONG_PTR inserts[] = {(ULONG_PTR)(void *)"bytes", 7, (ULONG_PTR)(void *)L"wide"};
     WCHAR units[64], *text = NULL;
     char bytes[64], *copy = NULL;
     CHECK(FormatMessageW(system, NULL, ERROR_ACCESS_DENIED, 0, units, 64, NULL) == 31);
@@ -80,6 +82,11 @@ static void check_system_messages(void)
     LocalFree(copy);
     CHECK(FormatMessageA(system, NULL, ERROR_ACCESS_DENIED, 0, bytes, 31, NULL) == 0);
     CHECK(GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+    /* A text of bytes, with inserts of bytes. */
+    CHECK(FormatMessageA(string, "%1 %2!03u! %1!s! %3!ws!", 0, 0, bytes, 64, (va_list *)(void *)inserts) == 20);
+    CHECK(strcmp(bytes, "bytes 007 bytes wide") == 0);
+    CHECK(FormatMessageA(string | FORMAT_MESSAGE_IGNORE_INSERTS, "%1", 0, 0, bytes, 64, NULL) == 2 && strcmp(bytes, "%1") == 0);
+    CHECK(FormatMessageA(string, NULL, 0, 0, bytes, 64, NULL) == 0 && GetLastError() == ERROR_INVALID_PARAMETER);
     /* A code without a text. */
     CHECK(FormatMessageW(system, NULL, 0xdeadbeef, 0, units, 64, NULL) == 0 && GetLastError() == ERROR_MR_MID_NOT_FOUND);
     CHECK(FormatMessageA(system, NULL, 0xdeadbeef, 0, bytes, 64, NULL) == 0 && GetLastError() == ERROR_MR_MID_NOT_FOUND);

@@ -1,0 +1,5 @@
+/* Part of openetw: see ../etw_windows_addresses.h. */
+#ifndef ETW_WINDOWS_INADDR_H
+#define ETW_WINDOWS_INADDR_H
+#include "../etw_windows_addresses.h"
+#endif
