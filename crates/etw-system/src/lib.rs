@@ -18,6 +18,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `wprp` | `recording_profile`: files of recording profiles |
+//! | `unwind` | call stacks of programs without frame pointers |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -48,9 +49,13 @@ mod recorder;
 #[cfg(target_os = "linux")]
 mod sources;
 #[cfg(target_os = "linux")]
+mod stacks;
+#[cfg(target_os = "linux")]
 mod system_call_routines;
 #[cfg(target_os = "linux")]
 mod system_facts;
+#[cfg(all(target_os = "linux", feature = "unwind"))]
+mod unwind;
 #[cfg(target_os = "linux")]
 mod wanted_events;
 

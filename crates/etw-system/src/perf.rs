@@ -17,7 +17,9 @@ use etw_types::Guid;
 use foldhash::fast::RandomState;
 
 pub(crate) use attribute::{Attribute, Event, Target};
-pub use parse::{Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, parse};
+pub use parse::{
+    Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
+};
 #[cfg(test)]
 pub(crate) use ring::fake::FakeRing;
 pub(crate) use tracepoint::TraceFiles;

@@ -243,16 +243,28 @@ impl Images {
 
 /// Reads the headers of a mapped file, as its process sees it.
 fn read_file(mapping: &Mapping<'_>) -> Option<ElfFile> {
-    let path = std::ffi::OsStr::from_bytes(mapping.path.get(1..)?);
-    let root = PathBuf::from(format!("/proc/{}/root", mapping.process));
+    let file = open_file(mapping.process, mapping.path)?;
+    ElfFile::read(|at, size| read_bytes(&file, at, size))
+}
+
+fn open_file(process: u32, path: &[u8]) -> Option<File> {
+    let path = std::ffi::OsStr::from_bytes(path.strip_prefix(b"/")?);
+    let root = PathBuf::from(format!("/proc/{process}/root"));
     let file = File::open(root.join(path)).or_else(|_| File::open(PathBuf::from("/").join(path)));
-    let file = file.ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
-    ElfFile::read(|at, size| {
-        let mut bytes = vec![0; size];
-        let count = file.read_at(&mut bytes, at).ok()?;
-        bytes.truncate(count);
-        Some(bytes)
-    })
+    file.ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))
+}
+
+fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    let count = file.read_at(&mut bytes, at).ok()?;
+    bytes.truncate(count);
+    Some(bytes)
+}
+
+/// Bytes of a file, as a process sees it.
+#[cfg(feature = "unwind")]
+pub(crate) fn file_bytes(process: u32, path: &[u8], at: u64, size: usize) -> Option<Vec<u8>> {
+    read_bytes(&open_file(process, path)?, at, size)
 }
 
 #[cfg(test)]

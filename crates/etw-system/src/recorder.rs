@@ -16,6 +16,7 @@ use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
+use crate::stacks::Stacks;
 use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts;
 use crate::wanted_events::{
@@ -38,6 +39,7 @@ pub struct Recorder {
     shaper: Shaper,
     out: Records,
     sources: Sources,
+    stacks: Stacks,
     /// `None`: they are not known.
     exit_statuses: Option<ExitStatuses>,
     /// Whether files that programs open are looked up.
@@ -142,7 +144,7 @@ impl Recorder {
             Target::Tree(_) => {
                 let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
                 notes.push(note.to_owned());
-                own_events(&options, &mut notes)
+                own_events(&options, target, &mut notes)
             }
         };
         let side_events = perf.len();
@@ -166,7 +168,8 @@ impl Recorder {
         let is_machine = rings.first().is_some_and(|ring| ring.facts.is_machine);
         let (target, mut wanted) = match process {
             Some(process) if !is_machine => {
-                (Target::Tree(process), own_events(&options, &mut notes))
+                let target = Target::Tree(process);
+                (target, own_events(&options, target, &mut notes))
             }
             _ => (Target::Machine, machine_events(&options)?),
         };
@@ -214,6 +217,7 @@ impl Recorder {
             shaper,
             out: Records::default(),
             sources: Sources::default(),
+            stacks: Stacks::default(),
             exit_statuses,
             has_operations,
             has_counters,
@@ -369,7 +373,7 @@ impl Recorder {
             self.losses.add(SYSTEM_TRACE, lost);
         }
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
-        let Recorder { perf, shaper, out, sources, exit_statuses, .. } = self;
+        let Recorder { perf, shaper, out, sources, exit_statuses, stacks, .. } = self;
         // A thread says its status before it leaves its CPU, so no process ends below without one.
         if let Some(exit_statuses) = exit_statuses {
             exit_statuses.read(|ended| {
@@ -379,66 +383,74 @@ impl Recorder {
             });
         }
         let own = std::process::id();
-        perf.release(until, |parsed| match parsed.detail {
-            PerfDetail::Neutral(Detail::Switch { new, .. })
-                if (parsed.time / TICK) as i64 <= stored_until =>
-            {
-                shaper.runs(parsed.cpu, new.thread);
-            }
-            _ if (parsed.time / TICK) as i64 <= stored_until => {}
-            PerfDetail::Neutral(Detail::Fork {
-                process,
-                parent_process,
-                thread,
-                parent_thread,
-                ..
-            }) => {
-                let soon = match process == parent_process {
-                    true => None,
-                    false => sources.next_exec(process, parsed.time),
-                };
-                let detail = Detail::Fork { process, parent_process, thread, parent_thread, soon };
-                shaper.take(&parsed.event(detail), out);
-            }
-            // The host's own calls would feed the trace.
-            PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })
-                if parsed.process == own => {}
-            PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
-                let call = SystemCall::of_number(number);
-                let file = call.and_then(|call| {
-                    if let Some(descriptor) = shaper.lacks_file(parsed.process, call, &arguments) {
-                        let file = file_facts(parsed.process, descriptor);
-                        let (process, file) = (parsed.process, file.as_ref());
-                        let detail = Detail::DescriptorFound { process, descriptor, file };
-                        shaper.take(&parsed.event(detail), out);
-                    }
-                    let SystemCall::File(FileOperation::Open, _) = call else { return None };
-                    sources.file_opened_after(parsed.thread, parsed.time)
-                });
-                let file = file.as_ref();
-                shaper.take(&parsed.event(Detail::SyscallEnter { number, arguments, file }), out);
-            }
-            PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
-            PerfDetail::Exec { process, name } => {
-                let facts = sources
-                    .take_exec(process, parsed.time)
-                    .unwrap_or_else(|| ExecFacts { name: name.to_vec(), ..ExecFacts::default() });
-                shaper.take(&parsed.event(Detail::Exec { process, facts: &facts }), out);
-            }
-            PerfDetail::Program(program) => {
-                let process = program.process;
-                if let Some(mut facts) = shaper.exec_facts(process) {
-                    let (file, arguments) = (program.file.to_vec(), program.arguments());
-                    let time = parsed.time;
-                    add_found(&mut facts, ProgramFound { time, process, file, arguments });
-                    let detail = Detail::ProgramFound { process, facts: &facts };
+        let mut frames = Vec::new();
+        perf.release(until, |parsed| {
+            let parsed = &stacks.complete(parsed, shaper, &mut frames);
+            match parsed.detail {
+                PerfDetail::Neutral(Detail::Switch { new, .. })
+                    if (parsed.time / TICK) as i64 <= stored_until =>
+                {
+                    shaper.runs(parsed.cpu, new.thread);
+                }
+                _ if (parsed.time / TICK) as i64 <= stored_until => {}
+                PerfDetail::Neutral(Detail::Fork {
+                    process,
+                    parent_process,
+                    thread,
+                    parent_thread,
+                    ..
+                }) => {
+                    let soon = match process == parent_process {
+                        true => None,
+                        false => sources.next_exec(process, parsed.time),
+                    };
+                    let detail =
+                        Detail::Fork { process, parent_process, thread, parent_thread, soon };
                     shaper.take(&parsed.event(detail), out);
                 }
-            }
-            PerfDetail::Map(mapping) => {
-                let image = sources.images.image(&mapping);
-                let detail = Detail::Map { process: mapping.process, image: &image };
-                shaper.take(&parsed.event(detail), out);
+                // The host's own calls would feed the trace.
+                PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })
+                    if parsed.process == own => {}
+                PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
+                    let call = SystemCall::of_number(number);
+                    let file = call.and_then(|call| {
+                        if let Some(descriptor) =
+                            shaper.lacks_file(parsed.process, call, &arguments)
+                        {
+                            let file = file_facts(parsed.process, descriptor);
+                            let (process, file) = (parsed.process, file.as_ref());
+                            let detail = Detail::DescriptorFound { process, descriptor, file };
+                            shaper.take(&parsed.event(detail), out);
+                        }
+                        let SystemCall::File(FileOperation::Open, _) = call else { return None };
+                        sources.file_opened_after(parsed.thread, parsed.time)
+                    });
+                    let file = file.as_ref();
+                    shaper
+                        .take(&parsed.event(Detail::SyscallEnter { number, arguments, file }), out);
+                }
+                PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
+                PerfDetail::Exec { process, name } => {
+                    let facts = sources.take_exec(process, parsed.time).unwrap_or_else(|| {
+                        ExecFacts { name: name.to_vec(), ..ExecFacts::default() }
+                    });
+                    shaper.take(&parsed.event(Detail::Exec { process, facts: &facts }), out);
+                }
+                PerfDetail::Program(program) => {
+                    let process = program.process;
+                    if let Some(mut facts) = shaper.exec_facts(process) {
+                        let (file, arguments) = (program.file.to_vec(), program.arguments());
+                        let time = parsed.time;
+                        add_found(&mut facts, ProgramFound { time, process, file, arguments });
+                        let detail = Detail::ProgramFound { process, facts: &facts };
+                        shaper.take(&parsed.event(detail), out);
+                    }
+                }
+                PerfDetail::Map(mapping) => {
+                    let image = sources.images.image(&mapping);
+                    let detail = Detail::Map { process: mapping.process, image: &image };
+                    shaper.take(&parsed.event(detail), out);
+                }
             }
         });
         self.watermark = self.watermark.max(until);

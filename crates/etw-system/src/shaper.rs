@@ -8,7 +8,7 @@ mod processes;
 mod rundown;
 mod schedule;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -202,6 +202,11 @@ impl Shaper {
     /// Gaps in the chains of switches that no loss explains, since the last call. Each lacks at least one switch.
     pub fn take_gaps(&mut self) -> u64 {
         std::mem::take(&mut self.gaps)
+    }
+
+    /// The images of a process, by their lowest addresses.
+    pub fn images_of(&self, process: u32) -> Option<&BTreeMap<u64, Arc<Image>>> {
+        self.processes.get(&process).map(|one| &one.images)
     }
 
     /// The program that a process executes.

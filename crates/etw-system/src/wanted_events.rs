@@ -17,6 +17,8 @@ const ARGUMENT_BYTES: u32 = 16 << 10;
 const SIDE_RING: RingSize = RingSize(4 << 20);
 /// Bytes of the ring of a CPU for everything else.
 const MAIN_RING: RingSize = RingSize(4 << 20);
+/// The same for records with stacks of programs.
+const STACK_RING: RingSize = RingSize(16 << 20);
 /// The largest ring of programs, which all CPUs share.
 const MAX_PROGRAM_RING: usize = 64 << 20;
 /// The same for users who may lock little memory.
@@ -183,7 +185,12 @@ pub(crate) fn open_main(
             one.attribute = one.attribute.without_kernel();
         }
     }
-    let size = if is_machine { MAIN_RING } else { OWN_MAIN_RING };
+    let has_stacks = wanted.iter().any(|one| one.attribute.has_user_state());
+    let size = match is_machine {
+        true if has_stacks => STACK_RING,
+        true => MAIN_RING,
+        false => OWN_MAIN_RING,
+    };
     if is_machine && bpf::is_wanted() {
         // Without programs, perf records the same tracepoints.
         let size = RingSize((MAIN_RING.0 * cpus.len()).next_power_of_two().min(MAX_PROGRAM_RING));
@@ -192,13 +199,27 @@ pub(crate) fn open_main(
     perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
 }
 
+/// Bytes of a program's stack that are copied with each event that has a call stack.
+fn copied_stack(target: Target) -> u32 {
+    const OF_MACHINE: u32 = 8 << 10;
+    /// Rings of users who may lock little memory are small.
+    const OF_OWN: u32 = 4 << 10;
+    let is_wanted = std::env::var_os("ETW_SYSTEM_UNWIND").is_none_or(|value| value != "0");
+    match target {
+        _ if !is_wanted || cfg!(not(feature = "unwind")) => 0,
+        Target::Machine => OF_MACHINE,
+        Target::Tree(_) => OF_OWN,
+    }
+}
+
 /// Samples and faults, which need no tracepoints.
-fn plain_events(options: &Options) -> Vec<Wanted> {
+fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
+    let copied = copied_stack(target);
     let mut wanted = Vec::new();
     if options.masks.has(Flag::PROFILE) {
         let distance = u64::from(options.sample_interval) * 100;
         let has_stack = options.has_stack(0x0f2e);
-        let attribute = Attribute::samples(distance).with_stack(has_stack);
+        let attribute = Attribute::samples(distance).with_stack(has_stack).with_user_state(copied);
         wanted.push((attribute, Kind::Sample { has_stack }).into());
     }
     for (flag, is_hard, hook) in
@@ -207,7 +228,8 @@ fn plain_events(options: &Options) -> Vec<Wanted> {
         if options.masks.has(flag) {
             let hooks: &[u16] = if is_hard { &[hook] } else { &[hook, 0x020a, 0x020c] };
             let has_stack = hooks.iter().any(|hook| options.has_stack(*hook));
-            let attribute = Attribute::faults(is_hard).with_stack(has_stack);
+            let attribute =
+                Attribute::faults(is_hard).with_stack(has_stack).with_user_state(copied);
             wanted.push((attribute, Kind::Fault { is_hard, has_stack }).into());
         }
     }
@@ -215,7 +237,7 @@ fn plain_events(options: &Options) -> Vec<Wanted> {
 }
 
 pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartError> {
-    let mut wanted = plain_events(options);
+    let mut wanted = plain_events(options, Target::Machine);
     let classes = TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
     let classes: Vec<_> = classes.collect();
     let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
@@ -232,6 +254,7 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
         }
     };
     let filter = call_filter(options);
+    let copied = copied_stack(Target::Machine);
     let mut seen = Vec::new();
     let points = classes.iter().flat_map(|(_, points)| *points).copied();
     for (point, hook) in points.chain(additions.iter().map(|point| (*point, 0))) {
@@ -250,7 +273,7 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
         };
         let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
         wanted.push(Wanted {
-            attribute: Attribute::tracepoint(id).with_stack(has_stack),
+            attribute: Attribute::tracepoint(id).with_stack(has_stack).with_user_state(copied),
             kind: Kind::Tracepoint { point, layout, has_stack },
             filter: filter.clone().filter(|_| is_call),
         });
@@ -278,8 +301,12 @@ fn call_filter(options: &Options) -> Option<CString> {
     CString::new(terms.join("||")).ok()
 }
 
-pub(crate) fn own_events(options: &Options, notes: &mut Vec<String>) -> Vec<Wanted> {
-    let mut wanted = plain_events(options);
+pub(crate) fn own_events(
+    options: &Options,
+    target: Target,
+    notes: &mut Vec<String>,
+) -> Vec<Wanted> {
+    let mut wanted = plain_events(options, target);
     if options.masks.has(Flag::SWITCH) {
         wanted.push((Attribute::own_switches(), Kind::Side).into());
     }

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use super::parse::UNWOUND_REGISTERS;
 use super::ring::Ring;
 
 /// `perf_event_attr`, as `linux/perf_event.h` has it since Linux 5.12.
@@ -138,6 +139,22 @@ impl Attribute {
         self.sample_regs_user = 1 << STACK_POINTER;
         self.sample_stack_user = size;
         self
+    }
+
+    /// Adds the registers and stack bytes of the program, from which its call stack follows without frame pointers. `size`: as above; 0:
+    /// none.
+    pub fn with_user_state(mut self, size: u32) -> Attribute {
+        if size > 0 && self.sample_type & SAMPLE_CALL_CHAIN != 0 {
+            self.sample_type |= SAMPLE_USER_REGISTERS | SAMPLE_USER_STACK;
+            self.sample_regs_user = UNWOUND_REGISTERS;
+            self.sample_stack_user = size;
+        }
+        self
+    }
+
+    /// Whether records have the registers and stack bytes of the program.
+    pub fn has_user_state(&self) -> bool {
+        self.sample_type & SAMPLE_USER_STACK != 0
     }
 
     /// Adds call stacks.

@@ -137,9 +137,24 @@ pub struct Parsed<'a> {
     pub thread: u32,
     /// The call stack.
     pub stack: Stack<'a>,
+    /// The program's registers and stack, if they were copied.
+    pub user: Option<UserState<'a>>,
     /// The rest.
     pub detail: PerfDetail<'a>,
 }
+
+/// A copy of a program's registers and stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserState<'a> {
+    /// The registers of [`UNWOUND_REGISTERS`], eight bytes each.
+    pub registers: &'a [u8],
+    /// The bytes from the stack pointer on.
+    pub stack: &'a [u8],
+}
+
+/// The registers that are copied, in the kernel's numbers for samples: those that functions preserve, stack pointer and address.
+pub const UNWOUND_REGISTERS: u64 =
+    if cfg!(target_arch = "aarch64") { 0x1_fff8_0000 } else { 0xf0_01c2 };
 
 /// The contents of a record.
 #[derive(Clone, Copy, Debug)]
@@ -312,6 +327,7 @@ pub fn parse<'a, 'k>(
         process,
         thread,
         stack: Stack::default(),
+        user: None,
         detail,
     })
 }
@@ -363,6 +379,7 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         Kind::Tracepoint { point, layout, .. } => {
             let size = le::u32(record, at)? as usize;
             let raw = record.get(at + 4..(at + 4).checked_add(size)?)?;
+            at += 4 + size;
             tracepoint(*point, layout, raw)?
         }
         Kind::Fault { is_hard, .. } => {
@@ -376,15 +393,38 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         process: le::u32(record, 24)?,
         thread: le::u32(record, 28)?,
         stack: Stack { kernel: &scratch.kernel, user: &scratch.user },
+        user: user_state(record, at),
         detail: PerfDetail::Neutral(detail),
     })
+}
+
+/// Behind the other parts of a sample: `u64` ABI, [registers], `u64` size of the stack, [its bytes, `u64` copied bytes].
+fn user_state(record: &[u8], at: usize) -> Option<UserState<'_>> {
+    const REGISTERS: usize = 8 * UNWOUND_REGISTERS.count_ones() as usize;
+    if le::u64(record, at)? != ABI_64 {
+        return None;
+    }
+    let registers = record.get(at + 8..at + 8 + REGISTERS)?;
+    let stack = copied_stack(record, at + 8 + REGISTERS)?;
+    Some(UserState { registers, stack })
+}
+
+/// `PERF_SAMPLE_REGS_ABI_64`
+const ABI_64: u64 = 2;
+
+fn copied_stack(record: &[u8], at: usize) -> Option<&[u8]> {
+    let size = usize::try_from(le::u64(record, at)?).ok()?;
+    let at = at + 8;
+    if size == 0 {
+        return Some(&[]);
+    }
+    let copied = usize::try_from(le::u64(record, at.checked_add(size)?)?).ok()?;
+    record.get(at..at.checked_add(copied.min(size))?)
 }
 
 /// As [`sample`] without a call chain; then `u64` ABI, [`u64` stack pointer], `u64` size of the stack, [its bytes, `u64` copied bytes].
 fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
     const RAW: usize = 40 + 8;
-    /// `PERF_SAMPLE_REGS_ABI_64`
-    const ABI_64: u64 = 2;
     let size = le::u32(record, RAW)? as usize;
     let mut at = (RAW + 4).checked_add(size)?;
     let raw = record.get(RAW + 4..at)?;
@@ -395,15 +435,7 @@ fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
         stack_pointer = le::u64(record, at)?;
         at += 8;
     }
-    let size = usize::try_from(le::u64(record, at)?).ok()?;
-    at += 8;
-    let stack = match size {
-        0 => &[],
-        size => {
-            let copied = usize::try_from(le::u64(record, at.checked_add(size)?)?).ok()?;
-            record.get(at..at.checked_add(copied.min(size))?)?
-        }
-    };
+    let stack = copied_stack(record, at)?;
     let stack = if abi == ABI_64 { stack } else { &[] };
     // The number in the tracepoint is that of the first PID namespace.
     let process = le::u32(record, 24)?;
@@ -414,6 +446,7 @@ fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
         process: le::u32(record, 24)?,
         thread: le::u32(record, 28)?,
         stack: Stack::default(),
+        user: None,
         detail: PerfDetail::Program(NewProgram {
             process,
             file,
@@ -437,6 +470,7 @@ fn arguments_sample(record: &[u8]) -> Option<Parsed<'_>> {
         process,
         thread: le::u32(record, 28)?,
         stack: Stack::default(),
+        user: None,
         detail: PerfDetail::Program(NewProgram {
             process,
             file: &[],

@@ -8,3 +8,5 @@ mod perf_records;
 mod recording_profile;
 mod replay;
 mod shaper;
+#[cfg(all(target_os = "linux", feature = "unwind"))]
+mod unwinding;

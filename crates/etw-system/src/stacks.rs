@@ -1,0 +1,47 @@
+//! Call stacks of programs: those that the kernel found by frame pointers, and better ones if the program's state was copied.
+
+use crate::neutral::Stack;
+use crate::perf::Parsed;
+use crate::shaper::Shaper;
+
+/// Completes the stacks of records.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    #[cfg(feature = "unwind")]
+    unwinder: crate::unwind::Unwinder,
+}
+
+impl Stacks {
+    /// The record with the stack that the unwind tables of its process give, if it is whole or longer. `frames`: memory for it.
+    #[cfg(feature = "unwind")]
+    pub fn complete<'a>(
+        &mut self,
+        parsed: &Parsed<'a>,
+        shaper: &Shaper,
+        frames: &'a mut Vec<u64>,
+    ) -> Parsed<'a> {
+        use crate::unwind::End;
+        let Some(user) = &parsed.user else { return *parsed };
+        let process = parsed.process;
+        let Some(images) = shaper.images_of(process) else { return *parsed };
+        frames.clear();
+        let read =
+            |path: &[u8], at, size| crate::process_files::file_bytes(process, path, at, size);
+        let end = self.unwinder.walk(images, user, &read, frames);
+        match end {
+            End::Cut if frames.len() < parsed.stack.user.len() => *parsed,
+            _ => Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed },
+        }
+    }
+
+    /// The record as it is.
+    #[cfg(not(feature = "unwind"))]
+    pub fn complete<'a>(
+        &mut self,
+        parsed: &Parsed<'a>,
+        _shaper: &Shaper,
+        _frames: &'a mut Vec<u64>,
+    ) -> Parsed<'a> {
+        *parsed
+    }
+}
