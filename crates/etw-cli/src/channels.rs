@@ -260,7 +260,7 @@ fn json(channel: &Channel, state: LogState) -> serde_json::Value {
     serde_json::json!({
         "log": channel.name,
         "type": channel.kind.name(),
-        "isolation": channel.isolation.name(),
+        "isolation": channel.settings.isolation.name(),
         "scope": scope(channel),
         "enabled": settings.is_enabled,
         "state": state,
@@ -284,6 +284,7 @@ pub fn set(arguments: &SetArguments) -> Result<Outcome, Failure> {
     }
     let wanted = Change {
         is_enabled: arguments.enabled,
+        isolation: None,
         file: arguments.file.clone(),
         retention: arguments.retention,
         auto_backup: arguments.auto_backup,
@@ -309,7 +310,7 @@ pub fn windows_text(channel: &Channel) -> String {
         ("enabled", settings.is_enabled.to_string()),
         ("type", channel.kind.name().to_owned()),
         ("owningPublisher", channel.owner().unwrap_or_default().to_owned()),
-        ("isolation", channel.isolation.name().to_owned()),
+        ("isolation", channel.settings.isolation.name().to_owned()),
         ("channelAccess", settings.access.clone()),
         ("logging", String::new()),
         ("  logFileName", settings.file.to_string_lossy().into_owned()),
@@ -339,7 +340,7 @@ pub fn windows_xml(channel: &Channel) -> String {
          owningPublisher=\"{}\" access=\"{}\" \
          xmlns=\"http://schemas.microsoft.com/win/2004/08/events\">\n  <logging>\n",
         escaped(&channel.name),
-        channel.isolation.name(),
+        channel.settings.isolation.name(),
         channel.kind.name(),
         settings.is_enabled,
         escaped(channel.owner().unwrap_or_default()),

@@ -1,5 +1,6 @@
 //! `etw log`: event logs (`.evtx`) shown, queried and described.
 
+pub mod archive;
 mod log_import;
 mod log_source;
 mod log_tail;
@@ -15,6 +16,7 @@ use etw_decode::Decoder;
 use etw_etl::record::RecordContext;
 use etw_eventlog::export::ExportError;
 use etw_eventlog::rendering::Renderer;
+use etw_eventlog::result_set;
 use etw_eventlog::translate::Translator;
 use etw_evtx::bookmark::{BookmarkError, BookmarkList};
 use etw_evtx::chunk::Chunk;
@@ -347,8 +349,10 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(printing: &'a Printing) -> Result<Job<'a>, Failure> {
-        let catalog = printing.schemas.load()?;
+    fn new(printing: &'a Printing, logs: &[PathBuf]) -> Result<Job<'a>, Failure> {
+        let mut schemas = printing.schemas.clone();
+        schemas.pack.extend(logs.iter().flat_map(|log| archive::packs_of(log)));
+        let catalog = schemas.load()?;
         let new_decoder = || {
             let mut decoder = Decoder::new();
             decoder.set_catalog(catalog.clone());
@@ -484,6 +488,30 @@ pub fn export(
     Ok(count)
 }
 
+/// Writes the records that a file with a query list selects of its logs to another log, in order of time.
+pub fn export_list(list: &Path, output: &Path, replaces: bool) -> Result<u64, Failure> {
+    let inputs = inputs_of(list)?;
+    let mut read: Vec<PathBuf> = inputs.iter().map(|input| input.file.clone()).collect();
+    let mut sources = Vec::new();
+    for Input { file, selector } in inputs {
+        let LogSource { log, damage, notes } = log_source::open(&file, &Schemas::default())?;
+        let path = file.display();
+        damage.iter().for_each(|damage| eprintln!("etw: {path}: {damage}"));
+        notes.iter().for_each(|note| eprintln!("etw: {path}: {note}"));
+        sources.push(result_set::Source { name: path.to_string(), log, selector });
+    }
+    read.push(list.to_owned());
+    let new = NewFile::create(output, &read, replaces)?;
+    let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
+    let written = etw_eventlog::export::export_merged(sources, copy);
+    let count = written.map_err(|error| match error {
+        ExportError::Read(error) => Failure::new(format!("{}: {error}", list.display())),
+        ExportError::Write(error) => write_failure(&new, error),
+    })?;
+    new.keep()?;
+    Ok(count)
+}
+
 /// Opens a log for its facts.
 pub fn open(path: &Path) -> Result<Log, Failure> {
     log_source::open(path, &Schemas::default()).map(|source| source.log)
@@ -518,8 +546,8 @@ fn inputs_of(path: &Path) -> Result<Vec<Input>, Failure> {
 }
 
 fn print(printing: &Printing, inputs: Vec<Input>) -> Result<Outcome, Failure> {
-    let mut job = Job::new(printing)?;
     let files: Vec<PathBuf> = inputs.iter().map(|input| input.file.clone()).collect();
+    let mut job = Job::new(printing, &files)?;
     let mut bookmark = job.after.as_ref().map_or_else(Default::default, |after| after.list.clone());
     let mut sources: Vec<Source> =
         inputs.into_iter().map(|input| Source::open(input, printing)).collect::<Result<_, _>>()?;

@@ -99,7 +99,16 @@ impl Isolation {
         self as u32
     }
 
-    fn parse(name: &str) -> Option<Isolation> {
+    /// `channelAccess` of channels with this isolation that have no other.
+    pub const fn default_access(self) -> &'static str {
+        match self {
+            Isolation::System => SYSTEM_ACCESS,
+            Isolation::Application | Isolation::Custom => APPLICATION_ACCESS,
+        }
+    }
+
+    /// The isolation of a name, in any case.
+    pub fn parse(name: &str) -> Option<Isolation> {
         Isolation::ALL.into_iter().find(|one| one.name().eq_ignore_ascii_case(name))
     }
 }
@@ -120,6 +129,8 @@ pub struct Publisher {
 pub struct Settings {
     /// Its events are kept.
     pub is_enabled: bool,
+    /// The session that it shares.
+    pub isolation: Isolation,
     /// The log: `.evtx`, or `.etl` for [direct](ChannelKind::is_direct) channels.
     pub file: PathBuf,
     /// A full log refuses new records. Otherwise they overwrite the oldest.
@@ -141,6 +152,8 @@ pub struct Settings {
 pub struct Change {
     /// As in [`Settings`].
     pub is_enabled: Option<bool>,
+    /// As in [`Settings`].
+    pub isolation: Option<Isolation>,
     /// As in [`Settings`].
     pub file: Option<PathBuf>,
     /// As in [`Settings`].
@@ -218,7 +231,17 @@ impl Settings {
                 $(if let Some(value) = &change.$field { new.$field = value.clone(); })*
             };
         }
-        set!(is_enabled, file, retention, auto_backup, max_size, access, level, keywords);
+        set!(
+            is_enabled,
+            isolation,
+            file,
+            retention,
+            auto_backup,
+            max_size,
+            access,
+            level,
+            keywords
+        );
         if change.retention == Some(false) && change.auto_backup.is_none() {
             new.auto_backup = false;
         }
@@ -256,7 +279,17 @@ impl Settings {
                 Change { $($field: (self.$field != from.$field).then(|| self.$field.clone())),* }
             };
         }
-        change!(is_enabled, file, retention, auto_backup, max_size, access, level, keywords)
+        change!(
+            is_enabled,
+            isolation,
+            file,
+            retention,
+            auto_backup,
+            max_size,
+            access,
+            level,
+            keywords
+        )
     }
 }
 
@@ -267,8 +300,6 @@ pub struct Channel {
     pub name: String,
     /// Its kind.
     pub kind: ChannelKind,
-    /// The session that it shares.
-    pub isolation: Isolation,
     /// Programs write to it with `ReportEvent` (System, Application).
     pub is_classic: bool,
     /// It is of the whole machine; otherwise of the user.
@@ -302,6 +333,7 @@ impl Channel {
         let mut made = Channel::new(&channel.name, kind, isolation.unwrap_or_default(), folder);
         let change = Change {
             is_enabled: config.enabled,
+            isolation: None,
             file: None,
             retention: config.retention,
             auto_backup: config.auto_backup,
@@ -317,24 +349,20 @@ impl Channel {
     }
 
     fn new(name: &str, kind: ChannelKind, isolation: Isolation, folder: &Path) -> Channel {
-        let access = match isolation {
-            Isolation::System => SYSTEM_ACCESS,
-            Isolation::Application | Isolation::Custom => APPLICATION_ACCESS,
-        };
         let settings = Settings {
             is_enabled: !kind.is_direct(),
+            isolation,
             file: folder.join(format!("{}.{}", file_stem(name), extension(kind))),
             retention: false,
             auto_backup: false,
             max_size: DEFAULT_MAX_SIZE,
-            access: access.to_owned(),
+            access: isolation.default_access().to_owned(),
             level: Level(0),
             keywords: Keyword(0),
         };
         Channel {
             name: name.to_owned(),
             kind,
-            isolation,
             is_classic: false,
             is_machine: false,
             publishers: Vec::new(),

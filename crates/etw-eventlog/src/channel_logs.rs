@@ -46,7 +46,7 @@ impl Share {
     pub fn has(&self, channel: &Channel) -> bool {
         is_kept(channel)
             && match self {
-                Share::Common => channel.isolation != Isolation::Custom,
+                Share::Common => channel.settings.isolation != Isolation::Custom,
                 Share::Own(name) => channel.is_named(name),
             }
     }

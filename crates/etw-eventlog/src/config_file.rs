@@ -1,6 +1,6 @@
 //! A channel's settings as XML: what `wevtutil gl /f:xml` prints and `wevtutil sl /c:FILE` reads.
 
-use crate::channel::Change;
+use crate::channel::{Change, Isolation};
 use etw_types::{Keyword, Level};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -104,6 +104,12 @@ fn attributes(start: &BytesStart<'_>, change: &mut Change) -> Result<Option<Stri
         match attribute.key.local_name().into_inner() {
             b"name" => name = Some(value),
             b"enabled" => change.is_enabled = Some(truth(&value)?),
+            b"isolation" => {
+                let isolation = Isolation::parse(&value);
+                let what =
+                    || format!("{value:?} is not an isolation: Application, System or Custom");
+                change.isolation = Some(isolation.ok_or_else(what)?);
+            }
             b"access" => change.access = Some(value),
             _ => {}
         }
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn settings_are_read_from_xml() {
-        let text = "<?xml version='1.0'?><channel name='Shop/Admin' enabled='false' access='D:(A;;1;;;BA)' \
+        let text = "<?xml version='1.0'?><channel name='Shop/Admin' isolation='custom' enabled='false' access='D:(A;;1;;;BA)' \
                     xmlns='http://schemas.microsoft.com/win/2004/08/events'><logging><maxSize>2097152</maxSize>\
                     <retention>true</retention><autoBackup>true</autoBackup></logging>\
                     <publishing><level>3</level><keywords>0x10</keywords><fileMax>1</fileMax></publishing></channel>";
@@ -156,6 +162,7 @@ mod tests {
         assert_eq!(name, "Shop/Admin");
         let expected = Change {
             is_enabled: Some(false),
+            isolation: Some(Isolation::Custom),
             file: None,
             retention: Some(true),
             auto_backup: Some(true),

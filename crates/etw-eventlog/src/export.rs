@@ -1,5 +1,6 @@
 //! Selected records of a log in a file of their own.
 
+use crate::result_set::{ResultSet, Source};
 use etw_evtx::query::Selector;
 use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Error, Log};
@@ -47,6 +48,26 @@ pub fn export(log: &Log, selector: &Selector, file: File) -> Result<u64, ExportE
             appended.map_err(ExportError::Write)?;
             count += 1;
         }
+    }
+    writer.close().map_err(ExportError::Write)?;
+    Ok(count)
+}
+
+/// Writes the selected records of several logs to an empty file, in order of time, as [`export`] does. Returns how many they are.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_merged(sources: Vec<Source>, file: File) -> Result<u64, ExportError> {
+    let mut writer =
+        LogWriter::from_file(file, u64::MAX, Retention::Keep).map_err(ExportError::Write)?;
+    let mut results = ResultSet::new(sources, false);
+    let mut count = 0;
+    while let Some(record) = results.next().map_err(ExportError::Read)? {
+        let appended = record.with(|record| writer.append(record.time(), record.fragment()));
+        // A result set has found the record in this chunk.
+        let Some(appended) = appended else { continue };
+        appended.map_err(ExportError::Write)?;
+        count += 1;
     }
     writer.close().map_err(ExportError::Write)?;
     Ok(count)

@@ -174,6 +174,8 @@ struct Stored {
     #[serde(skip_serializing_if = "Option::is_none")]
     enabled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    isolation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retention: Option<bool>,
@@ -191,21 +193,33 @@ struct Stored {
 
 impl From<Change> for Stored {
     fn from(change: Change) -> Stored {
-        let Change { is_enabled, file, retention, auto_backup, max_size, access, level, keywords } =
-            change;
-        let enabled = is_enabled;
-        let (level, keywords) = (level.map(|level| level.0), keywords.map(|mask| mask.0));
-        Stored { enabled, file, retention, auto_backup, max_size, access, level, keywords }
+        Stored {
+            enabled: change.is_enabled,
+            isolation: change.isolation.map(|isolation| isolation.name().to_owned()),
+            file: change.file,
+            retention: change.retention,
+            auto_backup: change.auto_backup,
+            max_size: change.max_size,
+            access: change.access,
+            level: change.level.map(|level| level.0),
+            keywords: change.keywords.map(|mask| mask.0),
+        }
     }
 }
 
 impl From<Stored> for Change {
     fn from(stored: Stored) -> Change {
-        let Stored { enabled, file, retention, auto_backup, max_size, access, level, keywords } =
-            stored;
-        let is_enabled = enabled;
-        let (level, keywords) = (level.map(Level), keywords.map(Keyword));
-        Change { is_enabled, file, retention, auto_backup, max_size, access, level, keywords }
+        Change {
+            is_enabled: stored.enabled,
+            isolation: stored.isolation.as_deref().and_then(Isolation::parse),
+            file: stored.file,
+            retention: stored.retention,
+            auto_backup: stored.auto_backup,
+            max_size: stored.max_size,
+            access: stored.access,
+            level: stored.level.map(Level),
+            keywords: stored.keywords.map(Keyword),
+        }
     }
 }
 
@@ -574,7 +588,7 @@ mod tests {
             (settings.max_size, settings.level, settings.keywords),
             (2 << 20, Level(3), Keyword(0x10))
         );
-        assert_eq!(operational.isolation, Isolation::System);
+        assert_eq!(operational.settings.isolation, Isolation::System);
         let debug = registry.channel("Shop/Debug").unwrap();
         assert!(!debug.settings.is_enabled && debug.kind.is_direct());
         let application = registry.channel("Application").unwrap();

@@ -77,7 +77,7 @@ pub(crate) fn share_of(scopes: &[Scope], name: &str, file: &Path) -> Option<Shar
 
 /// Whether a channel's log is kept by a session of its own.
 pub(crate) fn has_own_session(channel: &Channel) -> bool {
-    channel.isolation == Isolation::Custom
+    channel.settings.isolation == Isolation::Custom
 }
 
 /// The open logs of a host's channels, by the file of their session.

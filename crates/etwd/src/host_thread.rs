@@ -46,6 +46,7 @@ use crate::log::{log, log_info};
 use crate::mailbox::{Finished, Mailbox, Message};
 use crate::program::Program;
 use crate::registered_names::RegisteredNames;
+use channels::DirectSessions;
 use pending::PendingResponse;
 
 /// The longest pause while events come.
@@ -77,6 +78,7 @@ pub(crate) struct HostThread {
     idle_since: Instant,
     /// Log lines about a user's programs.
     log_lines: HashMap<u32, u64>,
+    direct: DirectSessions,
 }
 
 impl HostThread {
@@ -116,6 +118,7 @@ impl HostThread {
             pending: Vec::new(),
             idle_since: Instant::now(),
             log_lines: HashMap::new(),
+            direct: DirectSessions::default(),
         }
     }
 
@@ -216,6 +219,9 @@ impl HostThread {
         self.keeper.remove(&format!("session/{slot}"));
         self.forget_rings(slot);
         kill_point("session forgotten");
+        if self.direct.waiting.remove(&status.name.to_lowercase()) {
+            self.refresh_channels();
+        }
         if let Some(asker) = asker {
             if let Err(error) = result {
                 status.error = Some(error.to_string());

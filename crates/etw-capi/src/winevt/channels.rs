@@ -125,7 +125,7 @@ pub unsafe extern "C" fn EvtGetChannelConfigProperty(
         let number = |out: &mut Variants, value: u32| out.number(ValueType::UINT32, Some(value));
         match property {
             0 => out.boolean(settings.is_enabled),
-            1 => number(&mut out, channel.isolation.number()),
+            1 => number(&mut out, settings.isolation.number()),
             2 => number(&mut out, channel.kind.number()),
             3 => out.text(channel.owner()),
             4 => out.boolean(channel.is_classic),

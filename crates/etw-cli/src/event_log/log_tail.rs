@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return Err(Failure::new(what));
     }
     let printing = Printing { format: arguments.format.format(), ..Printing::default() };
-    let mut job = Job::new(&printing)?;
+    let mut job = Job::new(&printing, std::slice::from_ref(&path))?;
     let mut output = Output::open(None, &[])?;
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut last = if arguments.from_start { 0 } else { newest(&path)? };

@@ -8,6 +8,7 @@ use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
 use super::words::Words;
 use crate::channels;
+use crate::event_log::archive;
 use crate::event_log::{self, WindowsQuery};
 use crate::output::{Failure, Outcome};
 use etw_types::FileTime;
@@ -29,6 +30,7 @@ struct Command {
     bookmark: Option<String>,
     saved_bookmark: Option<String>,
     overwrites: bool,
+    locale: Option<String>,
 }
 
 /// `/f`
@@ -66,6 +68,10 @@ const LONG_NAMES: &[(&str, &str)] = &[
     ("savebookmark", "sbm"),
     ("locale", "l"),
     ("unicode", "uni"),
+    ("remote", "r"),
+    ("username", "u"),
+    ("password", "p"),
+    ("authentication", "a"),
 ];
 
 fn short(name: &str, long_names: &[(&str, &str)]) -> String {
@@ -172,13 +178,59 @@ const ROWS: &[Row<Command>] = &[
     ),
     option(
         ALL,
-        "l uni",
-        "VALUE",
-        "Accepted; texts are in the language of their schemas, and output is UTF-8",
-        Effect::Text(|_, _| {}),
+        "l",
+        "LOCALE",
+        "Locale in the name of al's file; texts are in the language of their schemas",
+        Effect::Text(|command, locale| command.locale = Some(locale.to_owned())),
     ),
-    refused("r u p a", "other computers are not reached; copy the log here"),
+    option(ALL, "uni", "VALUE", "Accepted; output is UTF-8", Effect::Text(|_, _| {})),
+    computer(),
+    authentication(),
+    refused("u p", NO_OTHER_USER),
 ];
+
+/// Why `-u` and `-p` are refused.
+const NO_OTHER_USER: &str = "a user and a password are for other computers, which are not reached (Windows' error 50, \
+     ERROR_NOT_SUPPORTED); run the command as that user there";
+
+/// `-r`: this computer alone.
+const fn computer<C>() -> Row<C> {
+    option(
+        ALL,
+        "r",
+        "COMPUTER",
+        "Only this computer: its name, localhost or .",
+        Effect::Values(|_, words, name| {
+            let computer = words.needed(name, "the name of a computer")?;
+            let is_own = |own: &str| own.eq_ignore_ascii_case(computer);
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let host = std::env::var("COMPUTERNAME").unwrap_or(host);
+            if is_own("localhost") || is_own(".") || is_own("127.0.0.1") || is_own(host.trim()) {
+                return Ok(());
+            }
+            let what = format!(
+                "{computer}: other computers are not reached (Windows' error 50, ERROR_NOT_SUPPORTED); run the command there, or copy \
+                 the log here"
+            );
+            Err(words.wrong(name, what))
+        }),
+    )
+}
+
+/// `-a`: has no effect on this computer.
+const fn authentication<C>() -> Row<C> {
+    option(
+        ALL,
+        "a",
+        "Default|Negotiate|Kerberos|NTLM",
+        "Accepted; nobody authenticates on this computer",
+        Effect::Values(|_, words, name| {
+            const KINDS: &[(&str, ())] =
+                &[("Default", ()), ("Negotiate", ()), ("Kerberos", ()), ("NTLM", ())];
+            words.one_of(name, KINDS)
+        }),
+    )
+}
 
 static TABLE: Table<Command> = Table {
     command: "wevtutil",
@@ -189,6 +241,8 @@ static TABLE: Table<Command> = Table {
         "qe LIST.xml /sq:true [options of qe]",
         "gli LOG",
         "epl LOG OUT.evtx [/q:XPATH] [/ow:true]",
+        "epl LIST.xml OUT.evtx /sq:true [/ow:true]",
+        "al FILE.evtx [/l:LOCALE]",
         "el",
         "gl LOG [/f:text|xml]",
         "sl LOG SETTINGS, sl /c:FILE.xml",
@@ -206,7 +260,7 @@ static TABLE: Table<Command> = Table {
     notes: "Options are written as /name:value, in any case, or with their long names, as in \
             query-events /format:text. An invalid query ends the command with status 2. \
             wevtutil sl -h lists the options of sl, gl, cl, gp and im. \
-            al is refused: it writes a format that is not public. epl exports a log, and etw pack create its schemas.",
+            al writes the schemas of a log's publishers into LocaleMetaData beside it, where every command finds them.",
 };
 
 pub fn help() -> Help {
@@ -251,7 +305,9 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         return show_help(&help());
     }
     let Some((action, operands)) = command.words.split_first() else {
-        return Err(usage("wevtutil: name an action: qe, gli or epl; wevtutil -h shows all forms"));
+        return Err(usage(
+            "wevtutil: name an action: qe, gli, epl or al; wevtutil -h shows all forms",
+        ));
     };
     match (short(action, LONG_NAMES).as_str(), operands) {
         ("qe", [log]) => event_log::windows_query(WindowsQuery {
@@ -267,18 +323,20 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
             saved_bookmark: command.saved_bookmark.clone().map(Into::into),
         }),
         ("gli", [log]) => print(&log_info(&command.file(log)?)?),
+        ("epl", [list, output]) if command.is_query_file => {
+            event_log::export_list(Path::new(list), Path::new(output), command.overwrites)?;
+            Ok(Outcome::Done)
+        }
         ("epl", [log, output]) => {
             let file = command.file(log)?;
             let query = command.query.as_deref();
             event_log::export(&file, query, Path::new(output), command.overwrites)?;
             Ok(Outcome::Done)
         }
+        ("al", [file]) => archive::write(Path::new(file), command.locale.as_deref()),
         ("qe" | "gli", _) => Err(usage(format!("wevtutil {action}: name one log"))),
         ("epl", _) => Err(usage("wevtutil epl: name a log and the file to write")),
-        ("al", _) => Err(usage(
-            "wevtutil al: it writes texts of publishers in a format that is not public; wevtutil epl exports a log, and etw pack create \
-             its schemas",
-        )),
+        ("al", _) => Err(usage("wevtutil al: name one file, as wevtutil epl writes it")),
         (other, _) => {
             Err(usage(format!("wevtutil: there is no action {other}; wevtutil -h lists them")))
         }
@@ -289,9 +347,7 @@ impl Command {
     /// The file of a log, which may not exist yet.
     fn file(&self, log: &str) -> Result<PathBuf, Failure> {
         if self.is_query_file {
-            return Err(usage(
-                "wevtutil -sq: only qe reads a file with a query list; give the query as /q:QUERY",
-            ));
+            return Err(usage("wevtutil -sq: only qe and epl read a file with a query list"));
         }
         match self.is_file {
             true => Ok(log.into()),

@@ -1,5 +1,6 @@
 //! `wevtutil`: each option of each action, by its short and its long name, in any case, with the output that it changes.
 
+use crate::event_log;
 use crate::log_settings::Home;
 
 /// A command, its status, and texts that its output has; a text with `!` in front must be missing.
@@ -68,13 +69,27 @@ const QUERIES: &[Row] = &[
     Row("gli out.evtx /lf:true", 0, &["numberOfLogRecords: 1\n"]),
     Row("epl copy.evtx out.evtx /lf:true /Overwrite:true", 0, &[]),
     Row("gli out.evtx /lf:true", 0, &["numberOfLogRecords: 2\n"]),
-    Row("epl list.xml out.evtx /sq:true", 2, &[]),
-    Row("al copy.evtx", 2, &[]),
-    Row("archive-log copy.evtx /l:en-US", 2, &[]),
+    Row("epl list.xml out.evtx /sq:true", 3, &[]),
+    Row("epl list.xml out.evtx /sq:true /ow:true", 0, &[]),
+    Row("qe out.evtx /lf:true", 0, &["drawer closed", "!drawer open"]),
+    Row("epl several.xml out.evtx /StructuredQuery:true /ow:true", 0, &[]),
+    Row("qe out.evtx /lf:true", 0, &["drawer open", "drawer closed"]),
+    Row("gli out.evtx /lf:true", 0, &["numberOfLogRecords: 3\n"]),
+    Row("epl broken.xml out.evtx /sq:true /ow:true", 2, &[]),
+    Row("gli list.xml /sq:true", 2, &[]),
+    Row("al copy.evtx", 0, &[]),
+    Row("archive-log copy.evtx /l:de-DE", 0, &[]),
+    Row("al copy.evtx /Locale:../x", 2, &[]),
+    Row("al missing.evtx", 3, &[]),
+    Row("al", 2, &[]),
     Row("qe Shop/Operational /r:other", 2, &[]),
+    Row("qe Shop/Operational /Remote:localhost /c:1", 0, &["drawer open"]),
     Row("qe Shop/Operational /u:somebody", 2, &[]),
+    Row("qe Shop/Operational /UserName:somebody", 2, &[]),
     Row("qe Shop/Operational /p:secret", 2, &[]),
-    Row("qe Shop/Operational /a:Kerberos", 2, &[]),
+    Row("qe Shop/Operational /Password:secret", 2, &[]),
+    Row("qe Shop/Operational /a:Kerberos /c:1", 0, &["drawer open"]),
+    Row("qe Shop/Operational /Authentication:Basic", 2, &[]),
     Row("qe Shop/Operational /nonsense:1", 2, &[]),
 ];
 
@@ -123,7 +138,19 @@ const SETTINGS: &[Row] = &[
     Row("sl Shop/Operational /ChannelAccess:O:BAG:SYD:(A;;0x1;;;BA)", 0, &[]),
     Row("gl Shop/Operational", 0, &["channelAccess: O:BAG:SYD:(A;;0x1;;;BA)\n"]),
     Row("sl Shop/Operational /ca:everybody", 2, &[]),
-    Row("sl Shop/Operational /i:System", 2, &[]),
+    Row("sl Shop/Operational /i:System", 0, &[]),
+    Row("gl Shop/Operational", 0, &["isolation: System\n", "(A;;0x1;;;IU)"]),
+    Row("sl Shop/Operational /Isolation:Custom", 2, &[]),
+    Row("sl Shop/Operational /i:custom /ca:O:BAG:SYD:(A;;0x7;;;BA)", 0, &[]),
+    Row(
+        "gl Shop/Operational",
+        0,
+        &["isolation: Custom\n", "channelAccess: O:BAG:SYD:(A;;0x7;;;BA)\n"],
+    ),
+    Row("sl Shop/Operational /i:nobody", 2, &[]),
+    Row("sl Shop/Operational /i:Application /r:other", 2, &[]),
+    Row("sl Shop/Operational /i:Application /r:.", 0, &[]),
+    Row("gl Shop/Operational", 0, &["isolation: Application\n", "(A;;0x3;;;IU)"]),
     Row("sl Shop/Operational /lfn:relative.evtx", 2, &[]),
     Row("sl Shop/Operational", 2, &[]),
     Row("sl Nobody /e:true", 3, &[]),
@@ -180,6 +207,11 @@ fn each_option_of_wevtutil_has_its_effect() {
     std::fs::copy(&file, home.file("copy.evtx")).unwrap();
     let list = "<QueryList><Query Path='file://copy.evtx'><Select>*[System[EventRecordID=2]]</Select></Query></QueryList>";
     std::fs::write(home.file("list.xml"), list).unwrap();
+    let several = "<QueryList><Query Id='0'><Select Path='file://copy.evtx'>*</Select>\
+                   <Select Path='file://second.evtx'>*[System[EventRecordID=1]]</Select></Query></QueryList>";
+    std::fs::write(home.file("several.xml"), several).unwrap();
+    std::fs::write(home.file("broken.xml"), "<QueryList><Query>").unwrap();
+    std::fs::copy(&file, home.file("second.evtx")).unwrap();
     check(&home, QUERIES);
     check(&home, SETTINGS);
     // A file of settings is read as gl prints it, and a log's file may be anywhere.
@@ -192,4 +224,20 @@ fn each_option_of_wevtutil_has_its_effect() {
     home.does(&["log", "set", "Shop/Operational", "--reset"]);
     home.does(&["wevtutil", "sl", "/Config:settings.xml"]);
     assert_eq!(home.does(&["wevtutil", "gl", "Shop/Operational", "/f:xml"]), xml);
+}
+
+/// OV-22: a log that was archived shows its messages where its publisher is not installed.
+#[test]
+fn an_archived_log_has_the_texts_of_its_publishers() {
+    let home = Home::new("archive");
+    let manifest = event_log::manifest_with_messages();
+    std::fs::write(home.file("sold.man"), manifest).unwrap();
+    home.does(&["wevtutil", "im", "sold.man"]);
+    event_log::log_with_messages(&home.file("sold.evtx"));
+    home.does(&["wevtutil", "al", "sold.evtx"]);
+    home.does(&["wevtutil", "um", "sold.man"]);
+    let text = || home.does(&["wevtutil", "qe", "sold.evtx", "/lf:true", "/f:text"]);
+    assert!(text().contains("tea was sold."), "{}", text());
+    std::fs::remove_dir_all(home.file("LocaleMetaData")).unwrap();
+    assert!(!text().contains("tea was sold."), "{}", text());
 }

@@ -108,7 +108,7 @@ impl QueryList {
     pub fn parse(text: &str) -> Result<QueryList, ListError> {
         let mut reader = quick_xml::Reader::from_str(text);
         let mut list = QueryList::default();
-        let (mut is_in_list, mut is_in_query) = (false, false);
+        let (mut is_in_list, mut is_in_query, mut is_closed) = (false, false, false);
         let mut default_path = String::new();
         loop {
             let offset = reader.buffer_position();
@@ -151,13 +151,12 @@ impl QueryList {
                 Event::Text(text) if !text.iter().all(u8::is_ascii_whitespace) => {
                     return Err(structure("Select or Suppress around a query"));
                 }
-                Event::Eof => break,
+                Event::End(end) if end.name().as_ref() == b"QueryList" => is_closed = true,
+                Event::Eof if is_closed => return Ok(list),
+                Event::Eof if is_in_list => return Err(structure("the end of QueryList")),
+                Event::Eof => return Err(structure("QueryList")),
                 _ => {}
             }
-        }
-        match is_in_list {
-            true => Ok(list),
-            false => Err(ListError::Structure { offset: 0, expected: "QueryList" }),
         }
     }
 

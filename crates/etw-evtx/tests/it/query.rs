@@ -196,6 +196,8 @@ fn a_query_list_suppresses_within_its_query() {
         "<QueryList><Query><Select>*</Select></Query></QueryList>",
         "<QueryList><Query><Select Path='x'>[</Select></Query></QueryList>",
         "<QueryList><Query",
+        "<QueryList><Query>",
+        "<QueryList><Query Path='x'><Select>*</Select></Query>",
     ] {
         assert!(QueryList::parse(wrong).is_err(), "{wrong}");
     }

@@ -1,6 +1,6 @@
 //! Channels of installed manifests: their logs are kept by a session of the host, without a controller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::mpsc::channel;
@@ -35,6 +35,15 @@ struct LogSession {
     file: PathBuf,
     buffers: u32,
     enable: BTreeMap<Guid, EnableInfo>,
+}
+
+/// The sessions of Analytic and Debug channels, by the channel's name in lower case.
+#[derive(Default)]
+pub(super) struct DirectSessions {
+    /// The file that each session writes.
+    files: BTreeMap<String, PathBuf>,
+    /// Channels whose session starts when the one before has ended.
+    pub(super) waiting: BTreeSet<String>,
 }
 
 impl HostThread {
@@ -186,22 +195,44 @@ impl HostThread {
         self.send_each(slot, &changed);
     }
 
-    /// Starts or stops the session of an Analytic or Debug channel. Each start begins a new file, as in Windows.
+    /// Starts or stops the session of an Analytic or Debug channel. Each start begins a new file, as in Windows; if the channel
+    /// has another file than before, its session ends, and another one starts.
     fn refresh_direct(&mut self, channel: &Channel) -> Option<String> {
         let file = &channel.settings.file;
-        let is_its = |name: &str, of: Option<&PathBuf>| channel.is_named(name) && of == Some(file);
-        let running = self
-            .engine
-            .sessions()
-            .find(|(_, hosted, _)| is_its(hosted.host.name(), hosted.host.config.file.as_ref()));
-        match (running.map(|(slot, ..)| slot), channel.settings.is_enabled) {
-            (None, true) => {}
-            (Some(slot), false) => {
-                self.stop_session(slot, None);
+        let key = channel.name.to_lowercase();
+        let before = self.direct.files.get(&key);
+        let is_its = |of: Option<&PathBuf>| of == Some(file) || of.is_some() && of == before;
+        let running = self.engine.sessions().find_map(|(slot, hosted, _)| {
+            let of = hosted.host.config.file.as_ref();
+            let is_its = channel.is_named(hosted.host.name()) && is_its(of);
+            is_its.then(|| (slot, of == Some(file)))
+        });
+        let is_enabled = channel.settings.is_enabled;
+        match running {
+            Some((_, true)) if is_enabled => {
+                // A worker before this one may have started it.
+                self.direct.files.insert(key, file.clone());
                 return None;
             }
-            _ => return None,
+            Some((slot, _)) => {
+                self.direct.files.remove(&key);
+                self.stop_session(slot, None);
+            }
+            None => {}
         }
+        if !is_enabled {
+            return None;
+        }
+        if self.ending.values().any(|ending| channel.is_named(&ending.name)) {
+            self.direct.waiting.insert(key);
+            return None;
+        }
+        self.direct.files.insert(key, file.clone());
+        self.start_direct(channel)
+    }
+
+    fn start_direct(&mut self, channel: &Channel) -> Option<String> {
+        let file = &channel.settings.file;
         if let Some(folder) = file.parent()
             && let Err(error) = std::fs::create_dir_all(folder)
         {

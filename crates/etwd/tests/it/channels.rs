@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use etw_decode::pack::PackBuilder;
 use etw_etl::read::{Records, TraceFile};
-use etw_eventlog::channel::Change;
+use etw_eventlog::channel::{Change, Isolation};
 use etw_eventlog::registry::{Registry, Scope};
 use etw_evtx::Log;
 use etw_evtx::fields::FieldContent;
@@ -156,6 +156,57 @@ fn channels_of_installed_manifests_have_logs_without_a_controller() {
     let names: Vec<String> =
         states(&rig.ask(Request::Logs)).into_iter().map(|state| state.name).collect();
     assert_eq!(names, ["Application", "Shop/Operational", "System"]);
+
+    // If its file changes, a new session writes there, and the file before is complete.
+    let moved = logs.file("moved.etl");
+    logs.set("Shop/Debug", Change { file: Some(moved.clone()), ..Change::default() });
+    rig.done(Request::RefreshLogs);
+    rig.wait_until(|_| moved.exists());
+    let mut third = rig.program("channels", &[5]);
+    third.expect("written");
+    rig.done(Request::Flush { session: "Shop/Debug".to_owned() });
+    assert_eq!(debug_events(&logs.file("Shop%4Debug.etl")), 10);
+    assert_eq!(debug_events(&moved), 5);
+    // Off and on at once is a new file, too.
+    for is_enabled in [false, true] {
+        logs.set("Shop/Debug", Change { is_enabled: Some(is_enabled), ..Change::default() });
+        rig.done(Request::RefreshLogs);
+    }
+    rig.wait_until(|_| moved.exists() && debug_events(&moved) == 0);
+}
+
+/// Events of the shop in a Debug channel's trace; 0: it cannot be read yet.
+fn debug_events(path: &Path) -> usize {
+    let Ok(trace) = TraceFile::open(path) else { return 0 };
+    let mut records = Records::new(vec![trace]);
+    let mut count = 0;
+    while let Some(record) = records.next() {
+        count += usize::from(record.provider == Some(SHOP.parse().unwrap()));
+    }
+    count
+}
+
+/// OV-22: a log moves to a session of its own and back while the host keeps it, and no event is missing.
+#[test]
+fn the_isolation_of_a_channel_changes_while_the_host_runs() {
+    let mut rig = Rig::without_host();
+    let logs = Logs::new(&rig);
+    logs.install();
+    logs.begin(&mut rig);
+    let file = logs.file("Shop%4Operational.evtx");
+    let mut written = 0;
+    for isolation in [Isolation::Application, Isolation::Custom, Isolation::System] {
+        logs.set("Shop/Operational", Change { isolation: Some(isolation), ..Change::default() });
+        rig.done(Request::RefreshLogs);
+        let mut program = rig.program("channels", &[50]);
+        program.expect("written");
+        written += 50;
+        rig.done(flush());
+        if isolation == Isolation::Custom {
+            rig.done(Request::Flush { session: "EventLog-Shop/Operational".to_owned() });
+        }
+        assert_eq!(shop_events(&file, "Shop/Operational").len(), written, "{isolation:?}");
+    }
 }
 
 /// OV-22: ids of records rise for ever, over a clear with a backup and a restart of the host.

@@ -6,10 +6,10 @@ use super::super::answer::{print, usage};
 use super::super::table::{ALL, Effect, Row, Table, help_row, option, refused, show_help};
 use super::super::words::Words;
 use super::publishers::{self, Parts};
-use super::{split, truth};
+use super::{NO_OTHER_USER, authentication, computer, split, truth};
 use crate::channels::{self, change, failure, mask, registry};
 use crate::output::{Failure, Outcome};
-use etw_eventlog::channel::Change;
+use etw_eventlog::channel::{Change, Isolation};
 use etw_eventlog::config_file::{self, ConfigFile};
 use etw_types::{Keyword, Level};
 use std::path::{Path, PathBuf};
@@ -49,6 +49,16 @@ const LONG_NAMES: &[(&str, &str)] = &[
     ("parameterfilepath", "pf"),
     ("locale", "l"),
     ("unicode", "uni"),
+    ("remote", "r"),
+    ("username", "u"),
+    ("password", "p"),
+    ("authentication", "a"),
+];
+
+const ISOLATIONS: &[(&str, Isolation)] = &[
+    ("application", Isolation::Application),
+    ("system", Isolation::System),
+    ("custom", Isolation::Custom),
 ];
 
 fn set_truth(words: &mut Words<'_>, name: &str, setting: &mut Option<bool>) -> Result<(), Failure> {
@@ -200,15 +210,26 @@ const ROWS: &[Row<Command>] = &[
         Effect::Text(|_, _| {}),
     ),
     option(ALL, "uni", "VALUE", "Accepted; output is UTF-8", Effect::Text(|_, _| {})),
-    refused("i", "the manifest of a channel sets its isolation"),
-    refused("r u p a", "other computers are not reached; run the command there"),
+    option(
+        ALL,
+        "i",
+        "application|system|custom",
+        "Session that the log shares; custom: one of its own, and -ca is needed, too",
+        Effect::Values(|command, words, name| {
+            command.change.isolation = Some(words.one_of(name, ISOLATIONS)?);
+            Ok(())
+        }),
+    ),
+    computer(),
+    authentication(),
+    refused("u p", NO_OTHER_USER),
 ];
 
 const FORMS: &[&str] = &[
     "el",
     "gl LOG [/f:text|xml]",
     "sl LOG [/e:true|false] [/ms:BYTES] [/rt:true|false] [/ab:true|false] [/lfn:FILE]",
-    "sl LOG [/ca:SDDL] [/l:LEVEL] [/k:MASK]",
+    "sl LOG [/ca:SDDL] [/l:LEVEL] [/k:MASK] [/i:application|system|custom]",
     "sl /c:FILE.xml",
     "cl LOG [/bu:FILE.evtx]",
     "ep",
@@ -283,6 +304,17 @@ fn set(command: &Command, names: &[String]) -> Result<Outcome, Failure> {
         (Some(_), _) => return Err(usage("wevtutil sl: with -c, the file names the log")),
         (None, _) => return Err(usage("wevtutil sl: name one log; wevtutil el lists them")),
     };
+    let mut wanted = wanted;
+    if let Some(isolation) = wanted.isolation
+        && wanted.access.is_none()
+    {
+        if isolation == Isolation::Custom {
+            let what =
+                "wevtutil sl -i: custom isolation needs rights of its own; give them as /ca:SDDL";
+            return Err(usage(what));
+        }
+        wanted.access = Some(isolation.default_access().to_owned());
+    }
     if wanted == Change::default() {
         return Err(usage("wevtutil sl: name a setting to change; wevtutil -h lists them"));
     }
