@@ -36,8 +36,8 @@ use ring::Ring;
 pub(crate) struct Wanted {
     pub attribute: Attribute,
     pub kind: Kind,
-    /// A filter of the tracepoint's fields.
-    pub filter: Option<CString>,
+    /// The system calls that are recorded; `None`: all, or it is no event of calls.
+    pub calls: Option<Vec<u64>>,
 }
 
 impl Wanted {
@@ -56,7 +56,7 @@ impl Wanted {
 
 impl From<(Attribute, Kind)> for Wanted {
     fn from((attribute, kind): (Attribute, Kind)) -> Wanted {
-        Wanted { attribute, kind, filter: None }
+        Wanted { attribute, kind, calls: None }
     }
 }
 
@@ -176,9 +176,9 @@ impl Perf {
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                     Err(error) => return Err(error),
                 };
-                if let Some(filter) = &one.filter {
+                if let Some(filter) = one.calls.as_deref().and_then(call_filter) {
                     // Without it, more records come, which the shaper ignores.
-                    let _ = event.set_filter(filter);
+                    let _ = event.set_filter(&filter);
                 }
                 match leader {
                     Some(leader) => event.redirect(&self.rings[leader])?,
@@ -246,7 +246,8 @@ impl Perf {
         if points.is_empty() {
             return;
         }
-        if let Ok(programs) = Programs::open(&points, size.0) {
+        let calls = wanted.iter().find_map(|one| one.calls.clone());
+        if let Ok(programs) = Programs::open(&points, size.0, calls.as_deref()) {
             self.set_programs(programs, wanted);
         }
     }
@@ -412,7 +413,8 @@ impl Perf {
 
     fn read_programs(&mut self) {
         let Perf { rings, programs, bytes, waiting, lost, exec_events, kinds, .. } = self;
-        let programs_found = &mut self.programs_found;
+        let (programs_found, changed) = (&mut self.programs_found, &mut self.changed);
+        let has_calls = self.has_calls;
         let Some(programs) = programs else { return };
         let ring = rings.len();
         let mut last = None;
@@ -420,6 +422,9 @@ impl Perf {
             let Some(time) = time_of(record) else { return };
             if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
                 programs_found.extend(program_found(record, time, kinds));
+            }
+            if has_calls {
+                changed.extend(descriptor_change(record, time, kinds));
             }
             let (start, size) = (bytes.len(), record.len());
             bytes.extend_from_slice(record);
@@ -538,6 +543,12 @@ impl ClassLosses {
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
+}
+
+/// A filter of the fields of `raw_syscalls`.
+fn call_filter(calls: &[u64]) -> Option<CString> {
+    let terms: Vec<String> = calls.iter().map(|number| format!("id=={number}")).collect();
+    CString::new(terms.join("||")).ok()
 }
 
 /// The entry of a CPU.

@@ -1,6 +1,5 @@
 //! The perf events that a session needs for its classes, and the order in which they are opened.
 
-use std::ffi::CString;
 use std::fmt;
 use std::io;
 
@@ -253,7 +252,7 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
             return Err(StartError::Tracepoints { classes, source });
         }
     };
-    let filter = call_filter(options);
+    let calls = wanted_calls(options);
     let copied = copied_stack(Target::Machine);
     let mut seen = Vec::new();
     let points = classes.iter().flat_map(|(_, points)| *points).copied();
@@ -275,14 +274,14 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
         wanted.push(Wanted {
             attribute: Attribute::tracepoint(id).with_stack(has_stack).with_user_state(copied),
             kind: Kind::Tracepoint { point, layout, has_stack },
-            filter: filter.clone().filter(|_| is_call),
+            calls: calls.clone().filter(|_| is_call),
         });
     }
     Ok(wanted)
 }
 
 /// The system calls that the classes need; `None`: all of them.
-fn call_filter(options: &Options) -> Option<CString> {
+fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     let has = |flag| options.masks.has(flag);
     if has(Flag::SYSCALL) {
         return None;
@@ -297,8 +296,7 @@ fn call_filter(options: &Options) -> Option<CString> {
         SystemCall::File(..) | SystemCall::Seek => has_operations,
         call => has_memory && call.is_memory(),
     });
-    let terms: Vec<String> = wanted.iter().map(|number| format!("id=={number}")).collect();
-    CString::new(terms.join("||")).ok()
+    Some(wanted)
 }
 
 pub(crate) fn own_events(

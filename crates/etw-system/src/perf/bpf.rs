@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use super::Tracepoint;
 use btf::Btf;
-use program::{GATE, Maps, REPORTED, SHARED_SIZE, lost_word};
+use program::{CALLS, GATE, MAX_CALLS, Maps, OWN, REPORTED, SHARED_SIZE, lost_word};
 pub(super) use program::{layout_of, number_of};
 use ring::{ProgramRing, SharedWords};
 
@@ -35,11 +35,11 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Loads a program for each of these tracepoints for which the kernel permits one, and attaches it. Nothing is recorded yet. `size`:
-    /// bytes of the ring, a power of two of at least a page.
+    /// bytes of the ring, a power of two of at least a page. `calls`: the system calls that are recorded; `None`: all.
     ///
     /// # Errors
     /// The kernel permits none: missing rights, or a kernel that lacks something.
-    pub fn open(points: &[Tracepoint], size: usize) -> io::Result<Programs> {
+    pub fn open(points: &[Tracepoint], size: usize, calls: Option<&[u64]>) -> io::Result<Programs> {
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
         if std::fs::read_link("/proc/self/ns/pid")?.as_os_str() != FIRST_PID_NAMESPACE {
             return Err(unsupported());
@@ -65,7 +65,11 @@ impl Programs {
         }
         match attached.is_empty() {
             true => Err(refused),
-            false => Programs::adopt(attached, descriptors, size),
+            false => {
+                let programs = Programs::adopt(attached, descriptors, size)?;
+                programs.set_calls(calls);
+                Ok(programs)
+            }
         }
     }
 
@@ -83,8 +87,23 @@ impl Programs {
         };
         let ring = ProgramRing::map(ring.as_fd(), size)?;
         let shared = SharedWords::map(shared.as_fd())?;
+        shared.word(OWN).store(std::process::id().into(), Ordering::Relaxed);
         let known_losses = shared.word(REPORTED).load(Ordering::Relaxed);
         Ok(Programs { ring, shared, points, descriptors, known_losses })
+    }
+
+    fn set_calls(&self, calls: Option<&[u64]>) {
+        let mut words = [0u64; MAX_CALLS / 64];
+        for (index, word) in words.iter_mut().enumerate() {
+            let is_in = |number: &&u64| **number / 64 == index as u64;
+            *word = match calls {
+                None => u64::MAX,
+                Some(calls) => {
+                    calls.iter().filter(is_in).fold(0, |all, number| all | 1 << (number % 64))
+                }
+            };
+            self.shared.word(CALLS + index * 8).store(*word, Ordering::Relaxed);
+        }
     }
 
     /// The tracepoints that they record.
@@ -152,7 +171,7 @@ impl Programs {
 pub(crate) fn permitted() -> Vec<Tracepoint> {
     const SMALL: usize = 64 << 10;
     match is_wanted() {
-        true => Programs::open(&program::POINTS, SMALL).map_or(Vec::new(), |one| one.points),
+        true => Programs::open(&program::POINTS, SMALL, None).map_or(Vec::new(), |one| one.points),
         false => Vec::new(),
     }
 }

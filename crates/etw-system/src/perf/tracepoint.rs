@@ -179,6 +179,14 @@ impl Layout {
         }
     }
 
+    /// A field has another size.
+    pub(crate) fn with_size(mut self, number: usize, size: usize) -> Layout {
+        if let Some(Some(field)) = self.fields.get_mut(number) {
+            field.size = size;
+        }
+        self
+    }
+
     /// The bytes of a field.
     pub(super) fn bytes<'a>(&self, number: usize, raw: &'a [u8]) -> &'a [u8] {
         let Some(Some(field)) = self.fields.get(number) else { return &[] };

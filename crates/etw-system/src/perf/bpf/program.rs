@@ -37,13 +37,19 @@ pub struct Maps {
 pub const GATE: usize = 0;
 /// Offset of the number of lost records that are in the trace; programs do not use it.
 pub const REPORTED: usize = 8;
+/// Offset of the id of the host, whose own system calls would feed the trace.
+pub const OWN: usize = 16;
+/// Offset of a bit for each system call below [`MAX_CALLS`] that is recorded.
+pub const CALLS: usize = 24;
+/// System calls with higher numbers are recorded if all calls are.
+pub const MAX_CALLS: usize = 512;
 /// Offset of the numbers of records for which the ring was full, one for each of [`POINTS`].
-const LOST: usize = 16;
+const LOST: usize = CALLS + MAX_CALLS / 8;
 /// Bytes that programs share with the host.
 pub const SHARED_SIZE: u32 = (LOST + POINTS.len() * 8) as u32;
 
 /// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 8] = [
+pub const POINTS: [Tracepoint; 10] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -52,6 +58,8 @@ pub const POINTS: [Tracepoint; 8] = [
     Tracepoint::SoftInterruptEntry,
     Tracepoint::SoftInterruptExit,
     Tracepoint::Exec,
+    Tracepoint::SyscallEnter,
+    Tracepoint::SyscallExit,
 ];
 
 /// Offset of the number of lost records of a tracepoint.
@@ -78,10 +86,21 @@ struct Target {
 enum Word {
     /// The lower half of an argument of the tracepoint.
     Argument(i16),
+    /// Both halves of an argument.
+    WideArgument(i16),
     /// A member of the structure that an argument points to.
     Member(i16, i16),
+    /// Both halves of such a member.
+    WideMember(i16, i16),
     /// The kernel's count of interrupts that the CPU handles.
     InterruptCount(u32),
+}
+
+impl Word {
+    /// Bytes of it.
+    fn size(&self) -> usize {
+        if matches!(self, Word::WideArgument(_) | Word::WideMember(..)) { 8 } else { 4 }
+    }
 }
 
 /// A program for a tracepoint, and the type of its handlers. `None`: this kernel has not what it needs.
@@ -97,6 +116,7 @@ pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruc
     let words = words_of(btf, point, parameters)?;
     let is_known = |word: &Word| match word {
         Word::Argument(at) | Word::Member(at, _) => (*at as usize) < parameters,
+        Word::WideArgument(at) | Word::WideMember(at, _) => (*at as usize) < parameters,
         Word::InterruptCount(_) => true,
     };
     words.iter().all(is_known).then_some(())?;
@@ -108,7 +128,10 @@ pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruc
         _ => None,
     };
     let mut assembler = Assembler::default();
-    assembler.record(maps, target, &words, thread);
+    // Their first words are the numbers.
+    let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
+    let call = words.first().copied().filter(|_| is_call);
+    assembler.record(maps, target, &words, thread, call);
     Some((assembler.instructions, handler))
 }
 
@@ -140,6 +163,14 @@ fn words_of(btf: &Btf, point: Tracepoint, parameters: usize) -> Option<Vec<Word>
         }
         // The last argument before `ret` is the handler's description.
         Tracepoint::InterruptExit => vec![Word::Argument(0), Word::Argument(2)],
+        Tracepoint::SyscallEnter => {
+            let mut words = vec![Word::WideArgument(1)];
+            words.extend(call_arguments(btf)?.map(|offset| Word::WideMember(0, offset)));
+            words
+        }
+        Tracepoint::SyscallExit => {
+            vec![Word::WideMember(0, call_number(btf)?), Word::WideArgument(1)]
+        }
         Tracepoint::InterruptEntry
         | Tracepoint::SoftInterruptEntry
         | Tracepoint::SoftInterruptExit => vec![Word::Argument(0)],
@@ -147,11 +178,32 @@ fn words_of(btf: &Btf, point: Tracepoint, parameters: usize) -> Option<Vec<Word>
     })
 }
 
+/// Where a program's registers have the arguments of a system call.
+fn call_arguments(btf: &Btf) -> Option<[i16; 6]> {
+    let of = |member| btf.offset("pt_regs", member);
+    if cfg!(target_arch = "aarch64") {
+        let first = of("regs")?;
+        return Some([of("orig_x0")?, first + 8, first + 16, first + 24, first + 32, first + 40]);
+    }
+    Some([of("di")?, of("si")?, of("dx")?, of("r10")?, of("r8")?, of("r9")?])
+}
+
+/// Where they have its number.
+fn call_number(btf: &Btf) -> Option<i16> {
+    btf.offset("pt_regs", if cfg!(target_arch = "aarch64") { "syscallno" } else { "orig_ax" })
+}
+
 /// Where the fields of a tracepoint lie in the words of its records.
 pub fn layout_of(point: Tracepoint) -> Layout {
     match point {
         Tracepoint::Switch => {
             Layout::of_words(&[Some(0), Some(1), Some(4), Some(2), Some(3), None])
+        }
+        Tracepoint::SyscallEnter => {
+            Layout::of_words(&[Some(0), Some(2)]).with_size(0, 8).with_size(1, 48)
+        }
+        Tracepoint::SyscallExit => {
+            Layout::of_words(&[Some(0), Some(2)]).with_size(0, 8).with_size(1, 8)
         }
         _ => Layout::of_words(&[Some(0), Some(1)]),
     }
@@ -323,6 +375,57 @@ impl Assembler {
         full
     }
 
+    /// Loads a word that needs no help of the kernel. Register 8 is changed.
+    fn load_word(&mut self, register: Register, word: Word) {
+        match word {
+            Word::Argument(argument) | Word::WideArgument(argument) => {
+                self.load64(register, CONTEXT, argument * 8);
+            }
+            Word::Member(argument, offset) => {
+                self.load64(8, CONTEXT, argument * 8);
+                self.load32(register, 8, offset);
+            }
+            Word::WideMember(argument, offset) => {
+                self.load64(8, CONTEXT, argument * 8);
+                self.load64(register, 8, offset);
+            }
+            Word::InterruptCount(_) => {}
+        }
+    }
+
+    /// Ends the program, unless the system call with the number `call` is recorded, and another process made it. Returns the jumps.
+    fn test_call(&mut self, maps: Maps, call: Word) -> Vec<usize> {
+        const GET_CURRENT_PID_TGID: i32 = 14;
+        const NUMBER: Register = 9;
+        let mut jumps = Vec::new();
+        self.load_word(NUMBER, call);
+        // The negative numbers of a call that is none are large ones, too: the last bit stands for them.
+        let is_small = self.instructions.len();
+        self.put(0xb5, NUMBER, 0, 0, MAX_CALLS as i32 - 1);
+        self.set(NUMBER, MAX_CALLS as i32 - 1);
+        self.land(is_small);
+        // The word with its bit.
+        self.copy(2, NUMBER);
+        self.put(0x77, 2, 0, 0, 3);
+        self.put(0x57, 2, 0, 0, (MAX_CALLS / 8 - 8) as i32);
+        self.load_shared(3, maps, CALLS);
+        self.put(0x0f, 3, 2, 0, 0);
+        self.load64(4, 3, 0);
+        self.copy(2, NUMBER);
+        self.put(0x57, 2, 0, 0, 63);
+        self.put(0x7f, 4, 2, 0, 0);
+        self.put(0x57, 4, 0, 0, 1);
+        jumps.push(self.jump_if_zero(4));
+        self.call(GET_CURRENT_PID_TGID);
+        self.put(0x77, RESULT, 0, 0, 32);
+        self.load_shared(1, maps, OWN);
+        self.load64(1, 1, 0);
+        // A subtraction of 64 bits.
+        self.put(0x1f, RESULT, 1, 0, 0);
+        jumps.push(self.jump_if_zero(RESULT));
+        jumps
+    }
+
     /// Writes the ids of the thread that runs.
     fn store_current(&mut self) {
         const GET_CURRENT_PID_TGID: i32 = 14;
@@ -355,10 +458,15 @@ impl Assembler {
         Target { number, lost }: Target,
         words: &[Word],
         thread: Option<(i16, i16)>,
+        call: Option<Word>,
     ) {
         const THIS_CPU_PTR: i32 = 154;
-        let closed = self.test_gate(maps);
-        let full = self.reserve(maps, number, words.len() as i32 * 4);
+        let mut closed = vec![self.test_gate(maps)];
+        if let Some(call) = call {
+            closed.extend(self.test_call(maps, call));
+        }
+        let size: usize = words.iter().map(Word::size).sum();
+        let full = self.reserve(maps, number, size as i32);
         match thread {
             Some((process, thread)) => {
                 self.load64(8, CONTEXT, 8);
@@ -369,25 +477,28 @@ impl Assembler {
             }
             None => self.store_current(),
         }
-        for (index, word) in words.iter().enumerate() {
+        let mut at = WORDS;
+        for word in words {
             match *word {
-                Word::Argument(argument) => self.load64(1, CONTEXT, argument * 8),
-                Word::Member(argument, offset) => {
-                    self.load64(8, CONTEXT, argument * 8);
-                    self.load32(1, 8, offset);
-                }
                 Word::InterruptCount(variable) => {
                     self.load_wide(1, 3, variable as i32, 0);
                     self.call(THIS_CPU_PTR);
                     self.load32(1, RESULT, 0);
                 }
+                word => self.load_word(1, word),
             }
-            self.store32(WORDS + index as i16 * 4, 1);
+            self.store32(at, 1);
+            if word.size() > 4 {
+                // The upper half.
+                self.put(0x77, 1, 0, 0, 32);
+                self.store32(at + 4, 1);
+            }
+            at += word.size() as i16;
         }
         self.submit();
         self.land(full);
         self.count_loss(maps, lost);
-        self.land(closed);
+        closed.into_iter().for_each(|jump| self.land(jump));
         self.end();
     }
 
