@@ -86,6 +86,26 @@ pub static ABSENT: &[Absent] = &[
         instead: "etw stat, etw report and etw convert --to perfetto show traces",
     },
     Absent {
+        name: "tracepdb",
+        instead: "etw tracefmt -pdb reads formats from a PDB file itself, and etw pack create gathers those of many",
+    },
+    Absent {
+        name: "typeperf",
+        instead: "performance counters are not events; etw record --system records CPU, disk and network",
+    },
+    Absent {
+        name: "wprui",
+        instead: "etw wpr -start records profiles, and etw record --system profile,cswitch samples the CPU",
+    },
+    Absent {
+        name: "eventvwr",
+        instead: "etw log list, etw log show and etw log query show event logs",
+    },
+    Absent {
+        name: "wecutil",
+        instead: "etw log tail follows a log of this machine; there are no subscriptions to other machines",
+    },
+    Absent {
         name: "traceview",
         instead: "etw tail shows events live, and etw tracefmt messages of a trace",
     },
@@ -93,7 +113,9 @@ pub static ABSENT: &[Absent] = &[
 
 /// Says what to use instead of a Windows command that this program does not have.
 pub fn absent(name: &str, words: &[String]) -> Option<Result<Outcome, Failure>> {
-    let Absent { name, instead } = ABSENT.iter().find(|absent| absent.name == name)?;
+    let name = name.strip_suffix(".exe").unwrap_or(name);
+    let is_it = |absent: &&Absent| absent.name.eq_ignore_ascii_case(name);
+    let Absent { name, instead } = ABSENT.iter().find(is_it)?;
     let text = format!("{name} is not part of etw: {instead}");
     let asks = ["-h", "-?", "/?", "-help", "--help", "help"];
     Some(match words.first().is_some_and(|word| asks.contains(&word.as_str())) {

@@ -89,6 +89,11 @@ impl Output {
         Ok(output)
     }
 
+    /// Whether it goes to a terminal or a pager.
+    pub fn is_on_terminal(&self) -> bool {
+        self.path.is_none() && io::stdout().is_terminal()
+    }
+
     /// Writes all bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(|error| self.failure(error))
@@ -122,14 +127,19 @@ pub struct Progress {
     terminal: bool,
     started: Instant,
     next: Instant,
-    /// Buffers of each file.
-    buffers: Vec<u64>,
+    /// The buffers of each file, and the largest index of one that was read.
+    files: Vec<FileProgress>,
     /// Bytes of all files.
     size: u64,
-    /// The largest part of a file that was read.
+    /// The part of all buffers that was read.
     done: f64,
     /// Records that were read.
     records: u64,
+}
+
+struct FileProgress {
+    buffers: u64,
+    reached: u64,
 }
 
 /// The time before anything is shown.
@@ -149,7 +159,10 @@ impl Progress {
             terminal: io::stderr().is_terminal(),
             started,
             next: started + SILENT,
-            buffers: files.iter().map(|file| file.totals().buffers).collect(),
+            files: files
+                .iter()
+                .map(|file| FileProgress { buffers: file.totals().buffers, reached: 0 })
+                .collect(),
             size: files.iter().map(size).sum(),
             done: 0.0,
             records: 0,
@@ -169,9 +182,18 @@ impl Progress {
         }
     }
 
-    /// Shows the count, if it is time.
-    pub fn update(&mut self, records: u64) {
-        self.update_at(records, None);
+    /// Shows nothing: the output is on the same terminal.
+    pub fn hide(&mut self) {
+        self.terminal = false;
+    }
+
+    /// Notes that a record was read.
+    fn reach(&mut self, position: Position) {
+        let Some(file) = self.files.get_mut(position.file_index as usize) else { return };
+        // Streams of several CPUs are read at once, so that buffers are not read in their order.
+        file.reached = file.reached.max(position.buffer_index).min(file.buffers);
+        let sum = |of: fn(&FileProgress) -> u64| self.files.iter().map(of).sum::<u64>() as f64;
+        self.done = sum(|file| file.reached) / sum(|file| file.buffers).max(1.0);
     }
 
     /// Shows the count and the part that is done, if it is time. `position`: of the last record.
@@ -179,11 +201,8 @@ impl Progress {
         if !self.terminal || Instant::now() < self.next {
             return;
         }
-        let buffers =
-            position.and_then(|position| self.buffers.get(position.file_index as usize).copied());
-        if let (Some(buffers @ 1..), Some(position)) = (buffers, position) {
-            // Streams of several CPUs are read at once, so that buffers are not read in their order.
-            self.done = self.done.max((position.buffer_index as f64 / buffers as f64).min(1.0));
+        if let Some(position) = position {
+            self.reach(position);
         }
         let line = self.line(records, self.started.elapsed());
         self.show(|| line);
@@ -228,5 +247,20 @@ mod tests {
         (progress.done, progress.size) = (0.25, 8 << 20);
         let line = progress.line(7, Duration::from_secs(3));
         assert_eq!(line, "7 records, 25 % of 8 MiB, 9 s left ");
+    }
+
+    #[test]
+    fn several_files_are_done_when_the_last_one_is() {
+        let mut progress = Progress::of(&[]);
+        progress.files = [10, 30].map(|buffers| FileProgress { buffers, reached: 0 }).into();
+        let mut at = |file_index, buffer_index| {
+            progress.reach(Position { file_index, buffer_index, ..Position::default() });
+            progress.done
+        };
+        assert_eq!(at(0, 10), 0.25);
+        assert_eq!(at(1, 15), 0.625);
+        assert_eq!(at(1, 14), 0.625);
+        assert_eq!(at(1, 99), 1.0);
+        assert_eq!(at(2, 0), 1.0);
     }
 }

@@ -79,6 +79,9 @@ pub fn run(
     let shared = Shared { files: records.files().to_vec(), facts, options, selection };
     output.write(options.prologue().as_bytes())?;
     let mut reader = Reader::new(records, selection, options.names.clone());
+    if output.is_on_terminal() {
+        reader.progress.hide();
+    }
     let mut limit = Limit::of(selection);
     if threads <= 1 {
         let mut formatter = Formatter::of(selection);

@@ -191,12 +191,11 @@ fn run(
     };
     let kinds = EventKinds::default();
     let mut selection = Selection { filter, decoder, kept: 0, kinds };
-    let keep = |record: &EventRecord<'_>| selection.keep(record, &clocks, &style);
-    let tell = |records| progress.update(records);
-    let written = match is_selecting {
-        true => relog.run_selected(out, tell, keep, &schemas).map(drop),
-        false => relog.run(out, tell).map(drop),
+    let keep = |record: &EventRecord<'_>| {
+        progress.count(record.position);
+        !is_selecting || selection.keep(record, &clocks, &style)
     };
+    let written = relog.run_selected(out, |_| (), keep, &schemas).map(drop);
     drop(progress);
     written.map_err(|error| match error {
         WriteError::Io(error) => new.failure(&error),

@@ -15,11 +15,13 @@ use std::fmt::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+mod control_group;
 mod machine;
 mod process;
 mod sessions;
 
-use machine::{Machine, check_left_memory, check_limits};
+use control_group::ControlGroup;
+use machine::{FileSystem, Machine, check_left_memory, check_limits, check_manifests};
 use process::{check_process, check_running_process};
 use sessions::{
     OtherHost, check_all_providers, check_process_providers, check_provider, check_session,
@@ -107,6 +109,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let machine = Machine::read();
     machine.check(&mut report);
     check_limits(&mut report);
+    ControlGroup::of("self").check(&mut report, "this shell");
+    check_manifests(&mut report);
     check_left_memory(&mut report);
     if arguments.system {
         Machine::check_system_events(&mut report, availability());
@@ -175,6 +179,14 @@ fn check_directory(report: &mut Report, path: &Path) {
         let what =
             format!("{} is set to {}; programs need the same", dir::VARIABLE, named.display());
         report.note(LINK, what);
+        if named.is_relative() {
+            let what = format!(
+                "{} is not an absolute path: programs that start in another folder use another directory",
+                named.display()
+            );
+            let absolute = std::path::absolute(&named).unwrap_or(named);
+            report.wrong(LINK, what, format!("set {}={}", dir::VARIABLE, absolute.display()));
+        }
     }
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -197,6 +209,7 @@ fn check_directory(report: &mut Report, path: &Path) {
         }
     };
     let mode = metadata.mode() & 0o7777;
+    let file_system = FileSystem::of(path);
     if !metadata.is_dir() {
         let what = format!("{shown} is not a directory (a link is not followed)");
         report.wrong(LINK, what, format!("remove {shown}; the next host creates it"));
@@ -221,11 +234,58 @@ fn check_directory(report: &mut Report, path: &Path) {
         let what =
             format!("{shown} has mode {mode:04o}: others may write to it, so nobody uses it");
         report.wrong(LINK, what, format!("chmod go-w {shown}"));
+    } else if metadata.uid() == user() && file_system.is_some_and(|it| it.is_read_only) {
+        let what = format!(
+            "{shown} is on a file system that is mounted read-only: your host cannot create its socket in it"
+        );
+        let fix = format!(
+            "mount it for writing (mount -o remount,rw), or set {} to another directory",
+            dir::VARIABLE
+        );
+        report.wrong(LINK, what, fix);
     } else if metadata.uid() == user() && !dir::Directory::is_writable(path) {
         let what = format!("{shown} has mode {mode:04o}: your host cannot create its socket in it");
         report.wrong(LINK, what, format!("chmod u+rwx {shown}"));
+    } else if file_system.is_some_and(|it| it.is_full()) {
+        let what =
+            format!("the file system of {shown} is full: a host cannot create its files there");
+        report.wrong(
+            LINK,
+            what,
+            format!("free some space, or set {} to another directory", dir::VARIABLE),
+        );
     } else {
         report.ok(LINK, format!("{shown}, user {}, mode {mode:04o}", metadata.uid()));
+    }
+}
+
+/// The process that holds the lock of a runtime directory: its host, whether or not it listens.
+fn holder_of_lock(directory: &Path) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    let lock = std::fs::File::open(directory.join("lock")).ok()?;
+    // SAFETY: an open descriptor and numbers. If nobody held the lock, it ends with the descriptor.
+    if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return None;
+    }
+    let inode = format!(":{}", lock.metadata().ok()?.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 31936 fe:00:10011218 0 EOF
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode);
+        is_it.then(|| words[4].parse().ok()).flatten()
+    })
+}
+
+/// Checks the files by which programs find a host that runs.
+fn check_files_of_host(report: &mut Report, path: &Path) {
+    if !path.join("word").exists() {
+        let what = format!(
+            "{}/word was removed: programs that wait for a host do not notice the next one",
+            path.display()
+        );
+        let fix = "end this host when its sessions have ended; the next one creates it; then restart programs that are not recorded";
+        report.wrong("runtime directory", what, fix);
     }
 }
 
@@ -237,10 +297,26 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
         Ok(client) => {
             let what = format!("one listens in {shown}, and you may control it");
             report.ok(LINK, what);
+            check_files_of_host(report, path);
             if let Some(host) = host_process(path) {
                 check_running_process(report, LINK, host);
+                ControlGroup::of(&host.to_string()).check(report, "the host");
             }
             return Some(client);
+        }
+        Err(ClientError::NoHost(_)) if holder_of_lock(path).is_some() => {
+            let holder = holder_of_lock(path).unwrap_or_default();
+            let what = format!(
+                "process {holder} hosts sessions in {shown}, but its socket was removed or replaced: nobody finds it"
+            );
+            let fix = format!(
+                "kill {holder}: it stores its sessions and ends, and the next host creates the socket"
+            );
+            report.wrong(LINK, what, fix);
+        }
+        Err(ClientError::NoHost(_)) if path.join("socket").is_dir() => {
+            let what = format!("{shown}/socket is a directory: no host can create its socket");
+            report.wrong(LINK, what, format!("rm -r {shown}/socket"));
         }
         Err(ClientError::NoHost(_)) => {
             let is_left = std::fs::symlink_metadata(path.join("socket"))
@@ -295,6 +371,12 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
                         ),
                     )
                 }
+                Ok(_) if is_refused(&error) => (
+                    format!("{shown}: {error}, although owner and mode permit it"),
+                    "a security module (SELinux, AppArmor) or a seccomp filter may forbid it: dmesg and \
+                     ausearch -m avc show its refusals"
+                        .to_owned(),
+                ),
                 _ => {
                     (format!("{shown}: {error}"), "check the directory's owner and mode".to_owned())
                 }
@@ -303,6 +385,11 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
         }
     }
     None
+}
+
+/// Whether the system refused a connection.
+fn is_refused(error: &ClientError) -> bool {
+    matches!(error, ClientError::Io(error) if error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Whether this user may connect to a socket.

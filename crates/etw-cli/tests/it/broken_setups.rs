@@ -16,7 +16,7 @@ const PAGE: &str = include_str!("../../../../docs/guide/troubleshooting.md");
 /// Breaks something and asks `etw doctor`. `None`, said aloud: this user or machine cannot break it.
 type Asked = fn(&Place) -> Option<Output>;
 
-const SETUPS: [(&str, Asked); 51] = [
+const SETUPS: [(&str, Asked); 66] = [
     ("no host runs", |place| doctor(place, &[])),
     ("the host was killed", killed_host),
     ("the host is stopped", stopped_host),
@@ -261,7 +261,115 @@ const SETUPS: [(&str, Asked); 51] = [
                       rm -r gone";
         in_mounts(place, killed)
     }),
+    ("the host's socket was removed", |place| {
+        place.does("session start s --buffering -p *X");
+        let (socket, other) = (place.runtime().join("socket"), place.runtime().join("other"));
+        std::fs::rename(&socket, &other).unwrap();
+        let output = doctor(place, &[]);
+        std::fs::rename(other, socket).unwrap();
+        output
+    }),
+    ("the socket's name is taken", |place| {
+        std::fs::create_dir(place.runtime().join("socket")).unwrap();
+        doctor(place, &[])
+    }),
+    ("the word of the runtime directory was removed", |place| {
+        place.does("session start s --buffering -p *X");
+        std::fs::remove_file(place.runtime().join("word")).unwrap();
+        doctor(place, &[])
+    }),
+    ("the runtime directory is read-only", |place| {
+        let mount = "mount -t tmpfs -o mode=0700 none \"$ETW_RUNTIME_DIR\"";
+        in_mounts(place, &format!("{mount} && mount -o remount,ro \"$ETW_RUNTIME_DIR\""))
+    }),
+    ("the runtime directory is on a full file system", |place| {
+        in_mounts(place, "mount -t tmpfs -o mode=0700,nr_inodes=1 none \"$ETW_RUNTIME_DIR\"")
+    }),
+    ("the runtime directory is named by a relative path", |place| {
+        let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+        Some(command.arg("doctor").env("ETW_RUNTIME_DIR", "run").output().unwrap())
+    }),
+    ("the disk takes no other file", |place| {
+        in_mounts(
+            place,
+            "mount -t tmpfs -o size=200m,nr_inodes=2 none . && cd \"$PWD\" && \
+             \"$ETW\" session start s -o \"$PWD/s.etl\" --buffer-size 4K -p '*X'",
+        )
+    }),
+    ("the host may not write large files", |place| {
+        let mut host = place.command("sh".as_ref());
+        let script = "ulimit -f 100000; exec \"$0\" session start s --buffering -p '*X'";
+        host.args(["-c", script, env!("CARGO_BIN_EXE_etw")]);
+        assert!(host.output().unwrap().status.success());
+        doctor(place, &[])
+    }),
+    ("the program may not have large files", |place| {
+        place.does("session start s --buffering -p *X");
+        let mut program = place.command("sh".as_ref());
+        program.args(["-c", "ulimit -f 1000; exec sleep 60"]);
+        let program = Running(program.spawn().unwrap());
+        wait_until_exec(&program, "sleep");
+        doctor(place, &[&program.0.id().to_string()])
+    }),
+    ("the program has no provider in it", |place| {
+        place.does("session start s --buffering -p *X");
+        let program = Running(place.command("sleep".as_ref()).arg("60").spawn().unwrap());
+        doctor(place, &[&program.0.id().to_string()])
+    }),
+    ("a seccomp filter keeps the program from hosts", |place| {
+        place.does("session start s --buffering -p *X");
+        let mut command = place.command(&program_with_library(place));
+        command.arg("60");
+        forbid_memory_files(&mut command);
+        let program = Running(command.spawn().unwrap());
+        doctor(place, &[&program.0.id().to_string()])
+    }),
+    ("the program has a clock of its own", |place| {
+        needs_root()?;
+        place.does("session start s --buffering -p *X");
+        let mut program = place.command("unshare".as_ref());
+        program.args(["--time", "--monotonic", "100000", "sleep", "60"]).stderr(Stdio::null());
+        let program = Running(program.spawn().ok()?);
+        if !wait_until_exec(&program, "sleep") {
+            return skipped("this machine has no time namespaces");
+        }
+        doctor(place, &[&program.0.id().to_string()])
+    }),
+    ("/proc is not mounted", |place| in_mounts(place, "mount -t tmpfs none /proc")),
+    ("an installed manifest is damaged", |place| {
+        let packs = place.file(".local/share/etw/packs");
+        std::fs::create_dir_all(&packs).unwrap();
+        std::fs::write(packs.join("shop.etwpack"), "nonsense").unwrap();
+        doctor(place, &[])
+    }),
+    ("the shell limits data", |place| limited(place, "ulimit -d 200000")),
 ];
+
+/// Waits until a shell or a wrapper has become a program; whether it has.
+fn wait_until_exec(program: &Running, name: &str) -> bool {
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("/proc/{}/{file}", program.0.id())).unwrap_or_default()
+    };
+    while read("comm").trim() != name {
+        if read("stat").contains(") Z ") {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// A program that sleeps and contains the library's name of its variable.
+fn program_with_library(place: &Place) -> PathBuf {
+    let file = place.file("sleeper");
+    let sleep = Command::new("sh").args(["-c", "readlink -f \"$(command -v sleep)\""]).output();
+    let sleep = String::from_utf8(sleep.unwrap().stdout).unwrap();
+    let mut bytes = std::fs::read(sleep.trim()).unwrap();
+    bytes.extend_from_slice(b"ETW_RUNTIME_DIR");
+    std::fs::write(&file, bytes).unwrap();
+    set_mode(&file, 0o755);
+    file
+}
 
 /// A process that is killed in the end.
 struct Running(Child);

@@ -662,6 +662,8 @@ fn options_are_spelt_alike_everywhere() {
         ("session list --system-host", 3, "/run/openetw"),
         ("wpa -i x.etl", 2, "ui.perfetto.dev"),
         ("pktmon start", 2, "tcpdump"),
+        ("PerfView collect", 2, "etw convert --to perfetto"),
+        ("tracepdb.exe -f x.pdb", 2, "etw tracefmt -pdb"),
         ("netsh trace start", 2, "tcpdump"),
     ] {
         let output = place.etw(&line.split(' ').collect::<Vec<_>>());

@@ -37,6 +37,8 @@ mod stat;
 mod system_events;
 #[cfg(target_os = "linux")]
 mod tail;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tracewpp;
 #[cfg(target_os = "linux")]
 mod transcripts;

@@ -4,6 +4,7 @@ use super::Report;
 use etw_host::part::{PartState, part_memory};
 use etw_system::availability::Availability;
 use etw_wire::runtime_directory::Directory;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Where private sessions have their memory.
@@ -23,6 +24,8 @@ pub struct Machine {
     shared_memory: Option<u64>,
     /// This user may create files there.
     is_shared_memory_writable: bool,
+    /// Facts of processes can be read.
+    has_proc: bool,
 }
 
 impl Machine {
@@ -42,8 +45,9 @@ impl Machine {
             kernel: first_line("/proc/sys/kernel/osrelease"),
             has_membarrier: membarrier > 0,
             has_memory_files: memory >= 0,
-            shared_memory: free_bytes(Path::new(SHARED_MEMORY)),
+            shared_memory: FileSystem::of(Path::new(SHARED_MEMORY)).map(|it| it.free),
             is_shared_memory_writable: Directory::is_writable(Path::new(SHARED_MEMORY)),
+            has_proc: Path::new("/proc/self").exists(),
         }
     }
 
@@ -75,6 +79,13 @@ impl Machine {
                 "memfd_create is not allowed, so programs can have no pool",
                 "allow memfd_create in the seccomp profile of the container",
             ),
+        }
+        if !self.has_proc {
+            report.wrong(
+                "kernel",
+                "/proc is not mounted: processes cannot be checked, and hosts do not learn their names",
+                "mount -t proc proc /proc",
+            );
         }
         const LINK: &str = "shared memory";
         match self.shared_memory {
@@ -141,6 +152,7 @@ pub fn check_limits(report: &mut Report) {
         descriptors: limit(libc::RLIMIT_NOFILE),
         file_size: limit(libc::RLIMIT_FSIZE),
         memory: limit(libc::RLIMIT_AS),
+        data: limit(libc::RLIMIT_DATA),
     };
     limits.check(report);
 }
@@ -153,6 +165,8 @@ struct Limits {
     file_size: Option<u64>,
     /// Bytes of memory.
     memory: Option<u64>,
+    /// Bytes of private memory.
+    data: Option<u64>,
 }
 
 impl Limits {
@@ -176,6 +190,13 @@ impl Limits {
             let what =
                 format!("a process may have {} MiB of memory: a host maps pools", limit >> 20);
             report.wrong(LINK, what, "ulimit -v unlimited, or LimitAS=infinity");
+        }
+        if let Some(limit) = self.data.filter(|limit| *limit < 256 << 20) {
+            let what = format!(
+                "a process may have {} MiB of data: a host's threads and buffers need more",
+                limit >> 20
+            );
+            report.wrong(LINK, what, "ulimit -d unlimited, or LimitDATA=infinity");
         }
     }
 }
@@ -205,16 +226,51 @@ pub fn check_left_memory(report: &mut Report) {
     }
 }
 
-/// Bytes that a user may still write to a file system.
-pub fn free_bytes(folder: &Path) -> Option<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: a path that ends with zero, and space for the answer.
-    let stat = unsafe {
-        let mut stat: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(path.as_ptr(), &raw mut stat) == 0).then_some(stat)?
+/// Space and files that a file system still takes from this user.
+#[derive(Clone, Copy, Debug)]
+pub struct FileSystem {
+    /// Bytes.
+    pub free: u64,
+    /// It counts its files, and has space for no other one.
+    pub has_no_inodes: bool,
+    pub is_read_only: bool,
+}
+
+impl FileSystem {
+    /// The file system of a folder.
+    pub fn of(folder: &Path) -> Option<FileSystem> {
+        use std::os::unix::ffi::OsStrExt;
+        let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
+        // SAFETY: a path that ends with zero, and space for the answer.
+        let stat = unsafe {
+            let mut stat: libc::statvfs = std::mem::zeroed();
+            (libc::statvfs(path.as_ptr(), &raw mut stat) == 0).then_some(stat)?
+        };
+        Some(FileSystem {
+            free: (stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64),
+            has_no_inodes: stat.f_files > 0 && stat.f_favail == 0,
+            is_read_only: stat.f_flag & libc::ST_RDONLY != 0,
+        })
+    }
+
+    /// No file can be created.
+    pub fn is_full(&self) -> bool {
+        self.free == 0 || self.has_no_inodes
+    }
+}
+
+/// Checks the installed manifests and packs, and the settings of channels, which hosts and readers use.
+pub fn check_manifests(report: &mut Report) {
+    let mut notes = BTreeSet::new();
+    let mut note = |note| {
+        notes.insert(note);
     };
-    Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+    etw_decode::registered::catalog(&mut note);
+    etw_eventlog::registry::Registry::load(&mut note);
+    for note in notes {
+        let fix = "etw manifest install FILE.man installs a manifest again; remove the file if nothing needs it";
+        report.wrong("manifests", note, fix);
+    }
 }
 
 fn first_line(path: &str) -> Option<String> {
@@ -234,6 +290,7 @@ mod tests {
             has_memory_files: true,
             shared_memory: Some(1 << 30),
             is_shared_memory_writable: true,
+            has_proc: true,
         }
     }
 
@@ -252,7 +309,8 @@ mod tests {
 
     #[test]
     fn each_missing_feature_of_the_machine_is_found() {
-        let broken: [(Machine, bool, &str); 6] = [
+        let broken: [(Machine, bool, &str); 7] = [
+            (Machine { has_proc: false, ..sound() }, true, "/proc is not mounted"),
             (
                 Machine { is_shared_memory_writable: false, ..sound() },
                 true,
@@ -289,6 +347,7 @@ mod tests {
             (Limits { descriptors: Some(64), ..Limits::default() }, "at most 64 open files"),
             (Limits { file_size: Some(1 << 20), ..Limits::default() }, "at most 1024 KiB"),
             (Limits { memory: Some(64 << 20), ..Limits::default() }, "64 MiB of memory"),
+            (Limits { data: Some(32 << 20), ..Limits::default() }, "32 MiB of data"),
         ] {
             let report = check(limits);
             assert!(report.text.contains(expected) && report.wrong == 1, "{}", report.text);

@@ -1,7 +1,9 @@
 //! Links of the chain that belong to a process: its state, its descriptors, its environment, its namespaces.
 
+use super::control_group::ControlGroup;
 use super::{Report, user};
 use etw_wire::runtime_directory as dir;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +26,10 @@ fn environment(pid: u32) -> Option<Vec<(String, String)>> {
 pub fn check_process(report: &mut Report, pid: u32, directory: &Path) {
     const LINK: &str = "process";
     let Ok(metadata) = std::fs::metadata(format!("/proc/{pid}")) else {
+        if is_hidden(pid) {
+            let what = format!("process {pid} runs, and /proc hides it from you (hidepid)");
+            return report.wrong(LINK, what, "run etw doctor as that process's user or as root");
+        }
         return report.wrong(LINK, format!("there is no process {pid}"), "ps lists processes");
     };
     if metadata.uid() != user() && metadata.uid() != 0 && directory != Path::new(dir::SYSTEM) {
@@ -36,6 +42,8 @@ pub fn check_process(report: &mut Report, pid: u32, directory: &Path) {
     }
     check_files_of_process(report, pid, directory);
     check_running_process(report, LINK, pid);
+    check_clock_of_process(report, pid);
+    ControlGroup::of(&pid.to_string()).check(report, &format!("process {pid}"));
     if dir::variable(dir::VARIABLE).is_some() && has_more_rights_than_its_user(pid) {
         let what = format!(
             "process {pid} has more rights than its user (setuid or file capabilities), so it ignores {}",
@@ -74,6 +82,73 @@ pub fn check_process(report: &mut Report, pid: u32, directory: &Path) {
         }
         _ => report.ok(LINK, format!("process {pid} looks for the same host")),
     }
+}
+
+/// Whether a process exists that this user may not see.
+fn is_hidden(pid: u32) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
+    // SAFETY: numbers; signal 0 only asks whether the process exists.
+    let error = unsafe { libc::kill(pid, 0) };
+    error != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+/// Checks that a process has the clock of this one: a time namespace may have another.
+fn check_clock_of_process(report: &mut Report, pid: u32) {
+    let of = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/time")).ok();
+    if of(&pid.to_string()) == of("self") {
+        return;
+    }
+    let text = std::fs::read_to_string(format!("/proc/{pid}/timens_offsets")).unwrap_or_default();
+    let Some(seconds) = clock_offset(&text).filter(|seconds| *seconds != 0) else { return };
+    let what = format!(
+        "the clock of process {pid} differs from the host's by {seconds} s (a time namespace): its events have wrong times or are late"
+    );
+    report.wrong(
+        "clock",
+        what,
+        "start the program without a time namespace (unshare --time), or run etw record in it",
+    );
+}
+
+/// Seconds by which a namespace's monotonic clock differs, in `/proc/PID/timens_offsets`.
+fn clock_offset(offsets: &str) -> Option<i64> {
+    let mut words =
+        offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?.split_whitespace();
+    words.next()?.parse().ok()
+}
+
+/// Whether a process contains the library of providers: libetw, or the crate in its program. `None`: it cannot be read.
+pub fn contains_library(pid: u32) -> Option<bool> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    if maps.lines().any(|line| line.contains("/libetw")) {
+        return Some(true);
+    }
+    let program = std::fs::File::open(format!("/proc/{pid}/exe")).ok()?;
+    contains(program, dir::VARIABLE.as_bytes()).ok()
+}
+
+/// Whether a text occurs in a file.
+fn contains(mut file: impl Read, text: &[u8]) -> std::io::Result<bool> {
+    let (mut bytes, mut kept) = (vec![0; 1 << 20], 0);
+    loop {
+        let size = file.read(&mut bytes[kept..])?;
+        let end = kept + size;
+        if bytes[..end].windows(text.len()).any(|window| window == text) {
+            return Ok(true);
+        }
+        if size == 0 {
+            return Ok(false);
+        }
+        // The text may continue in the next part.
+        kept = end.min(text.len() - 1);
+        bytes.copy_within(end - kept..end, 0);
+    }
+}
+
+/// Whether a seccomp filter decides which system calls a process may make.
+pub fn has_filter_of_calls(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))
 }
 
 /// Checks that a process in a container or a chroot sees the runtime directory.
@@ -143,7 +218,15 @@ pub fn check_running_process(report: &mut Report, link: &str, pid: u32) {
         }
         _ => {}
     }
-    let limit = read("limits").as_deref().and_then(descriptor_limit);
+    let limits = read("limits").unwrap_or_default();
+    if let Some(limit) = soft_limit(&limits, "Max file size") {
+        let what = format!(
+            "process {pid} may have files of at most {} KiB: traces and pools cannot grow beyond it",
+            limit >> 10
+        );
+        report.wrong("limits", what, "ulimit -f unlimited or LimitFSIZE=infinity, and restart it");
+    }
+    let limit = soft_limit(&limits, "Max open files");
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count);
     let (Some(limit), Ok(open)) = (limit, open) else { return };
     if open + SPARE_DESCRIPTORS > limit {
@@ -169,9 +252,9 @@ fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// The soft limit of open files in `/proc/PID/limits`.
-fn descriptor_limit(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+/// A soft limit in `/proc/PID/limits`; `None`: unlimited.
+fn soft_limit(limits: &str, name: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -184,8 +267,24 @@ mod tests {
         assert_eq!(state("7 (a) b) T 1 7"), Some('T'));
         assert_eq!(state("nonsense"), None);
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024     4096   files\n";
-        assert_eq!(descriptor_limit(limits), Some(1024));
-        assert_eq!(descriptor_limit("Max open files   unlimited unlimited files"), None);
+        assert_eq!(soft_limit(limits, "Max open files"), Some(1024));
+        assert_eq!(soft_limit(limits, "Max file size"), None);
+        assert_eq!(
+            soft_limit("Max open files   unlimited unlimited files", "Max open files"),
+            None
+        );
+        assert_eq!(clock_offset("monotonic 100000 0\nboottime 0 0\n"), Some(100_000));
+        assert_eq!(clock_offset(""), None);
+    }
+
+    #[test]
+    fn a_text_is_found_wherever_it_is_in_a_program() {
+        for at in [0, 7, (1 << 20) - 3, (1 << 20) + 5, (2 << 20) - 6] {
+            let mut bytes = vec![b'x'; 2 << 20];
+            bytes[at..at + 6].copy_from_slice(b"needle");
+            assert!(contains(&bytes[..], b"needle").unwrap(), "{at}");
+        }
+        assert!(!contains(&vec![b'n'; 3 << 20][..], b"needle").unwrap());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Links of the chain that belong to sessions: registrations, enablements, filters, buffers, losses.
 
 use super::Report;
-use super::machine::free_bytes;
-use super::process::is_listener_off;
+use super::machine::FileSystem;
+use super::process::{contains_library, has_filter_of_calls, is_listener_off};
 use crate::live::diagnosis::{level_name, shown_name};
 use crate::live::host::{HostChoice, ask};
 use crate::live::session::remedy;
@@ -16,6 +16,9 @@ use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 use etw_wire::runtime_directory as dir;
 use std::path::Path;
 
+/// The host's own session, which records the kept logs.
+const KEPT_LOGS: &str = "EventLog";
+
 pub fn check_process_providers(
     report: &mut Report,
     pid: u32,
@@ -27,6 +30,17 @@ pub fn check_process_providers(
         let what = format!("process {pid} has registered no provider with this host");
         if is_listener_off(pid) {
             let fix = "start the session first, or the program without ETW_LISTENER=off: it looks for a host only when it registers";
+            return report.wrong("registration", what, fix);
+        }
+        if contains_library(pid) == Some(false) {
+            let what =
+                format!("{what}, and contains none: neither libetw nor the crate openetw is in it");
+            let fix = "check the process id (a shell or an interpreter may have started the program), or instrument the program and build it again";
+            return report.wrong("registration", what, fix);
+        }
+        if has_filter_of_calls(pid) {
+            let what = format!("{what}, and runs under a seccomp filter");
+            let fix = "permit sockets of AF_UNIX, sendmsg, recvmsg, memfd_create, mmap and futex in the seccomp profile";
             return report.wrong("registration", what, fix);
         }
         let fix = "register the provider when the program starts (PROVIDER.register(), EventRegister), and keep the registration";
@@ -61,7 +75,9 @@ pub fn check_all_providers(
         let is_other = sessions.iter().any(|status| {
             status.names.values().any(|of| of.len() > 1 && of.first() == Some(&known.id))
         });
-        if !known.sessions.is_empty() && !is_group && !is_other {
+        // The host records its kept logs itself, whether or not programs report to them.
+        let is_for_logs = known.sessions.iter().all(|session| session == KEPT_LOGS);
+        if !known.sessions.is_empty() && !is_group && !is_other && !is_for_logs {
             let what = format!(
                 "{} is enabled by {}, and no program has it registered",
                 shown_name(known),
@@ -74,7 +90,8 @@ pub fn check_all_providers(
             );
         }
     }
-    for status in sessions.iter().filter(|status| status.enabled.is_empty()) {
+    let is_unused = |status: &&SessionStatus| status.enabled.is_empty() && status.name != KEPT_LOGS;
+    for status in sessions.iter().filter(is_unused) {
         let fix = format!("etw session enable {} -p PROVIDER", status.name);
         report.wrong("enablement", format!("session {} has no provider enabled", status.name), fix);
     }
@@ -308,11 +325,30 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
         report.wrong("enablement", format!("{name}: {}", refusal.message), fix);
     }
     if let Some(folder) = status.file.as_deref().and_then(Path::parent)
-        && let Some(free) = free_bytes(folder)
-        && free < 64 << 20
+        && let Some(file_system) = FileSystem::of(folder)
     {
-        let what = format!("{name}: {} has {} MiB left", folder.display(), free >> 20);
-        report.wrong("disk", what, "free some space, or record to another file system");
+        check_disk(report, name, &folder.display().to_string(), file_system);
+    }
+}
+
+/// Checks the file system of a session's file.
+fn check_disk(report: &mut Report, session: &str, folder: &str, file_system: FileSystem) {
+    const LINK: &str = "disk";
+    if file_system.is_read_only {
+        let what = format!("{session}: the file system of {folder} is mounted read-only");
+        report.wrong(LINK, what, "mount it for writing, or record to another file system");
+    } else if file_system.free < 64 << 20 {
+        let what = format!("{session}: {folder} has {} MiB left", file_system.free >> 20);
+        report.wrong(LINK, what, "free some space, or record to another file system");
+    } else if file_system.has_no_inodes {
+        let what = format!(
+            "{session}: the file system of {folder} takes no other file (no inode is free)"
+        );
+        report.wrong(
+            LINK,
+            what,
+            "remove files that are not needed, or record to another file system",
+        );
     }
 }
 
@@ -357,6 +393,39 @@ mod tests {
         assert!(dropped.text.contains("record fewer classes (--system)"), "{}", dropped.text);
         let failing = SessionStatus { error: Some("disk full".to_owned()), ..sound };
         assert!(checked(failing).text.contains("WRONG  session             s: disk full"));
+    }
+
+    #[test]
+    fn a_disk_that_takes_no_file_is_found() {
+        let sound = FileSystem { free: 1 << 30, has_no_inodes: false, is_read_only: false };
+        let check = |file_system| {
+            let mut report = Report::default();
+            check_disk(&mut report, "s", "/data", file_system);
+            report
+        };
+        assert_eq!(check(sound).wrong, 0);
+        for (file_system, expected) in [
+            (FileSystem { free: 1 << 20, ..sound }, "s: /data has 1 MiB left"),
+            (FileSystem { has_no_inodes: true, ..sound }, "no inode is free"),
+            (FileSystem { is_read_only: true, ..sound }, "is mounted read-only"),
+        ] {
+            let report = check(file_system);
+            assert!(report.text.contains(expected) && report.wrong == 1, "{}", report.text);
+        }
+    }
+
+    #[test]
+    fn kept_logs_without_programs_are_right() {
+        let provider = |sessions: &[&str]| ProviderStatus {
+            sessions: sessions.iter().map(|name| (*name).to_owned()).collect(),
+            ..ProviderStatus::default()
+        };
+        let wrong = |sessions: &[&str]| {
+            let mut report = Report::default();
+            check_all_providers(&mut report, &[provider(sessions)], &[]);
+            report.wrong
+        };
+        assert_eq!((wrong(&["EventLog"]), wrong(&["s", "EventLog"]), wrong(&["s"])), (0, 1, 1));
     }
 
     #[test]
