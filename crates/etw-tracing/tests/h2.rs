@@ -82,7 +82,7 @@ const STOP: u8 = 2;
 fn a_library_that_nobody_here_wrote() -> Result<(), Error> {
     const PROVIDER: &str = "Test.Http2";
     let path = std::env::temp_dir().join(format!("etw-tracing-{}-h2.etl", std::process::id()));
-    let session = Session::builder("h2").file(&path).start()?;
+    let session = Session::builder("h2").file(&path).portable().start()?;
     session.enable(&Guid::from_name(PROVIDER), Level::VERBOSE, Keyword(0))?;
     {
         let _default =

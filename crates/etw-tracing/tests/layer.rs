@@ -41,7 +41,7 @@ impl Recording {
             std::env::temp_dir().join(format!("etw-tracing-{}-{name}.etl", std::process::id()));
         // Others of this process have sessions too.
         let session = loop {
-            match Session::builder(name).file(&path).start() {
+            match Session::builder(name).file(&path).portable().start() {
                 Ok(session) => break session,
                 Err(error) if error.status() == etw::Status::ERROR_NO_SYSTEM_RESOURCES => {
                     std::thread::yield_now()

@@ -37,7 +37,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `stacks` (default) | call stacks in events, for sessions that ask for them |
-//! | `session` | `Session`: private sessions, hosted by a thread of this program |
+//! | `session` | `Session`: private sessions, hosted by a thread of this program, or by Windows |
 //! | `control` | `Controller`: sessions of the host of this user or of the machine (Linux), or of the system (Windows) |
 //! | `consumer` | `open`: decoded events of trace files; `Consumer`: those of a running session (Linux, Windows); includes `control` |
 //!
@@ -46,12 +46,13 @@
 //! | | Linux | Windows | macOS, BSDs |
 //! |---|---|---|---|
 //! | providers write to | hosts of this project, private sessions | the system's own ETW, private sessions | private sessions |
-//! | `Session` | memory, files, consumers; survives `kill -9` | memory, files, consumers | memory, files, consumers |
+//! | `Session` with a file | this crate; survives `kill -9` | a private logger of the system; `portable()`: this crate | this crate |
+//! | `Session` in memory or with a consumer | this crate | this crate | this crate |
 //! | `Controller`, `GlobalSession` | a host of this project | the system's sessions (`StartTraceW`, `EnableTraceEx2`) | – |
 //! | `Consumer`, `LiveStream` | a host of this project | the system's sessions (`ProcessTrace`) | – |
 //! | `open` | yes | yes | yes |
-//! | losses by cause | yes | private sessions; of others the number alone | yes |
-//! | filters on fields | TraceLogging and manifests | events of registered manifests, by id | as on Linux, private sessions |
+//! | losses by cause | yes | sessions of this crate; of the system's the number alone | yes |
+//! | filters on fields | TraceLogging and manifests | sessions of this crate: as on Linux; the system's: events of registered manifests, by id | as on Linux |
 //! | call stacks | captured by the program | captured by the system | none |
 //!
 //! If a platform cannot do something, the call returns `ERROR_NOT_SUPPORTED` with a sentence that names it. On Windows, calls and structures are

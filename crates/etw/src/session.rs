@@ -1,33 +1,26 @@
 //! Private sessions: this process records itself.
 
+mod own;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etw_host::{
-    EnableInfo, FilterError, NewRegistration, PoolSize, PrivateOptions, PrivateSession,
-    SessionClock, SessionConfig, SessionStatistics, StartError, Stopped, TimedEnablement,
-    provider_of,
+    EnableInfo, FilterError, PoolSize, PrivateOptions, SessionClock, SessionConfig,
+    SessionStatistics, StartError, Stopped,
 };
 use etw_session::LogMode;
 use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 
-use crate::provider::Provider;
-use crate::registry::{self, Attached, Enable, Host, HostRegistration, NewHost, Providers};
 use crate::session_options::session_options;
 use crate::target::EnableTarget;
+use own::OwnSession;
 
 /// The largest number of private sessions in a process at one time.
 pub const MAX_PRIVATE_SESSIONS: usize = 4;
-/// The time that the end of the program waits for its sessions.
-const EXIT_PATIENCE: Duration = Duration::from_secs(2);
-
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-static LIVE: Mutex<Vec<Weak<PrivateSession>>> = Mutex::new(Vec::new());
-static AT_EXIT: Once = Once::new();
 
 /// A session that records this process. It stops when this is dropped or the program ends.
 ///
@@ -52,12 +45,29 @@ static AT_EXIT: Once = Once::new();
 ///
 /// A killed program leaves `FILE.part` beside a session's file. `etw dump` and `etw check` read both; `etw repair` completes the
 /// file from it. Sessions in memory and sessions with a consumer end with their process.
+///
+/// # Windows
+/// A session with a file is a private logger of the system (`EVENT_TRACE_PRIVATE_LOGGER_MODE`, `EVENT_TRACE_PRIVATE_IN_PROC`): the
+/// system writes the file, records every library's providers, and counts losses without their causes. Options that private loggers
+/// lack are refused with `ERROR_NOT_SUPPORTED` and a sentence. [`portable`](SessionBuilder::portable) sessions, sessions in memory
+/// and sessions with a consumer are hosted by this crate, as on every other system.
 #[derive(Debug)]
 pub struct Session {
-    attachment: usize,
-    host: Arc<PrivateSession>,
-    source: Guid,
-    has_ended: AtomicBool,
+    engine: Box<dyn Engine>,
+}
+
+/// The recording side of a session.
+pub(crate) trait Engine: fmt::Debug + Send + Sync {
+    fn enable(&self, provider: Guid, info: EnableInfo) -> Result<(), SessionError>;
+    fn disable(&self, provider: Guid);
+    fn capture_state(&self, provider: Guid, wanted: &LevelKeyword);
+    fn flush(&self) -> Result<(), SessionError>;
+    fn statistics(&self) -> Result<SessionStatistics, SessionError>;
+    fn snapshot(&self, path: &Path) -> Result<u64, SessionError>;
+    /// Stops the session. A second call only returns the statistics again, if the engine still has them.
+    fn stop(&self) -> Stopped<SessionError>;
+    /// Whether this process started the session, and not the one that it was forked from.
+    fn is_of_this_process(&self) -> bool;
 }
 
 /// The error of a session that could not be started or changed.
@@ -74,6 +84,13 @@ pub enum SessionError {
     NotInMemory,
     /// The system refused a file operation.
     Io(io::Error),
+    /// Windows refused a request to a private logger, or has no counterpart of it.
+    System {
+        /// Its status.
+        status: Status,
+        /// The request, the reason, and what to do next.
+        message: String,
+    },
 }
 
 /// A limit of ETW on sessions.
@@ -106,6 +123,7 @@ impl SessionError {
             SessionError::Limit(_) => Status::ERROR_NO_SYSTEM_RESOURCES,
             SessionError::Filters(_) => Status::ERROR_INVALID_PARAMETER,
             SessionError::NotInMemory => Status::ERROR_NOT_SUPPORTED,
+            SessionError::System { status, .. } => *status,
             SessionError::Io(error) => match error.kind() {
                 io::ErrorKind::StorageFull => Status::ERROR_DISK_FULL,
                 io::ErrorKind::NotConnected => Status::ERROR_WMI_INSTANCE_NOT_FOUND,
@@ -123,6 +141,7 @@ impl fmt::Display for SessionError {
             SessionError::NotInMemory => f.write_str("only a session in memory has a snapshot"),
             SessionError::Filters(error) => error.fmt(f),
             SessionError::Io(error) => error.fmt(f),
+            SessionError::System { message, .. } => f.write_str(message),
         }
     }
 }
@@ -134,7 +153,9 @@ impl std::error::Error for SessionError {
             SessionError::Start(error) => error.source(),
             SessionError::Io(error) => error.source(),
             SessionError::Filters(error) => error.source(),
-            SessionError::Limit(_) | SessionError::NotInMemory => None,
+            SessionError::Limit(_) | SessionError::NotInMemory | SessionError::System { .. } => {
+                None
+            }
         }
     }
 }
@@ -148,6 +169,7 @@ impl From<StartError> for SessionError {
 /// Options of a session that is not started yet.
 pub struct SessionBuilder {
     options: PrivateOptions,
+    is_portable: bool,
 }
 
 impl fmt::Debug for SessionBuilder {
@@ -188,6 +210,14 @@ impl SessionBuilder {
         self.with(|config| config.clock = clock)
     }
 
+    /// Hosts the session in this crate on Windows, too, where the system would host a session with a file: with losses by cause,
+    /// filters on the fields of TraceLogging events, compression, appending and series of files, but without the events of providers
+    /// that other libraries registered. On other systems every session is portable.
+    pub fn portable(mut self) -> Self {
+        self.is_portable = true;
+        self
+    }
+
     /// Size of the pool that threads write to, in bytes: at the start (1 MiB unless set) and at most (16 MiB unless set).
     pub fn pool_size(mut self, start: usize, limit: usize) -> Self {
         self.options.pool = PoolSize { initial: start, limit: limit.max(start) };
@@ -208,32 +238,24 @@ impl SessionBuilder {
             let mode = if config.real_time { LogMode::default() } else { LogMode::Buffering };
             (config.mode, config.preallocate, config.compressed) = (mode, false, false);
         }
-        #[cfg(unix)]
-        {
-            let _ = crate::fork::IN_CHILD.sessions.set(forget_all);
-            crate::fork::install();
-        }
         let taken = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |running| {
             (running < MAX_PRIVATE_SESSIONS).then_some(running + 1)
         });
         if taken.is_err() {
             return Err(SessionError::Limit(SessionLimit::PrivateSessions));
         }
-        self.options.modules = crate::stacks::modules;
-        let started = registry::attach(
-            |attachment| {
-                let session = Arc::new(PrivateSession::start(self.options, attachment)?);
-                let host: Arc<dyn Host> = session.clone();
-                Ok(NewHost { host, writer: session.writer(), kept: session })
-            },
-            || SessionError::Limit(SessionLimit::Hosts),
-        );
-        let Attached { attachment, kept: host } = started.inspect_err(|_| {
+        let started = self.start_engine().inspect_err(|_| {
             RUNNING.fetch_sub(1, Ordering::AcqRel);
-        })?;
-        stop_at_exit(&host);
-        let source = crate::activity::create_id();
-        Ok(Session { attachment, host, source, has_ended: AtomicBool::new(false) })
+        });
+        started.map(|engine| Session { engine })
+    }
+
+    fn start_engine(self) -> Result<Box<dyn Engine>, SessionError> {
+        #[cfg(windows)]
+        if self.options.config.file.is_some() && !self.is_portable {
+            return crate::system::private_logger::start(&self.options.config);
+        }
+        Ok(Box::new(OwnSession::start(self.options)?))
     }
 }
 
@@ -246,7 +268,10 @@ impl Session {
 
     /// Options of a private session with this configuration, which names a file if it has options of files.
     pub fn with_config(config: SessionConfig) -> SessionBuilder {
-        SessionBuilder { options: PrivateOptions { config, ..PrivateOptions::default() } }
+        SessionBuilder {
+            options: PrivateOptions { config, ..PrivateOptions::default() },
+            is_portable: false,
+        }
     }
 
     /// Enables a provider, or changes its enablement: events up to `level`, with a keyword of `any` (0: all events).
@@ -274,41 +299,20 @@ impl Session {
         provider: &impl EnableTarget,
         info: EnableInfo,
     ) -> Result<(), SessionError> {
-        let id = provider.guid();
-        let wanted = info.wanted;
         if let Some(filters) = &info.filters {
             filters.check().map_err(SessionError::Filters)?;
         }
-        let stacks = info.stacks();
-        if stacks.is_some() {
-            crate::stacks::prepare();
-        }
-        let schematized = info.filters.as_ref().map(|filters| filters.schematized.clone());
-        let since = self.host.enable(id, info);
-        self.host.add_schemas(registry::schemas_of(self.attachment, Providers::Id(id)));
-        let filter_data = schematized.unwrap_or_default();
-        let enable = Enable { slot: 0, wanted, stacks, since, filter_data };
-        let providers = Providers::Id(id);
-        registry::set(self.attachment, 0, providers, Some(&enable), self.source).map_err(|_| {
-            let _ = registry::set(self.attachment, 0, providers, None, self.source);
-            self.host.disable(id);
-            SessionError::Limit(SessionLimit::SessionsOfProvider)
-        })
+        self.engine.enable(provider.guid(), info)
     }
 
     /// Disables a provider. Events that were written before are kept.
     pub fn disable(&self, provider: &impl EnableTarget) {
-        let id = provider.guid();
-        // Only adding a session can be refused.
-        let _ = registry::set(self.attachment, 0, Providers::Id(id), None, self.source);
-        self.host.disable(id);
+        self.engine.disable(provider.guid());
     }
 
     /// Asks a provider for its state (capture state). The provider's callback writes rundown events.
     pub fn capture_state(&self, provider: &impl EnableTarget, level: Level, any: Keyword) {
-        let wanted = LevelKeyword::new(level, any);
-        let providers = Providers::Id(provider.guid());
-        registry::capture_state(self.attachment, providers, &wanted, self.source);
+        self.engine.capture_state(provider.guid(), &LevelKeyword::new(level, any));
     }
 
     /// Flushes: events that were written before this call are in the file when it returns.
@@ -316,7 +320,7 @@ impl Session {
     /// # Errors
     /// The file's error. The ledger counts the events that could not be stored.
     pub fn flush(&self) -> Result<(), SessionError> {
-        self.host.flush().map_err(SessionError::Io)
+        self.engine.flush()
     }
 
     /// The counts of the session so far.
@@ -324,7 +328,7 @@ impl Session {
     /// # Errors
     /// The session has stopped; sessions stop at the end of the program.
     pub fn statistics(&self) -> Result<SessionStatistics, SessionError> {
-        self.host.query().map_err(SessionError::Io)
+        self.engine.statistics()
     }
 
     /// Writes the events of a session in memory to a file. The session continues. Returns the number of buffers.
@@ -332,10 +336,7 @@ impl Session {
     /// # Errors
     /// `Io`: the file cannot be written. `NotInMemory`: the session has a file of its own.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, SessionError> {
-        self.host.snapshot(path.as_ref()).map_err(|error| match error.kind() {
-            io::ErrorKind::Unsupported => SessionError::NotInMemory,
-            _ => SessionError::Io(error),
-        })
+        self.engine.snapshot(path.as_ref())
     }
 
     /// Stops the session. Events that were written before are stored, and the file is finalised.
@@ -344,95 +345,23 @@ impl Session {
     /// The file's error. [`statistics`](Session::statistics) before the call returns the losses so far; the report in the file counts
     /// the rest.
     pub fn stop(self) -> Result<SessionStatistics, SessionError> {
-        let Stopped { statistics, result } = self.end();
-        result.map(|()| statistics).map_err(SessionError::Io)
+        let Stopped { statistics, result } = self.engine.stop();
+        result.map(|()| statistics)
     }
 
     /// Does what [`stop`](Session::stop) does, and returns the statistics even if the file failed.
     pub fn stop_with_statistics(self) -> Stopped<SessionError> {
-        let Stopped { statistics, result } = self.end();
-        Stopped { statistics, result: result.map_err(SessionError::Io) }
-    }
-
-    fn end(&self) -> Stopped {
-        // Only once, since another host may have the attachment by now.
-        if self.host.is_of_this_process() && !self.has_ended.swap(true, Ordering::AcqRel) {
-            registry::detach(self.attachment);
-        }
-        self.host.stop()
+        self.engine.stop()
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.host.is_of_this_process() {
-            // The session belongs to the parent, so this process must not end it.
-            return;
+        // A session of the parent must not end in a child made by `fork`.
+        if self.engine.is_of_this_process() {
+            // The session may have stopped in `stop`.
+            let _ = self.engine.stop();
+            RUNNING.fetch_sub(1, Ordering::AcqRel);
         }
-        // The session may have stopped in `stop`.
-        let _ = self.end();
-        RUNNING.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Host for PrivateSession {
-    fn register(&self, provider: &Provider) -> HostRegistration {
-        let provider_facts = provider_of(provider.id(), provider.traits());
-        let NewRegistration { number, enablement } =
-            self.register(provider_facts, provider.group());
-        let enable = |TimedEnablement { info, since }| Enable {
-            slot: 0,
-            wanted: info.wanted,
-            stacks: info.stacks(),
-            since,
-            filter_data: info.filters.map(|filters| filters.schematized).unwrap_or_default(),
-        };
-        if enablement.is_some() {
-            self.add_schemas(crate::schemas::of(provider));
-        }
-        HostRegistration { number, enables: enablement.map(enable).into_iter().collect() }
-    }
-
-    fn unregister(&self, _registration: u32) {
-        // The number stays in use, since records may still be in the pool.
-    }
-}
-
-/// Forgets the sessions in a child made by `fork`. They belong to the parent.
-#[cfg(unix)]
-fn forget_all() {
-    RUNNING.store(0, Ordering::Release);
-    // If another thread was adding a session at the fork, the list is locked and stays as it is. Its sessions detect by
-    // themselves that they belong to another process.
-    if let Ok(mut live) = LIVE.try_lock() {
-        std::mem::forget(std::mem::take(&mut *live));
-    }
-}
-
-/// Stops all sessions when `main` returns or `exit` is called.
-fn stop_at_exit(session: &Arc<PrivateSession>) {
-    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
-    live.retain(|session| session.strong_count() > 0);
-    live.push(Arc::downgrade(session));
-    AT_EXIT.call_once(|| {
-        #[cfg(unix)]
-        // SAFETY: a function without arguments. If the registration fails, sessions end as at `_exit`.
-        unsafe {
-            libc::atexit(at_exit);
-        }
-        #[cfg(windows)]
-        crate::system::at_exit(at_exit);
-    });
-}
-
-extern "C" fn at_exit() {
-    let sessions: Vec<_> = match LIVE.try_lock() {
-        Ok(live) => live.iter().filter_map(Weak::upgrade).collect(),
-        // Another thread is starting a session, which would end at once.
-        Err(_) => return,
-    };
-    let end = std::time::Instant::now() + EXIT_PATIENCE;
-    for session in sessions {
-        session.stop_within(end.saturating_duration_since(std::time::Instant::now()));
     }
 }

@@ -4,11 +4,12 @@
 //!  registry ── settle, ended ───────────► EventRegister, EventSetInformation(traits), EventUnregister
 //!  registry ◄─ enable, disable, capture ─ the system's callback, on any thread
 //!  write_any ── write ──────────────────► EventWriteTransfer: traits, metadata, payload as data descriptors
-//!  Controller ── control ───────────────► StartTraceW, ControlTraceW, QueryAllTracesW, EnableTraceEx2
+//!  Session ───── private_logger ────────► StartTraceW, ControlTraceW, EnableTraceEx2 of sessions in this process
+//!  Controller ── control ───────────────► the same of the machine's sessions, and QueryAllTracesW
 //!  Consumer ◄─── live_stream ─────────── OpenTraceW, ProcessTrace: each EVENT_RECORD as the record that decoders take
 //! ```
 //!
-//! The system takes the last attachment, so private sessions of this crate keep the first ones. Its one route stands for all of the
+//! The system takes the last attachment, so private sessions that this crate hosts keep the first ones. Its one route stands for all of the
 //! system's sessions: the callback's level and keywords are those of all of them together.
 //!
 //! Calls and structures are those of `evntprov.h` and `evntrace.h`. What a real system does with them is not tested here: the tests
@@ -23,6 +24,10 @@ pub(crate) mod handles;
 #[cfg(feature = "consumer")]
 pub(crate) mod live_stream;
 mod notification;
+#[cfg(feature = "session")]
+pub(crate) mod private_logger;
+#[cfg(any(feature = "session", feature = "control"))]
+pub(crate) mod trace_session;
 mod write;
 
 use std::ffi::c_void;

@@ -17,7 +17,7 @@ fn the_first_log_registers() {
     sink.set_provider(id, "Test.Log");
     assert!(!sink.is_registered());
     let path = TempPath::new("first");
-    let session = Session::builder("first").file(&path.0).start().unwrap();
+    let session = Session::builder("first").file(&path.0).portable().start().unwrap();
     session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
     log(&sink, "one");
     assert!(sink.is_registered());
@@ -43,7 +43,7 @@ fn eight_threads_race_the_first_log() {
         let id = Guid::from_u128(0x106_0200 + round);
         sink.set_provider(id, "Test.Log");
         let path = TempPath::new("race");
-        let session = Session::builder("race").file(&path.0).start().unwrap();
+        let session = Session::builder("race").file(&path.0).portable().start().unwrap();
         session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
         let gate = std::sync::Barrier::new(8);
         std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn a_sink_can_register_again() {
     let id = Guid::from_u128(0x106_0300);
     sink.set_provider(id, "Test.Log");
     let path = TempPath::new("again");
-    let session = Session::builder("again").file(&path.0).start().unwrap();
+    let session = Session::builder("again").file(&path.0).portable().start().unwrap();
     session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
     assert!(!sink.unregister());
     log(&sink, "one");
@@ -181,7 +181,7 @@ fn child_process() {
         }
         "unknown" => {
             let out = std::env::var_os("LOG_SINK_OUT").unwrap();
-            let session = Session::builder("unknown").file(&out).start().unwrap();
+            let session = Session::builder("unknown").file(&out).portable().start().unwrap();
             session.enable(&DEFAULT_PROVIDER_ID, Level::VERBOSE, Keyword(0)).unwrap();
             log(&sink, "one");
             session.stop().unwrap();

@@ -106,7 +106,7 @@ pub fn record_at(number: u128, level: Level, run: impl FnOnce(&'static EtwSink))
     sink.set_provider(id, "Test.Log");
     assert!(sink.ensure_registered());
     let path = TempPath::new("events");
-    let session = Session::builder("log").file(&path.0).start().unwrap();
+    let session = Session::builder("log").file(&path.0).portable().start().unwrap();
     session.enable(&id, level, Keyword(0)).unwrap();
     run(sink);
     let etw::Stopped { statistics, result } = session.stop_with_statistics();

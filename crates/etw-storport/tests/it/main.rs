@@ -39,7 +39,7 @@ fn record(name: &str, run: impl FnOnce()) -> Vec<Seen> {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let path: PathBuf =
         std::env::temp_dir().join(format!("etw-storport-{}-{name}.etl", std::process::id()));
-    let session = Session::builder(name).file(&path).buffer_size_kb(8).start().unwrap();
+    let session = Session::builder(name).file(&path).portable().buffer_size_kb(8).start().unwrap();
     session.enable(&PROVIDER_ID, Level::VERBOSE, Keyword(0)).unwrap();
     run();
     session.stop().unwrap();

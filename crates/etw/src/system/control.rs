@@ -4,8 +4,6 @@
 //! A request that only hosts of this project can fulfil is answered by `ERROR_NOT_SUPPORTED` and a sentence that names it.
 
 mod api;
-mod enable;
-mod properties;
 mod providers;
 mod system_events;
 
@@ -18,15 +16,15 @@ use etw_types::{Guid, LevelKeyword, Status};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, StartRequest, Update};
 
+use super::trace_session::api::{Control, EnableCode};
+use super::trace_session::enable::Change;
+use super::trace_session::properties::{Properties, logger_id};
+use super::trace_session::{self, CALLBACK_TIMEOUT, Named, Refusal};
 use crate::lock::lock;
-use api::{Control, ControlTraceW, EnableCode, QueryAllTracesW, StartTraceW};
-use enable::Change;
-use properties::{Properties, logger_id};
+use api::QueryAllTracesW;
 
 /// The most sessions that the system runs; versions differ.
 const MAX_SESSIONS: usize = 256;
-/// Milliseconds that the enablements of a new session wait for callbacks.
-const START_TIMEOUT: u32 = 1000;
 const RUNNING: &str = "running";
 
 /// The connection of a controller to the system. Clones share it.
@@ -50,36 +48,11 @@ impl Drop for Leases {
 
 /// A refusal with its reason.
 fn refused(status: Status, message: impl Into<String>) -> ClientError {
-    ClientError::Refused { status: status.0, message: message.into() }
+    Refusal { status, message: message.into() }.into()
 }
 
 fn not_supported(message: &str) -> ClientError {
-    refused(Status::ERROR_NOT_SUPPORTED, message)
-}
-
-/// UTF-16 with a NUL at its end.
-fn wide(text: &str) -> Vec<u16> {
-    text.encode_utf16().chain([0]).collect()
-}
-
-/// The error of a call that the system refused, and what to do next.
-fn failure(session: &str, doing: &str, status: Status) -> ClientError {
-    let advice = match status {
-        Status::ERROR_ACCESS_DENIED => {
-            "run as administrator, or as a member of the group Performance Log Users"
-        }
-        Status::ERROR_ALREADY_EXISTS => "a session of this name runs already; stop it first",
-        Status::ERROR_WMI_INSTANCE_NOT_FOUND => "no session has this name",
-        Status::ERROR_NO_SYSTEM_RESOURCES => "as many sessions run as Windows allows; stop one",
-        Status::ERROR_INVALID_PARAMETER => "this version of Windows does not take these options",
-        _ => {
-            return refused(
-                status,
-                format!("{doing} session {session}: Windows returned {status}"),
-            );
-        }
-    };
-    refused(status, format!("{doing} session {session}: {advice}"))
+    Refusal::not_supported(message).into()
 }
 
 impl Connection {
@@ -162,22 +135,13 @@ impl Connection {
             system_events::check(system)?;
         }
         let mut properties = Properties::of_config(config)?;
-        let mut handle = 0;
-        let wide_name = wide(name);
-        // SAFETY: a name that ends with NUL, and properties with space for both names.
-        let status = Status(unsafe {
-            StartTraceW(&mut handle, wide_name.as_ptr(), properties.as_mut_ptr())
-        });
-        if !status.is_success() {
-            return Err(failure(name, "start", status));
-        }
-        properties.raw.handle = handle;
+        let handle = trace_session::start(name, &mut properties)?;
         let configure = || {
             if let Some(system) = &config.system {
                 system_events::apply(handle, system)?;
             }
             let each = config.enable.iter();
-            each.map(|of| enable(name, &properties, &of.provider, &of.info, START_TIMEOUT))
+            each.map(|of| enable(name, &properties, &of.provider, &of.info, CALLBACK_TIMEOUT))
                 .collect()
         };
         let configured: Result<(), ClientError> = configure();
@@ -203,23 +167,8 @@ impl Connection {
     }
 }
 
-/// `ControlTraceW` by name.
 fn control(name: &str, code: Control, properties: &mut Properties) -> Result<(), ClientError> {
-    let wide_name = wide(name);
-    // SAFETY: a name that ends with NUL, and properties with space for both names.
-    let status =
-        Status(unsafe { ControlTraceW(0, wide_name.as_ptr(), properties.as_mut_ptr(), code) });
-    let doing = match code {
-        Control::Query => "query",
-        Control::Stop => "stop",
-        Control::Update => "change",
-        Control::Flush => "flush",
-    };
-    // A stopped session whose name did not fit has stopped.
-    match status {
-        Status::ERROR_SUCCESS | Status::ERROR_MORE_DATA => Ok(()),
-        status => Err(failure(name, doing, status)),
-    }
+    Ok(trace_session::control(&Named::by_name(name), code, properties)?)
 }
 
 fn query(name: &str) -> Result<Box<Properties>, ClientError> {
@@ -316,15 +265,5 @@ fn disable(session: &str, provider: &ProviderKey) -> Result<(), ClientError> {
 }
 
 fn apply(session: &str, change: &Change<'_>) -> Result<(), ClientError> {
-    let provider = change.provider;
-    match change.apply()? {
-        Status::ERROR_SUCCESS => Ok(()),
-        // Some program's callback is slow; the enablement holds.
-        Status::ERROR_TIMEOUT => Ok(()),
-        Status::ERROR_NO_SYSTEM_RESOURCES => Err(refused(
-            Status::ERROR_NO_SYSTEM_RESOURCES,
-            format!("provider {provider} is enabled in eight sessions already"),
-        )),
-        status => Err(failure(session, &format!("change provider {provider} in"), status)),
-    }
+    Ok(change.apply_to(session)?)
 }

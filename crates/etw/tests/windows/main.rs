@@ -6,6 +6,7 @@
 
 mod cost;
 mod goldens;
+mod private_loggers;
 mod providers;
 mod recorder;
 mod sessions;

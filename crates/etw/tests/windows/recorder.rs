@@ -310,7 +310,8 @@ unsafe extern "system" fn event_write_transfer(
     data: *const Piece,
 ) -> u32 {
     if ONLY_COUNTS.load(Ordering::Relaxed) {
-        COUNT.fetch_add(1, Ordering::Relaxed);
+        // One thread writes; a locked instruction would cost as much as a third of a write.
+        COUNT.store(COUNT.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         return 0;
     }
     // SAFETY: the arguments of the call.

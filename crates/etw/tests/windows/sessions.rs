@@ -18,9 +18,9 @@ use crate::recorder::sessions::{self, Call, Enable, bytes_of};
 const FLAGS: u32 = 0x0082_0000;
 /// Bytes of the structure and two names of 1024 units.
 const SIZE: u32 = 0x90 + 2 * 2048;
-const HANDLE: u64 = 0x0102_0000_0000_0010;
+pub const HANDLE: u64 = 0x0102_0000_0000_0010;
 
-fn expected(change: impl FnOnce(&mut EVENT_TRACE_PROPERTIES_V2)) -> Vec<u8> {
+pub fn expected(change: impl FnOnce(&mut EVENT_TRACE_PROPERTIES_V2)) -> Vec<u8> {
     let mut properties = EVENT_TRACE_PROPERTIES_V2 {
         Wnode: WNODE_HEADER { BufferSize: SIZE, Flags: FLAGS, ..WNODE_HEADER::default() },
         BufferSize: 64,
@@ -36,7 +36,7 @@ fn expected(change: impl FnOnce(&mut EVENT_TRACE_PROPERTIES_V2)) -> Vec<u8> {
     bytes_of(&properties)
 }
 
-fn start_of(calls: &[Call]) -> (&str, &[u8], &str) {
+pub fn start_of(calls: &[Call]) -> (&str, &[u8], &str) {
     match &calls[0] {
         Call::Start { name, properties, file } => (name, properties, file),
         other => panic!("{other:?}"),
@@ -145,7 +145,7 @@ fn every_log_mode_has_its_bits() {
     assert_eq!(start_of(&calls[1..]).1, bytes);
 }
 
-fn enable_of(call: &Call) -> &Enable {
+pub fn enable_of(call: &Call) -> &Enable {
     match call {
         Call::Enable(enable) => enable,
         other => panic!("{other:?}"),

@@ -217,18 +217,33 @@ unsafe extern "system" fn start_trace(
     })
 }
 
+/// `EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_PRIVATE_IN_PROC`
+pub const PRIVATE: u32 = 0x0002_0800;
+
 unsafe extern "system" fn control_trace(
     handle: u64,
     name: *const u16,
     at: *mut EVENT_TRACE_PROPERTIES_V2,
     code: u32,
 ) -> u32 {
-    assert_eq!(handle, 0, "sessions are named");
     // SAFETY: the arguments of the call.
-    let (name, (properties, file)) = unsafe { (text(name), read(at)) };
+    let (name, (properties, file)) = unsafe { ((!name.is_null()).then(|| text(name)), read(at)) };
+    assert_eq!(name.is_some(), handle == 0, "a session is named or has a handle");
     with(|state| {
-        let is_it = |running: &Running| running.name.eq_ignore_ascii_case(&name);
+        let is_it = |running: &Running| match &name {
+            Some(name) => running.name.eq_ignore_ascii_case(name),
+            None => running.handle == handle,
+        };
         let Some(index) = state.running.iter().position(is_it) else { return 4201 };
+        // The system finds private loggers with their GUID and modes only.
+        let running = &state.running[index].properties;
+        let guids = [running.Wnode.Guid, properties.Wnode.Guid].map(|guid| bytes_of(&guid));
+        if running.LogFileMode & PRIVATE != 0
+            && (guids[0] != guids[1] || properties.LogFileMode & PRIVATE != PRIVATE)
+        {
+            return 4201;
+        }
+        let name = state.running[index].name.clone();
         let properties_bytes = if code == 2 { bytes_of(&properties) } else { Vec::new() };
         state.calls.push(Call::Control { name, code, file, properties: properties_bytes });
         // SAFETY: the arguments of the call.

@@ -2,12 +2,11 @@
 
 use etw_session::{EnableInfo, EnableProperties, EventKey, Filters, PayloadFilter};
 use etw_types::{Guid, IdFilter, LevelKeyword, LevelKeywordFilter, NameFilter, Status};
-use etw_wire::ClientError;
 
 use super::api::{
     AggregatedFilter, EnableCode, EnableParameters, EnableTraceEx2, PayloadFilterHandle, Predicate,
 };
-use super::{refused, wide};
+use super::{Refusal, wide};
 use etw_types::raw::RawFilterDescriptor;
 
 /// Types of `EVENT_FILTER_DESCRIPTOR`.
@@ -31,11 +30,28 @@ pub struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Makes the call.
+    /// Makes the call for a session of this name.
     ///
     /// # Errors
-    /// The system's status, or a filter that only hosts of this project have.
-    pub fn apply(&self) -> Result<Status, ClientError> {
+    /// What the system refuses, or a filter that only hosts of this project have.
+    pub fn apply_to(&self, session: &str) -> Result<(), Refusal> {
+        let provider = self.provider;
+        match self.apply()? {
+            Status::ERROR_SUCCESS => Ok(()),
+            // A program's callback is slow; the enablement holds.
+            Status::ERROR_TIMEOUT => Ok(()),
+            status @ Status::ERROR_NO_SYSTEM_RESOURCES => {
+                let message = format!("provider {provider} is enabled in eight sessions already");
+                Err(Refusal { status, message })
+            }
+            status => {
+                Err(Refusal::of_call(session, &format!("change provider {provider} in"), status))
+            }
+        }
+    }
+
+    /// Makes the call; the system's status.
+    fn apply(&self) -> Result<Status, Refusal> {
         let LevelKeyword { level, any, all, ignore_keyword_0 } = self.info.wanted;
         let filters = match &self.info.filters {
             Some(filters) => FilterMemory::new(&self.provider, filters)?,
@@ -80,7 +96,7 @@ struct FilterMemory {
 }
 
 impl FilterMemory {
-    fn new(provider: &Guid, filters: &Filters) -> Result<FilterMemory, ClientError> {
+    fn new(provider: &Guid, filters: &Filters) -> Result<FilterMemory, Refusal> {
         let Filters {
             event_ids,
             event_names,
@@ -92,8 +108,7 @@ impl FilterMemory {
             stacks,
         } = filters;
         if !channels.is_empty() {
-            return Err(refused(
-                Status::ERROR_NOT_SUPPORTED,
+            return Err(Refusal::not_supported(
                 "Windows has no filter by channel; record without it, and select with --where when you read",
             ));
         }
@@ -170,19 +185,18 @@ fn level_keyword(filter: &LevelKeywordFilter) -> Vec<u8> {
 fn payload_filters(
     provider: &Guid,
     filters: &[PayloadFilter],
-) -> Result<AggregatedFilter, ClientError> {
+) -> Result<AggregatedFilter, Refusal> {
     let status_of = |status: Status| {
         let message = format!(
             "Windows cannot filter fields of {provider} ({status}): it needs Windows 8.1 and a registered manifest with the event \
              and its fields"
         );
-        refused(status, message)
+        Refusal { status, message }
     };
     let mut handles = Vec::new();
     for filter in filters {
         let EventKey::Id { id, version } = &filter.of else {
-            return Err(refused(
-                Status::ERROR_NOT_SUPPORTED,
+            return Err(Refusal::not_supported(
                 "Windows filters fields of events by id, with a registered manifest; fields of TraceLogging events cannot be \
                  filtered there: record without the payload filter, and select with --where when you read",
             ));

@@ -1,17 +1,20 @@
 //! `EVENT_TRACE_PROPERTIES_V2`: the one place where a session's configuration becomes the system's, and the system's state ours.
 
-use std::ffi::OsString;
-use std::os::windows::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::windows::ffi::OsStrExt;
+use std::path::Path;
+#[cfg(feature = "control")]
+use std::{ffi::OsString, os::windows::ffi::OsStringExt, path::PathBuf};
 
-use etw_session::{SessionClock, SessionConfig};
+#[cfg(feature = "control")]
+use etw_session::SessionClock;
+use etw_session::SessionConfig;
 use etw_types::raw::{RawGuid, RawMoreProperties, RawProperties};
 use etw_types::{LogFileMode, SYSTEM_TRACE, Status};
-use etw_wire::ClientError;
+#[cfg(feature = "control")]
 use etw_wire::requests::{SessionStatus, Update};
 
+use super::Refusal;
 use super::api::{NAME_UNITS, TRACED_GUID, VERSIONED};
-use super::refused;
 
 /// The session of the system's own events that every Windows has.
 pub const KERNEL_LOGGER: &str = "NT Kernel Logger";
@@ -44,16 +47,15 @@ impl Properties {
     ///
     /// # Errors
     /// An option that ETW forbids, or that only hosts of this project have.
-    pub fn of_config(config: &SessionConfig) -> Result<Box<Properties>, ClientError> {
-        let wrong = |error: etw_session::ConfigError| ClientError::Refused {
-            status: error.status().0,
+    pub fn of_config(config: &SessionConfig) -> Result<Box<Properties>, Refusal> {
+        let wrong = |error: etw_session::ConfigError| Refusal {
+            status: error.status(),
             message: error.to_string(),
         };
         config.validate().map_err(wrong)?;
         config.validate_path().map_err(wrong)?;
         if config.is_event_log() {
-            return Err(refused(
-                Status::ERROR_NOT_SUPPORTED,
+            return Err(Refusal::not_supported(
                 "a session of Windows writes .etl files, not event logs (.evtx); etw convert --to evtx makes one",
             ));
         }
@@ -87,10 +89,8 @@ impl Properties {
     ///
     /// # Errors
     /// A path that the system cannot take.
-    pub fn of_update(
-        running: &Properties,
-        update: &Update,
-    ) -> Result<Box<Properties>, ClientError> {
+    #[cfg(feature = "control")]
+    pub fn of_update(running: &Properties, update: &Update) -> Result<Box<Properties>, Refusal> {
         let mut properties = Box::new(running.clone());
         let raw = &mut properties.raw;
         raw.flags = TRACED_GUID | VERSIONED;
@@ -114,7 +114,7 @@ impl Properties {
     ///
     /// # Errors
     /// `ERROR_BAD_PATHNAME` for a path of more than 1023 characters.
-    pub fn set_file(&mut self, path: Option<&Path>) -> Result<(), ClientError> {
+    pub fn set_file(&mut self, path: Option<&Path>) -> Result<(), Refusal> {
         self.file = [0; NAME_UNITS];
         let units: Vec<u16> =
             path.map_or(Vec::new(), |path| path.as_os_str().encode_wide().collect());
@@ -122,7 +122,7 @@ impl Properties {
             let path = path.map_or(String::new(), |path| path.display().to_string());
             let message =
                 format!("{path}: a path of at most 1023 characters without NUL is required");
-            return Err(refused(Status::ERROR_BAD_PATHNAME, message));
+            return Err(Refusal { status: Status::ERROR_BAD_PATHNAME, message });
         }
         self.file[..units.len()].copy_from_slice(&units);
         self.raw.file_name_offset = match units.is_empty() {
@@ -138,12 +138,14 @@ impl Properties {
     }
 
     /// The session's name, as the system returned it.
+    #[cfg(feature = "control")]
     pub fn name(&self) -> String {
         text(&self.name).to_string_lossy().into_owned()
     }
 
     /// The state of a session. Counts of events that the system does not have are zero: only its losses are known, and not their
     /// causes.
+    #[cfg(feature = "control")]
     pub fn status(&self, name: &str, state: &str) -> SessionStatus {
         let raw = &self.raw;
         let file = PathBuf::from(text(&self.file));
@@ -185,6 +187,7 @@ fn set_flush_timer(raw: &mut RawProperties, milliseconds: u32) {
     }
 }
 
+#[cfg(feature = "control")]
 fn flush_timer_ms(raw: &RawProperties) -> u32 {
     match raw.mode.contains(LogFileMode::USE_MS_FLUSH_TIMER) {
         true => raw.flush_timer,
@@ -193,10 +196,12 @@ fn flush_timer_ms(raw: &RawProperties) -> u32 {
 }
 
 /// The number of a session in its handle, which events and enablements have.
+#[cfg(feature = "control")]
 pub fn logger_id(handle: u64) -> u16 {
     handle as u16
 }
 
+#[cfg(feature = "control")]
 fn text(units: &[u16]) -> OsString {
     let end = units.iter().position(|unit| *unit == 0).unwrap_or(units.len());
     OsString::from_wide(&units[..end])
