@@ -57,7 +57,7 @@ impl Default for Options {
 pub fn write(manifest: &Manifest, options: &Options) -> String {
     let mut out = String::from(
         "/* Made by etw mc from an instrumentation manifest: changes are lost when it is made again. */\n\
-         #pragma once\n\n#include <evntprov.h>\n\n#ifndef MCGEN_DECLARE\n\
+         #pragma once\n\n#include <wmistr.h>\n#include <evntrace.h>\n#include <evntprov.h>\n\n#ifndef MCGEN_DECLARE\n\
          #ifdef _MSC_VER\n#define MCGEN_DECLARE extern\n\
          #define MCGEN_DEFINE extern __declspec(selectany)\n#else\n\
          #define MCGEN_DECLARE __attribute__((weak)) extern\n#define MCGEN_DEFINE\n#endif\n#endif\n\n\

@@ -55,7 +55,7 @@ pub fn write(manifest: &Manifest, options: &Options) -> String {
         let module = modules.unique(snake(&provider.symbol));
         let schema = schemas.get(index).map(Vec::as_slice).unwrap_or_default();
         line(&mut out, 0, &format!("/// Provider `{}`.", doc(&provider.name)));
-        let lints = "#[allow(clippy::all, dead_code, non_upper_case_globals, unused_imports)]";
+        let lints = "#[allow(clippy::all, dead_code, missing_docs, non_upper_case_globals, unused_imports)]";
         line(&mut out, 0, lints);
         line(&mut out, 0, &format!("pub mod {module} {{"));
         line(&mut out, 1, &format!("use {} as __etw;", options.crate_path));

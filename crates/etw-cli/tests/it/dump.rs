@@ -8,7 +8,9 @@ use etw_etl::write::FileBuilder;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType};
 use etw_types::{EVENT_METADATA, EventRecord, Guid, HeaderType, Opcode};
 use serde_json::{Value, json};
-use std::process::{Command, Stdio};
+use std::process::Command;
+#[cfg(unix)]
+use std::process::Stdio;
 
 const KEYS: [&str; 19] = [
     "header",

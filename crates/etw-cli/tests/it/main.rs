@@ -46,3 +46,5 @@ mod views;
 #[cfg(target_os = "linux")]
 mod wevtutil_options;
 mod windows_forms;
+#[cfg(windows)]
+mod windows_sessions;

@@ -4,6 +4,7 @@ use crate::fixture::{TempFile, etw, greetings, json_lines, push_tracelogging, st
 use etw_etl::write::FileBuilder;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
