@@ -128,7 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 struct Outcome {
     passed: usize,
     ignored: usize,
-    /// What failed: a test, a program that was killed, or a build.
+    /// Tests that failed, programs that were killed, and builds.
     failures: Vec<String>,
 }
 

@@ -42,7 +42,7 @@ fn command() -> &'static Path {
     })
 }
 
-/// What the command printed, and the calls that it made.
+/// The output of the command, and its calls.
 struct Run {
     output: Output,
     calls: Vec<String>,

@@ -12,7 +12,8 @@ use etw_host::{
 };
 use etw_types::{Guid, LevelKeyword};
 
-use super::{Engine, SessionError, SessionLimit};
+use super::engine::Engine;
+use super::error::{SessionError, SessionLimit};
 use crate::provider::Provider;
 use crate::registry::{self, Attached, Enable, Host, HostRegistration, NewHost, Providers};
 

@@ -100,7 +100,7 @@ impl Optional {
     }
 
     /// A function of a library of the system that is loaded when the function is first needed, and then stays.
-    #[cfg(feature = "control")]
+    #[cfg(any(feature = "session", feature = "control"))]
     pub const fn in_library(module: &'static CStr, name: &'static CStr) -> Optional {
         Optional { module, name, must_load: true, address: OnceLock::new() }
     }

@@ -17,7 +17,8 @@ use super::trace_session::enable::Change;
 use super::trace_session::properties::Properties;
 use super::trace_session::{self, CALLBACK_TIMEOUT, Named, Refusal};
 use crate::lock::lock;
-use crate::session::{Engine, SessionError};
+use crate::session::engine::Engine;
+use crate::session::error::SessionError;
 
 /// The loggers that run.
 static LIVE: Mutex<Vec<Weak<PrivateLogger>>> = Mutex::new(Vec::new());
