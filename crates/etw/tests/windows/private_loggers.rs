@@ -22,7 +22,7 @@ fn file_session() -> etw::SessionBuilder {
     Session::with_config(config).file(FILE)
 }
 
-/// OV-27: the bytes of `StartTraceW`, and the calls that follow.
+/// The bytes of `StartTraceW`, and the calls that follow.
 #[test]
 fn a_session_with_a_file_is_a_private_logger_of_the_system() {
     let recorder = Recorder::start();
