@@ -34,6 +34,7 @@ extern "C++" {
 #include <ctime>
 #include <cwchar>
 #endif
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -221,6 +222,11 @@ typedef const char *PCTSTR, *LPCTSTR;
 #endif
 #endif
 #define DECLSPEC_NORETURN __attribute__((noreturn))
+#define DECLSPEC_EXPORT __attribute__((visibility("default")))
+#define DECLSPEC_IMPORT
+#define NTSYSAPI
+#define WINBASEAPI
+#define WINADVAPI
 #define C_ASSERT(what) typedef char etw_c_assert[(what) ? 1 : -1] __attribute__((unused))
 #define IN
 #define OUT
@@ -530,6 +536,7 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
 #include "etw_windows_program.h"
 #include "etw_windows_files.h"
 #include "etw_windows_scheduling.h"
+#include "etw_windows_fileio.h"
 #include "etw_windows_registry.h"
 
 /* windows/wmain.h has a main for programs whose beginning is wmain. */

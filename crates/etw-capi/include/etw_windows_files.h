@@ -52,6 +52,15 @@ static inline BOOL etw_file_result(int result)
     return FALSE;
 }
 
+/* The folder of the system's libraries. */
+static inline UINT GetSystemDirectoryA(LPSTR to, UINT room) { return etw_text_result("/usr/lib", to, room); }
+static inline UINT GetSystemDirectoryW(LPWSTR to, UINT room) { return etw_wide_result("/usr/lib", to, room); }
+#ifdef UNICODE
+#define GetSystemDirectory GetSystemDirectoryW
+#else
+#define GetSystemDirectory GetSystemDirectoryA
+#endif
+
 /* ---- Temporary files ---- */
 /* TMPDIR, or /tmp, with a separator behind it. */
 static inline const char *etw_temporary_folder(char *to)

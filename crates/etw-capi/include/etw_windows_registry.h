@@ -257,7 +257,14 @@ static inline LSTATUS RegDeleteKeyW(HKEY under, LPCWSTR name)
     char bytes[1024];
     return etw_registry_remove(under, etw_registry_name(name, bytes, sizeof bytes));
 }
+static inline LSTATUS RegCreateKeyA(HKEY under, LPCSTR name, PHKEY key) { return etw_registry_open(under, name, TRUE, key, NULL); }
+static inline LSTATUS RegOpenKeyA(HKEY under, LPCSTR name, PHKEY key) { return etw_registry_open(under, name, FALSE, key, NULL); }
+static inline LSTATUS RegCreateKeyW(HKEY under, LPCWSTR name, PHKEY key) { return RegCreateKeyExW(under, name, 0, NULL, 0, 0, NULL, key, NULL); }
+static inline LSTATUS RegOpenKeyW(HKEY under, LPCWSTR name, PHKEY key) { return RegOpenKeyExW(under, name, 0, 0, key); }
+static inline LSTATUS RegFlushKey(HKEY key) { return key == NULL ? (LSTATUS)ERROR_INVALID_HANDLE : 0; }
 #ifdef UNICODE
+#define RegCreateKey RegCreateKeyW
+#define RegOpenKey RegOpenKeyW
 #define RegCreateKeyEx RegCreateKeyExW
 #define RegOpenKeyEx RegOpenKeyExW
 #define RegSetValueEx RegSetValueExW
@@ -265,6 +272,8 @@ static inline LSTATUS RegDeleteKeyW(HKEY under, LPCWSTR name)
 #define RegDeleteValue RegDeleteValueW
 #define RegDeleteKey RegDeleteKeyW
 #else
+#define RegCreateKey RegCreateKeyA
+#define RegOpenKey RegOpenKeyA
 #define RegCreateKeyEx RegCreateKeyExA
 #define RegOpenKeyEx RegOpenKeyExA
 #define RegSetValueEx RegSetValueExA

@@ -36,6 +36,7 @@ typedef struct etw_object {
     int is_signalled;
     int resets; /* a wait that succeeds resets it */
     int is_mutex;
+    int file; /* its descriptor and 1, or 0 */
     int uses; /* the handle, and the thread while it runs */
     DWORD owner, depth;
     DWORD id, code;
@@ -67,6 +68,8 @@ static inline void etw_release_object(etw_object *object)
     pthread_mutex_unlock(&object->lock);
     if (uses > 0)
         return;
+    if (object->file > 0)
+        close(object->file - 1);
     pthread_cond_destroy(&object->changed);
     pthread_mutex_destroy(&object->lock);
     free(object);

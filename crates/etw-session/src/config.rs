@@ -205,7 +205,7 @@ impl SessionConfig {
         self.validate_buffers()?;
         self.validate_output()?;
         self.validate_file()?;
-        if self.system.is_some() && self.clock != SessionClock::Qpc {
+        if self.system.is_some() && self.clock == SessionClock::System {
             return Err(ConfigError::Exclusive {
                 option: ConfigOption::Clock,
                 other: ConfigOption::System,

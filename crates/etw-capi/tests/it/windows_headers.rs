@@ -9,45 +9,67 @@ use crate::support::*;
 const CAPITALISED: &[(&str, &str)] = &[
     ("aclapi.h", "AclAPI.h Aclapi.h"),
     ("basetsd.h", "BaseTsd.h Basetsd.h"),
+    ("cguid.h", "Cguid.h CGuid.h"),
     ("combaseapi.h", "Combaseapi.h CombaseApi.h"),
     ("comdef.h", "Comdef.h ComDef.h"),
     ("comutil.h", "Comutil.h ComUtil.h"),
     ("conio.h", "Conio.h"),
+    ("consoleapi.h", "Consoleapi.h ConsoleApi.h"),
     ("crtdbg.h", "Crtdbg.h"),
+    ("datetimeapi.h", "Datetimeapi.h DateTimeApi.h"),
+    ("debugapi.h", "Debugapi.h DebugApi.h"),
     ("direct.h", "Direct.h"),
+    ("driverspecs.h", "Driverspecs.h DriverSpecs.h"),
+    ("errhandlingapi.h", "Errhandlingapi.h ErrHandlingApi.h"),
     ("evntcons.h", "Evntcons.h EvntCons.h"),
     ("evntprov.h", "Evntprov.h EvntProv.h"),
     ("evntrace.h", "Evntrace.h EvnTrace.h EvntRace.h"),
+    ("fileapi.h", "Fileapi.h FileApi.h FileAPI.h"),
     ("guiddef.h", "Guiddef.h GuidDef.h"),
+    ("handleapi.h", "Handleapi.h HandleApi.h"),
+    ("heapapi.h", "Heapapi.h HeapApi.h"),
     ("in6addr.h", "In6addr.h In6Addr.h"),
     ("inaddr.h", "Inaddr.h"),
     ("initguid.h", "Initguid.h InitGuid.h"),
+    ("interlockedapi.h", "Interlockedapi.h InterlockedApi.h"),
     ("intrin.h", "Intrin.h"),
     ("intsafe.h", "Intsafe.h IntSafe.h"),
     ("io.h", "Io.h"),
+    ("ioapiset.h", "Ioapiset.h IoApiSet.h"),
     ("ip2string.h", "Ip2string.h"),
+    ("libloaderapi.h", "Libloaderapi.h LibLoaderApi.h LibLoaderAPI.h"),
+    ("memoryapi.h", "Memoryapi.h MemoryApi.h"),
+    ("minwinbase.h", "Minwinbase.h MinWinBase.h"),
+    ("minwindef.h", "Minwindef.h MinWinDef.h"),
     ("mstcpip.h", "Mstcpip.h MSTcpIP.h"),
     ("netiodef.h", "Netiodef.h"),
     ("ntstatus.h", "Ntstatus.h NTStatus.h"),
+    ("ntverp.h", "Ntverp.h NtVerp.h"),
     ("objbase.h", "Objbase.h ObjBase.h"),
     ("objidl.h", "ObjIdl.h Objidl.h"),
     ("ole2.h", "Ole2.h"),
     ("oleauto.h", "OleAuto.h Oleauto.h"),
     ("pla.h", "Pla.h"),
     ("process.h", "Process.h"),
+    ("processenv.h", "Processenv.h ProcessEnv.h"),
     ("processthreadsapi.h", "Processthreadsapi.h ProcessThreadsApi.h"),
+    ("processtopologyapi.h", "Processtopologyapi.h ProcessTopologyApi.h"),
+    ("profileapi.h", "Profileapi.h ProfileApi.h"),
     ("rpc.h", "Rpc.h"),
     ("rpcdce.h", "Rpcdce.h RpcDce.h"),
     ("sal.h", "Sal.h SAL.h"),
     ("sddl.h", "Sddl.h"),
     ("sdkddkver.h", "SDKDDKVer.h SdkDdkVer.h Sdkddkver.h"),
+    ("securitybaseapi.h", "Securitybaseapi.h SecurityBaseApi.h"),
     ("shellapi.h", "ShellAPI.h Shellapi.h ShellApi.h"),
     ("specstrings.h", "Specstrings.h SpecStrings.h"),
+    ("stringapiset.h", "Stringapiset.h StringApiSet.h"),
     ("strsafe.h", "Strsafe.h StrSafe.h"),
     ("synchapi.h", "Synchapi.h SynchApi.h"),
     ("sysinfoapi.h", "Sysinfoapi.h SysInfoApi.h"),
     ("tchar.h", "TCHAR.h TChar.h Tchar.h TCHAR.H"),
     ("tdh.h", "Tdh.h TDH.h"),
+    ("timezoneapi.h", "Timezoneapi.h TimeZoneApi.h"),
     ("traceloggingactivity.h", "TraceLoggingActivity.h TraceloggingActivity.h"),
     ("traceloggingprovider.h", "TraceLoggingProvider.h TraceloggingProvider.h"),
     ("unknwn.h", "Unknwn.h"),
@@ -67,9 +89,11 @@ const CAPITALISED: &[(&str, &str)] = &[
     ("winsock2.h", "WinSock2.h Winsock2.h WINSOCK2.H"),
     ("winternl.h", "Winternl.h WinTernl.h"),
     ("winuser.h", "WinUser.h Winuser.h"),
+    ("winver.h", "Winver.h WinVer.h"),
     ("wmistr.h", "Wmistr.h WmiStr.h"),
     ("ws2ipdef.h", "Ws2ipdef.h WS2ipdef.h"),
     ("ws2tcpip.h", "WS2tcpip.h Ws2tcpip.h WS2TCPIP.H"),
+    ("wtypes.h", "Wtypes.h WTypes.h"),
 ];
 
 /// Annotations without a rule of their own that take arguments.
@@ -248,6 +272,14 @@ fn generated_headers_are_current() {
             panic!("windows/{header} is missing");
         });
         names.split(' ').for_each(|name| is_current(&windows.join(name), &text));
+    }
+    // Each header has Windows' capitalisations, apart from this project's own.
+    for entry in std::fs::read_dir(&windows).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_of_windows =
+            name.ends_with(".h") && name == name.to_lowercase() && name != "wmain.h";
+        let is_listed = CAPITALISED.iter().any(|(header, _)| *header == name);
+        assert!(!is_of_windows || is_listed, "{name} is missing in CAPITALISED");
     }
 }
 

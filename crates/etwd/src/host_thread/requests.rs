@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
-use etw_session::{EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS, SystemConfig};
+use etw_session::{
+    EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS, SessionClock, SessionConfig,
+    SystemConfig,
+};
 use etw_types::{Guid, Keyword, Level, Status};
 use etw_wire::message::FromHost;
 use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update};
@@ -193,6 +196,7 @@ impl HostThread {
             );
             return from.answer(&refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         }
+        let clock_note = use_performance_counter(&mut start.config);
         // Opened before the session is created: if this fails, no file remains.
         let source = match open_source(&start) {
             Ok(source) => source,
@@ -202,7 +206,8 @@ impl HostThread {
             Ok(slot) => slot,
             Err(no) => return from.answer(&no),
         };
-        let notes = self.attach_source(slot, source);
+        let mut notes = self.attach_source(slot, source);
+        notes.extend(clock_note);
         let enable = std::mem::take(&mut start.config.enable);
         let mut providers: Vec<Guid> = Vec::new();
         for enablement in enable {
@@ -567,6 +572,18 @@ impl HostThread {
 
 /// Sessions that record events of the system at a time, as on Windows.
 const MAX_SYSTEM_SESSIONS: usize = 8;
+
+/// Gives a session of system events that asks for the cycle counter the performance counter, in which the kernel counts. As on a machine
+/// without a usable cycle counter, the session's header and status name the clock in use. Returns a note for the controller.
+fn use_performance_counter(config: &mut SessionConfig) -> Option<String> {
+    if config.system.is_none() || config.clock != SessionClock::Cycles {
+        return None;
+    }
+    config.clock = SessionClock::Qpc;
+    let what = "the session's clock is the performance counter, not the cycle counter: the kernel counts the time of its events in \
+                nanoseconds";
+    Some(what.to_owned())
+}
 
 /// Opens the system's events for a session that wants some.
 fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {

@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
-use etw_session::{SessionConfig, SystemConfig};
+use etw_session::{SessionClock, SessionConfig, SystemConfig};
 use etw_system::flags::Masks;
-use etw_types::{HeaderType, LOST_EVENT};
+use etw_types::{ClockType, HeaderType, LOST_EVENT};
 use etw_wire::requests::{Request, Response, SessionStatus};
 
 use crate::daemon::Daemon;
+use crate::rig::*;
 
 const CSWITCH: u16 = 0x0524;
 /// Between two rounds of the threads that switch.
@@ -108,6 +109,31 @@ fn query(daemon: &Daemon) -> SessionStatus {
         Response::Session(status) => *status,
         other => panic!("{other:?}"),
     }
+}
+
+/// A session of system events that asks for the cycle counter, as Tracy's does, gets the performance counter; its status and its file say so.
+#[test]
+fn a_system_session_on_cycles_gets_the_performance_counter() {
+    let rig = Rig::new();
+    let file = rig.file("cycles.etl");
+    let start = SessionConfig {
+        name: "cycles".to_owned(),
+        file: Some(file.clone()),
+        clock: SessionClock::Cycles,
+        system: Some(system("process")),
+        ..SessionConfig::default()
+    };
+    match rig.ask(Request::start(start)) {
+        Response::Session(status) => assert_eq!(status.clock, SessionClock::Qpc),
+        Response::Error { message, .. } if is_without_rights(&message) => {
+            eprintln!("left out: {message}");
+            return;
+        }
+        other => panic!("{other:?}"),
+    }
+    rig.stop("cycles");
+    let trace = TraceFile::open(&file).unwrap();
+    assert_eq!(trace.header().unwrap().clock_type, ClockType::QPC);
 }
 
 /// The kernel's rings outlive a killed worker: the chain of switches of each CPU stays whole. The kernel leaves

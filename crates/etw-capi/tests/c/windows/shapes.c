@@ -132,6 +132,30 @@ static void registry_and_users(void)
     CHECK(CopySid(sizeof copy, copy, ((PTOKEN_USER)(void *)user)->User.Sid) && copy[1] == 2 && copy[7] == 22 && copy[8] == 1);
 }
 
+static void files(const char *folder)
+{
+    char path[64], moved[64], bytes[16];
+    DWORD count;
+    LARGE_INTEGER at, size;
+    HANDLE file;
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(moved, sizeof moved, "%s/moved", folder);
+    CHECK(CreateFileA(path, GENERIC_READ, 0, NULL, OPEN_EXISTING, 0, NULL) == INVALID_HANDLE_VALUE);
+    CHECK(GetLastError() == ERROR_FILE_NOT_FOUND);
+    file = CreateFileA(path, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+    CHECK(file != INVALID_HANDLE_VALUE && WriteFile(file, "0123456789", 10, &count, NULL) && count == 10);
+    at.QuadPart = 4;
+    CHECK(SetFilePointerEx(file, at, &at, FILE_BEGIN) && at.QuadPart == 4);
+    CHECK(ReadFile(file, bytes, sizeof bytes, &count, NULL) && count == 6 && memcmp(bytes, "456789", 6) == 0);
+    CHECK(GetFileSizeEx(file, &size) && size.QuadPart == 10 && GetFileSize(file, NULL) == 10 && FlushFileBuffers(file));
+    CHECK(CloseHandle(file));
+    CHECK(CreateFileA(path, GENERIC_WRITE, 0, NULL, CREATE_NEW, 0, NULL) == INVALID_HANDLE_VALUE && GetLastError() == ERROR_FILE_EXISTS);
+    file = CreateFileA(path, FILE_APPEND_DATA, 0, NULL, OPEN_ALWAYS, 0, NULL);
+    CHECK(file != INVALID_HANDLE_VALUE && GetLastError() == ERROR_ALREADY_EXISTS && WriteFile(file, "x", 1, NULL, NULL));
+    CHECK(GetFileSize(file, NULL) == 11 && CloseHandle(file) && !WriteFile(INVALID_HANDLE_VALUE, "x", 1, &count, NULL));
+    CHECK(MoveFileExA(path, moved, MOVEFILE_REPLACE_EXISTING) && DeleteFileA(moved) && !DeleteFileA(path));
+}
+
 int main(void)
 {
     WSADATA data;
@@ -141,7 +165,9 @@ int main(void)
     CHECK(sizeof(SSIZE_T) == sizeof(void *) && *less < 0);
     CHECK(WSAStartup(0x0202, &data) == 0 && data.wVersion == 0x0202 && WSACleanup() == 0);
     snprintf(folder, sizeof folder, "/tmp/etw-shapes-%d", (int)GetCurrentProcessId());
-    CHECK(_mkdir(folder) == 0 && _access(folder, 0) == 0 && _rmdir(folder) == 0 && _access(folder, 0) != 0);
+    CHECK(_mkdir(folder) == 0 && _access(folder, 0) == 0);
+    files(folder);
+    CHECK(_rmdir(folder) == 0 && _access(folder, 0) != 0);
     here = _getcwd(NULL, 0);
     CHECK(here != NULL && _fileno(stderr) == 2);
     free(here);

@@ -1,0 +1,5 @@
+/* Part of openetw: see ../etw_windows.h. */
+#ifndef ETW_WINDOWS_PROCESSENV_H
+#define ETW_WINDOWS_PROCESSENV_H
+#include "../etw_windows.h"
+#endif
