@@ -101,7 +101,7 @@ static void check_privileges(void)
         CHECK(GetTokenInformation(token, TokenElevationType, &type, sizeof type, &size) && size == sizeof type);
         CHECK(type == (geteuid() == 0 ? TokenElevationTypeFull : TokenElevationTypeLimited));
         CHECK(!GetTokenInformation(token, TokenElevationType, &type, 3, &size) && GetLastError() == ERROR_INSUFFICIENT_BUFFER);
-        CHECK(!GetTokenInformation(token, TokenUser, &type, sizeof type, &size) && GetLastError() == ERROR_NOT_SUPPORTED);
+        CHECK(!GetTokenInformation(token, TokenPrivileges, &type, sizeof type, &size) && GetLastError() == ERROR_NOT_SUPPORTED);
         CHECK(IsWow64Process(GetCurrentProcess(), &is_wow64) && !is_wow64);
         CHECK(MAKELANGID(LANG_ENGLISH, SUBLANG_ENGLISH_US) == 0x409);
     }
