@@ -54,6 +54,8 @@ mod stacks;
 mod system_call_routines;
 #[cfg(target_os = "linux")]
 mod system_facts;
+#[cfg(target_os = "linux")]
+mod thread_ids;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod unwind;
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ mod parse;
 mod ring;
 mod tracepoint;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 use std::io;
 use std::ops::Range;
@@ -27,6 +27,7 @@ pub use tracepoint::{Layout, Tracepoint};
 
 use crate::neutral::Detail;
 use crate::system_calls::{FileOperation, SystemCall};
+use crate::thread_ids::{ThreadIds, is_first_namespace};
 use bpf::Programs;
 use parse::{is_exec, loss_record, lost_of, number_of, time_of};
 use ring::Ring;
@@ -64,11 +65,21 @@ impl From<(Attribute, Kind)> for Wanted {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,
+    /// Its batch, and its bytes there.
+    batch: u64,
     start: usize,
     size: usize,
     /// Its ring, and its position there.
     ring: usize,
     position: u64,
+}
+
+/// The bytes that one read took out of the rings.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Records that wait.
+    waiting: usize,
 }
 
 /// A program that was executed, as soon as its record is read.
@@ -112,9 +123,12 @@ pub(crate) struct Perf {
     ring_events: Vec<Range<usize>>,
     kinds: HashMap<u64, Kind, RandomState>,
     waiting: Vec<Waiting>,
-    bytes: Vec<u8>,
+    /// The bytes of these records.
+    batches: VecDeque<Batch>,
+    /// The number of the first batch.
+    first_batch: u64,
     /// Memory that is used again: new memory of this size would be mapped page by page.
-    spare: Vec<u8>,
+    spare: Vec<Vec<u8>>,
     /// For each ring the position of its last released switch, by which another process knows the thread that runs.
     last_switches: Vec<Option<u64>>,
     /// Programs that record some tracepoints. Their ring has the number behind the others.
@@ -128,6 +142,8 @@ pub(crate) struct Perf {
     /// The numbers of the events that record programs with their arguments.
     exec_events: Vec<u64>,
     changed: Vec<DescriptorChange>,
+    /// Ids of threads, in a container.
+    ids: Option<ThreadIds>,
     /// Records of system calls may change descriptors.
     has_calls: bool,
 }
@@ -158,6 +174,11 @@ pub struct OpenRing<'p, F> {
 }
 
 impl Perf {
+    /// Translates ids of threads if this process is in a container.
+    pub fn translate_ids(&mut self) {
+        self.ids = (!is_first_namespace()).then(ThreadIds::default);
+    }
+
     /// Opens events on all CPUs, into one ring of each CPU. An event that cannot be opened on the first CPU is an error; a CPU
     /// that is offline is left out.
     pub fn open(
@@ -381,11 +402,14 @@ impl Perf {
 
     /// Reads what the rings have.
     pub fn read(&mut self) {
-        let Perf { rings, bytes, waiting, lost, executed, changed, kinds, .. } = self;
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        let batch = self.first_batch + self.batches.len() as u64;
+        let known = self.waiting.len();
+        let Perf { rings, waiting, lost, executed, changed, kinds, .. } = self;
         let (programs_found, exec_events) = (&mut self.programs_found, &self.exec_events);
         for (index, ring) in rings.iter_mut().enumerate() {
             let start = bytes.len();
-            let first = ring.read(bytes);
+            let first = ring.read(&mut bytes);
             let mut at = start;
             while let Some(size) = ring::record_size(&bytes[at..]) {
                 let record = &bytes[at..at + size];
@@ -397,28 +421,33 @@ impl Perf {
                     if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
                         programs_found.extend(program_found(record, time, kinds));
                     }
+                    if let Some(ids) = &mut self.ids {
+                        learn_ids(record, kinds, ids);
+                    }
                     if self.has_calls {
                         changed.extend(descriptor_change(record, time, kinds));
                     }
                     *lost += lost_of(record);
                     let position = first + (at - start) as u64;
-                    waiting.push(Waiting { time, start: at, size, ring: index, position });
+                    waiting.push(Waiting { time, batch, start: at, size, ring: index, position });
                 }
                 at += size;
             }
             bytes.truncate(at);
         }
-        self.read_programs();
+        self.read_programs(batch, &mut bytes);
+        let waiting = self.waiting.len() - known;
+        self.batches.push_back(Batch { bytes, waiting });
     }
 
-    fn read_programs(&mut self) {
-        let Perf { rings, programs, bytes, waiting, lost, exec_events, kinds, .. } = self;
+    fn read_programs(&mut self, batch: u64, bytes: &mut Vec<u8>) {
+        let Perf { rings, programs, waiting, lost, exec_events, kinds, .. } = self;
         let (programs_found, changed) = (&mut self.programs_found, &mut self.changed);
         let has_calls = self.has_calls;
         let Some(programs) = programs else { return };
         let ring = rings.len();
         let mut last = None;
-        let missing = programs.read(|position, record| {
+        let missing = programs.read(bytes, |position, start, record| {
             let Some(time) = time_of(record) else { return };
             if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
                 programs_found.extend(program_found(record, time, kinds));
@@ -426,9 +455,7 @@ impl Perf {
             if has_calls {
                 changed.extend(descriptor_change(record, time, kinds));
             }
-            let (start, size) = (bytes.len(), record.len());
-            bytes.extend_from_slice(record);
-            waiting.push(Waiting { time, start, size, ring, position });
+            waiting.push(Waiting { time, batch, start, size: record.len(), ring, position });
             last = last.max(Some((time, position)));
         });
         *lost += missing;
@@ -437,7 +464,7 @@ impl Perf {
             let record = loss_record(missing, time);
             let (start, size) = (bytes.len(), record.len());
             bytes.extend_from_slice(&record);
-            waiting.push(Waiting { time, start, size, ring, position });
+            waiting.push(Waiting { time, batch, start, size, ring, position });
         }
     }
 
@@ -466,6 +493,16 @@ impl Perf {
         std::mem::take(&mut self.lost)
     }
 
+    /// Keeps memory for a later read.
+    fn keep(&mut self, mut bytes: Vec<u8>) {
+        const MAX_SPARE: usize = 4;
+        const LARGEST: usize = 4 << 20;
+        if self.spare.len() < MAX_SPARE && bytes.capacity() <= LARGEST {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+
     /// Gives the records before `until`, in order of time.
     pub fn release(&mut self, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
         self.last_switches.resize(self.rings.len(), None);
@@ -474,7 +511,11 @@ impl Perf {
         let count = self.waiting.partition_point(|one| one.time < until);
         let mut scratch = Scratch::default();
         for one in &self.waiting[..count] {
-            let record = &self.bytes[one.start..one.start + one.size];
+            let Some(batch) = self.batches.get_mut((one.batch - self.first_batch) as usize) else {
+                continue;
+            };
+            batch.waiting -= 1;
+            let record = &batch.bytes[one.start..one.start + one.size];
             if let Some(parsed) = parse(record, |id| self.kinds.get(&id), &mut scratch) {
                 if let PerfDetail::Neutral(Detail::Switch { .. }) = parsed.detail {
                     let last = match self.last_switches.get_mut(one.ring) {
@@ -483,19 +524,23 @@ impl Perf {
                     };
                     *last = (*last).max(Some(one.position));
                 }
-                give(&parsed);
+                if is_of_nobody(&parsed.detail) {
+                    continue;
+                }
+                match (&mut self.ids, parsed.detail) {
+                    (Some(ids), PerfDetail::Neutral(detail)) => {
+                        let detail = PerfDetail::Neutral(ids.translate(parsed.cpu, detail));
+                        give(&Parsed { detail, ..parsed });
+                    }
+                    _ => give(&parsed),
+                }
             }
         }
         self.waiting.drain(..count);
-        // The rest moves to the front.
-        let mut rest = std::mem::take(&mut self.spare);
-        rest.clear();
-        for one in &mut self.waiting {
-            let start = rest.len();
-            rest.extend_from_slice(&self.bytes[one.start..one.start + one.size]);
-            one.start = start;
+        while let Some(first) = self.batches.pop_front_if(|first| first.waiting == 0) {
+            self.first_batch += 1;
+            self.keep(first.bytes);
         }
-        self.spare = std::mem::replace(&mut self.bytes, rest);
     }
 }
 
@@ -551,6 +596,21 @@ fn call_filter(calls: &[u64]) -> Option<CString> {
     CString::new(terms.join("||")).ok()
 }
 
+/// Whether a record is about the life of a process outside of the container: such processes have the id 0.
+fn is_of_nobody(detail: &PerfDetail<'_>) -> bool {
+    match detail {
+        PerfDetail::Neutral(
+            Detail::Fork { process, .. }
+            | Detail::Exit { process, .. }
+            | Detail::Rename { process, .. },
+        )
+        | PerfDetail::Exec { process, .. } => *process == 0,
+        PerfDetail::Map(mapping) => mapping.process == 0,
+        PerfDetail::Program(program) => program.process == 0,
+        PerfDetail::Neutral(_) => false,
+    }
+}
+
 /// The entry of a CPU.
 fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
     let index = usize::from(cpu);
@@ -558,6 +618,18 @@ fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
         all.resize(index + 1, None);
     }
     &mut all[index]
+}
+
+/// Learns the ids of a thread that leaves its CPU.
+fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut ThreadIds) {
+    let kind = number_of(record).and_then(|number| kinds.get(&number));
+    let Some(Kind::Tracepoint { point: Tracepoint::Switch, .. }) = kind else { return };
+    let mut scratch = Scratch::default();
+    if let Some(parsed) = parse(record, |_| kind, &mut scratch)
+        && let PerfDetail::Neutral(Detail::Switch { old, .. }) = parsed.detail
+    {
+        ids.learn(old.thread, parsed.thread);
+    }
 }
 
 /// The program of a record of an exec.

@@ -103,26 +103,32 @@ impl Records {
     /// Adds a SYSTEM record.
     pub fn system(&mut self, head: Head, hook: u16, version: u8, payload: &Payload) {
         let class = KernelClass { hook: Hook(hook), version };
-        self.add(head, ClassicHeader::System(class), payload);
+        self.add(head, ClassicHeader::System(class), &payload.0);
     }
 
     /// Adds a PERFINFO record.
     pub fn perf_info(&mut self, head: Head, hook: u16, version: u8, payload: &Payload) {
         let class = KernelClass { hook: Hook(hook), version };
-        self.add(head, ClassicHeader::PerfInfo(class), payload);
+        self.add(head, ClassicHeader::PerfInfo(class), &payload.0);
+    }
+
+    /// Adds a frequent PERFINFO record, whose fields need no memory of their own.
+    pub fn frequent(&mut self, head: Head, hook: u16, version: u8, fields: &[u8]) {
+        let class = KernelClass { hook: Hook(hook), version };
+        self.add(head, ClassicHeader::PerfInfo(class), fields);
     }
 
     /// Adds a FULL record of a class.
     pub fn classic(&mut self, head: Head, guid: Guid, kind: u8, version: u16, payload: &Payload) {
         let class = EventClass { guid, kind, level: Level::LOG_ALWAYS, version };
-        self.add(head, ClassicHeader::Trace(class), payload);
+        self.add(head, ClassicHeader::Trace(class), &payload.0);
     }
 
-    fn add(&mut self, head: Head, header: ClassicHeader, payload: &Payload) {
+    fn add(&mut self, head: Head, header: ClassicHeader, payload: &[u8]) {
         let time = self.not_before(head.time);
         self.last = time;
         let start = self.bytes.len();
-        self.bytes.extend(&payload.0);
+        self.bytes.extend_from_slice(payload);
         self.entries.push_back(Entry {
             time,
             cpu: head.cpu,
@@ -130,7 +136,7 @@ impl Records {
             thread: head.thread,
             class: Classic { header, is_32_bit: false },
             start,
-            size: payload.0.len(),
+            size: payload.len(),
         });
     }
 }

@@ -19,6 +19,7 @@ use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
 use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts;
+use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
     StartError, machine_events, open_main, open_side, own_events, side_events_of,
 };
@@ -205,7 +206,8 @@ impl Recorder {
     }
 
     fn with(opened: Opened, options: Options) -> Recorder {
-        let Opened { perf, target, cpus, side_events, mut notes } = opened;
+        let Opened { mut perf, target, cpus, side_events, mut notes } = opened;
+        perf.translate_ids();
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let has = |flag| options.masks.has(flag);
         let has_operations =
@@ -588,6 +590,7 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
     let disks = system_facts::disks();
     Machine {
         cpus: count,
+        is_container: !is_first_namespace(),
         images: symbols.images,
         soft_interrupts: symbols.soft_interrupts,
         system_calls: symbols.system_calls,

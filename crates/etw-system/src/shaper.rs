@@ -59,6 +59,8 @@ impl Options {
 pub struct Machine {
     /// Number of CPUs.
     pub cpus: u16,
+    /// Its processes are those of a container, which has none of the kernel's threads.
+    pub is_container: bool,
     /// The kernel and its modules.
     pub images: Vec<Arc<Image>>,
     /// The routine of each soft interrupt.

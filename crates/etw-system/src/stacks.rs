@@ -1,6 +1,5 @@
 //! Call stacks of programs: those that the kernel found by frame pointers, and better ones if the program's state was copied.
 
-use crate::neutral::Stack;
 use crate::perf::Parsed;
 use crate::shaper::Shaper;
 
@@ -20,6 +19,7 @@ impl Stacks {
         shaper: &Shaper,
         frames: &'a mut Vec<u64>,
     ) -> Parsed<'a> {
+        use crate::neutral::Stack;
         use crate::unwind::End;
         let Some(user) = &parsed.user else { return *parsed };
         let process = parsed.process;

@@ -13,13 +13,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::Tracepoint;
+use crate::thread_ids::is_first_namespace;
 use btf::Btf;
 use program::{CALLS, GATE, MAX_CALLS, Maps, OWN, REPORTED, SHARED_SIZE, lost_word};
 pub(super) use program::{layout_of, number_of};
 use ring::{ProgramRing, SharedWords};
-
-/// `PROC_PID_INIT_INO`: programs know threads by the numbers of the first PID namespace.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Programs that are attached, with their ring.
 #[derive(Debug)]
@@ -41,7 +39,8 @@ impl Programs {
     /// The kernel permits none: missing rights, or a kernel that lacks something.
     pub fn open(points: &[Tracepoint], size: usize, calls: Option<&[u64]>) -> io::Result<Programs> {
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
-        if std::fs::read_link("/proc/self/ns/pid")?.as_os_str() != FIRST_PID_NAMESPACE {
+        // Programs know threads by the ids of the first PID namespace.
+        if !is_first_namespace() {
             return Err(unsupported());
         }
         let btf = Btf::parse(std::fs::read("/sys/kernel/btf/vmlinux")?).ok_or_else(unsupported)?;
@@ -136,15 +135,14 @@ impl Programs {
         self.losses().map(|(_, count)| count).sum()
     }
 
-    /// Gives each record that has come, with its position, in the form of perf's samples. Returns the number of records that found no
-    /// room since the last call.
-    pub fn read(&mut self, mut give: impl FnMut(u64, &mut [u8])) -> u64 {
-        let mut record = Vec::new();
+    /// Adds each record that has come to `out`, in the form of perf's samples, and gives its position, its start in `out` and its bytes.
+    /// Returns the number of records for which the ring was full since the last call.
+    pub fn read(&mut self, out: &mut Vec<u8>, mut give: impl FnMut(u64, usize, &[u8])) -> u64 {
         self.ring.read(|position, bytes| {
-            record.clear();
-            record.extend_from_slice(bytes);
-            program::translate(&mut record);
-            give(position, &mut record);
+            let start = out.len();
+            out.extend_from_slice(bytes);
+            program::translate(&mut out[start..]);
+            give(position, start, &out[start..]);
         });
         let lost = self.lost();
         let new = lost.wrapping_sub(self.known_losses);

@@ -96,7 +96,7 @@ impl Shaper {
         if !facts.is_kernel {
             self.process_record(head, Moment::Before, &process, out);
         }
-        if facts.id == 0 {
+        if facts.id == 0 && !self.machine.is_container {
             self.process_record(head, Moment::Before, &system_process(), out);
         }
         self.processes.insert(facts.id, process);
@@ -435,7 +435,8 @@ impl Shaper {
         }
         let facts = &process.facts;
         let id = process.id();
-        let is_system = id == SYSTEM || id == 0;
+        // In a container, a program may have the id of the kernel's process.
+        let is_system = facts.is_kernel || id == 0;
         let key = KEY | (facts.start / 10_000_000) << 22 & !KEY | u64::from(facts.id);
         let status = if moment == Moment::End { process.exit_status } else { STILL_ACTIVE };
         let mut payload = Payload::new()
@@ -445,7 +446,7 @@ impl Shaper {
             .u32(facts.session)
             .u32(status)
             .u64(0)
-            .u32(if id == SYSTEM { 4 } else { 0 });
+            .u32(if facts.is_kernel { 4 } else { 0 });
         payload = match is_system {
             true => payload.u32(0),
             // TOKEN_USER, then the SID.
@@ -462,7 +463,7 @@ impl Shaper {
             largest => largest.min(LARGEST_EVENT),
         };
         let units = largest.saturating_sub(AROUND_COMMAND_LINE) / 2;
-        let name = image_name(id, &facts.exec);
+        let name = image_name(facts, id);
         let payload = payload.ansi(&name[..name.len().min(LONGEST_NAME)]);
         let payload = payload.wide_up_to(&command_line, units).wide(&[]).wide(&[]);
         out.system(head, 0x0300 | moment as u16, 4, &payload);
@@ -539,11 +540,11 @@ fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-fn image_name(id: u32, exec: &ExecFacts) -> &[u8] {
-    match (id, file_name(&exec.path)) {
+fn image_name(facts: &ProcessFacts, id: u32) -> &[u8] {
+    match (id, file_name(&facts.exec.path)) {
         (0, _) => b"Idle",
-        (SYSTEM, _) => b"System",
-        (_, []) => &exec.name,
+        (SYSTEM, _) if facts.is_kernel => b"System",
+        (_, []) => &facts.exec.name,
         (_, name) => name,
     }
 }

@@ -104,7 +104,8 @@ impl Shaper {
         let mut processes: Vec<_> = std::mem::take(&mut self.processes).into_values().collect();
         // The idle process, the kernel's threads, the rest.
         processes.sort_by_key(|one| (one.facts.id != 0, !one.facts.is_kernel, one.facts.id));
-        let mut is_system_due = processes.first().is_some_and(|one| one.facts.id == 0);
+        let has_idle = processes.first().is_some_and(|one| one.facts.id == 0);
+        let mut is_system_due = has_idle && !self.machine.is_container;
         let system = Head { process: SYSTEM, thread: 0, ..head };
         for process in &processes {
             if is_system_due && process.facts.id != 0 && !process.facts.is_kernel {

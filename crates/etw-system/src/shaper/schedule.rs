@@ -74,10 +74,11 @@ impl Shaper {
         out: &mut Records,
     ) {
         let keeps_stacks = self.options.has_stack(CSWITCH);
-        let is_user = self.process_of(old.thread).is_some_and(|process| process > super::SYSTEM);
+        let mut is_user = false;
         let old_priority = if old.thread == 0 { 0 } else { windows_priority(old.priority) };
         let new_priority = if new.thread == 0 { 0 } else { windows_priority(new.priority) };
         if let Some(thread) = self.threads.get_mut(&old.thread) {
+            is_user = thread.process > super::SYSTEM;
             thread.out_since = event.time;
             thread.priority = old_priority;
             if keeps_stacks {
@@ -100,7 +101,9 @@ impl Shaper {
         }
         let mut waited = 0;
         let mut stacks = (Vec::new(), Vec::new());
+        let mut process = 0;
         if let Some(thread) = self.threads.get_mut(&new.thread) {
+            process = thread.process;
             thread.priority = new_priority;
             if thread.out_since > 0 {
                 waited = event.time.saturating_sub(thread.out_since) / WAIT_TICK;
@@ -112,21 +115,25 @@ impl Shaper {
         if !self.has(Flag::SWITCH) {
             return;
         }
-        let process = self.process_of(new.thread).unwrap_or(0);
         let time = out.not_before(ticks(event.time));
         let mut head = Head { time, cpu: event.cpu, process, thread: new.thread };
         if self.last_stack == (time, new.thread) {
             head.time += 1;
         }
         let wait = wait_state(old.state);
-        let payload = Payload::new()
-            .u32(new.thread)
-            .u32(old.thread)
-            .bytes(&[new_priority, old_priority, 0, 0, wait.reason, u8::from(is_user)])
-            .bytes(&[wait.state, event.cpu as u8])
-            .u32(u32::try_from(waited).unwrap_or(u32::MAX))
-            .u32(0);
-        out.perf_info(head, CSWITCH, 4, &payload);
+        let mut fields = [0; 24];
+        fields[..4].copy_from_slice(&new.thread.to_le_bytes());
+        fields[4..8].copy_from_slice(&old.thread.to_le_bytes());
+        let priorities = [new_priority, old_priority, 0, 0];
+        fields[8..12].copy_from_slice(&priorities);
+        let wait = [wait.reason, u8::from(is_user), wait.state, event.cpu as u8];
+        fields[12..16].copy_from_slice(&wait);
+        let waited = u32::try_from(waited).unwrap_or(u32::MAX);
+        fields[16..20].copy_from_slice(&waited.to_le_bytes());
+        out.frequent(head, CSWITCH, 4, &fields);
+        if !keeps_stacks {
+            return;
+        }
         let stack = Stack { kernel: &stacks.0, user: &stacks.1 };
         self.add_stack(head, CSWITCH, stack, out);
         if let Some(thread) = self.threads.get_mut(&new.thread) {
@@ -195,8 +202,9 @@ impl Shaper {
             return;
         }
         let head = self.head_with_stack(event, out);
-        let payload = Payload::new().u32(thread).bytes(&[1, 0, u8::from(is_interrupt), 0]);
-        out.perf_info(head, READY_THREAD, 2, &payload);
+        let [a, b, c, d] = thread.to_le_bytes();
+        let fields = [a, b, c, d, 1, 0, u8::from(is_interrupt), 0];
+        out.frequent(head, READY_THREAD, 2, &fields);
         self.add_stack(head, READY_THREAD, event.stack, out);
     }
 

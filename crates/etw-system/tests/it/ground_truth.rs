@@ -134,6 +134,27 @@ fn plays_its_role() {
             // SAFETY: the thread ends here, and nobody joins it.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
+        "records in a container" => {
+            let mut thread = 0;
+            let recording = |live: &mut Live| {
+                let sleeper = std::thread::spawn(|| {
+                    (0..50).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+                    own_thread()
+                });
+                thread = sleeper.join().unwrap();
+                settle(live);
+            };
+            let flags = "process,thread,cswitch,dispatcher";
+            let Some(recording) = record_and_count(flags, None, recording) else { return };
+            let records = &recording.records;
+            check_live(records);
+            let of = |hook: u16, at: usize| {
+                records.iter().filter(|one| one.hook == hook && one.u32(at) == thread).count()
+            };
+            // The kernel leaves single events out now and then.
+            let counts = [of(0x0524, 4), of(0x0524, 0), of(0x0532, 0)];
+            assert!(counts.iter().all(|count| *count >= 45), "{counts:?}");
+        }
         role => panic!("{role}"),
     }
 }
@@ -586,6 +607,31 @@ fn an_id_that_is_given_twice_is_two_processes() {
         [&(END, 11, "sh -c \"exit 11\""), &(END, 12, "sh -c \"exit 12\"")],
         "{shown:?}"
     );
+}
+
+/// OV-23: in a container, switches and wake-ups name threads as everything else does.
+#[test]
+fn ids_in_a_container_are_those_of_the_container() {
+    let container = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command
+    };
+    let can = container().arg("true").stderr(Stdio::null()).status();
+    if !can.is_ok_and(|status| status.success()) {
+        return eprintln!("left out: no right to make a container");
+    }
+    let role = helper("records in a container");
+    let output = container()
+        .arg(role.get_program())
+        .args(role.get_args())
+        .arg("--nocapture")
+        .env(ROLE, "records in a container")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    eprint!("{shown}");
 }
 
 /// Lets the records of everything that has happened come.
