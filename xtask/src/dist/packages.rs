@@ -56,11 +56,14 @@ pub struct Package {
     has_service: bool,
 }
 
+/// The package of the command, and the folder of documents where everything is installed.
+const COMMAND: &str = "openetw";
+
 /// The command with the service, and the library for C and C++.
 pub fn packages() -> [Package; 2] {
     [
         Package {
-            name: "openetw".to_owned(),
+            name: COMMAND.to_owned(),
             summary: "Event Tracing for Windows on Linux: record, decode and control",
             needs: "libc6".to_owned(),
             parts: &[
@@ -90,6 +93,11 @@ fn stage(package: &Package, installed: &Path, to: &Path) -> Result<()> {
         let target = to.join("usr").join(part);
         fs::create_dir_all(target.parent().ok_or("a part without a folder")?)?;
         run(Command::new("cp").arg("-a").arg(installed.join(part)).arg(&target))?;
+    }
+    // Two packages may not have the same file: each has its documents in a folder of its own name.
+    let doc = to.join("usr/share/doc");
+    if package.name != COMMAND {
+        fs::rename(doc.join(COMMAND), doc.join(&package.name))?;
     }
     if package.has_service {
         let home = root().join("crates/etwd/packaging");
@@ -238,9 +246,9 @@ mod tests {
         Release { out, work, time: 1_700_000_000, compression: "-Zgzip", profile: String::new() }
     }
 
-    /// Debian's package of the command is installed into a folder, used there and removed; made again, it is the same.
+    /// Debian's packages are installed into a folder, used there and removed; made again, they are the same.
     #[test]
-    fn the_debian_package_is_installed_used_and_removed() {
+    fn the_debian_packages_are_installed_used_and_removed() {
         if !has("dpkg-deb") || !has("dpkg") {
             eprintln!("skipped: dpkg is not installed");
             return;
@@ -254,12 +262,20 @@ mod tests {
         fs::create_dir_all(installed.join("share/doc/openetw")).unwrap();
         fs::write(installed.join("share/doc/openetw/README.md"), "read").unwrap();
         super::super::split_debug(&installed.join("bin/etw"), &folder.join("debug")).unwrap();
+        // The library's files take long to build; their contents do not matter here.
+        for file in ["include/evntprov.h", "lib/libetw.a", "share/man/man3/etw.3"] {
+            let file = installed.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "library").unwrap();
+        }
 
-        let [package, _] = packages();
-        let file = deb(&package, &installed, "amd64", &release).unwrap();
-        let first = fs::read(&file).unwrap();
-        let file = deb(&package, &installed, "amd64", &release).unwrap();
-        assert!(fs::read(&file).unwrap() == first, "two makings differ");
+        let packed = packages().map(|package| {
+            let file = deb(&package, &installed, "amd64", &release).unwrap();
+            let first = fs::read(&file).unwrap();
+            let file = deb(&package, &installed, "amd64", &release).unwrap();
+            assert!(fs::read(&file).unwrap() == first, "two makings differ");
+            file
+        });
 
         let system = folder.join("system");
         fs::create_dir_all(system.join("var/lib/dpkg/updates")).unwrap();
@@ -267,16 +283,18 @@ mod tests {
         fs::create_dir_all(system.join("etc")).unwrap();
         fs::write(system.join("var/lib/dpkg/status"), "").unwrap();
         let before = files(&system);
-        let dpkg = |arguments: &[&str], file: &Path| {
+        let dpkg = |argument: &str, packages: [&Path; 2]| {
             run(Command::new("dpkg")
                 .args(["--force-depends", "--force-not-root", "--force-script-chrootless"])
                 .arg(format!("--instdir={}", system.display()))
                 .arg(format!("--admindir={}", system.join("var/lib/dpkg").display()))
                 .args(["--log=/dev/null"])
-                .args(arguments)
-                .arg(file))
+                .arg(argument)
+                .args(packages))
         };
-        dpkg(&["--install"], &file).unwrap();
+        dpkg("--install", packed.each_ref().map(|file| &**file)).unwrap();
+        assert!(system.join("usr/include/evntprov.h").exists());
+        assert!(system.join("usr/share/doc/libetw-dev/README.md").exists());
         assert!(system.join("usr/lib/systemd/system/etwd.socket").exists());
         assert!(system.join("usr/share/man/man1/etw-record.1").exists());
         let etw = system.join("usr/bin/etw");
@@ -287,7 +305,7 @@ mod tests {
             .args(["--", "true"]))
         .unwrap();
         run(Command::new(&etw).arg("check").arg(&trace)).unwrap();
-        dpkg(&["--purge"], Path::new("openetw")).unwrap();
+        dpkg("--purge", [COMMAND, "libetw-dev"].map(Path::new)).unwrap();
         let own = |list: &str| -> Vec<String> {
             // The group stays, as Debian has it.
             let stays = |line: &&str| line.contains("/var/lib/dpkg/") || line.contains("/etc/");
