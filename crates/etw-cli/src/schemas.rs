@@ -4,7 +4,7 @@ use crate::files;
 use crate::output::Failure;
 use clap::Args;
 use etw_decode::pack::Pack;
-use etw_decode::wevt::{self, Language, Messages};
+use etw_decode::wevt::{self, Language, Messages, WevtError};
 use etw_decode::{Catalog, registered};
 use etw_etl::read::TraceFile;
 use std::fmt::Display;
@@ -36,7 +36,9 @@ impl Schemas {
     /// Reads the schemas; prints warnings.
     pub fn load(&self) -> Result<Arc<Catalog>, Failure> {
         let mut catalog = Catalog::default();
-        for path in &self.manifest {
+        let libraries = text_libraries(&self.manifest);
+        let is_library = |path: &PathBuf| libraries.iter().any(|(library, _)| library == path);
+        for path in self.manifest.iter().filter(|path| !is_library(path)) {
             let text = read(path)?;
             let mut messages = Messages::default();
             for texts in texts_beside(path, &text) {
@@ -45,6 +47,9 @@ impl Schemas {
                     true => drop(messages.add_pe(&texts)),
                     false => messages.add_table(&texts),
                 }
+            }
+            for (_, library) in &libraries {
+                drop(messages.add_pe(library));
             }
             let warnings = catalog.add_compiled(&text, &messages);
             let warnings = warnings.map_err(|error| refused(path, error))?;
@@ -93,6 +98,21 @@ pub fn open_pack(path: &Path) -> Result<Pack, Failure> {
 
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| refused(path, error))
+}
+
+/// The named libraries that have no manifest: their message tables are the texts of the manifests that lack some. Those in folders may
+/// belong to anything.
+pub fn text_libraries(sources: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
+    if sources.len() < 2 {
+        return Vec::new();
+    }
+    let library = |path: &PathBuf| {
+        let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"MZ"))?;
+        let found = wevt::parse_pe(&bytes, &Messages::default());
+        let has_texts = wevt::has_messages(&bytes);
+        (has_texts && matches!(found, Err(WevtError::NoTemplates))).then(|| (path.clone(), bytes))
+    };
+    sources.iter().filter(|path| path.is_file()).filter_map(library).collect()
 }
 
 /// The files beside a compiled manifest that have its texts: `.mui` libraries of a PE file, message tables of a bare resource.

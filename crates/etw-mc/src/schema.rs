@@ -8,9 +8,14 @@ use crate::Manifest;
 use crate::messages::{self, MessageIds};
 use crate::wevt::{Version, write};
 
-/// The blob of each provider ([`etw_types::SchemaBlob`]), in the order of the manifest, with the texts of its first culture.
+/// The blob of each provider ([`etw_types::SchemaBlob`]), in the order of the manifest, with the texts of its first culture. An event
+/// without a name has that of its symbol.
 pub fn blobs(manifest: &Manifest) -> Vec<Vec<u8>> {
-    let resource = write(manifest, Version::V5);
+    let mut named = manifest.clone();
+    for event in named.providers.iter_mut().flat_map(|provider| &mut provider.events) {
+        event.name = event.name.take().or_else(|| event.symbol.clone());
+    }
+    let resource = write(&named, Version::V5);
     let table = messages::table(&MessageIds::new(manifest), manifest.cultures.first());
     let mut texts = Messages::default();
     texts.add_table(&table);

@@ -15,6 +15,7 @@ mod linux_headers;
 mod log_sink;
 mod manifests;
 mod mimalloc;
+mod msquic;
 mod storport;
 mod support;
 mod threads;

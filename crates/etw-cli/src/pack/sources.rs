@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use crate::schemas;
 use etw_decode::pack::PackBuilder;
-use etw_decode::wevt::{self, Messages, WevtError};
+use etw_decode::wevt;
 use std::path::{Path, PathBuf};
 
 /// Extensions of files that are packed from a folder.
@@ -15,7 +15,7 @@ const DEPTH_LIMIT: usize = 16;
 /// Adds the sources. A bad file costs only itself if there are others: it is named, and counted at the end.
 pub fn add_all(builder: &mut PackBuilder, sources: &[PathBuf]) -> Result<(), Failure> {
     let (mut added, mut left_out) = (0, 0);
-    let libraries = text_libraries(sources);
+    let libraries = schemas::text_libraries(sources);
     let is_library = |path: &Path| libraries.iter().any(|(library, _)| library == path);
     let texts: Vec<Vec<u8>> = libraries.iter().map(|(_, bytes)| bytes.clone()).collect();
     for source in sources {
@@ -39,21 +39,6 @@ pub fn add_all(builder: &mut PackBuilder, sources: &[PathBuf]) -> Result<(), Fai
         eprintln!("etw: note: {left_out} of {} files left out", added + left_out);
     }
     Ok(())
-}
-
-/// The named libraries that have no manifest: their message tables are the texts of the manifests that lack some. Those in folders may
-/// belong to anything.
-fn text_libraries(sources: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
-    if sources.len() < 2 {
-        return Vec::new();
-    }
-    let library = |path: &PathBuf| {
-        let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"MZ"))?;
-        let found = wevt::parse_pe(&bytes, &Messages::default());
-        let has_texts = wevt::has_messages(&bytes);
-        (has_texts && matches!(found, Err(WevtError::NoTemplates))).then(|| (path.clone(), bytes))
-    };
-    sources.iter().filter(|path| path.is_file()).filter_map(library).collect()
 }
 
 /// The files of a folder, and of the folders in it, that may describe events, by path. Links to folders are not followed.

@@ -1,7 +1,7 @@
 //! [`FitCounts`]: how well the schemas of events fit their payloads.
 
 use crate::format::safe;
-use etw_decode::Decoded;
+use etw_decode::{Decoded, Store};
 use etw_types::EventRecord;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +24,10 @@ pub struct FitCounts {
 
 impl FitCounts {
     pub fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        // Descriptions of other events are read whole, though not as fields.
+        if Store::is_schema_record(record) {
+            return;
+        }
         let Some(fit) = decoded.fit(record) else { return };
         self.rests += u64::from(fit.has_rest);
         self.cut += u64::from(fit.is_cut);

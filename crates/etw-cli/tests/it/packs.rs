@@ -88,6 +88,9 @@ fn each_command_prefers_the_pack_of_the_traces_build() {
         run(&["relog", "--force", "--with-schemas", "-o", written], trace);
         let alone = packs.run(&[&["dump"][..], &select].concat(), &new, false);
         assert!(alone.contains("Same"), "relog writes the schema of the build: {alone}");
+        let stat = run(&["stat"], &new);
+        let schemas = stat.lines().find(|line| line.contains("EventMetadata"));
+        assert!(schemas.is_some_and(|line| !line.contains("rest")), "{stat}");
         let by = run(&["stat", "--by", "event"], trace);
         assert!(by.contains("Same") && !by.contains("Other"), "{by}");
     }
@@ -174,9 +177,22 @@ fn texts_of_other_files_are_those_of_a_library_without_any() {
     let whole = messages(&[&write("whole.dll", library)]);
     let with_library = messages(&[&lone, &texts]);
     let with_mui = messages(&[&beside]);
+    let trace = TempFile::new(&every_header());
+    let notes_of_dump = |manifests: &[&PathBuf]| {
+        let mut dump = Command::new(env!("CARGO_BIN_EXE_etw"));
+        dump.arg("dump").arg(trace.path());
+        for manifest in manifests {
+            dump.arg("--manifest").arg(manifest);
+        }
+        let output = dump.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let (lone_notes, notes) = (notes_of_dump(&[&lone]), notes_of_dump(&[&texts, &lone]));
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(none.1.iter().all(Value::is_null) && none.0.contains("no text"), "{none:?}");
     assert!(whole.1.iter().any(Value::is_string), "{whole:?}");
     assert_eq!(with_library, whole);
     assert_eq!(with_mui, whole);
+    assert!(lone_notes.contains("no text") && notes.is_empty(), "{lone_notes:?} {notes:?}");
 }
