@@ -111,6 +111,7 @@ pub fn control(
     let doing = match code {
         Control::Query => "query",
         Control::Stop => "stop",
+        #[cfg(feature = "control")]
         Control::Update => "change",
         Control::Flush => "flush",
     };

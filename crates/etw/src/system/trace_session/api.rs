@@ -20,6 +20,7 @@ pub const VERSIONED: u32 = 0x0080_0000;
 pub enum Control {
     Query = 0,
     Stop = 1,
+    #[cfg(feature = "control")]
     Update = 2,
     Flush = 3,
 }
