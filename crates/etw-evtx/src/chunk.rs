@@ -335,8 +335,8 @@ impl Cursor {
         free.is_some_and(|free| (FIRST_RECORD..=bytes.len()).contains(&free))
     }
 
-    /// Compares the checksum of the records before the first one is read. If it does not match, all bytes of the chunk are searched for
-    /// records.
+    /// Compares the checksum of the records before the first one is read. If neither it nor that of the header matches, all bytes of the
+    /// chunk are searched for records.
     ///
     /// A search needs no checksum before it has found a record, if the records of the chunk are those that the header counts.
     #[inline]
@@ -357,8 +357,15 @@ impl Cursor {
         let is_sound = self.is_plausible(bytes)
             && crc32fast::hash(&bytes[FIRST_RECORD..header.free as usize])
                 == header.records_checksum;
-        if !is_sound {
-            self.report(0, DamageKind::ChunkChecksum { of_records: true });
+        if is_sound {
+            return;
+        }
+        self.report(0, DamageKind::ChunkChecksum { of_records: true });
+        // A true header tells where the records end. Stale ones behind it may have higher ids, if the log was cleared.
+        let is_sound_itself =
+            bytes.len() >= FIRST_RECORD && header_checksum(bytes) == header.header_checksum;
+        let is_true = is_sound_itself && self.is_plausible(bytes) || self.has_all_records(bytes);
+        if !is_true {
             self.end = bytes.len();
             self.trusted_end = (header.free as usize).min(self.end);
         }

@@ -467,4 +467,40 @@ mod tests {
         let refused = ChunkWriter::new().push(1, FileTime(1), &instance(&template("x"), &value));
         assert!(matches!(refused, Err(Error::DoesNotFit { .. })));
     }
+
+    /// A log that was cleared has stale records with higher ids behind its own ones. They stay stale if a record is damaged, or the
+    /// header, unless both are.
+    #[test]
+    fn damage_does_not_bring_stale_records_back() {
+        let template = template("value");
+        let chunk = |count: u64| {
+            let mut chunk = ChunkWriter::new();
+            for id in 1..=count {
+                assert!(chunk.push(id, FileTime(1), &instance(&template, &[7; 4])).unwrap());
+            }
+            (chunk.size(), chunk.to_bytes())
+        };
+        let ((_, stale), (free, mut bytes)) = (chunk(30), chunk(5));
+        bytes[free..].copy_from_slice(&stale[free..]);
+        let read = |bytes: &[u8]| {
+            let mut chunk = Chunk::new(bytes.to_vec(), 0, Options::default());
+            let mut ids = Vec::new();
+            while let Some(record) = chunk.next() {
+                ids.push(record.id());
+            }
+            (ids, chunk.take_damage().len())
+        };
+        assert_eq!(read(&bytes), (vec![1, 2, 3, 4, 5], 0));
+        let (value, checksum) = (free - 8, 52);
+        assert_eq!(bytes[value], 7);
+        for (at, damage) in [(value, 1), (checksum, 2)] {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert_eq!(read(&changed), (vec![1, 2, 3, 4, 5], damage), "byte {at}");
+        }
+        // Without a header that can be trusted, everything is searched.
+        bytes[checksum] ^= 1;
+        bytes[free - 4] ^= 8;
+        assert!(read(&bytes).0.len() > 5);
+    }
 }
