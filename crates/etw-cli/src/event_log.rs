@@ -172,8 +172,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         LogCommand::Export(arguments) => {
             let ExportArguments { output, replace, log, query } = arguments;
-            let file = channels::log_file(log)?;
-            let count = export(&file, query.as_deref(), output, replace.force)?;
+            let file = channels::existing_log_file(log)?;
+            let count = export(file, query.as_deref(), output, replace.force)?;
             crate::frontends::answer::print(&format!("{}: {count} records\n", output.display()))
         }
         LogCommand::Info(arguments) => info(arguments),
@@ -463,35 +463,32 @@ pub fn windows_query(query: WindowsQuery) -> Result<Outcome, Failure> {
     print(&printing, inputs)
 }
 
-/// Writes the records that a query selects to another log, with their numbers. Returns how many they are.
+/// Writes the records that a query selects to another log, with their numbers. Returns how many they are. Without a file, nothing was
+/// written to the log yet, and the copy has no records.
 pub fn export(
-    file: &Path,
+    file: Option<PathBuf>,
     query: Option<&str>,
     output: &Path,
     replaces: bool,
 ) -> Result<u64, Failure> {
     let selector = selector(query)?;
-    let failure = |error| Failure::new(format!("{}: {error}", file.display()));
-    let LogSource { log, damage, notes } = log_source::open(file, &Schemas::default())?;
-    let path = file.display();
-    damage.iter().for_each(|damage| eprintln!("etw: {path}: {damage}"));
-    notes.iter().for_each(|note| eprintln!("etw: {path}: {note}"));
-    let new = NewFile::create(output, &[file.to_owned()], replaces)?;
-    let failed = |error| write_failure(&new, error);
-    let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
-    let count =
-        etw_eventlog::export::export(&log, &selector, copy).map_err(|error| match error {
-            ExportError::Read(error) => failure(error),
-            ExportError::Write(error) => failed(error),
-        })?;
-    new.keep()?;
-    Ok(count)
+    let inputs = file.map(|file| Input { file, selector });
+    export_inputs(inputs.into_iter().collect(), Vec::new(), output, replaces)
 }
 
 /// Writes the records that a file with a query list selects of its logs to another log, in order of time.
 pub fn export_list(list: &Path, output: &Path, replaces: bool) -> Result<u64, Failure> {
-    let inputs = inputs_of(list)?;
-    let mut read: Vec<PathBuf> = inputs.iter().map(|input| input.file.clone()).collect();
+    export_inputs(inputs_of(list)?, vec![list.to_owned()], output, replaces)
+}
+
+/// Writes the records of some logs to another log. `read`: further files that must not be replaced.
+fn export_inputs(
+    inputs: Vec<Input>,
+    mut read: Vec<PathBuf>,
+    output: &Path,
+    replaces: bool,
+) -> Result<u64, Failure> {
+    read.extend(inputs.iter().map(|input| input.file.clone()));
     let mut sources = Vec::new();
     for Input { file, selector } in inputs {
         let LogSource { log, damage, notes } = log_source::open(&file, &Schemas::default())?;
@@ -500,12 +497,11 @@ pub fn export_list(list: &Path, output: &Path, replaces: bool) -> Result<u64, Fa
         notes.iter().for_each(|note| eprintln!("etw: {path}: {note}"));
         sources.push(result_set::Source { name: path.to_string(), log, selector });
     }
-    read.push(list.to_owned());
     let new = NewFile::create(output, &read, replaces)?;
     let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
     let written = etw_eventlog::export::export_merged(sources, copy);
     let count = written.map_err(|error| match error {
-        ExportError::Read(error) => Failure::new(format!("{}: {error}", list.display())),
+        ExportError::Read(error) => Failure::new(format!("a log that was exported: {error}")),
         ExportError::Write(error) => write_failure(&new, error),
     })?;
     new.keep()?;

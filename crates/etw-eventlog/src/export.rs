@@ -58,6 +58,9 @@ pub fn export(log: &Log, selector: &Selector, file: File) -> Result<u64, ExportE
 /// # Errors
 /// As [`export`].
 pub fn export_merged(sources: Vec<Source>, file: File) -> Result<u64, ExportError> {
+    if let [Source { log, selector, .. }] = &sources[..] {
+        return export(log, selector, file);
+    }
     let mut writer =
         LogWriter::from_file(file, u64::MAX, Retention::Keep).map_err(ExportError::Write)?;
     let mut results = ResultSet::new(sources, false);

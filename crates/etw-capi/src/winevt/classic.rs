@@ -181,7 +181,12 @@ fn backup(log: *mut c_void, name: Option<String>) -> i32 {
     boolean(|| {
         let name = given(name)?;
         with_log(log, |log| {
-            logs::write(&open_log(&log.file)?, &Selector::all(), Path::new(&name), false)
+            let mut sources = Vec::new();
+            if !log.is_new() {
+                let (name, selector) = (log.file.display().to_string(), Selector::all());
+                sources.push(Source { name, log: open_log(&log.file)?, selector });
+            }
+            logs::write(sources, Path::new(&name), false)
         })
     })
 }

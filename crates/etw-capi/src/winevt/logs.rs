@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use etw_api::Status;
-use etw_eventlog::export::{ExportError, export};
-use etw_evtx::Log;
+use etw_eventlog::export::{ExportError, export_merged};
+use etw_eventlog::result_set::Source;
 use etw_evtx::value::ValueType;
 use etw_types::FileTime;
 
@@ -134,22 +134,19 @@ pub unsafe extern "C" fn EvtExportLog(
         if !unknown.is_empty() && (flags & TOLERATE == 0 || known.is_empty()) {
             return Err(unknown.remove(0).failure);
         }
-        let [Selected { file, selector, .. }] = &known[..] else {
-            let text = "an export of several logs into one file is not supported";
-            return Err(Failure::new(Status::ERROR_NOT_SUPPORTED, text));
-        };
-        let log = open_log(file)?;
-        write(&log, selector, Path::new(&target), flags & OVERWRITE != 0)
+        let mut sources = Vec::new();
+        // Nobody has written to a channel whose file does not exist yet.
+        for Selected { name, file, is_channel, selector } in known {
+            if !is_channel || file.exists() {
+                sources.push(Source { name, log: open_log(&file)?, selector });
+            }
+        }
+        write(sources, Path::new(&target), flags & OVERWRITE != 0)
     })
 }
 
-/// Writes to a file beside the target, which gets its name when it is complete.
-pub fn write(
-    log: &Log,
-    selector: &etw_evtx::query::Selector,
-    target: &Path,
-    overwrites: bool,
-) -> Result<(), Failure> {
+/// Writes the selected records of some logs to a file beside the target, which gets its name when it is complete.
+pub fn write(sources: Vec<Source>, target: &Path, overwrites: bool) -> Result<(), Failure> {
     let failure = |error: std::io::Error| {
         Failure::new(status_of(&error), format!("{}: {error}", target.display()))
     };
@@ -160,7 +157,7 @@ pub fn write(
     name.push(format!(".{}.new", std::process::id()));
     let part = PathBuf::from(name);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&part);
-    let written = export(log, selector, file.map_err(failure)?).map_err(|error| match error {
+    let written = export_merged(sources, file.map_err(failure)?).map_err(|error| match error {
         ExportError::Read(error) | ExportError::Write(error) => Failure::of_log(target, &error),
     });
     let result = written.and_then(|_| std::fs::rename(&part, target).map_err(failure));

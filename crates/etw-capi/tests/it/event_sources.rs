@@ -87,6 +87,8 @@ fn the_classic_calls_read_logs_of_every_format() {
                 path("backup.evtx"),
                 root.join("fuzz/corpus/evt_log/closed"),
                 root.join("testdata/sample.etl"),
+                path("empty.evtx"),
+                path("both.evtx"),
             ])
             // The arguments of wmain live until the process ends.
             .env("ASAN_OPTIONS", "detect_leaks=0")

@@ -328,9 +328,9 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
             Ok(Outcome::Done)
         }
         ("epl", [log, output]) => {
-            let file = command.file(log)?;
+            let file = command.queried_file(log)?;
             let query = command.query.as_deref();
-            event_log::export(&file, query, Path::new(output), command.overwrites)?;
+            event_log::export(file, query, Path::new(output), command.overwrites)?;
             Ok(Outcome::Done)
         }
         ("al", [file]) => archive::write(Path::new(file), command.locale.as_deref()),

@@ -75,6 +75,8 @@ const QUERIES: &[Row] = &[
     Row("epl several.xml out.evtx /StructuredQuery:true /ow:true", 0, &[]),
     Row("qe out.evtx /lf:true", 0, &["drawer open", "drawer closed"]),
     Row("gli out.evtx /lf:true", 0, &["numberOfLogRecords: 3\n"]),
+    Row("epl Application empty.evtx", 0, &[]),
+    Row("gli empty.evtx /lf:true", 0, &["numberOfLogRecords: 0\n"]),
     Row("epl broken.xml out.evtx /sq:true /ow:true", 2, &[]),
     Row("gli list.xml /sq:true", 2, &[]),
     Row("al copy.evtx", 0, &[]),

@@ -1,7 +1,8 @@
 /*
  * Reads the Event Log as programs for Windows did before winevt.h. Arguments: a backup to write, a log of Windows XP with some records,
- * a trace with events. Prints the events of both.
+ * a trace with events, two more logs to write. Prints the events of both files that are read.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <windows.h>
 #include <winevt.h>
@@ -17,6 +18,8 @@
 enum { RECORDS = 5 };
 
 static DWORD buffer[4096];
+static const WCHAR LISTED[] = L"<QueryList><Query><Select Path='Application'>*</Select>"
+                              L"<Select Path='System'>*</Select></Query></QueryList>";
 
 static int same(const EVENTLOGRECORD *record, const WCHAR *text, DWORD offset)
 {
@@ -71,13 +74,22 @@ int wmain(int argc, wchar_t **argv)
     HANDLE log, other, event, source;
     int n;
 
-    CHECK(argc == 4);
+    CHECK(argc == 6);
+    /* The layouts of Microsoft's metadata. */
+    CHECK(sizeof(EVENTLOGRECORD) == 56 && offsetof(EVENTLOGRECORD, EventType) == 24);
+    CHECK(offsetof(EVENTLOGRECORD, ClosingRecordNumber) == 32 && offsetof(EVENTLOGRECORD, DataOffset) == 52);
+    CHECK(sizeof(EVENTLOG_FULL_INFORMATION) == 4 && sizeof(EVT_VARIANT) == 16);
+    CHECK(offsetof(EVT_VARIANT, Count) == 8 && offsetof(EVT_VARIANT, Type) == 12);
     CHECK(OpenEventLog(NULL, NULL) == NULL && GetLastError() == ERROR_INVALID_PARAMETER);
     /* A source without a log of its own has the Application log. */
     CHECK((log = OpenEventLog(NULL, L"Reader")) != NULL);
     CHECK(GetNumberOfEventLogRecords(log, &number) && number == 0);
     CHECK(GetOldestEventLogRecord(log, &number) && number == 0);
     CHECK(read_all(log, forwards, 0, &first, &last) == -(int)ERROR_HANDLE_EOF);
+    /* The backup of a log to which nobody has written has no records. */
+    CHECK(BackupEventLog(log, argv[4]));
+    CHECK((other = OpenBackupEventLog(NULL, argv[4])) != NULL);
+    CHECK(GetNumberOfEventLogRecords(other, &number) && number == 0 && CloseEventLog(other));
 
     CHECK((event = CreateEventW(NULL, FALSE, FALSE, NULL)) != NULL);
     CHECK(NotifyChangeEventLog(log, event));
@@ -139,6 +151,10 @@ int wmain(int argc, wchar_t **argv)
     CHECK(CloseEventLog(other));
     CHECK(!CloseEventLog(other) && GetLastError() == ERROR_INVALID_HANDLE);
     CHECK(!ReadEventLog(other, forwards, 0, buffer, sizeof buffer, &read, &needed));
+
+    /* A query of several logs, one of them without a file yet, is exported into one. */
+    CHECK(EvtExportLog(NULL, NULL, LISTED, argv[5], EvtExportLogChannelPath));
+    CHECK(query(argv[5]) == RECORDS + 1);
 
     /* Numbers rise over a clear. */
     CHECK(!ClearEventLog(log, argv[1]) && GetLastError() == ERROR_FILE_EXISTS);
