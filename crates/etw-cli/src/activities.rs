@@ -94,6 +94,11 @@ pub fn read(scan: &Scan, top: Option<usize>) -> Activities<'_> {
         children: HashMap::new(),
         outcome: scanned.outcome,
     };
+    if scan.filter.is_some() {
+        eprintln!(
+            "etw: note: --where selects records, not activities: each lasts from its first to its last selected record"
+        );
+    }
     activities.relate();
     activities
 }

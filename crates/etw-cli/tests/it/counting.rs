@@ -166,4 +166,6 @@ fn activities_have_names_durations_and_a_tree() {
     let query = &row["activities"][1];
     assert_eq!(query["parent"], Guid::from_u128(1).to_string());
     assert_eq!((&query["name"], &query["fields"]), (&json!("Query"), &json!({"Url": "/2"})));
+    let cut = etw(&["stat", "--by", "activity", "--where", "opcode == 1"], &[file.path()]);
+    assert!(stderr(&cut).contains("from its first to its last selected record"), "{cut:?}");
 }
