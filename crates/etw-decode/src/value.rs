@@ -5,7 +5,7 @@ use crate::map::Map;
 use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_tracelogging::{Show, StatusKind};
-use etw_types::{FileTime, Guid, SystemTime, le};
+use etw_types::{FileTime, Guid, HEX_PAIRS, SystemTime, le};
 use std::net::Ipv6Addr;
 
 /// How values are written.
@@ -343,20 +343,10 @@ pub(crate) fn write_hex(out: &mut Vec<u8>, value: u64) {
 
 /// Two hex digits a byte.
 pub(crate) fn write_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    const PAIRS: [[u8; 2]; 256] = {
-        let digits = b"0123456789abcdef";
-        let mut pairs = [[0; 2]; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
-            byte += 1;
-        }
-        pairs
-    };
     let start = out.len();
     out.resize(start + bytes.len() * 2, 0);
     for (pair, &byte) in out[start..].chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&PAIRS[usize::from(byte)]);
+        pair.copy_from_slice(&HEX_PAIRS[usize::from(byte)]);
     }
 }
 

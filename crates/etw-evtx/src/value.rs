@@ -1,6 +1,6 @@
 //! Typed values and their text.
 
-use etw_types::{FileTime, Guid, SystemTime, le};
+use etw_types::{FileTime, Guid, HEX_PAIRS, SystemTime, le};
 
 /// The type of a value, a byte in front of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -391,18 +391,6 @@ const PAIRS: [[u8; 2]; 100] = {
     while number < 100 {
         pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
         number += 1;
-    }
-    pairs
-};
-
-/// The two digits of each byte.
-const HEX_PAIRS: [[u8; 2]; 256] = {
-    let digits = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
-        byte += 1;
     }
     pairs
 };

@@ -46,6 +46,7 @@ mod extended_item;
 mod filter;
 mod guid;
 mod header_type;
+mod hex;
 mod hint;
 mod kernel_group;
 mod layout;
@@ -75,6 +76,7 @@ pub use extended_item::{
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use header_type::HeaderType;
+pub use hex::HEX_PAIRS;
 pub use hint::cold_path;
 pub use kernel_group::{
     EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, SYSTEM_TRACE, is_system_class,

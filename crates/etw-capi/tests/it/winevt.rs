@@ -204,7 +204,23 @@ fn winevt_agrees_with_windows_sys() {
     facts.push(offset("Count", offset_of!(sdk::EVT_VARIANT, Count)));
     facts.push(offset("Type", offset_of!(sdk::EVT_VARIANT, Type)));
     facts.push(("sizeof(EVT_RPC_LOGIN)".to_owned(), size_of::<sdk::EVT_RPC_LOGIN>() as u64));
-    let mut program = String::from("#include <winevt.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    facts.push(("sizeof(EVENTLOGRECORD)".to_owned(), size_of::<sdk::EVENTLOGRECORD>() as u64));
+    let information = size_of::<sdk::EVENTLOG_FULL_INFORMATION>() as u64;
+    facts.push(("sizeof(EVENTLOG_FULL_INFORMATION)".to_owned(), information));
+    macro_rules! offsets {
+        ($($field:ident)*) => {
+            $(facts.push((
+                format!("offsetof(EVENTLOGRECORD, {})", stringify!($field)),
+                offset_of!(sdk::EVENTLOGRECORD, $field) as u64,
+            ));)*
+        };
+    }
+    offsets!(Length Reserved RecordNumber TimeGenerated TimeWritten EventID EventType NumStrings);
+    offsets!(EventCategory ReservedFlags ClosingRecordNumber StringOffset UserSidLength);
+    offsets!(UserSidOffset DataLength DataOffset);
+    let mut program = String::from(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <windows.h>\n#include <winevt.h>\nint main(void)\n{\n",
+    );
     for (number, (expression, _)) in facts.iter().enumerate() {
         let _ = writeln!(
             program,
@@ -215,8 +231,8 @@ fn winevt_agrees_with_windows_sys() {
     let folder = Folder::new("winevt-layout");
     let source = folder.0.join("layout.c");
     std::fs::write(&source, program).unwrap();
-    let program = compile_file(&folder, &source, COMPILERS[0]).expect("no C compiler is installed");
-    let output = Command::new(program).output().unwrap();
+    let program = compile_file(&folder, &source, PROGRAMS[0]).expect("no C compiler is installed");
+    let output = run(&program, PROGRAMS[0]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let found: HashMap<usize, u64> = text
         .lines()
