@@ -119,10 +119,29 @@ impl fmt::Display for FlagError {
                 "{word}: no class of system events; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
             ),
             FlagError::NotOnLinux(words) => {
-                write!(f, "{}: openetw does not record these events on Linux", words.join(", "))
+                write!(f, "{}: openetw does not record these events on Linux", words.join(", "))?;
+                for word in words {
+                    if let Some(reason) = reason(word) {
+                        write!(f, "; {word}: {reason}")?;
+                    }
+                }
+                Ok(())
             }
         }
     }
+}
+
+/// The reason why the events of a word are not recorded on Linux.
+pub fn reason(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_uppercase().as_str() {
+        "POWER" => "the kernel's events of frequencies and idle states have none of its fields",
+        "REGISTRY" => "Linux has no registry",
+        "ALPC" => "Linux has no such calls between processes",
+        "SPLIT_IO" | "SPLITIO" => "the kernel does not report which requests were one before",
+        "DRIVERS" | "DRIVER" => "drivers of Linux have no such requests",
+        "MEMINFO" | "MEMINFO_WS" => "Linux keeps no lists of pages by priority and no working sets",
+        _ => return None,
+    })
 }
 
 impl std::error::Error for FlagError {}

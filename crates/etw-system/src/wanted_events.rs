@@ -16,8 +16,9 @@ const ARGUMENT_BYTES: u32 = 16 << 10;
 const SIDE_RING: RingSize = RingSize(4 << 20);
 /// Bytes of the ring of a CPU for everything else.
 const MAIN_RING: RingSize = RingSize(4 << 20);
-/// The same for records with stacks of programs.
-const STACK_RING: RingSize = RingSize(16 << 20);
+/// The same for records with stacks of programs, as long as the rings of all CPUs have at most [`MAX_STACK_RINGS`].
+const STACK_RING: RingSize = RingSize(32 << 20);
+const MAX_STACK_RINGS: usize = 256 << 20;
 /// The largest ring of programs, which all CPUs share.
 const MAX_PROGRAM_RING: usize = 64 << 20;
 /// The same for users who may lock little memory.
@@ -186,7 +187,10 @@ pub(crate) fn open_main(
     }
     let has_stacks = wanted.iter().any(|one| one.attribute.has_user_state());
     let size = match is_machine {
-        true if has_stacks => STACK_RING,
+        true if has_stacks => {
+            let share = (MAX_STACK_RINGS / cpus.len().max(1)).max(MAIN_RING.0);
+            RingSize(STACK_RING.0.min(1 << share.ilog2()))
+        }
         true => MAIN_RING,
         false => OWN_MAIN_RING,
     };
@@ -198,14 +202,23 @@ pub(crate) fn open_main(
     perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
 }
 
-/// Bytes of a program's stack that are copied with each event that has a call stack.
-fn copied_stack(target: Target) -> u32 {
-    const OF_MACHINE: u32 = 8 << 10;
+/// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
+#[derive(Clone, Copy, Debug)]
+struct CopiedStack {
+    of_sample: u32,
+    /// They may come a hundred times as often.
+    of_other: u32,
+}
+
+fn copied_stack(target: Target) -> CopiedStack {
+    const OF_MACHINE: CopiedStack = CopiedStack { of_sample: 8 << 10, of_other: 3 << 10 };
     /// Rings of users who may lock little memory are small.
-    const OF_OWN: u32 = 4 << 10;
+    const OF_OWN: CopiedStack = CopiedStack { of_sample: 4 << 10, of_other: 3 << 10 };
     let is_wanted = std::env::var_os("ETW_SYSTEM_UNWIND").is_none_or(|value| value != "0");
     match target {
-        _ if !is_wanted || cfg!(not(feature = "unwind")) => 0,
+        _ if !is_wanted || cfg!(not(feature = "unwind")) => {
+            CopiedStack { of_sample: 0, of_other: 0 }
+        }
         Target::Machine => OF_MACHINE,
         Target::Tree(_) => OF_OWN,
     }
@@ -218,7 +231,8 @@ fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
     if options.masks.has(Flag::PROFILE) {
         let distance = u64::from(options.sample_interval) * 100;
         let has_stack = options.has_stack(0x0f2e);
-        let attribute = Attribute::samples(distance).with_stack(has_stack).with_user_state(copied);
+        let attribute =
+            Attribute::samples(distance).with_stack(has_stack).with_user_state(copied.of_sample);
         wanted.push((attribute, Kind::Sample { has_stack }).into());
     }
     for (flag, is_hard, hook) in
@@ -228,7 +242,7 @@ fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
             let hooks: &[u16] = if is_hard { &[hook] } else { &[hook, 0x020a, 0x020c] };
             let has_stack = hooks.iter().any(|hook| options.has_stack(*hook));
             let attribute =
-                Attribute::faults(is_hard).with_stack(has_stack).with_user_state(copied);
+                Attribute::faults(is_hard).with_stack(has_stack).with_user_state(copied.of_other);
             wanted.push((attribute, Kind::Fault { is_hard, has_stack }).into());
         }
     }
@@ -272,7 +286,9 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
         };
         let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
         wanted.push(Wanted {
-            attribute: Attribute::tracepoint(id).with_stack(has_stack).with_user_state(copied),
+            attribute: Attribute::tracepoint(id)
+                .with_stack(has_stack)
+                .with_user_state(copied.of_other),
             kind: Kind::Tracepoint { point, layout, has_stack },
             calls: calls.clone().filter(|_| is_call),
         });

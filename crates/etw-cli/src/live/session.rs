@@ -14,7 +14,7 @@ use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
 use etw_host::{CUT, REMOVED};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
-use etw_types::{LevelKeyword, LogFileMode};
+use etw_types::{Hook, LevelKeyword, LogFileMode};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
@@ -510,7 +510,10 @@ pub fn losses(status: &SessionStatus) -> String {
             let _ = write!(text, ", process {pid}");
         }
         if let Some(provider) = &loss.provider {
-            let _ = write!(text, ", provider {provider}");
+            let _ = match Hook::name_of_class(*provider) {
+                Some(class) => write!(text, ", class {class}"),
+                None => write!(text, ", provider {provider}"),
+            };
         }
         let _ = writeln!(text, " ({})", remedy(loss.cause.name(), status));
     }
