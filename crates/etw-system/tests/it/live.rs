@@ -18,6 +18,11 @@ pub struct Live {
 }
 
 impl Live {
+    /// Whether a program in the kernel records arguments: samples of the stack do not have all of them.
+    pub fn has_arguments(&self) -> bool {
+        self.recorder.mechanism().contains("sched_process_exec")
+    }
+
     /// Notes on what is left out.
     pub fn notes(&self) -> &[String] {
         self.recorder.notes()
