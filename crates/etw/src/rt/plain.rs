@@ -275,12 +275,15 @@ mod tests {
         let at = |ticks: i64| std_time(&(UNIX_EPOCH + Duration::from_nanos(ticks as u64 * 100)));
         assert_eq!(at(0), FileTime::UNIX_EPOCH.0);
         assert_eq!(at(15), FileTime::UNIX_EPOCH.0 + 15);
-        // Times of Windows have units of 100 ns.
-        #[cfg(not(windows))]
-        assert_eq!(std_time(&(UNIX_EPOCH - Duration::from_nanos(1))), FileTime::UNIX_EPOCH.0 - 1);
         assert_eq!(std_time(&(UNIX_EPOCH - Duration::from_nanos(100))), FileTime::UNIX_EPOCH.0 - 1);
-        assert_eq!(std_time(&(UNIX_EPOCH - Duration::from_secs(20_000_000_000))), 0);
-        assert_eq!(std_time(&(UNIX_EPOCH + Duration::from_secs(1 << 60))), LAST);
+        // `SystemTime` of Windows has units of 100 ns, and begins in 1601.
+        #[cfg(not(windows))]
+        {
+            let before = |time: Duration| std_time(&(UNIX_EPOCH - time));
+            assert_eq!(before(Duration::from_nanos(1)), FileTime::UNIX_EPOCH.0 - 1);
+            assert_eq!(before(Duration::from_secs(20_000_000_000)), 0);
+            assert_eq!(std_time(&(UNIX_EPOCH + Duration::from_secs(1 << 60))), LAST);
+        }
         assert_eq!(i64::from_le_bytes(Time64::encode(&i64::MIN)), 0);
         assert_eq!(i64::from_le_bytes(Time64::encode(&i64::MAX)), LAST);
         assert_eq!(i64::from_le_bytes(Time64::encode(&-11_644_473_600)), 0);
