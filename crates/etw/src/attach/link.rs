@@ -16,6 +16,7 @@ use etw_wire::{Channel, Received};
 
 use super::DESCRIPTORS;
 use super::busy::Busy;
+use crate::diagnose::report;
 use crate::lock::lock;
 use crate::pools;
 use crate::provider::Provider;
@@ -152,10 +153,12 @@ impl Link {
                 }
                 FromHost::NeedPool => match &pool {
                     Some(pool) => self.offer_pool(pool),
-                    None => self.make_pool(attachment).and_then(|(made, memory)| {
-                        writer = Some(made);
-                        self.offer_pool(pool.insert(memory))
-                    }),
+                    None => self.make_pool(attachment).inspect_err(report_pool).and_then(
+                        |(made, memory)| {
+                            writer = Some(made);
+                            self.offer_pool(pool.insert(memory))
+                        },
+                    ),
                 },
                 FromHost::Set {
                     token,
@@ -318,6 +321,19 @@ impl Link {
         let descriptors = segment.map(|(_, memory)| memory.as_fd());
         self.send(&FromProgram::Segment, descriptors.as_slice())
     }
+}
+
+/// Reports why a session that enabled a provider gets no events of this program.
+fn report_pool(error: &io::Error) {
+    let cause = || match error.raw_os_error() {
+        Some(libc::EFBIG) => "the limit of file sizes is too low for its pool; \
+                              ulimit -f unlimited or LimitFSIZE=infinity raises it"
+            .to_owned(),
+        _ => format!("its pool cannot be created: {error}"),
+    };
+    report(|| {
+        format!("a session enabled a provider, but gets no events of this program: {}", cause())
+    });
 }
 
 /// A segment for a pool, and the descriptor of its memory.
