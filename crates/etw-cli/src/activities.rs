@@ -4,7 +4,7 @@ use crate::column::{self, Row};
 use crate::distribution::{Distribution, shown};
 use crate::format::safe;
 use crate::grouping::{Scan, Scanned, put_table};
-use crate::output::Outcome;
+use crate::output::{Outcome, counted};
 use crate::times::Times;
 use etw_decode::{Style, activity_path};
 use etw_etl::read::TraceFile;
@@ -179,13 +179,13 @@ impl Activities<'_> {
         names
     }
 
-    /// An activity and those below it, each with its depth and each once.
-    fn tree(&self, root: Guid) -> Vec<(usize, Guid)> {
+    /// An activity and those below it, each with its depth and each once, at most `limit`.
+    fn tree(&self, root: Guid, limit: usize) -> Vec<(usize, Guid)> {
         let mut lines = Vec::new();
         let mut seen = HashSet::new();
         let mut stack = vec![(0, root)];
         while let Some((depth, id)) = stack.pop() {
-            if !seen.insert(id) || lines.len() >= TREE_LINES {
+            if !seen.insert(id) || lines.len() >= limit {
                 continue;
             }
             lines.push((depth, id));
@@ -200,8 +200,8 @@ impl Activities<'_> {
     }
 
     pub fn to_text(&self) -> String {
-        let mut text =
-            format!("{}\n  {} activities\n\n", self.trace.path().display(), self.all.len());
+        let count = counted(self.all.len(), "activity");
+        let mut text = format!("{}\n  {count}\n\n", self.trace.path().display());
         let heading = ["activities", "p50 s", "p99 s", "max s", "sum s", "name"];
         let mut table = vec![heading.map(str::to_owned).to_vec()];
         let names = self.by_name();
@@ -220,14 +220,14 @@ impl Activities<'_> {
         text.push_str("\n       seconds  records  activity, its id and the fields of its start\n");
         let shown = self.top.unwrap_or(SHOWN_TREES);
         for root in self.roots().iter().take(shown) {
-            for (depth, id) in self.tree(*root) {
+            for (depth, id) in self.tree(*root, TREE_LINES) {
                 self.put_line(&mut text, depth, id);
             }
         }
         let more = self.roots().len().saturating_sub(shown);
         if more > 0 {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {more} further trees; --top N shows more");
+            let _ = writeln!(text, "  {}; --top N shows more", counted(more, "further tree"));
         }
         text
     }
@@ -250,9 +250,11 @@ impl Activities<'_> {
     }
 
     pub fn to_json(&self) -> Value {
+        let top = self.top.unwrap_or(usize::MAX);
         let names: Vec<Value> = self
             .by_name()
             .iter()
+            .take(top)
             .map(|(name, of)| {
                 json!({
                     "name": name, "count": of.count, "p50": of.quantile(0.5),
@@ -264,7 +266,11 @@ impl Activities<'_> {
         for (parent, children) in self.children.iter().filter(|(parent, _)| !parent.is_zero()) {
             parents.extend(children.iter().map(|child| (*child, *parent)));
         }
-        let mut ids: Vec<(&Guid, &Activity)> = self.all.iter().collect();
+        // The activities of the longest trees.
+        let trees = self.roots().iter().take(top).map(|root| self.tree(*root, usize::MAX));
+        let kept: HashSet<Guid> = trees.flatten().map(|(_, id)| id).collect();
+        let mut ids: Vec<(&Guid, &Activity)> =
+            self.all.iter().filter(|(id, _)| kept.contains(id)).collect();
         ids.sort_by_key(|(id, activity)| (activity.first.0, id.0));
         let activities: Vec<Value> = ids
             .into_iter()
@@ -285,6 +291,7 @@ impl Activities<'_> {
         json!({
             "file": self.trace.path().to_string_lossy(),
             "names": names, "activities": activities,
+            "further_trees": self.roots().len().saturating_sub(top),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::format::{TextOrJson, safe};
 use crate::frontends::answer::print;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, counted};
 use clap::Args;
 use etw_eventlog::channel::{Change, Channel};
 use etw_eventlog::log_file::clear_file;
@@ -237,7 +237,7 @@ fn line(channel: &Channel, state: LogState) -> String {
         safe(&channel.name)
     );
     if lost > 0 {
-        let _ = write!(line, "  ({lost} records lost)");
+        let _ = write!(line, "  ({} lost)", counted(lost, "record"));
     }
     if let Some(failure) = failure {
         let _ = write!(line, "  {}", safe(&failure));

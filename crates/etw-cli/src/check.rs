@@ -2,7 +2,7 @@
 
 use crate::files;
 use crate::format::TextOrJson;
-use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output::{Failure, Outcome, Output, Progress, counted};
 use clap::Args;
 use etw_etl::read::{Records, TraceFile};
 use std::fmt::Write;
@@ -65,13 +65,15 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
     let verdict = if damage.is_empty() {
         "sound".to_string()
     } else {
-        format!("damaged in {} {}", damage.count(), plural(damage.count(), "place", "places"))
+        format!("damaged in {}", counted(damage.count(), "place"))
     };
+    let were = if count == 1 { "was" } else { "were" };
+    let count = counted(count, "record");
     let mut text = match trace.is_translated() {
-        true => format!("{path}: {verdict}, {count} records were read\n"),
+        true => format!("{path}: {verdict}, {count} {were} read\n"),
         false => {
-            let buffers = trace.totals().buffers;
-            format!("{path}: {verdict}, {count} records in {buffers} buffers were read\n")
+            let buffers = counted(trace.totals().buffers, "buffer");
+            format!("{path}: {verdict}, {count} in {buffers} {were} read\n")
         }
     };
     // Writing to a String cannot fail.
@@ -87,11 +89,7 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
     }
     let more = damage.count() - damage.kept().len() as u64;
     if more > 0 {
-        let _ = writeln!(text, "  and {more} more places");
+        let _ = writeln!(text, "  and {}", counted(more, "more place"));
     }
     (text, !damage.is_empty())
-}
-
-fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
-    if count == 1 { one } else { many }
 }

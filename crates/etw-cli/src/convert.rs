@@ -14,7 +14,7 @@ use crate::event_kinds::EventKinds;
 use crate::event_log;
 use crate::files;
 use crate::join::{Names, Picked};
-use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::profile::{Named, Profiler, Span};
 use crate::schemas::{self, Schemas};
@@ -37,6 +37,8 @@ pub struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     replace: ReplaceOption,
+    #[command(flatten)]
+    json: JsonOption,
     /// With --to pcapng: each packet at the first component of PktMon that saw it, not at each
     #[arg(long)]
     once: bool,
@@ -135,7 +137,7 @@ trait Target {
 /// A number of written items.
 struct Written {
     count: u64,
-    /// Their kind, in the plural.
+    /// Their kind, in the singular.
     unit: &'static str,
 }
 
@@ -213,11 +215,22 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(filter) = &filter {
         filter.report(shown, || TraceNames::of(kinds, decoder));
     }
-    let mut output = Output::open(None, &[])?;
-    let text = format!("{}: {written} {unit}, of {count} records\n", arguments.output.display());
-    output.write(text.as_bytes())?;
-    output.finish()?;
+    print_result(arguments, Written { count: written, unit }, Written { count, unit: "record" })?;
     Ok(outcome)
+}
+
+/// Prints the counts of written and of read items.
+fn print_result(arguments: &Arguments, written: Written, read: Written) -> Result<(), Failure> {
+    let Written { count, unit } = written;
+    let path = &arguments.output;
+    let of = counted(read.count, read.unit);
+    let text = format!("{}: {}, of {of}", path.display(), counted(count, unit));
+    arguments.json.print(&text, || {
+        serde_json::json!({
+            "file": path.to_string_lossy(), "bytes": file_size(path), "unit": unit,
+            "written": count, "read": read.count,
+        })
+    })
 }
 
 /// The records to convert, and a decoder with their schemas.
@@ -245,11 +258,8 @@ fn write_event_log(
     if let Some(filter) = filter {
         filter.report(written.records, TraceNames::default);
     }
-    let mut output = Output::open(None, &[])?;
-    let path = arguments.output.display();
-    let text = format!("{path}: {} records, of {} events\n", written.records, written.read);
-    output.write(text.as_bytes())?;
-    output.finish()?;
+    let records = Written { count: written.records, unit: "record" };
+    print_result(arguments, records, Written { count: written.read, unit: "event" })?;
     Ok(outcome)
 }
 
@@ -264,6 +274,7 @@ pub fn to_event_log(
         to: Format::Evtx,
         output: output.to_owned(),
         replace,
+        json: JsonOption::default(),
         once: false,
         weight: Weight::Cpu,
         filter: WhereOption::default(),

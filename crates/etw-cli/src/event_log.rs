@@ -8,7 +8,7 @@ mod log_tail;
 use self::log_source::LogSource;
 use crate::channels;
 use crate::format::{FileFacts, Format, Heads, Options, safe};
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, counted};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use clap::{Args, Subcommand};
@@ -174,7 +174,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let ExportArguments { output, replace, log, query } = arguments;
             let file = channels::existing_log_file(log)?;
             let count = export(file, query.as_deref(), output, replace.force)?;
-            crate::frontends::answer::print(&format!("{}: {count} records\n", output.display()))
+            crate::frontends::answer::print(&format!(
+                "{}: {}\n",
+                output.display(),
+                counted(count, "record")
+            ))
         }
         LogCommand::Info(arguments) => info(arguments),
         LogCommand::List(arguments) => channels::list(arguments),
@@ -706,10 +710,10 @@ impl Facts<'_> {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "{}: {} records in {} chunks, {} bytes, {}\n",
+            "{}: {} in {}, {} bytes, {}\n",
             self.path.display(),
-            self.count,
-            self.log.chunks().len(),
+            counted(self.count, "record"),
+            counted(self.log.chunks().len(), "chunk"),
             self.size,
             self.state()
         );

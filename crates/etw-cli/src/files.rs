@@ -1,6 +1,6 @@
 //! Traces that commands read: opening them, and notes on their state, losses and damage.
 
-use crate::output::Outcome;
+use crate::output::{Outcome, counted};
 use etw_etl::DamageLog;
 use etw_etl::read::{Records, TraceFile};
 use etw_eventlog::trace::is_event_log;
@@ -23,7 +23,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
             } else {
                 "that a killed program left; `etw repair` folds them in"
             };
-            eprintln!("etw: note: {name}: with {} events {what}", left.events);
+            let events = counted(left.events, "event");
+            eprintln!("etw: note: {name}: with {events} {what}");
             if left.damaged > 0 {
                 eprintln!(
                     "etw: note: {name}: {} places of what was left are damaged",
@@ -71,8 +72,10 @@ pub fn notes(file: &TraceFile) -> Vec<String> {
 fn losses(file: &TraceFile) -> Option<String> {
     let header = file.header()?;
     let (events, buffers) = (header.events_lost, header.buffers_lost);
-    (events > 0 || buffers > 0)
-        .then(|| format!("the session lost {events} events and {buffers} buffers, by its header"))
+    (events > 0 || buffers > 0).then(|| {
+        let (events, buffers) = (counted(events, "event"), counted(buffers, "buffer"));
+        format!("the session lost {events} and {buffers}, by its header")
+    })
 }
 
 /// Notes and losses, for output that does not show the losses elsewhere.
@@ -105,6 +108,6 @@ pub fn tell_damage<'p>(text: &mut String, damage: &DamageLog, name: impl Fn(u32)
     }
     let more = damage.count() - damage.kept().len() as u64;
     if more > 0 {
-        let _ = writeln!(text, "etw: damaged: {more} more places");
+        let _ = writeln!(text, "etw: damaged: {}", counted(more, "more place"));
     }
 }

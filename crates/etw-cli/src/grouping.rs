@@ -6,7 +6,7 @@ use crate::distribution::{Distribution, SHOWN, shown};
 use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::join::Names;
-use crate::output::{Failure, Progress};
+use crate::output::{Failure, Progress, counted};
 use crate::times::Times;
 use crate::where_filter::{Filter, TraceNames};
 use etw_decode::{Catalog, Decoded, Decoder, Style};
@@ -255,17 +255,18 @@ impl Groups<'_> {
 
     pub fn to_text(&self) -> String {
         let mut text = format!(
-            "{}\n  {} records in {} groups\n\n",
+            "{}\n  {} in {}\n\n",
             self.trace.path().display(),
-            self.records,
-            self.rows.len() + self.cut
+            counted(self.records, "record"),
+            counted(self.rows.len() + self.cut, "group")
         );
         let mut table = vec![self.heading()];
         table.extend(self.rows.iter().map(|group| self.cells(group)));
         put_table(&mut text, &table, self.number_count());
         if self.others > 0 {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {} records in {} further groups", self.others, self.cut);
+            let others = counted(self.others, "record");
+            let _ = writeln!(text, "  {others} in {}", counted(self.cut, "further group"));
         }
         text
     }

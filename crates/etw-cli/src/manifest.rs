@@ -3,7 +3,7 @@
 //! An installed manifest is a pack of its own, `manifest-NAME.etwpack`, in the folder of the user's packs or in that of the machine's.
 
 use crate::format::{TextOrJson, safe};
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, counted};
 use crate::output_file::NewFile;
 use crate::{pack_show, schemas};
 use clap::{Args, Subcommand};
@@ -278,7 +278,8 @@ fn uninstall(names: &[String], scope: &Scope) -> Result<(), Failure> {
 /// GUID, name and count of events.
 fn line(provider: &ProviderContents) -> String {
     let name = provider.provider.as_deref().unwrap_or("-");
-    format!("{}  {:<40} {:>5} events", provider.guid, safe(name), provider.events.len())
+    let count = counted(provider.events.len(), "event");
+    format!("{}  {:<40} {count:>12}", provider.guid, safe(name))
 }
 
 fn list(format: TextOrJson) -> Result<String, Failure> {

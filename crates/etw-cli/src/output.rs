@@ -1,8 +1,10 @@
 //! Output of commands, and how commands end.
 
 use crate::terminal::Pager;
+use clap::Args;
 use etw_etl::read::TraceFile;
 use etw_types::Position;
+use serde_json::Value;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -121,6 +123,41 @@ pub fn print_paged(text: &str) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// `--json` of commands that print one result.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct JsonOption {
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl JsonOption {
+    /// Prints a result as a line of text or as an object.
+    pub fn print(self, text: &str, object: impl FnOnce() -> Value) -> Result<(), Failure> {
+        let mut output = Output::open(None, &[])?;
+        match self.json {
+            true => output.write(format!("{}\n", object()).as_bytes())?,
+            false => output.write(format!("{text}\n").as_bytes())?,
+        }
+        output.finish()
+    }
+}
+
+/// The size of a written file, for its result in JSON.
+pub fn file_size(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|file| file.len())
+}
+
+/// A count with its noun, which is given in the singular.
+pub fn counted(count: impl fmt::Display, noun: &str) -> String {
+    let count = count.to_string();
+    match noun.strip_suffix('y') {
+        _ if count == "1" => format!("{count} {noun}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {noun}s"),
+    }
+}
+
 /// A count on standard error, where that is a terminal and the work takes more than a second.
 pub struct Progress {
     shown: bool,
@@ -218,7 +255,7 @@ impl Progress {
     }
 
     fn line(&self, records: u64, elapsed: Duration) -> String {
-        let mut line = format!("{records} records");
+        let mut line = counted(records, "record");
         if self.done > 0.0 {
             let left = elapsed.as_secs_f64() * (1.0 - self.done) / self.done;
             let (percent, mebibytes) = (self.done * 100.0, self.size >> 20);
@@ -239,6 +276,13 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(counted(1, "event"), "1 event");
+        assert_eq!(counted(0, "event"), "0 events");
+        assert_eq!(counted(2, "activity"), "2 activities");
+    }
 
     #[test]
     fn progress_has_size_and_time_left() {

@@ -4,7 +4,7 @@ mod sources;
 mod windows;
 
 use crate::dump::gather;
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, JsonOption, Outcome, Output, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::{files, pack_show, schemas};
 use clap::{Args, Subcommand, ValueEnum};
@@ -54,6 +54,8 @@ struct Create {
     #[command(flatten)]
     replace: ReplaceOption,
     #[command(flatten)]
+    json: JsonOption,
+    #[command(flatten)]
     windows: windows::Options,
     /// Sources; folders with all that is below them
     #[arg(required_unless_present = "windows", value_name = "FILE|DIR")]
@@ -67,6 +69,8 @@ struct Learn {
     output: Option<PathBuf>,
     #[command(flatten)]
     replace: ReplaceOption,
+    #[command(flatten)]
+    json: JsonOption,
     /// Traces
     #[arg(required = true, value_name = "TRACE.etl")]
     traces: Vec<PathBuf>,
@@ -90,13 +94,13 @@ fn create(create: &Create) -> Result<Outcome, Failure> {
     if builder.is_empty() {
         return Err(Failure::new("nothing to pack: no source describes events"));
     }
-    match (&create.output, name) {
-        (Some(output), _) => write(&builder, output, &create.sources, create.replace.force),
-        // The pack of a build replaces an older one of the same.
-        (None, name) => {
-            write(&builder, &store()?.join(name.unwrap_or_default()), &create.sources, true)
-        }
-    }
+    // The pack of a build replaces an older one of the same.
+    let (path, force) = match &create.output {
+        Some(output) => (output.clone(), create.replace.force),
+        None => (store()?.join(name.unwrap_or_default()), true),
+    };
+    write(&builder, &path, &create.sources, force)?;
+    print_result(create.json, &builder, &path)
 }
 
 /// The user's store, made if it is not there.
@@ -126,16 +130,16 @@ fn learn(learn: &Learn) -> Result<Outcome, Failure> {
     if builder.is_empty() {
         return Err(Failure::new("nothing to learn: the traces do not describe their events"));
     }
-    match &learn.output {
-        Some(output) => write(&builder, output, &learn.traces, learn.replace.force),
+    let (path, force) = match &learn.output {
+        Some(output) => (output.clone(), learn.replace.force),
         None => {
-            let store = store()?;
-            let bytes = builder.finish();
             // By content: the same trace twice is one pack.
-            let name = format!("learnt-{:016x}.etwpack", hash(&bytes));
-            write(&builder, &store.join(name), &learn.traces, true)
+            let name = format!("learnt-{:016x}.etwpack", hash(&builder.finish()));
+            (store()?.join(name), true)
         }
-    }
+    };
+    write(&builder, &path, &learn.traces, force)?;
+    print_result(learn.json, &builder, &path)
 }
 
 /// FNV-1a
@@ -149,13 +153,20 @@ fn write(
     path: &Path,
     inputs: &[PathBuf],
     force: bool,
-) -> Result<Outcome, Failure> {
+) -> Result<(), Failure> {
     let new = NewFile::create(path, inputs, force)?;
     new.file().write_all(&builder.finish()).map_err(|error| new.failure(&error))?;
-    new.keep()?;
-    let mut output = Output::open_paged(None, &[])?;
-    output.write(format!("{}: {} sources\n", path.display(), builder.len()).as_bytes())?;
-    output.finish()?;
+    new.keep()
+}
+
+fn print_result(json: JsonOption, builder: &PackBuilder, path: &Path) -> Result<Outcome, Failure> {
+    let text = format!("{}: {}", path.display(), counted(builder.len(), "source"));
+    json.print(&text, || {
+        let sources = builder.len();
+        serde_json::json!({
+            "file": path.to_string_lossy(), "bytes": file_size(path), "sources": sources,
+        })
+    })?;
     Ok(Outcome::Done)
 }
 

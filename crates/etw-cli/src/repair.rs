@@ -1,14 +1,17 @@
 //! `etw repair`
 
 use crate::files;
-use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use clap::Args;
 use etw_etl::repair::{self, RepairOutcome, RepairReport};
 use etw_host::leftover::{self, Folded};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct Arguments {
+    #[command(flatten)]
+    json: JsonOption,
     /// The trace
     #[arg(value_name = "FILE.etl")]
     file: PathBuf,
@@ -18,7 +21,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let path = arguments.file.as_path();
     #[cfg(target_os = "linux")]
     crate::orphans::remove();
-    fold_part(path)?;
+    let folded = fold_part(path)?;
     let mut progress = None;
     let report = repair::repair_with(path, |trace, position| {
         let start = || Progress::of(std::slice::from_ref(trace));
@@ -28,38 +31,60 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut text = String::new();
     files::tell_damage(&mut text, &report.damage, |_| path);
     eprint!("{text}");
-    let mut output = Output::open(None, &[])?;
-    output.write(format!("{}: {}\n", path.display(), verdict(&report)).as_bytes())?;
-    output.finish()?;
+    let text = format!("{}: {}", path.display(), verdict(&report));
+    arguments.json.print(&text, || object(path, &report, folded.as_ref()))?;
     Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Damaged })
 }
 
 /// Folds what a killed private session left in `FILE.etl.part` into the file, before its header is completed.
-fn fold_part(path: &Path) -> Result<(), Failure> {
+fn fold_part(path: &Path) -> Result<Option<Folded>, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
-    let Some(folded) = leftover::fold(path).map_err(failed)? else { return Ok(()) };
-    let Folded { events, buffers, lost, damaged } = folded;
-    eprintln!("etw: note: {}: {events} events in {buffers} buffers folded in", path.display());
-    if lost > 0 {
-        eprintln!("etw: note: {}: the program had lost {lost} events", path.display());
+    let Some(folded) = leftover::fold(path).map_err(failed)? else { return Ok(None) };
+    let Folded { events, buffers, lost, damaged, .. } = &folded;
+    let (events, buffers) = (counted(events, "event"), counted(buffers, "buffer"));
+    eprintln!("etw: note: {}: {events} in {buffers} folded in", path.display());
+    if *lost > 0 {
+        let lost = counted(lost, "event");
+        eprintln!("etw: note: {}: the program had lost {lost}", path.display());
     }
-    if damaged > 0 {
-        eprintln!("etw: note: {}: {damaged} places of what was left are damaged", path.display());
+    if *damaged > 0 {
+        let damaged = counted(damaged, "damaged place");
+        eprintln!("etw: note: {}: {damaged} in the part that the program left", path.display());
     }
-    Ok(())
+    Ok(Some(folded))
+}
+
+fn object(path: &Path, report: &RepairReport, folded: Option<&Folded>) -> Value {
+    let outcome = match report.outcome {
+        RepairOutcome::Sound => "sound",
+        RepairOutcome::Finalised => "finalised",
+        _ => "damaged",
+    };
+    let folded = folded.map(|folded| {
+        json!({
+            "events": folded.events, "buffers": folded.buffers, "lost": folded.lost,
+            "damaged": folded.damaged,
+        })
+    });
+    json!({
+        "file": path.to_string_lossy(), "outcome": outcome, "records": report.records,
+        "buffers": report.buffers, "bytes": file_size(path),
+        "last_record": report.end_time.to_ascii().map(|_| report.end_time.to_string()),
+        "cut_bytes": report.cut_bytes, "lost_bytes": report.lost_bytes, "folded_in": folded,
+        "damage_count": report.damage.count(),
+    })
 }
 
 fn verdict(report: &RepairReport) -> String {
-    let RepairReport { records, buffers, .. } = report;
+    let records = counted(report.records, "record");
+    let buffers = counted(report.buffers, "buffer");
     match report.outcome {
         RepairOutcome::Sound => {
-            format!("sound, {records} records in {buffers} buffers, left as it is")
+            format!("sound, {records} in {buffers}, left as it is")
         }
         RepairOutcome::Finalised => {
-            let mut text = format!(
-                "finalised, {records} records in {buffers} buffers, the last at {}",
-                report.end_time
-            );
+            let mut text =
+                format!("finalised, {records} in {buffers}, the last at {}", report.end_time);
             if report.cut_bytes > 0 {
                 text += &format!("; {} bytes behind them cut off", report.cut_bytes);
             }
@@ -69,7 +94,7 @@ fn verdict(report: &RepairReport) -> String {
             text
         }
         _ => format!(
-            "damaged, {records} records in {buffers} buffers can be read, left as it is; \
+            "damaged, {records} in {buffers} can be read, left as it is; \
              `etw relog` writes them to a new file"
         ),
     }

@@ -1,7 +1,7 @@
 //! `etw report`: a trace on one page of HTML, which needs nothing else.
 
 use crate::files;
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, counted as with_noun};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use crate::stat::{self, Counted, EventRow};
@@ -105,7 +105,9 @@ fn put_trace(html: &mut String, counted: &Counted) {
         };
         fact("Time", format!("{} to {end}", header.start_time), false);
         let (events, buffers) = (header.events_lost, header.buffers_lost);
-        fact("Lost", format!("{events} events, {buffers} buffers"), events > 0 || buffers > 0);
+        let has_losses = events > 0 || buffers > 0;
+        let (events, buffers) = (with_noun(events, "event"), with_noun(buffers, "buffer"));
+        fact("Lost", format!("{events}, {buffers}"), has_losses);
     }
     for (cause, count) in counted.losses.by_cause() {
         fact("Lost", format!("{count} by {cause} records"), true);
@@ -115,8 +117,12 @@ fn put_trace(html: &mut String, counted: &Counted) {
     }
     let totals = trace.totals();
     let content = match trace.is_translated() {
-        true => format!("{} records", counted.total),
-        false => format!("{} records in {} buffers", counted.total, totals.buffers),
+        true => with_noun(counted.total, "record"),
+        false => format!(
+            "{} in {}",
+            with_noun(counted.total, "record"),
+            with_noun(totals.buffers, "buffer")
+        ),
     };
     fact("Content", content, false);
     for note in files::notes(trace) {

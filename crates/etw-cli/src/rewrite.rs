@@ -2,7 +2,7 @@
 
 use crate::event_kinds::EventKinds;
 use crate::files;
-use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
@@ -12,6 +12,7 @@ use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::WriteError;
 use etw_types::{Clock, EventRecord, ExtType, FileTime, SchemaRecord};
+use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::io::BufWriter;
@@ -56,6 +57,8 @@ struct Target {
     with_schemas: bool,
     #[command(flatten)]
     replace: ReplaceOption,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
@@ -70,7 +73,13 @@ pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
 #[cfg(target_os = "linux")]
 pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
     let replace = ReplaceOption { force: true };
-    let target = Target { output, compress: false, with_schemas: false, replace };
+    let target = Target {
+        output,
+        compress: false,
+        with_schemas: false,
+        replace,
+        json: JsonOption::default(),
+    };
     run(&target, files, Arc::default(), None)
 }
 
@@ -211,17 +220,24 @@ fn run(
         filter.report(kept, || TraceNames::of(kinds, decoder));
     }
     let summary = relog.summary();
-    let count = paths.len();
-    let mut output = Output::open(None, &[])?;
     let text = format!(
-        "{}: {} records in {} buffers, from {count} {}\n",
+        "{}: {} in {}, from {}",
         target.output.display(),
-        summary.records,
-        summary.buffers,
-        if count == 1 { "file" } else { "files" },
+        counted(summary.records, "record"),
+        counted(summary.buffers, "buffer"),
+        counted(paths.len(), "file"),
     );
-    output.write(text.as_bytes())?;
-    output.finish()?;
+    target.json.print(&text, || {
+        json!({
+            "file": target.output.to_string_lossy(), "records": summary.records,
+            "buffers": summary.buffers, "bytes": file_size(&target.output),
+            "inputs": paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+            "not_selected": summary.not_wanted, "converted_times": summary.converted,
+            "unconverted_times": summary.unconverted,
+            "other_pointer_size": summary.other_pointer_size, "left_out": summary.left_out(),
+            "damage_count": relog.records().damage().count(),
+        })
+    })?;
     Ok(outcome)
 }
 

@@ -236,7 +236,7 @@ impl<W: Write> Target for Chrome<W> {
     }
 
     fn written(&self) -> Written {
-        Written { count: self.count, unit: "events" }
+        Written { count: self.count, unit: "event" }
     }
 }
 

@@ -57,6 +57,6 @@ impl<W: Write> Target for Folded<W> {
     }
 
     fn written(&self) -> Written {
-        Written { count: self.stacks.len() as u64, unit: "stacks" }
+        Written { count: self.stacks.len() as u64, unit: "stack" }
     }
 }

@@ -284,7 +284,7 @@ impl<W: Write> Target for Pcapng<W> {
     }
 
     fn written(&self) -> Written {
-        Written { count: self.count, unit: "packets" }
+        Written { count: self.count, unit: "packet" }
     }
 }
 

@@ -301,7 +301,7 @@ impl<W: Write> Target for Perfetto<W> {
     }
 
     fn written(&self) -> Written {
-        Written { count: self.count, unit: "events" }
+        Written { count: self.count, unit: "event" }
     }
 }
 

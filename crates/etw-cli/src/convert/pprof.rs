@@ -272,6 +272,6 @@ impl<W: Write> Target for Pprof<W> {
     }
 
     fn written(&self) -> Written {
-        Written { count: self.order.len() as u64, unit: "stacks" }
+        Written { count: self.order.len() as u64, unit: "stack" }
     }
 }

@@ -103,6 +103,6 @@ impl<W: Write> Target for Speedscope<W> {
     }
 
     fn written(&self) -> Written {
-        Written { count: self.count, unit: "samples" }
+        Written { count: self.count, unit: "sample" }
     }
 }

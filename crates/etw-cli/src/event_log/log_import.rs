@@ -1,7 +1,7 @@
 //! `etw log import`: entries of journald and syslog as records of an event log.
 
 use crate::frontends::answer::print;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, counted};
 use clap::{Args, ValueEnum};
 use etw_eventlog::import::journal::Journal;
 use etw_eventlog::import::{Entry, Importer, syslog};
@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let (Some(cursor), None) = (cursor, &arguments.file) {
         std::fs::write(&cursor_file, cursor).map_err(Failure::new)?;
     }
-    print(&format!("{}: {} records\n", output.display(), total.stored))?;
+    print(&format!("{}: {}\n", output.display(), counted(total.stored, "record")))?;
     if damaged > 0 {
         eprintln!("etw: {damaged} entries could not be read and were left out");
         return Ok(Outcome::Damaged);

@@ -223,7 +223,8 @@ static TABLE: Table<Command> = Table {
     rows: ROWS,
     notes: "It writes NAME.h, NAME.rc, NAMETEMP.BIN (the WEVT_TEMPLATE resource) and NAME_MSG00001.bin (the message \
             table; one for each culture), or with -rust NAME.rs. Without -um or -km the header has constants and descriptors only. Of a message text file \
-            (NAME.mc) it writes NAME.h, NAME.rc and MSG00001.bin. An error in a file is reported with its line and column, and then nothing is written.",
+            (NAME.mc) it writes NAME.h, NAME.rc and MSG00001.bin. An error in a file is reported with its line and column, and then nothing is written. Files of an earlier run \
+            are replaced.",
 };
 
 pub fn help() -> Help {

@@ -56,7 +56,7 @@ static TABLE: Table<Options> = Table {
     rows: ROWS,
     notes: "It writes NAME.tmh for each source, which the source includes. Values follow a colon, options start with - \
             or /, and names of sources may have * and ?. The formats of the messages are in the section .etw.tmf of the \
-            compiled program: etw dump --tmf PROGRAM reads them. An error is reported with its file and line, and then \
+            compiled program: etw dump --tmf PROGRAM reads them. Headers of an earlier run are replaced. An error is reported with its file and line, and then \
             nothing is written.",
 };
 

@@ -7,11 +7,11 @@ use command_with_host::record_command;
 
 use super::host::{HostChoice, ask_session};
 use super::options::{EnableOptions, NameSchemas, SessionOptions, asked_names, enablements};
-use super::session::{explain_zero, outcome, summary};
+use super::session::{explain_zero, outcome, summary, summary_object};
 use super::signals::Signals;
 use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::Args;
 use etw_wire::requests::{Request, SessionStatus, StartRequest};
@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Print a summary only if events were lost
     #[arg(short, long)]
     quiet: bool,
+    /// Print the summary as one JSON object: on standard output, or with COMMAND as the last line of standard error
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     options: SessionOptions,
     #[command(flatten)]
@@ -73,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let Some((program, words)) = arguments.command.split_first() else {
         let status = record_all(arguments, &signals)?;
         let outcome = outcome(&status)?;
-        print_summary(arguments, &status, outcome);
+        print_summary(arguments, &status, outcome, None)?;
         return Ok(outcome);
     };
     let recorded = record_command(arguments, program, words, &signals);
@@ -84,14 +87,31 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             }
             other => other,
         })?;
-    print_summary(arguments, &status, outcome(&status)?);
+    print_summary(arguments, &status, outcome(&status)?, Some(exit_status))?;
     Ok(Outcome::OfCommand(exit_status))
 }
 
-fn print_summary(arguments: &Arguments, status: &SessionStatus, outcome: Outcome) {
-    if !arguments.quiet || outcome != Outcome::Done {
-        eprint!("etw: {}", summary(status));
+/// Prints the summary; `exit_status`: that of the recorded command, to which standard output belongs.
+fn print_summary(
+    arguments: &Arguments,
+    status: &SessionStatus,
+    outcome: Outcome,
+    exit_status: Option<u8>,
+) -> Result<(), Failure> {
+    if arguments.quiet && outcome == Outcome::Done {
+        return Ok(());
     }
+    if !arguments.json {
+        eprint!("etw: {}", summary(status));
+        return Ok(());
+    }
+    let mut object = summary_object(status);
+    if let Some(exit_status) = exit_status {
+        object["exit_status"] = exit_status.into();
+        eprintln!("{object}");
+        return Ok(());
+    }
+    print_paged(&format!("{object}\n")).map(drop)
 }
 
 /// The error of a command that cannot be started.

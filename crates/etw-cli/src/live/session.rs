@@ -9,7 +9,7 @@ use super::options::{
 use super::system_options::SystemEventOptions;
 use super::wanted::{Named, Wanted};
 use crate::format::{TextOrJson, safe};
-use crate::output::{Failure, Outcome, print_paged};
+use crate::output::{Failure, Outcome, counted, file_size, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
 use etw_host::{CUT, REMOVED};
@@ -17,7 +17,7 @@ use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
 use etw_types::{Hook, LevelKeyword, LogFileMode};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -349,8 +349,8 @@ const HOST_COUNTS_EVENTS: bool = !cfg!(windows);
 /// A stopped session in a line or two.
 pub fn summary(status: &SessionStatus) -> String {
     let mut text = match HOST_COUNTS_EVENTS {
-        true => format!("{} events", status.stored),
-        false => format!("{} buffers", status.buffers_written),
+        true => counted(status.stored, "event"),
+        false => counted(status.buffers_written, "buffer"),
     };
     let is_removed = is_removed(status);
     if let Some(file) = status.file.as_ref().filter(|_| !is_removed) {
@@ -393,8 +393,8 @@ pub fn summary(status: &SessionStatus) -> String {
     if status.without_stack > 0 {
         let _ = writeln!(
             text,
-            "{} events without the call stack that --with stack asks for",
-            status.without_stack
+            "{} without the call stack that --with stack asks for",
+            counted(status.without_stack, "event")
         );
     }
     if is_in_memory && status.stored > 0 {
@@ -403,8 +403,8 @@ pub fn summary(status: &SessionStatus) -> String {
         );
     }
     if status.real_time_buffers_lost > 0 {
-        let lost = status.real_time_buffers_lost;
-        let _ = writeln!(text, "{lost} buffers did not reach a slow consumer");
+        let lost = counted(status.real_time_buffers_lost, "buffer");
+        let _ = writeln!(text, "{lost} did not reach a slow consumer");
     }
     if let Some(error) = &status.error {
         let what = if is_removed {
@@ -415,6 +415,33 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = writeln!(text, "{what}: {error}");
     }
     text
+}
+
+/// The numbers of a stopped session's summary.
+pub fn summary_object(status: &SessionStatus) -> Value {
+    let file = status.file.as_ref().filter(|_| !is_removed(status));
+    let counts = HOST_COUNTS_EVENTS;
+    let losses = status.losses.iter().map(|loss| {
+        json!({
+            "cause": loss.cause.name(), "pid": loss.process_id,
+            "provider": loss.provider.map(|id| id.to_string()), "count": loss.count,
+        })
+    });
+    let refusals = status.refusals.iter().map(|refusal| refusal.message.as_str());
+    json!({
+        "file": file.map(|file| file.to_string_lossy()),
+        "bytes": file.and_then(|file| file_size(file)),
+        "events": counts.then_some(status.stored),
+        "buffers": status.buffers_written,
+        "overwritten": counts.then_some(status.overwritten),
+        "lost": status.lost,
+        "losses": losses.collect::<Vec<_>>(),
+        "not_recorded": status.refused,
+        "refusals": refusals.collect::<Vec<_>>(),
+        "without_stack": status.without_stack,
+        "real_time_buffers_lost": status.real_time_buffers_lost,
+        "error": status.error,
+    })
 }
 
 /// The remedy for losses with a cause.

@@ -9,7 +9,7 @@ use super::wanted::Wanted as Provider;
 use crate::column::Column;
 use crate::event_kinds::EventKinds;
 use crate::format::{FileFacts, Heads, Options, TextOrJson, View, safe};
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, Output, counted};
 use crate::schemas::{self, Schemas};
 use crate::terminal::has_colours;
 use crate::times::TimesOption;
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 eprint!("etw: {} not recorded:\n{}", status.refused, refusals(&status));
             }
             if status.lost > 0 {
-                eprint!("etw: {} events LOST:\n{}", status.lost, losses(&status));
+                eprint!("etw: {} LOST:\n{}", counted(status.lost, "event"), losses(&status));
             }
         }
     }
@@ -175,16 +175,17 @@ fn nothing_to_show(host: &HostChoice) -> Failure {
 fn report_losses(before: &StreamLedger, now: &StreamLedger) {
     if (now.lost, now.lost_buffers) != (before.lost, before.lost_buffers) {
         eprintln!(
-            "etw: {} events lost so far: this command reads too slowly; --where or -o FILE of etw record help",
-            now.lost
+            "etw: {} lost so far: this command reads too slowly; --where or -o FILE of etw record help",
+            counted(now.lost, "event")
         );
     }
     if now.workers_replaced != before.workers_replaced {
         eprintln!("etw: note: the host's worker was restarted; the session continues");
     }
     if now.lost_in_replacement != before.lost_in_replacement {
-        let events = now.lost_in_replacement - before.lost_in_replacement;
-        eprintln!("etw: {events} in-flight events were lost in that restart");
+        let events =
+            counted(now.lost_in_replacement - before.lost_in_replacement, "in-flight event");
+        eprintln!("etw: {events} lost in that restart");
     }
 }
 

@@ -4,6 +4,7 @@ use super::By;
 use super::counter::Counted;
 use crate::breakdown::{self, RateColumns};
 use crate::files;
+use crate::output::counted;
 use etw_types::Hook;
 use std::fmt::Write;
 
@@ -47,9 +48,9 @@ impl Counted {
             };
             let _ = writeln!(
                 text,
-                "  content  {} records in {} buffers of {} KiB{compressed}",
-                self.total,
-                totals.buffers,
+                "  content  {} in {} of {} KiB{compressed}",
+                counted(self.total, "record"),
+                counted(totals.buffers, "buffer"),
                 trace.header().map_or(0, |header| header.buffer_size) / 1024,
             );
             self.put_losses(&mut text);
@@ -58,8 +59,8 @@ impl Counted {
             let _ = writeln!(text, "  note     {note}");
         }
         if self.records.out_of_order(0) > 0 {
-            let late = self.records.out_of_order(0);
-            let _ = writeln!(text, "  order    {late} records older than the one before them");
+            let late = counted(self.records.out_of_order(0), "record");
+            let _ = writeln!(text, "  order    {late} older than the one before them");
         }
         for place in self.records.damage().kept() {
             let _ = writeln!(text, "  DAMAGED  offset {:#x}: {}", place.offset, place.kind);
@@ -83,7 +84,7 @@ impl Counted {
             let seconds = last.0.saturating_sub(first.0) as f64 / 1e7;
             let _ = writeln!(text, "  events   {first} to {last} ({seconds:.3} s)");
         }
-        let _ = writeln!(text, "  content  {} records", self.total);
+        let _ = writeln!(text, "  content  {}", counted(self.total, "record"));
     }
 
     fn put_providers(&self, text: &mut String) {
@@ -136,9 +137,10 @@ impl Counted {
         let word = if events == 0 && buffers == 0 { "lost    " } else { "LOST    " };
         let overwritten = match self.losses.overwritten() {
             0 => String::new(),
-            count => format!("; {count} events overwritten by newer ones"),
+            count => format!("; {} overwritten by newer ones", counted(count, "event")),
         };
-        let _ = writeln!(text, "  {word} {events} events, {buffers} buffers{overwritten}");
+        let (events, buffers) = (counted(events, "event"), counted(buffers, "buffer"));
+        let _ = writeln!(text, "  {word} {events}, {buffers}{overwritten}");
         for (cause, count) in self.losses.by_cause() {
             let _ = writeln!(text, "  LOST     {count} by {cause} records");
         }

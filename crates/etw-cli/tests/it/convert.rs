@@ -145,7 +145,7 @@ fn pcapng_output_joins_fragments_and_omits_incomplete_packets() {
         stdout(&["convert", "--to", "pcapng", "-o", out.to_str().unwrap()], &[file.path()], 0);
     let bytes = std::fs::read(&out).unwrap();
     std::fs::remove_file(&out).unwrap();
-    assert!(told.contains("1 packets, of 5 records"), "{told}");
+    assert!(told.contains("1 packet, of 5 records"), "{told}");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let (mut at, mut kinds) = (0, Vec::new());
     while at < bytes.len() {

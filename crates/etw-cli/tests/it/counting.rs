@@ -162,6 +162,14 @@ fn activities_have_names_durations_and_a_tree() {
     let row =
         json_lines(&stdout(&["stat", "--by", "activity", "--json"], &[file.path()], 0)).remove(0);
     assert!(tree("Url=/8").contains("  Circle 0000") && tree("Url=/9").contains("    Circle 0000"));
+    let top = ["stat", "--by", "activity", "--json", "--top", "1"];
+    let top = json_lines(&stdout(&top, &[file.path()], 0)).remove(0);
+    assert_eq!(top["names"].as_array().unwrap().len(), 1, "{top}");
+    let names: Vec<_> = top["activities"].as_array().unwrap().iter().map(|a| &a["name"]).collect();
+    assert_eq!(names, ["Request", "Query", "Query"]);
+    assert_eq!((&top["further_trees"], &row["further_trees"]), (&json!(1), &json!(0)));
+    let text = stdout(&["stat", "--by", "activity", "--top", "1"], &[file.path()], 0);
+    assert!(text.ends_with("  1 further tree; --top N shows more\n"), "{text}");
     assert_eq!(row["names"][1]["p99"], 0.4);
     let query = &row["activities"][1];
     assert_eq!(query["parent"], Guid::from_u128(1).to_string());

@@ -231,7 +231,7 @@ fn packs_are_found_without_being_named() {
     std::fs::write(&manifest, text).unwrap();
     let pack = folder.join("maker.etwpack");
     let told = stdout(&["pack", "create", "-o", pack.to_str().unwrap()], &[&folder], 0);
-    assert!(told.ends_with(": 1 sources\n"), "{told}");
+    assert!(told.ends_with(": 1 source\n"), "{told}");
     let shown = stdout(&["pack", "show"], &[&pack], 0);
     assert!(shown.starts_with("manifest") && shown.ends_with("1 GUIDs  maker.man\n"), "{shown}");
     for decoded in [
@@ -429,7 +429,7 @@ fn an_installed_manifest_decodes_without_being_named() {
     };
     std::fs::write(&manifest, of("Made")).unwrap();
     let installed = text(&["manifest", "install"], &[&manifest]);
-    assert_eq!(installed, format!("{guid}  {:<40}     1 events\n", "Maker"));
+    assert_eq!(installed, format!("{guid}  {:<40}      1 event\n", "Maker"));
     assert_eq!((&dump()["decoded"], &dump()["event"]), (&json!("manifest"), &json!("Made")));
     let list = text(&["manifest", "list"], &[]);
     assert!(list.starts_with(guid) && list.ends_with("user     maker.man\n"), "{list}");

@@ -29,6 +29,7 @@ mod names;
 mod packs;
 mod part;
 mod repair;
+mod results;
 mod rewrite;
 #[cfg(target_os = "linux")]
 mod rootless;

@@ -3,6 +3,10 @@
 use crate::controllers::Place;
 use crate::fixture::stderr;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::Duration;
 
 const MANIFEST: &str = r#"<?xml version="1.0"?>
 <instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events"><instrumentation><events>
@@ -89,6 +93,46 @@ fn a_command_is_recorded_by_a_plain_name() {
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"5\n").unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(place.counts("r.etl"), [5, 5, 0]);
+}
+
+#[test]
+fn the_summary_of_a_recorded_command_is_json_on_the_last_line_of_standard_error() {
+    let place = Place::new("record-json");
+    let record =
+        ["record", "--json", "-o", "r.etl", "-p", "*X", "--", "sh", "-c", "echo out; exit 3"];
+    let output = place.etw(&record);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"out\n"[..]));
+    let text = stderr(&output);
+    let summary: Value = serde_json::from_str(text.lines().last().unwrap()).expect(&text);
+    let size = std::fs::metadata(place.file("r.etl")).unwrap().len();
+    assert_eq!((&summary["bytes"], &summary["exit_status"]), (&size.into(), &3.into()), "{text}");
+    assert_eq!((&summary["events"], &summary["lost"]), (&0.into(), &0.into()), "{text}");
+    assert!(summary["file"].as_str().unwrap().ends_with("r.etl"), "{text}");
+}
+
+/// Files of 1000 blocks are smaller than a pool.
+#[test]
+fn a_program_names_a_limit_of_file_sizes_that_its_pool_exceeds() {
+    use crate::controllers::ROLE;
+    let place = Place::new("diagnose-limit");
+    place.does("session start s --buffering -p *OpenEtw.Test.Controllers");
+    let mut command = place.command("sh".as_ref());
+    command.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\""]);
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["controllers::program", "--exact", "--test-threads=1", "--nocapture"]);
+    command.env(ROLE, "program-at-once").env("ETW_DIAGNOSE", "1");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut program = command.spawn().unwrap();
+    let lines = BufReader::new(program.stderr.take().unwrap()).lines();
+    let (sender, reports) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let mut seen = Vec::new();
+    while !seen.last().is_some_and(|line: &String| line.contains("ulimit -f unlimited")) {
+        let line = reports.recv_timeout(Duration::from_secs(60));
+        seen.push(line.unwrap_or_else(|_| panic!("{seen:#?}")));
+    }
+    drop(program.stdin.take());
+    program.wait().unwrap();
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn a_pipe_in_a_folder_of_sources_is_left_out() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("pipe.dll: not a regular file"), "{text}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 sources"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 source\n"), "{output:?}");
 }
 
 /// Texts of a library that has nothing else, and of a `.mui` whose name and folder have letters of another case.

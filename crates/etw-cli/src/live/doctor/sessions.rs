@@ -7,7 +7,7 @@ use crate::live::diagnosis::{level_name, shown_name};
 use crate::live::host::{HostChoice, ask};
 use crate::live::session::remedy;
 use crate::live::wanted::Named;
-use crate::output::Failure;
+use crate::output::{Failure, counted};
 use crate::where_filter::closest;
 use etw_host::EnableInfo;
 use etw_types::{Guid, LogFileMode};
@@ -290,8 +290,10 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
         report.wrong("session", format!("{name}: its file has its maximum size"), fix);
     } else {
         let what = format!(
-            "{name} is {}, {} events stored, {} filtered",
-            status.state, status.stored, status.filtered
+            "{name} is {}, {} stored, {} filtered",
+            status.state,
+            counted(status.stored, "event"),
+            status.filtered
         );
         report.ok("session", what);
     }
@@ -304,12 +306,12 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
         );
     }
     for loss in &status.losses {
-        let what = format!("{name}: {} events lost: {}", loss.count, loss.cause);
+        let what = format!("{name}: {} lost: {}", counted(loss.count, "event"), loss.cause);
         report.wrong("losses", what, remedy(loss.cause.name(), status));
     }
     if status.real_time_buffers_lost > 0 {
-        let lost = status.real_time_buffers_lost;
-        let what = format!("{name}: {lost} buffers did not reach a slow consumer");
+        let lost = counted(status.real_time_buffers_lost, "buffer");
+        let what = format!("{name}: {lost} did not reach a slow consumer");
         let fix = "let it read fewer events (etw tail -p with a level, keywords or filters), or record to a file";
         report.wrong("consumers", what, fix);
     }
