@@ -215,7 +215,10 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 
 /* The last level wins: 5 * 0 + (4) * 0 + (3) is 3. */
 #define ETW_TLG_WRITE(send, hProvider, eventName, ...) \
-    ETW_TLG_WRITE_NAMED(send, hProvider, char name[sizeof(eventName)], eventName __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_WRITE_NAMED(send, hProvider, ETW_TLG_LITERAL(eventName) char name[sizeof(eventName)], \
+                        eventName __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_LITERAL(eventName) \
+    ETW_TLG_ASSERT(ETW_TLG_IS_LITERAL(eventName), "the name of an event has to be a string literal");
 #define ETW_TLG_WRITE_NAMED(send, hProvider, nameMember, nameValue, ...)                                   \
     do {                                                                                                   \
         enum {                                                                                             \

@@ -156,6 +156,14 @@ template <class Byte> LPCGUID etw_tlg_id(const Byte *id)
 
 /* ---- C++: texts ------------------------------------------------------------------------------------------------------- */
 
+template <class Text> struct etw_tlg_literal {
+    static constexpr bool is_true = false;
+};
+template <size_t Count> struct etw_tlg_literal<const char (&)[Count]> {
+    static constexpr bool is_true = true;
+};
+#define ETW_TLG_IS_LITERAL(text) etw_tlg_literal<decltype((text))>::is_true
+
 template <bool IsTrue> struct etw_tlg_bool {
     static constexpr bool is_true = IsTrue;
 };
@@ -290,9 +298,21 @@ static inline FILETIME etw_tlg_FILETIME(FILETIME value) { return value; }
 static inline SYSTEMTIME etw_tlg_SYSTEMTIME(SYSTEMTIME value) { return value; }
 #define ETW_TLG_ID(id) _Generic((id), uint8_t *: (const void *)(id), const uint8_t *: (const void *)(id), default: (id))
 
+/* An integer that is no NULL has a size that no element has. */
+typedef struct etw_tlg_no_pointer {
+    char bytes[3];
+} etw_tlg_no_pointer;
+#define ETW_TLG_NULL(type, values)                                                   \
+    _Generic(1 ? (int *)0 : (void *)(intptr_t)(values), int *: (const type *)0, \
+             default: (const etw_tlg_no_pointer *)0)
 /* The first element of an array; one of the field's type if the array is NULL or has no type. Not evaluated. */
-#define ETW_TLG_FIRST(type, values)                                                                                  \
-    (*_Generic((values), int: (const type *)0, void *: (const type *)0, const void *: (const type *)0, default: (values)))
+#define ETW_TLG_FIRST(type, values)                                                                                   \
+    (*_Generic((values), int: ETW_TLG_NULL(type, values), void *: (const type *)0, const void *: (const type *)0, \
+               default: (values)))
+/* A literal is an array of char, and no pointer. */
+#define ETW_TLG_IS_LITERAL(text)                 \
+    (_Generic(&(text)[0], char *: 1, default: 0) && \
+     !__builtin_types_compatible_p(__typeof__(text), __typeof__(&(text)[0])))
 /* char32_t is another name of uint32_t. */
 #if __SIZEOF_WCHAR_T__ == 4
 #define ETW_TLG_IS_WIDE(value) \

@@ -14,7 +14,17 @@ int main(void)
     TraceLoggingWrite(P, "E", TraceLoggingCustom(data, 1, 5, (1, 2), 1, "c"));
 #elif MISTAKE == 4
     TraceLoggingWrite(P, "E", TraceLoggingStruct(0, "s"));
+#elif MISTAKE == 5
+    TraceLoggingWrite(P, "E", TraceLoggingString(5, "n"));
+#elif MISTAKE == 6
+    const char *name = "E";
+    TraceLoggingWrite(P, name, TraceLoggingInt32(5, "n"));
+#elif MISTAKE == 7
+    TraceLoggingWrite(P, "E", TraceLoggingWideString(5, "n"));
+#elif MISTAKE == 8
+    TraceLoggingWrite(P, "E", TraceLoggingInt32Array(5, 1, "n"));
 #else
+    TraceLoggingWrite(P, "E", TraceLoggingString(0, "zero"), TraceLoggingString(NULL, "null"));
     TraceLoggingWrite(P, "E", TraceLoggingCustom(data, 1, 5, (1), 1, "c"));
 #endif
     return 0;

@@ -175,17 +175,23 @@ fn check(events: Vec<Event>, compiler: Compiler) {
     }
 }
 
-/// TC-1, TC-6: unknown protocols, reserved protocols by number, and schemas of another size than given do not compile.
+/// TC-1, TC-6: unknown protocols, reserved protocols by number, schemas of another size than given, integers instead of texts and arrays, and
+/// names of events that are no literals do not compile.
 #[test]
 fn mistakes_do_not_compile() {
     for (number, compiler) in COMPILERS.into_iter().enumerate() {
         let folder = Folder::new(&format!("mistakes-{number}"));
+        let is_cpp = compiler.0.ends_with("++");
         for (mistake, expected) in [
             (0, ""),
             (1, "protocols are 5 to 31"),
             (2, "protocols are 5 to 31"),
             (3, "cbSchema"),
             (4, "1 to 127 fields"),
+            (5, if is_cpp { "error:" } else { "the text has to be one of char" }),
+            (6, "the name of an event has to be a string literal"),
+            (7, if is_cpp { "error:" } else { "the text has to be one of WCHAR" }),
+            (8, if is_cpp { "error:" } else { "the elements of the array" }),
         ] {
             let Some(said) = try_compile(&folder, "tracelogging_errors.c", compiler, mistake)
             else {
