@@ -6,7 +6,8 @@
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs.
  *
  * A host that runs keeps the reports in the log Application, or in the first log of the installed provider that has the source's name. If
- * none does, ReportEvent fails with RPC_S_SERVER_UNAVAILABLE. The server's name is ignored.
+ * none does, ReportEvent fails with RPC_S_SERVER_UNAVAILABLE. So does every call with the name of another computer. A handle of
+ * RegisterEventSource can be used with the calls on logs, and one of OpenEventLog with ReportEvent.
  *
  * OpenEventLog opens the log of a channel by its name, and the Application log for any other name, as on Windows. OpenBackupEventLog opens
  * .evtx, .evt and .etl files. The number of a record is its EventRecordID; each value of its data is a string. Records may have levels that

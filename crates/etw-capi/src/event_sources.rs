@@ -1,85 +1,16 @@
-//! `ReportEvent`: event sources of the Event Log.
+//! `ReportEvent`, in the three encodings.
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use etw_api::{EventLogSource, Report, ReportType, Status};
+use etw_api::{Report, ReportType, Status};
 
 use crate::abi::{array, bytes, text_of, utf16_of, utf32_of};
 use crate::last_error::SetLastError;
+use crate::winevt::with_source;
 
 /// Strings of one report, as on Windows.
 const MAX_STRINGS: u16 = 256;
-
-fn register(name: Option<String>) -> *mut c_void {
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        SetLastError(Status::ERROR_INVALID_PARAMETER.0);
-        return std::ptr::null_mut();
-    };
-    let made = catch_unwind(|| Box::new(EventLogSource::register(&name)));
-    match made {
-        Ok(source) => Box::into_raw(source).cast(),
-        Err(_) => {
-            SetLastError(Status::ERROR_NOT_ENOUGH_MEMORY.0);
-            std::ptr::null_mut()
-        }
-    }
-}
-
-/// Registers a source. The server is ignored: reports go to this machine.
-///
-/// # Safety
-/// TEXT `server`, `name`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn RegisterEventSourceA(
-    _server: *const c_char,
-    name: *const c_char,
-) -> *mut c_void {
-    // SAFETY: TEXT.
-    let name = unsafe { text_of(name) };
-    register(name.map(|name| String::from_utf8_lossy(name).into_owned()))
-}
-
-/// As [`RegisterEventSourceA`], in UTF-16.
-///
-/// # Safety
-/// TEXT `server`, `name`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn RegisterEventSourceW(
-    _server: *const u16,
-    name: *const u16,
-) -> *mut c_void {
-    // SAFETY: TEXT.
-    register(unsafe { utf16_of(name) })
-}
-
-/// As [`RegisterEventSourceA`], in UTF-32.
-///
-/// # Safety
-/// TEXT `server`, `name`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn etw_register_event_source_wide(
-    _server: *const u32,
-    name: *const u32,
-) -> *mut c_void {
-    // SAFETY: TEXT.
-    register(unsafe { utf32_of(name) })
-}
-
-/// Unregisters a source.
-///
-/// # Safety
-/// HANDLE `source`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn DeregisterEventSource(source: *mut c_void) -> i32 {
-    if source.is_null() {
-        SetLastError(Status::ERROR_INVALID_HANDLE.0);
-        return 0;
-    }
-    // SAFETY: HANDLE: `register` made it, and nobody uses it any more.
-    drop(unsafe { Box::from_raw(source.cast::<EventLogSource>()) });
-    1
-}
 
 /// The parts of a report that have no text.
 struct Parts {
@@ -115,11 +46,6 @@ unsafe fn sid_of<'a>(sid: *const u8) -> Option<&'a [u8]> {
 /// HANDLE `source`; the clauses of [`sid_of`] for `parts.user`; BYTES `parts.data`, `parts.data_size`.
 unsafe fn report(source: *mut c_void, parts: &Parts, strings: Option<Vec<String>>) -> i32 {
     let reported = catch_unwind(AssertUnwindSafe(|| {
-        if source.is_null() {
-            return Status::ERROR_INVALID_HANDLE;
-        }
-        // SAFETY: HANDLE.
-        let source = unsafe { &*source.cast::<EventLogSource>() };
         // SAFETY: the clauses of this function.
         let (user, data) =
             unsafe { (sid_of(parts.user), bytes(parts.data, parts.data_size as usize)) };
@@ -129,7 +55,8 @@ unsafe fn report(source: *mut c_void, parts: &Parts, strings: Option<Vec<String>
         let strings: Vec<&str> = strings.iter().map(String::as_str).collect();
         let kind = ReportType(parts.kind);
         let (category, id) = (parts.category, parts.id);
-        source.report(&Report { kind, category, id, user, strings: &strings, data })
+        let report = Report { kind, category, id, user, strings: &strings, data };
+        with_source(source, |source| source.report(&report))
     }));
     let status = reported.unwrap_or(Status::ERROR_NOT_ENOUGH_MEMORY);
     if !status.is_success() {

@@ -45,6 +45,11 @@ procedures! {
     TdhQueryProviderFieldInformation TdhSetDecodingParameter TdhUnloadManifest TdhUnloadManifestFromMemory TraceEvent
     TraceEventInstance TraceMessage TraceMessageVa TraceQueryInformation TraceSetInformation UnregisterTraceGuids UpdateTraceA
     UpdateTraceW
+    BackupEventLogA BackupEventLogW ClearEventLogA ClearEventLogW CloseEventLog DeregisterEventSource EvtClearLog
+    EvtGetChannelConfigProperty EvtNextChannelPath EvtOpenChannelConfig EvtOpenChannelEnum EvtSaveChannelConfig
+    EvtSetChannelConfigProperty GetEventLogInformation GetNumberOfEventLogRecords GetOldestEventLogRecord
+    OpenBackupEventLogA OpenBackupEventLogW OpenEventLogA OpenEventLogW ReadEventLogA ReadEventLogW RegisterEventSourceA
+    RegisterEventSourceW ReportEventA ReportEventW
 }
 
 /// The address of a function of this library, or NULL. The caller converts it to the type that its header declares.

@@ -11,6 +11,8 @@ mod render;
 mod subscribe;
 mod variant;
 
+pub use classic::with_source;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -91,6 +93,7 @@ enum Object {
     Bookmark(Mutex<BookmarkList>),
     Log(PathBuf),
     ClassicLog(classic::ClassicLog),
+    EventSource(classic::RegisteredSource),
     Names(NameKind, NameList),
     ChannelConfig(Mutex<channels::Config>),
     Publisher(publisher::Publisher),
@@ -329,6 +332,7 @@ pub unsafe extern "C" fn EvtClose(handle: *mut c_void) -> i32 {
         match &*remove(handle)? {
             Object::Subscription(shared) => shared.stop(),
             Object::ClassicLog(log) => log.stop(),
+            Object::EventSource(source) => source.stop(),
             _ => {}
         }
         Ok(())

@@ -4,11 +4,11 @@
 use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use etw_api::Status;
+use etw_api::{EventLogSource, Status};
 use etw_eventlog::result_set::{ResultSet, Source};
 use etw_eventlog::stored_record::StoredRecord;
 use etw_eventlog::subscription::{Start, Subscription, Watch};
@@ -20,7 +20,7 @@ use super::{
     status_of, wrong_kind,
 };
 use crate::abi::{CallbackContext, store, text_of, utf16_of, utf32_of};
-use crate::status::{ERROR_HANDLE_EOF, ERROR_INSUFFICIENT_BUFFER};
+use crate::status::{ERROR_FILE_CORRUPT, ERROR_HANDLE_EOF, ERROR_INSUFFICIENT_BUFFER};
 
 const SEQUENTIAL: u32 = 1;
 const SEEK: u32 = 2;
@@ -30,6 +30,11 @@ const BACKWARDS: u32 = 8;
 const FULL_INFO: u32 = 0;
 /// The log of sources that have none of their own.
 const APPLICATION: &str = "Application";
+const ERROR_ALREADY_EXISTS: Status = Status(183);
+const ERROR_INVALID_LEVEL: Status = Status(124);
+const ERROR_EVENTLOG_FILE_CORRUPT: Status = Status(1500);
+const RPC_S_SERVER_UNAVAILABLE: Status = Status(1722);
+const RPC_X_NULL_REF_POINTER: Status = Status(1780);
 /// How often a log is looked at for new records.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -38,6 +43,8 @@ pub struct ClassicLog {
     file: PathBuf,
     /// `None`: the log is a file, which nobody writes or clears.
     channel: Option<String>,
+    /// The source of what `ReportEvent` writes by this handle; a backup has none.
+    source: Option<EventLogSource>,
     reader: Mutex<Reader>,
     watchers: Mutex<Vec<JoinHandle<()>>>,
     is_closed: Arc<AtomicBool>,
@@ -51,8 +58,9 @@ struct Reader {
     results: Option<ResultSet>,
     /// A record that the program's memory was too small for.
     waiting: Option<StoredRecord>,
-    /// The number of the last record that the program received.
-    last: Option<u64>,
+    /// The reader is in front of the record with this number. Reading record 2 forwards leaves it in front of 3, and reading it backwards
+    /// in front of 2. `None`: nothing was read.
+    position: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,10 +99,10 @@ impl Reader {
             return Ok(Some(record));
         }
         // The program reads for the first time or in another order, or the log has grown.
-        let query = match (self.order, self.last) {
+        let query = match (self.order, self.position) {
             (_, None) => "*".to_owned(),
-            (Order::Forwards, Some(last)) => format!("*[System[EventRecordID>{last}]]"),
-            (Order::Backwards, Some(last)) => format!("*[System[EventRecordID<{last}]]"),
+            (Order::Forwards, Some(number)) => format!("*[System[EventRecordID>={number}]]"),
+            (Order::Backwards, Some(number)) => format!("*[System[EventRecordID<{number}]]"),
         };
         self.search(log, &query)?;
         self.take(log)
@@ -114,14 +122,26 @@ impl Reader {
 }
 
 impl ClassicLog {
-    fn object(file: PathBuf, channel: Option<String>) -> Object {
-        Object::ClassicLog(ClassicLog {
+    /// The log of a channel, by its name; for any other name, the Application log, as on Windows.
+    fn named(name: &str) -> Result<ClassicLog, Failure> {
+        let (file, channel, source) = match channels::log_file(name) {
+            Ok(file) => (file, name, EventLogSource::register_in(name, name)),
+            Err(_) => {
+                (channels::log_file(APPLICATION)?, APPLICATION, EventLogSource::register(name))
+            }
+        };
+        Ok(ClassicLog::new(file, Some(channel.to_owned()), Some(source)))
+    }
+
+    fn new(file: PathBuf, channel: Option<String>, source: Option<EventLogSource>) -> ClassicLog {
+        ClassicLog {
             file,
             channel,
+            source,
             reader: Mutex::default(),
             watchers: Mutex::default(),
             is_closed: Arc::default(),
-        })
+        }
     }
 
     /// Whether nobody has written to the log yet.
@@ -139,6 +159,30 @@ impl ClassicLog {
     }
 }
 
+/// A source of `RegisterEventSource`. The calls on logs accept its handle too, as on Windows.
+pub struct RegisteredSource {
+    source: EventLogSource,
+    /// The log that has the source's name, else the Application log; opened by the first call that needs it.
+    log: OnceLock<ClassicLog>,
+}
+
+impl RegisteredSource {
+    fn log(&self) -> Result<&ClassicLog, Failure> {
+        if let Some(log) = self.log.get() {
+            return Ok(log);
+        }
+        let log = ClassicLog::named(self.source.name())?;
+        Ok(self.log.get_or_init(|| log))
+    }
+
+    /// Ends the threads that look for new records.
+    pub fn stop(&self) {
+        if let Some(log) = self.log.get() {
+            log.stop();
+        }
+    }
+}
+
 /// Runs `call` with the log of a handle.
 fn with_log(
     log: *mut c_void,
@@ -146,7 +190,71 @@ fn with_log(
 ) -> Result<(), Failure> {
     match &*object(log)? {
         Object::ClassicLog(log) => call(log),
+        Object::EventSource(source) => call(source.log()?),
         _ => wrong_kind(),
+    }
+}
+
+/// Registers a source: a handle, or NULL and the last error.
+pub fn register_source(server: Option<String>, name: Option<String>) -> *mut c_void {
+    handle(|| {
+        let name = given(name)?;
+        reachable(server)?;
+        let source = EventLogSource::register(&name);
+        Ok(Object::EventSource(RegisteredSource { source, log: OnceLock::new() }))
+    })
+}
+
+/// Runs `call` with the source of a handle, of `RegisterEventSource` or `OpenEventLog`.
+pub fn with_source(handle: *mut c_void, call: impl FnOnce(&EventLogSource) -> Status) -> Status {
+    match object(handle).as_deref() {
+        Ok(Object::EventSource(registered)) => call(&registered.source),
+        Ok(Object::ClassicLog(ClassicLog { source: Some(source), .. })) => call(source),
+        _ => Status::ERROR_INVALID_HANDLE,
+    }
+}
+
+/// Closes the handle of a log or of a source.
+pub fn close(handle: *mut c_void) -> i32 {
+    boolean(|| {
+        if !matches!(&*object(handle)?, Object::ClassicLog(_) | Object::EventSource(_)) {
+            return wrong_kind();
+        }
+        match &*remove(handle)? {
+            Object::ClassicLog(log) => log.stop(),
+            Object::EventSource(source) => source.stop(),
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+/// Rejects the names of other computers.
+fn reachable(server: Option<String>) -> Result<(), Failure> {
+    let server = server.unwrap_or_default();
+    let name = server.trim_start_matches('\\');
+    let is_this = |own: &str| name.eq_ignore_ascii_case(own);
+    if ["", ".", "localhost", "127.0.0.1", "::1"].into_iter().any(is_this) {
+        return Ok(());
+    }
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let own = own.trim();
+    if is_this(own) || own.split('.').next().is_some_and(is_this) {
+        return Ok(());
+    }
+    let text =
+        format!("{server}: logs of other computers are not reached; give NULL as the server");
+    Err(Failure::new(RPC_S_SERVER_UNAVAILABLE, text))
+}
+
+/// Rejects the name of a file that exists.
+fn unused(file: &Path) -> Result<(), Failure> {
+    match file.symlink_metadata() {
+        Ok(_) => {
+            let text = format!("{}: the file exists; name another one", file.display());
+            Err(Failure::new(ERROR_ALREADY_EXISTS, text))
+        }
+        Err(_) => Ok(()),
     }
 }
 
@@ -155,25 +263,25 @@ fn given(name: Option<String>) -> Result<String, Failure> {
         .ok_or_else(|| Failure::invalid("the name is NULL or empty"))
 }
 
-/// The log of a channel; for any other name, the Application log, as on Windows. The server is ignored: logs are those of this machine.
-fn open<T>(_server: *const T, name: Option<String>) -> *mut c_void {
+/// Opens a log of this computer.
+fn open(server: Option<String>, name: Option<String>) -> *mut c_void {
     handle(|| {
         let name = given(name)?;
-        Ok(match channels::log_file(&name) {
-            Ok(file) => ClassicLog::object(file, Some(name)),
-            Err(_) => {
-                ClassicLog::object(channels::log_file(APPLICATION)?, Some(APPLICATION.into()))
-            }
-        })
+        reachable(server)?;
+        ClassicLog::named(&name).map(Object::ClassicLog)
     })
 }
 
-/// The server is ignored: files are those of this machine.
-fn open_backup<T>(_server: *const T, name: Option<String>) -> *mut c_void {
+/// Opens a file of this computer.
+fn open_backup(server: Option<String>, name: Option<String>) -> *mut c_void {
     handle(|| {
         let file = PathBuf::from(given(name)?);
-        open_log(&file)?;
-        Ok(ClassicLog::object(file, None))
+        reachable(server)?;
+        open_log(&file).map_err(|failure| match failure.status {
+            ERROR_FILE_CORRUPT => Failure::new(ERROR_EVENTLOG_FILE_CORRUPT, failure.text),
+            _ => failure,
+        })?;
+        Ok(Object::ClassicLog(ClassicLog::new(file, None, None)))
     })
 }
 
@@ -181,6 +289,7 @@ fn backup(log: *mut c_void, name: Option<String>) -> i32 {
     boolean(|| {
         let name = given(name)?;
         with_log(log, |log| {
+            unused(Path::new(&name))?;
             let mut sources = Vec::new();
             if !log.is_new() {
                 let (name, selector) = (log.file.display().to_string(), Selector::all());
@@ -199,9 +308,7 @@ fn clear(log: *mut c_void, name: Option<String>) -> i32 {
                 return Err(Failure::new(Status::ERROR_INVALID_HANDLE, text));
             };
             let name = name.filter(|name| !name.is_empty()).map(PathBuf::from);
-            if name.as_ref().is_some_and(|name| name.symlink_metadata().is_ok()) {
-                return Err(Failure::from(status_of(&std::io::ErrorKind::AlreadyExists.into())));
-            }
+            name.as_deref().map_or(Ok(()), unused)?;
             channels::clear(channel, name)
         })
     })
@@ -216,45 +323,67 @@ unsafe fn utf8_of(text: *const c_char) -> Option<String> {
     unsafe { text_of(text) }.map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
-/// Calls with a server or a log, and a name.
-macro_rules! with_name {
-    ($($name:ident($first:ty, $unit:ty, $read:path) -> $result:ty = $call:ident;)*) => {$(
+/// Calls with the names of a server and of a log or file.
+macro_rules! with_server {
+    ($($name:ident($unit:ty, $read:path) = $call:ident;)*) => {$(
         /// # Safety
-        /// HANDLE `first`, if it is a log; TEXT `name`.
+        /// TEXT `server`, `name`.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(first: $first, name: *const $unit) -> $result {
+        pub unsafe extern "C" fn $name(server: *const $unit, name: *const $unit) -> *mut c_void {
             // SAFETY: TEXT.
-            $call(first, unsafe { $read(name) })
+            unsafe { $call($read(server), $read(name)) }
         }
     )*};
 }
 
-with_name! {
-    OpenEventLogA(*const c_char, c_char, utf8_of) -> *mut c_void = open;
-    OpenEventLogW(*const u16, u16, utf16_of) -> *mut c_void = open;
-    etw_open_event_log_wide(*const u32, u32, utf32_of) -> *mut c_void = open;
-    OpenBackupEventLogA(*const c_char, c_char, utf8_of) -> *mut c_void = open_backup;
-    OpenBackupEventLogW(*const u16, u16, utf16_of) -> *mut c_void = open_backup;
-    etw_open_backup_event_log_wide(*const u32, u32, utf32_of) -> *mut c_void = open_backup;
-    BackupEventLogA(*mut c_void, c_char, utf8_of) -> i32 = backup;
-    BackupEventLogW(*mut c_void, u16, utf16_of) -> i32 = backup;
-    etw_backup_event_log_wide(*mut c_void, u32, utf32_of) -> i32 = backup;
-    ClearEventLogA(*mut c_void, c_char, utf8_of) -> i32 = clear;
-    ClearEventLogW(*mut c_void, u16, utf16_of) -> i32 = clear;
-    etw_clear_event_log_wide(*mut c_void, u32, utf32_of) -> i32 = clear;
+with_server! {
+    OpenEventLogA(c_char, utf8_of) = open;
+    OpenEventLogW(u16, utf16_of) = open;
+    etw_open_event_log_wide(u32, utf32_of) = open;
+    OpenBackupEventLogA(c_char, utf8_of) = open_backup;
+    OpenBackupEventLogW(u16, utf16_of) = open_backup;
+    etw_open_backup_event_log_wide(u32, utf32_of) = open_backup;
+    RegisterEventSourceA(c_char, utf8_of) = register_source;
+    RegisterEventSourceW(u16, utf16_of) = register_source;
+    etw_register_event_source_wide(u32, utf32_of) = register_source;
+}
+
+/// Calls with a log and the name of a backup.
+macro_rules! with_backup {
+    ($($name:ident($unit:ty, $read:path) = $call:ident;)*) => {$(
+        /// # Safety
+        /// HANDLE `log`; TEXT `name`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(log: *mut c_void, name: *const $unit) -> i32 {
+            // SAFETY: TEXT.
+            $call(log, unsafe { $read(name) })
+        }
+    )*};
+}
+
+with_backup! {
+    BackupEventLogA(c_char, utf8_of) = backup;
+    BackupEventLogW(u16, utf16_of) = backup;
+    etw_backup_event_log_wide(u32, utf32_of) = backup;
+    ClearEventLogA(c_char, utf8_of) = clear;
+    ClearEventLogW(u16, utf16_of) = clear;
+    etw_clear_event_log_wide(u32, utf32_of) = clear;
 }
 
 /// # Safety
 /// HANDLE `log`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn CloseEventLog(log: *mut c_void) -> i32 {
-    boolean(|| {
-        with_log(log, |_| Ok(()))?;
-        if let Object::ClassicLog(log) = &*remove(log)? {
-            log.stop();
-        }
-        Ok(())
-    })
+    close(log)
+}
+
+/// Unregisters a source.
+///
+/// # Safety
+/// HANDLE `source`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn DeregisterEventSource(source: *mut c_void) -> i32 {
+    close(source)
 }
 
 /// The program's memory for records.
@@ -317,7 +446,8 @@ unsafe fn read(log: *mut c_void, flags: u32, number: u32, memory: &Memory, text:
                 // SAFETY: OUT: so many bytes are left.
                 unsafe { buffer.add(done).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
                 done += bytes.len();
-                reader.last = Some(record.record_id());
+                let is_behind = u64::from(order == Order::Forwards);
+                reader.position = Some(record.record_id().saturating_add(is_behind));
             }
             if done == 0 {
                 return Err(Failure::from(ERROR_HANDLE_EOF));
@@ -412,17 +542,19 @@ pub unsafe extern "C" fn GetEventLogInformation(
     needed: *mut u32,
 ) -> i32 {
     boolean(|| {
-        if level != FULL_INFO || needed.is_null() {
-            return Err(Failure::invalid(
-                "the information is EVENTLOG_FULL_INFO, and its size is not NULL",
-            ));
-        }
-        // SAFETY: OUT.
-        unsafe { store(needed, size_of::<u32>() as u32) };
-        if buffer.is_null() || (size as usize) < size_of::<u32>() {
-            return Err(Failure::from(ERROR_INSUFFICIENT_BUFFER));
+        if level != FULL_INFO {
+            return Err(Failure::new(ERROR_INVALID_LEVEL, "the information is EVENTLOG_FULL_INFO"));
         }
         with_log(log, |log| {
+            if buffer.is_null() || needed.is_null() {
+                let text = "the buffer or the pointer for the required size is NULL";
+                return Err(Failure::new(RPC_X_NULL_REF_POINTER, text));
+            }
+            // SAFETY: OUT.
+            unsafe { store(needed, size_of::<u32>() as u32) };
+            if (size as usize) < size_of::<u32>() {
+                return Err(Failure::from(ERROR_INSUFFICIENT_BUFFER));
+            }
             let is_full = !log.is_new() && open_log(&log.file)?.is_full();
             // SAFETY: OUT.
             unsafe { store(buffer.cast::<u32>(), u32::from(is_full)) };

@@ -62,6 +62,28 @@ static int query(const WCHAR *path)
     return count;
 }
 
+/* Other computers, this one by its names, and files that are no logs. */
+static int check_failures(const wchar_t *path)
+{
+    char name[MAX_COMPUTERNAME_LENGTH + 1];
+    DWORD size = sizeof name, written;
+    HANDLE handle, file;
+
+    CHECK(OpenEventLogA("IDontExist", "Application") == NULL && GetLastError() == RPC_S_SERVER_UNAVAILABLE);
+    CHECK(OpenEventLogA("IDontExist", NULL) == NULL && GetLastError() == ERROR_INVALID_PARAMETER);
+    CHECK(OpenBackupEventLogA("\\\\IDontExist", "none.evtx") == NULL && GetLastError() == RPC_S_SERVER_UNAVAILABLE);
+    CHECK(RegisterEventSourceA("IDontExist", "Reader") == NULL && GetLastError() == RPC_S_SERVER_UNAVAILABLE);
+    CHECK(GetComputerNameA(name, &size));
+    CHECK((handle = OpenEventLogA(name, "Application")) != NULL && CloseEventLog(handle));
+    CHECK((handle = RegisterEventSourceW(L"", L"Reader")) != NULL && DeregisterEventSource(handle));
+    CHECK((file = CreateFileW(path, GENERIC_WRITE, 0, NULL, CREATE_NEW, 0, NULL)) != INVALID_HANDLE_VALUE);
+    CHECK(OpenBackupEventLogW(NULL, path) == NULL && GetLastError() == ERROR_EVENTLOG_FILE_CORRUPT);
+    CHECK(WriteFile(file, "Just some text", 14, &written, NULL) && CloseHandle(file));
+    CHECK(OpenBackupEventLogW(NULL, path) == NULL && GetLastError() == ERROR_EVENTLOG_FILE_CORRUPT);
+    CHECK(DeleteFileW(path));
+    return 0;
+}
+
 int wmain(int argc, wchar_t **argv)
 {
     const WCHAR *strings[2] = {L"first", L"gr\u00fc\u00dfe"};
@@ -81,6 +103,7 @@ int wmain(int argc, wchar_t **argv)
     CHECK(sizeof(EVENTLOG_FULL_INFORMATION) == 4 && sizeof(EVT_VARIANT) == 16);
     CHECK(offsetof(EVT_VARIANT, Count) == 8 && offsetof(EVT_VARIANT, Type) == 12);
     CHECK(OpenEventLog(NULL, NULL) == NULL && GetLastError() == ERROR_INVALID_PARAMETER);
+    CHECK(check_failures(argv[4]) == 0);
     /* A source without a log of its own has the Application log. */
     CHECK((log = OpenEventLog(NULL, L"Reader")) != NULL);
     CHECK(GetNumberOfEventLogRecords(log, &number) && number == 0);
@@ -124,8 +147,9 @@ int wmain(int argc, wchar_t **argv)
     CHECK(read_all(log, forwards, 0, &first, &last) == 1 && first == RECORDS + 1);
     CHECK(record->EventType == EVENTLOG_WARNING_TYPE && record->NumStrings == 0);
 
-    /* Backwards from the last record that was read, then from a number, in both directions. */
-    CHECK(read_all(log, backwards, 0, &first, &last) == RECORDS && first == RECORDS && last == 1);
+    /* Backwards, which starts with the last record that was read; forwards again; then from a number, in both directions. */
+    CHECK(read_all(log, backwards, 0, &first, &last) == RECORDS + 1 && first == RECORDS + 1 && last == 1);
+    CHECK(read_all(log, forwards, 0, &first, &last) == RECORDS + 1 && first == 1 && last == RECORDS + 1);
     CHECK(read_all(log, EVENTLOG_SEEK_READ | EVENTLOG_FORWARDS_READ, 4, &first, &last) == 3 && first == 4);
     CHECK(read_all(log, EVENTLOG_SEEK_READ | EVENTLOG_BACKWARDS_READ, 2, &first, &last) == 2 && last == 1);
     CHECK(read_all(log, EVENTLOG_SEEK_READ | EVENTLOG_FORWARDS_READ, 77, &first, &last) ==
@@ -136,9 +160,17 @@ int wmain(int argc, wchar_t **argv)
     CHECK(full.dwFull == FALSE && needed == sizeof full);
     CHECK(!GetEventLogInformation(log, EVENTLOG_FULL_INFO, &full, 1, &needed));
 
+    CHECK(!GetEventLogInformation(NULL, 1, NULL, 0, NULL) && GetLastError() == ERROR_INVALID_LEVEL);
+    CHECK(!GetEventLogInformation(NULL, EVENTLOG_FULL_INFO, NULL, 0, NULL) && GetLastError() == ERROR_INVALID_HANDLE);
+    CHECK(!GetEventLogInformation(log, EVENTLOG_FULL_INFO, NULL, 0, &needed) && GetLastError() == (DWORD)RPC_X_NULL_REF_POINTER);
+    CHECK(!GetEventLogInformation(log, EVENTLOG_FULL_INFO, &full, sizeof full, NULL) &&
+          GetLastError() == (DWORD)RPC_X_NULL_REF_POINTER);
+    CHECK(!GetEventLogInformation(log, EVENTLOG_FULL_INFO, &full, 0, &needed) && GetLastError() == ERROR_INSUFFICIENT_BUFFER);
+    CHECK(needed == sizeof full && GetProcAddress(GetModuleHandleA("advapi32.dll"), "GetEventLogInformation") != NULL);
+
     /* A backup is a log that is read alike, in 8 bits too, and is neither cleared nor watched. */
     CHECK(BackupEventLog(log, argv[1]));
-    CHECK(!BackupEventLog(log, argv[1]) && GetLastError() == ERROR_FILE_EXISTS);
+    CHECK(!BackupEventLog(log, argv[1]) && GetLastError() == ERROR_ALREADY_EXISTS);
     CHECK((other = OpenBackupEventLog(NULL, argv[1])) != NULL);
     CHECK(GetNumberOfEventLogRecords(other, &number) && number == RECORDS + 1);
     CHECK(GetOldestEventLogRecord(other, &number) && number == 1);
@@ -157,14 +189,22 @@ int wmain(int argc, wchar_t **argv)
     CHECK(query(argv[5]) == RECORDS + 1);
 
     /* Numbers rise over a clear. */
-    CHECK(!ClearEventLog(log, argv[1]) && GetLastError() == ERROR_FILE_EXISTS);
+    CHECK(!ClearEventLog(log, argv[1]) && GetLastError() == ERROR_ALREADY_EXISTS);
     CHECK(ClearEventLog(log, NULL));
     CHECK(GetNumberOfEventLogRecords(log, &number) && number == 0);
     CHECK(ReportEvent(source, EVENTLOG_SUCCESS, 0, 10, NULL, 0, 0, NULL, NULL));
     while (GetNumberOfEventLogRecords(log, &number) && number < 1)
         CHECK(WaitForSingleObject(event, 60000) == WAIT_OBJECT_0);
     CHECK(GetOldestEventLogRecord(log, &number) && number == RECORDS + 2);
+    /* The handle of a log reports events, and that of a source has the source's log. */
+    CHECK(ReportEvent(log, EVENTLOG_SUCCESS, 0, 11, NULL, 0, 0, NULL, NULL));
+    while (GetNumberOfEventLogRecords(source, &number) && number < 2)
+        CHECK(WaitForSingleObject(event, 60000) == WAIT_OBJECT_0);
+    CHECK(ReadEventLog(source, backwards, 0, buffer, sizeof buffer, &read, &needed));
+    CHECK(record->RecordNumber == RECORDS + 3 && record->EventID == 11 && same(record, L"Reader", sizeof *record));
     CHECK(CloseEventLog(log) && DeregisterEventSource(source) && CloseHandle(event));
+    CHECK(!DeregisterEventSource(source) && GetLastError() == ERROR_INVALID_HANDLE);
+    CHECK(!ReportEvent(source, EVENTLOG_SUCCESS, 0, 12, NULL, 0, 0, NULL, NULL) && GetLastError() == ERROR_INVALID_HANDLE);
 
     /* Files of other formats, by both interfaces. */
     CHECK((log = OpenBackupEventLog(NULL, argv[2])) != NULL);
