@@ -84,7 +84,8 @@ fn msquic_is_compiled_with_its_events_and_they_decode_by_name() {
         let folder = Folder::new(&format!("msquic-{compiler}"));
         let schemas = folder.0.join("schemas.obj");
         let run = |arguments: &[OsString]| {
-            let output = Command::new(command_line()).args(arguments).output().unwrap();
+            let mut command = Command::new(command_line());
+            let output = command.args(arguments).current_dir(&folder.0).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             output.stdout
         };

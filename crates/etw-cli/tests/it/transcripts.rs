@@ -14,7 +14,7 @@ const FOLDERS: [&str; 4] = ["docs/guide", "docs/reference", "docs/windows", "doc
 const BUILDS: [&str; 2] = ["cargo ", "mdbook "];
 /// So many commands of the pages run, and so many at most do not.
 const RUN: usize = 80;
-const NOT_RUN: usize = 16;
+const NOT_RUN: usize = 18;
 
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
