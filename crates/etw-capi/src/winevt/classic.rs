@@ -30,6 +30,8 @@ const BACKWARDS: u32 = 8;
 const FULL_INFO: u32 = 0;
 /// The log of sources that have none of their own.
 const APPLICATION: &str = "Application";
+/// The source of the log service itself, whose log is System.
+const EVENT_LOG: &str = "EventLog";
 const ERROR_ALREADY_EXISTS: Status = Status(183);
 const ERROR_INVALID_LEVEL: Status = Status(124);
 const ERROR_EVENTLOG_FILE_CORRUPT: Status = Status(1500);
@@ -122,10 +124,11 @@ impl Reader {
 }
 
 impl ClassicLog {
-    /// The log of a channel, by its name; for any other name, the Application log, as on Windows.
+    /// The log of a channel, by its name; System for the source `EventLog`; for any other name, the Application log, as on Windows.
     fn named(name: &str) -> Result<ClassicLog, Failure> {
-        let (file, channel, source) = match channels::log_file(name) {
-            Ok(file) => (file, name, EventLogSource::register_in(name, name)),
+        let of_name = if name.eq_ignore_ascii_case(EVENT_LOG) { "System" } else { name };
+        let (file, channel, source) = match channels::log_file(of_name) {
+            Ok(file) => (file, of_name, EventLogSource::register_in(name, of_name)),
             Err(_) => {
                 (channels::log_file(APPLICATION)?, APPLICATION, EventLogSource::register(name))
             }

@@ -41,7 +41,8 @@ pub fn eventlog_record(record: &Record<'_>, text: Text) -> Vec<u8> {
     let mut out = vec![0; HEAD];
     push_text(&mut out, &source.unwrap_or_default(), text);
     push_text(&mut out, &system.computer().unwrap_or_default(), text);
-    out.resize(out.len().next_multiple_of(4), 0);
+    // As Windows 10 aligns what follows the names.
+    out.resize(out.len().next_multiple_of(8), 0);
     let sid = system.user_sid().unwrap_or_default();
     let sid_at = out.len();
     out.extend_from_slice(sid);

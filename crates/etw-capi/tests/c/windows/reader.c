@@ -123,6 +123,9 @@ int wmain(int argc, wchar_t **argv)
     while (GetNumberOfEventLogRecords(log, &number) && number < RECORDS)
         CHECK(WaitForSingleObject(event, 60000) == WAIT_OBJECT_0);
     CHECK(number == RECORDS);
+    /* The source of the log service has the System log. */
+    CHECK((other = OpenEventLog(NULL, L"EventLog")) != NULL);
+    CHECK(GetNumberOfEventLogRecords(other, &number) && number == 0 && CloseEventLog(other));
 
     /* The sizes that are not enough; then one record, and the rest. */
     CHECK(!ReadEventLog(log, forwards, 0, buffer, 8, &read, &needed));
@@ -134,6 +137,7 @@ int wmain(int argc, wchar_t **argv)
     CHECK(same(record, L"Reader", sizeof *record));
     CHECK(record->NumStrings == 2 && same(record, L"first", record->StringOffset));
     CHECK(same(record, L"gr\u00fc\u00dfe", record->StringOffset + 12));
+    CHECK(record->UserSidOffset % 8 == 0);
     CHECK(record->UserSidLength == 12 && memcmp((const char *)record + record->UserSidOffset, sid, 12) == 0);
     CHECK(record->DataLength == 3 && memcmp((const char *)record + record->DataOffset, data, 3) == 0);
     CHECK(read_all(log, forwards, 0, &first, &last) == RECORDS - 1 && first == 2 && last == RECORDS);
@@ -175,7 +179,7 @@ int wmain(int argc, wchar_t **argv)
     CHECK(GetNumberOfEventLogRecords(other, &number) && number == RECORDS + 1);
     CHECK(GetOldestEventLogRecord(other, &number) && number == 1);
     CHECK(ReadEventLogA(other, forwards, 0, buffer, sizeof buffer, &read, &needed));
-    CHECK(strcmp((const char *)(record + 1), "Reader") == 0);
+    CHECK(strcmp((const char *)(record + 1), "Reader") == 0 && record->UserSidOffset % 8 == 0);
     CHECK(strcmp((const char *)record + record->StringOffset + 6, "gr\xc3\xbc\xc3\x9f"
                                                                   "e") == 0);
     CHECK(!ClearEventLog(other, NULL) && GetLastError() == ERROR_INVALID_HANDLE);
