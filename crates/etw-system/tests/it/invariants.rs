@@ -90,9 +90,9 @@ pub fn check_switches(records: &[Taken]) {
     }
 }
 
-/// A thread that waits becomes ready before it runs again. A thread that was last seen before a loss may have been woken unseen; and the
-/// kernel leaves out wake-ups, as it leaves out switches, now and then.
-pub fn check_wakes(records: &[Taken]) {
+/// A thread that waits becomes ready before it runs again: how many did not, if those are more than 2 %. A thread that was last seen
+/// before a loss may have been woken unseen; and the kernel leaves out wake-ups, as it leaves out switches, now and then.
+pub fn check_wakes(records: &[Taken]) -> Result<(), String> {
     let (mut seen, mut unseen) = (0, 0);
     let mut waiting = HashSet::new();
     // A thread that has just said that it waits may be woken before the switch from it.
@@ -116,7 +116,10 @@ pub fn check_wakes(records: &[Taken]) {
             _ => {}
         }
     }
-    assert!(unseen * 50 <= seen, "{unseen} threads run without having been woken, {seen} were");
+    match unseen * 50 <= seen {
+        true => Ok(()),
+        false => Err(format!("{unseen} threads run without having been woken, {seen} were")),
+    }
 }
 
 /// Each process, thread and image has one beginning and one end, and events of a thread lie between its own.
