@@ -219,6 +219,23 @@ impl fmt::Display for SettingError {
 
 impl std::error::Error for SettingError {}
 
+/// Calls a macro with the name of each setting that a [`Change`] may have.
+macro_rules! for_each_setting {
+    ($then:ident) => {
+        $then!(
+            is_enabled,
+            isolation,
+            file,
+            retention,
+            auto_backup,
+            max_size,
+            access,
+            level,
+            keywords
+        )
+    };
+}
+
 impl Settings {
     /// Applies changes.
     ///
@@ -231,17 +248,7 @@ impl Settings {
                 $(if let Some(value) = &change.$field { new.$field = value.clone(); })*
             };
         }
-        set!(
-            is_enabled,
-            isolation,
-            file,
-            retention,
-            auto_backup,
-            max_size,
-            access,
-            level,
-            keywords
-        );
+        for_each_setting!(set);
         if change.retention == Some(false) && change.auto_backup.is_none() {
             new.auto_backup = false;
         }
@@ -279,17 +286,7 @@ impl Settings {
                 Change { $($field: (self.$field != from.$field).then(|| self.$field.clone())),* }
             };
         }
-        change!(
-            is_enabled,
-            isolation,
-            file,
-            retention,
-            auto_backup,
-            max_size,
-            access,
-            level,
-            keywords
-        )
+        for_each_setting!(change)
     }
 }
 

@@ -3,9 +3,9 @@
 pub mod journal;
 pub mod syslog;
 
+use crate::computer::computer_name;
 use crate::log_file::{Limit, LogFile, WhenFull};
 use crate::record::{RecordBuilder, RecordFacts};
-use crate::record_writer::computer_name;
 use crate::report::Report;
 use etw_evtx::Error;
 use etw_types::{EventRecord, FileTime, HeaderType};

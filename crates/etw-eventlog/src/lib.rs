@@ -39,6 +39,7 @@ pub mod access;
 pub mod accounts;
 pub mod channel;
 pub mod channel_logs;
+mod computer;
 pub mod config_file;
 pub mod export;
 pub mod import;
@@ -58,6 +59,8 @@ pub mod subscription;
 pub mod trace;
 pub mod trace_copy;
 pub mod translate;
+
+pub use computer::is_this_computer;
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

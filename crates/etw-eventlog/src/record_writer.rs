@@ -1,5 +1,6 @@
 //! [`RecordWriter`]: events of a session as records of its logs.
 
+use crate::computer::computer_name;
 use crate::log_file::Pending;
 use crate::record::{RecordBuilder, RecordFacts};
 use crate::report::Report;
@@ -98,14 +99,4 @@ fn is_kept(record: &EventRecord<'_>) -> bool {
     matches!(record.header, HeaderType::Event32 | HeaderType::Event64)
         && !is_session_report(record)
         && !etw_decode::Store::is_schema_record(record)
-}
-
-/// The machine's name.
-pub(crate) fn computer_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    match name.is_empty() {
-        true => std::env::var("COMPUTERNAME").unwrap_or_default(),
-        false => name.to_owned(),
-    }
 }

@@ -104,7 +104,7 @@ impl SessionBuilder {
 
     /// Hosts the session in this crate on Windows, too, where the system would host a session with a file: with losses by cause,
     /// filters on the fields of TraceLogging events, compression, appending and series of files, but without the events of providers
-    /// that other libraries registered. On other systems every session is portable.
+    /// from other libraries. On other systems every session is portable.
     pub fn portable(mut self) -> Self {
         self.is_portable = true;
         self

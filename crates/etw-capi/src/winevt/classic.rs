@@ -235,14 +235,7 @@ pub fn close(handle: *mut c_void) -> i32 {
 /// Rejects the names of other computers.
 fn reachable(server: Option<String>) -> Result<(), Failure> {
     let server = server.unwrap_or_default();
-    let name = server.trim_start_matches('\\');
-    let is_this = |own: &str| name.eq_ignore_ascii_case(own);
-    if ["", ".", "localhost", "127.0.0.1", "::1"].into_iter().any(is_this) {
-        return Ok(());
-    }
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let own = own.trim();
-    if is_this(own) || own.split('.').next().is_some_and(is_this) {
+    if etw_eventlog::is_this_computer(&server) {
         return Ok(());
     }
     let text =

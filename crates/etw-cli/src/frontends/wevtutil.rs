@@ -202,10 +202,7 @@ const fn computer<C>() -> Row<C> {
         "Only this computer: its name, localhost or .",
         Effect::Values(|_, words, name| {
             let computer = words.needed(name, "the name of a computer")?;
-            let is_own = |own: &str| own.eq_ignore_ascii_case(computer);
-            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            let host = std::env::var("COMPUTERNAME").unwrap_or(host);
-            if is_own("localhost") || is_own(".") || is_own("127.0.0.1") || is_own(host.trim()) {
+            if etw_eventlog::is_this_computer(computer) {
                 return Ok(());
             }
             let what = format!(

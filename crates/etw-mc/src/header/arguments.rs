@@ -220,8 +220,8 @@ impl Function {
         self.descriptor(format!("_Arg{at}"), format!("(ULONG)({unit} * _Arg{size})"));
     }
 
-    /// The definition of the function, under a name and a guard of its own; then under the two names by which headers of mc
-    /// that follow call it, according to the version of their mc.
+    /// The definition of the function, with a name and a guard of its own. Two aliases follow: old and new versions of mc call the
+    /// function by different names, and their headers may come behind ours.
     pub fn definition(&self, name: &str, is_kernel: bool) -> String {
         let count = self.descriptors.len();
         let mut parameters =

@@ -33,7 +33,7 @@ impl Change<'_> {
     /// Makes the call for a session of this name.
     ///
     /// # Errors
-    /// What the system refuses, or a filter that only hosts of this project have.
+    /// The system's refusal, or a filter that only this project's hosts support.
     pub fn apply_to(&self, session: &str) -> Result<(), Refusal> {
         let provider = self.provider;
         match self.apply()? {

@@ -46,7 +46,7 @@ impl Properties {
     /// The properties of a session to start.
     ///
     /// # Errors
-    /// An option that ETW forbids, or that only hosts of this project have.
+    /// An option that ETW forbids, or that only this project's hosts support.
     pub fn of_config(config: &SessionConfig) -> Result<Box<Properties>, Refusal> {
         let wrong = |error: etw_session::ConfigError| Refusal {
             status: error.status(),
