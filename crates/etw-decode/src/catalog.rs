@@ -4,7 +4,7 @@ use crate::event_info;
 use crate::manifest::{self, ManifestError};
 use crate::pack::{Pack, add_carried, is_elf};
 use crate::parsed::Parsed;
-use crate::provider::{KeywordName, ManifestProvider};
+use crate::provider::{KeywordName, ManifestProvider, ProviderDescription};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::wevt::{self, Messages};
@@ -215,6 +215,12 @@ impl Catalog {
         found.sort();
         found.dedup();
         found
+    }
+
+    /// Everything that a provider's manifest says beside its events, packs included.
+    pub fn description_of(&self, provider: &Guid) -> Option<&ProviderDescription> {
+        let own = self.own.description_of(provider);
+        own.or_else(|| self.in_packs(|pack| pack.description_of(provider)))
     }
 
     /// All schemas of a manifest's event, packs included; they differ in their fields.

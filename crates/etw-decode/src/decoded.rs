@@ -3,6 +3,7 @@
 use crate::field_texts::FieldTexts;
 use crate::lznt1;
 use crate::measure::measure;
+use crate::message::Message;
 use crate::reason::{Reason, Source};
 use crate::schema::{Names, Schema};
 use crate::text::Text;
@@ -249,6 +250,17 @@ impl<'d> Decoded<'d> {
     /// Names of the event's level, task, keywords and channel.
     pub fn names(&self) -> Option<&'d Names> {
         self.described.or(self.schema).map(|schema| &schema.names)
+    }
+
+    /// The text of the message, if it is made of the record's fields alone and is no WPP message.
+    pub(crate) fn template(&self, record: &EventRecord<'_>) -> Option<&'d Message> {
+        let schema = self.schema?;
+        if self.source != Some(Source::EventLog) {
+            return schema.message.as_ref().filter(|_| schema.wpp.is_none());
+        }
+        let described = self.described?;
+        let is_own = record.log_item().is_some_and(|item| item.message.is_some());
+        described.message.as_ref().filter(|_| described.wpp.is_none() && !is_own)
     }
 
     /// The message with its inserts, if the schema has one and the payload fits it. The record of an event log may bring its

@@ -1,5 +1,6 @@
 //! [`Decoder`]: finds the schema of a record.
 
+use crate::cache_bound::CacheBound;
 use crate::catalog::Catalog;
 use crate::clr::{self, with_all_frames};
 use crate::decoded::{Decoded, Fit};
@@ -22,10 +23,8 @@ use etw_types::{
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
-
-/// Bytes of compiled schemas that are kept, of either source; past this they are compiled again.
-const CACHE_LIMIT: usize = 8 << 20;
 
 /// Finds schemas, learning them from the records that describe others.
 ///
@@ -39,9 +38,9 @@ pub struct Decoder {
     /// By metadata: the place in `tracelogging_schemas`.
     tracelogging: HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>,
     tracelogging_schemas: Vec<Result<Schema, SchemaError>>,
-    tracelogging_size: usize,
+    tracelogging_bound: CacheBound,
     described: HashMap<EventKey, Described, foldhash::fast::RandomState>,
-    described_size: usize,
+    described_bound: CacheBound,
     cache: SchemaCache,
     event_trace: HashMap<(u8, usize, u8), Option<Schema>, foldhash::fast::RandomState>,
 }
@@ -95,9 +94,9 @@ impl Decoder {
             learning: true,
             tracelogging: HashMap::default(),
             tracelogging_schemas: Vec::new(),
-            tracelogging_size: 0,
+            tracelogging_bound: CacheBound::default(),
             described: HashMap::default(),
-            described_size: 0,
+            described_bound: CacheBound::default(),
             cache: SchemaCache::default(),
             event_trace: HashMap::default(),
         }
@@ -123,6 +122,13 @@ impl Decoder {
     /// Sets whether [`decode`](Decoder::decode) learns from the records it is given; by default it does.
     pub fn set_learning(&mut self, learning: bool) {
         self.learning = learning;
+    }
+
+    /// Sets how many bytes of compiled schemas the decoder keeps at most, of each of two sources: 32 MiB unless it is set. It keeps 8 MiB as
+    /// long as events do not use more schemas again and again.
+    pub fn set_cache_limit(&mut self, bytes: usize) {
+        self.tracelogging_bound.set_most(bytes);
+        self.described_bound.set_most(bytes);
     }
 
     /// The schemas learnt so far.
@@ -223,13 +229,16 @@ impl Decoder {
         match self.tracelogging.get(blob) {
             Some(place) => *place,
             None => {
-                if self.tracelogging_size > CACHE_LIMIT {
+                let hasher = self.tracelogging.hasher();
+                let known = self.tracelogging.keys().map(|blob| hasher.hash_one(blob));
+                let starts_over = self.tracelogging_bound.starts_over(known);
+                let schema = tracelogging::schema(blob);
+                let size = blob.len() + schema.as_ref().map_or(64, Schema::size);
+                self.tracelogging_bound.add(hasher.hash_one(blob), size);
+                if starts_over {
                     self.tracelogging.clear();
                     self.tracelogging_schemas.clear();
-                    self.tracelogging_size = 0;
                 }
-                let schema = tracelogging::schema(blob);
-                self.tracelogging_size += blob.len() + schema.as_ref().map_or(64, Schema::size);
                 let place = self.tracelogging_schemas.len();
                 self.tracelogging_schemas.push(schema);
                 self.tracelogging.insert(blob.into(), place);
@@ -495,9 +504,11 @@ impl Decoder {
                 return true;
             }
         }
-        if self.described_size > CACHE_LIMIT {
+        let hasher = self.described.hasher();
+        let hash = hasher.hash_one(key);
+        let known = self.described.keys().map(|key| hasher.hash_one(key));
+        if self.described_bound.starts_over(known) {
             self.described.clear();
-            self.described_size = 0;
             // It shares the schemas.
             self.cache.clear();
         }
@@ -506,7 +517,7 @@ impl Decoder {
             info.schema(|name| self.store.map(provider, name))
         });
         let has_maps = EventInfo::parse(blob).is_ok_and(|info| info.has_maps());
-        self.described_size += compiled.as_ref().map_or(64, Schema::size);
+        self.described_bound.add(hash, compiled.as_ref().map_or(64, Schema::size));
         let compiled = compiled.map(Arc::new);
         let described = Described {
             blob: Arc::clone(blob),

@@ -32,7 +32,7 @@ use crate::decoded::Decoded;
 use crate::value::Style;
 use comparison::{Literal, Test};
 use etw_types::{EventRecord, FileTime};
-use node::{Context, Finder, Node, Owned};
+use node::{Context, Finder, Node, Owned, TextName};
 use parser::Parser;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,13 +143,19 @@ impl Expr {
         self.needs_time
     }
 
-    /// Whether a test needs the schema of the record.
-    pub fn needs_schema(&self) -> bool {
+    /// Whether a test needs the name of the provider.
+    pub fn names_providers(&self) -> bool {
         self.root.any(&|node| match node {
-            Node::Field(_) | Node::Text(..) => true,
+            Node::Text(TextName::ProviderName, _) => true,
             Node::Provider(test) => !matches!(test, Test::Compare(_, Literal::Guid(_)) | Test::Is),
             _ => false,
         })
+    }
+
+    /// Whether a test needs the schema of the record.
+    pub fn needs_schema(&self) -> bool {
+        self.root.any(&|node| matches!(node, Node::Field(_) | Node::Text(..)))
+            || self.names_providers()
     }
 
     /// Whether a record matches, if its header alone decides. `time`: the time of the record.

@@ -31,6 +31,8 @@ pub struct Field {
     pub is_custom_length: bool,
     /// The name as a JSON key with quotes and colon, made unique among its siblings.
     pub(crate) json_key: Box<[u8]>,
+    /// Whether the name is of visible ASCII characters that no format escapes.
+    pub(crate) has_plain_name: bool,
 }
 
 /// How values of a field are stored.
@@ -104,7 +106,15 @@ impl Field {
             no_print: false,
             is_custom_length: false,
             json_key: Box::default(),
+            has_plain_name: false,
         }
+    }
+
+    /// Whether the name is of ASCII letters, digits and other visible characters that neither JSON nor XML escapes. May be false for
+    /// such a name, too.
+    #[inline]
+    pub fn has_plain_name(&self) -> bool {
+        self.has_plain_name
     }
 
     /// The name as a JSON key with quotes and colon; a name that a sibling had before has `#2`, `#3`, … behind it.
@@ -139,6 +149,8 @@ pub(crate) fn name_siblings(fields: &mut [Field]) {
     // The number to try next, for each key that is taken.
     let mut taken: HashMap<String, u32> = HashMap::new();
     for field in fields {
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\"&'<>\\".contains(byte);
+        field.has_plain_name = field.name.as_bytes().iter().all(is_plain);
         if field.is_custom_length {
             continue;
         }

@@ -36,6 +36,7 @@
 #![deny(missing_docs)]
 
 mod activity;
+mod cache_bound;
 mod catalog;
 #[cfg(feature = "cbor")]
 mod cbor;
@@ -54,6 +55,7 @@ mod field_path;
 mod field_texts;
 mod fields;
 mod from_field;
+mod inserts;
 mod kernel;
 mod known_providers;
 mod layout;
@@ -99,6 +101,7 @@ pub use field::{Count, Field, Kind, Length};
 pub use field_path::FieldError;
 pub use fields::{FieldValue, Fields};
 pub use from_field::FromField;
+pub use inserts::Inserts;
 pub use known_providers::known_provider_name;
 pub use map::{Map, MapKind};
 pub use message::Message;
@@ -111,7 +114,7 @@ pub use schemas::DescribedEvent;
 pub use status::{status_name, status_text};
 pub use store::Store;
 pub use string_event::is_string_event;
-pub use text::{CodePage, Text, write_json_string};
+pub use text::{CodePage, Escape, Text, write_json_string};
 pub use value::{Style, Value};
 pub use visitor::Visitor;
 pub use walk::{PayloadError, Walked, walk, walk_part};

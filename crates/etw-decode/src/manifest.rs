@@ -7,12 +7,14 @@
 //! Source: Microsoft's documentation of the instrumentation manifest's schema; names of types as in `winmeta.xml`.
 
 mod compiler;
+mod named_values;
 mod wep;
 mod xml;
 
 use crate::parsed::Parsed;
 pub use crate::provider::{
-    ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider,
+    ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider, NamedValue,
+    NamedValueKind, ProviderDescription, ProviderTexts,
 };
 use crate::wevt::WevtError;
 use compiler::Compiler;
@@ -101,6 +103,7 @@ pub(crate) fn parse_within(bytes: &[u8], limit: usize) -> Result<Manifest, Manif
     warnings.into_iter().for_each(|warning| compiler.warn(warning));
     if let Some(error) = &error {
         compiler.warn(error.to_string());
+        compiler.manifest.is_cut = true;
     }
     compiler.strings();
     for provider in tree.all("provider") {

@@ -1,5 +1,7 @@
 //! Message texts with inserts, in the syntax of message tables.
 
+use crate::text::{Escape, write_json_text};
+use crate::value::write_uint;
 use std::fmt::Write;
 
 /// A message text: `%1` stands for the first field, `%n` for a line break, `%%` for a percent sign.
@@ -13,13 +15,34 @@ pub struct Message {
 }
 
 /// Bytes of a formatted message, past which inserts are left out: a short template can name a long field often.
-const SIZE_LIMIT: usize = 1 << 20;
+pub(crate) const SIZE_LIMIT: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    Text(String),
+    Text(Fixed),
     /// Number of a top-level field, from 1.
     Insert(usize),
+}
+
+/// A text between inserts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fixed {
+    text: String,
+    /// As in a JSON string, if that is another one.
+    json: Option<Box<[u8]>>,
+}
+
+impl Fixed {
+    fn new(text: String) -> Fixed {
+        let mut json = Vec::new();
+        write_json_text(&mut json, text.as_bytes());
+        let json = (json != text.as_bytes()).then(|| json.into());
+        Fixed { text, json }
+    }
+
+    fn size(&self) -> usize {
+        self.text.len() + self.json.as_ref().map_or(0, |json| json.len())
+    }
 }
 
 impl Message {
@@ -52,10 +75,15 @@ impl Message {
     /// Approximate bytes of memory it takes.
     pub(crate) fn size(&self) -> usize {
         let texts = self.parts.iter().map(|part| match part {
-            Part::Text(text) => text.len(),
+            Part::Text(text) => text.size(),
             Part::Insert(_) => 0,
         });
         self.template.len() + self.parts.len() * size_of::<Part>() + texts.sum::<usize>()
+    }
+
+    /// How many texts and inserts it has.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     /// Whether it needs the event's fields.
@@ -87,7 +115,7 @@ impl Message {
         let mut out = String::with_capacity(self.template.len() + inserts_len);
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
+                Part::Text(text) => out.push_str(&text.text),
                 Part::Insert(number) => match field(number - 1) {
                     Some(text) if out.len() + text.as_ref().len() > SIZE_LIMIT => out.push('…'),
                     Some(text) => out.push_str(text.as_ref()),
@@ -97,6 +125,30 @@ impl Message {
             }
         }
         out
+    }
+
+    /// Appends the text, escaped; `insert` appends the escaped text of the event's top-level field with a number from 0, and returns
+    /// whether there is one.
+    pub(crate) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        escape: Escape,
+        insert: impl Fn(&mut Vec<u8>, usize) -> bool,
+    ) {
+        for part in &self.parts {
+            match (part, escape) {
+                (Part::Text(text), Escape::Json) => {
+                    out.extend_from_slice(text.json.as_deref().unwrap_or(text.text.as_bytes()));
+                }
+                (Part::Text(text), Escape::With(escape)) => escape(out, &text.text),
+                (Part::Insert(number), _) => {
+                    if !insert(out, number - 1) {
+                        out.push(b'%');
+                        write_uint(out, *number as u64);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -108,7 +160,7 @@ struct Parser {
 impl Parser {
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.parts.push(Part::Text(std::mem::take(&mut self.text)));
+            self.parts.push(Part::Text(Fixed::new(std::mem::take(&mut self.text))));
         }
     }
 

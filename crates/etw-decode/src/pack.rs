@@ -25,7 +25,7 @@ pub use windows::WindowsVersion;
 
 use crate::event_info::{EventInfo, map};
 use crate::parsed::Parsed;
-use crate::provider::{KeywordName, Manifest, ManifestProvider};
+use crate::provider::{KeywordName, Manifest, ManifestProvider, ProviderDescription};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::store::part;
@@ -514,6 +514,10 @@ impl Pack {
 
     pub(crate) fn keywords_of(&self, provider: &Guid) -> Vec<KeywordName> {
         self.catalogs(provider).flat_map(|catalog| catalog.keywords_of(provider).to_vec()).collect()
+    }
+
+    pub(crate) fn description_of(&self, provider: &Guid) -> Option<&ProviderDescription> {
+        self.catalogs(provider).find_map(|catalog| catalog.description_of(provider))
     }
 
     pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {

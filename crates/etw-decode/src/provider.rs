@@ -2,7 +2,7 @@
 
 use crate::map::Map;
 use crate::schema::Schema;
-use etw_types::{Guid, Keyword, Level};
+use etw_types::{Guid, Keyword, Level, message_id};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub struct Manifest {
     pub providers: Vec<ManifestProvider>,
     /// Warnings about parts that were left out, and why; at most a hundred.
     pub warnings: Vec<String>,
+    /// Whether the text stops being XML before its end, so that the rest is missing.
+    pub is_cut: bool,
     /// Approximate bytes of memory that the events take.
     pub(crate) size: usize,
 }
@@ -49,6 +51,11 @@ pub struct ManifestChannel {
     pub value: u8,
     /// Its name.
     pub name: String,
+    /// The text that tools show for it; empty if it has none.
+    pub message: String,
+    /// The number of its message; for the text of a manifest, the one that `mc` gives it in a manifest of one provider. `None`: it has
+    /// no message.
+    pub message_id: Option<u32>,
     /// The settings in the manifest's text; compiled manifests have none.
     pub config: ChannelConfig,
 }
@@ -87,6 +94,76 @@ pub struct KeywordName {
     pub name: String,
 }
 
+/// The kinds of [`NamedValue`]s, in the order in which Windows lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NamedValueKind {
+    /// A level.
+    Level,
+    /// An opcode.
+    Opcode,
+    /// A task.
+    Task,
+    /// A keyword.
+    Keyword,
+}
+
+/// A level, opcode, task or keyword as its manifest describes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedValue {
+    /// Its kind.
+    pub kind: NamedValueKind,
+    /// Its value; a keyword's mask.
+    pub value: u64,
+    /// The task of an opcode; 0: any task.
+    pub task: u16,
+    /// Its name, such as `win:Error`.
+    pub name: String,
+    /// The text that tools show for it; empty if it has none.
+    pub message: String,
+    /// The class of a task's events; zero for anything else.
+    pub event_guid: Guid,
+}
+
+impl NamedValue {
+    /// The number that `mc` gives its message in a manifest of one provider; `None` if it has no message.
+    pub fn message_id(&self) -> Option<u32> {
+        let value = self.value as u32;
+        let id = match self.kind {
+            NamedValueKind::Level => message_id::LEVEL | value,
+            NamedValueKind::Opcode => {
+                message_id::OPCODE | u32::from(self.task & 0xff) << 16 | value
+            }
+            NamedValueKind::Task => message_id::TASK | value,
+            NamedValueKind::Keyword => message_id::KEYWORD | (self.value.trailing_zeros() + 1),
+        };
+        (!self.message.is_empty()).then_some(id)
+    }
+}
+
+/// Everything that a manifest says of a provider beside its events.
+#[derive(Clone, Debug, Default)]
+pub struct ProviderDescription {
+    /// Its levels, opcodes, tasks and keywords, by kind and value.
+    pub named_values: Vec<NamedValue>,
+    /// Its channels, by value.
+    pub channels: Vec<ManifestChannel>,
+    /// The texts of its element.
+    pub texts: ProviderTexts,
+}
+
+/// The texts of a provider's element.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderTexts {
+    /// The text that tools show for the provider.
+    pub message: String,
+    /// Where users find help.
+    pub help_link: String,
+    /// The file with the compiled manifest.
+    pub resource_file: String,
+    /// The file with the texts of messages.
+    pub message_file: String,
+}
+
 /// A provider and its events.
 #[derive(Clone, Debug, Default)]
 pub struct ManifestProvider {
@@ -104,6 +181,10 @@ pub struct ManifestProvider {
     pub channels: Vec<ManifestChannel>,
     /// Its maps, by name.
     pub maps: Vec<Arc<Map>>,
+    /// Its levels, opcodes, tasks and keywords, by kind and value.
+    pub named_values: Vec<NamedValue>,
+    /// The texts of its element.
+    pub texts: ProviderTexts,
 }
 
 impl ManifestProvider {
@@ -120,6 +201,12 @@ impl ManifestProvider {
         }
         if self.maps.is_empty() {
             self.maps = other.maps;
+        }
+        if self.named_values.is_empty() {
+            self.named_values = other.named_values;
+        }
+        if self.texts == ProviderTexts::default() {
+            self.texts = other.texts;
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::event_info::EventKey;
 use crate::mof;
 use crate::parsed::Parsed;
-use crate::provider::{KeywordName, ManifestProvider};
+use crate::provider::{KeywordName, ManifestProvider, ProviderDescription};
 use crate::schema::Schema;
 use crate::tracelogging::program::ProgramMetadata;
 use crate::wpp::WppMessage;
@@ -25,6 +25,7 @@ pub(crate) struct Schemas {
     others: HashMap<(Guid, u16, u8), Vec<Arc<Schema>>, foldhash::fast::RandomState>,
     pub providers: HashMap<Guid, String, foldhash::fast::RandomState>,
     keywords: HashMap<Guid, Vec<KeywordName>, foldhash::fast::RandomState>,
+    descriptions: HashMap<Guid, Arc<ProviderDescription>, foldhash::fast::RandomState>,
     messages: HashMap<(Guid, u16), Arc<Schema>, foldhash::fast::RandomState>,
     /// TraceLogging events that programs can emit, by provider. They describe themselves in a trace.
     emitted: HashMap<Guid, Vec<DescribedEvent>, foldhash::fast::RandomState>,
@@ -34,9 +35,15 @@ pub(crate) struct Schemas {
 
 impl Schemas {
     pub fn add_provider(&mut self, provider: ManifestProvider) {
+        let description = Arc::new(ProviderDescription {
+            named_values: provider.named_values,
+            channels: provider.channels,
+            texts: provider.texts,
+        });
         for guid in [Some(provider.guid), provider.control_guid].into_iter().flatten() {
             self.providers.entry(guid).or_insert_with(|| provider.name.clone());
             self.keywords.entry(guid).or_insert_with(|| provider.keywords.clone());
+            self.descriptions.entry(guid).or_insert_with(|| Arc::clone(&description));
         }
         for ((id, version), schema) in provider.events {
             let schema = Arc::new(schema);
@@ -190,6 +197,11 @@ impl Schemas {
     /// The keywords of a provider's manifest.
     pub fn keywords_of(&self, provider: &Guid) -> &[KeywordName] {
         self.keywords.get(provider).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything that a provider's manifest says beside its events.
+    pub fn description_of(&self, provider: &Guid) -> Option<&ProviderDescription> {
+        self.descriptions.get(provider).map(|description| &**description)
     }
 
     /// The events of a provider, in no order.

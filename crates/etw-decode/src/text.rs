@@ -47,6 +47,26 @@ impl CodePage {
     }
 }
 
+/// How texts are escaped in an output.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Escape {
+    /// As in a JSON string.
+    Json,
+    /// By this function. It treats each character by itself, and writes no quote for any.
+    With(fn(&mut Vec<u8>, &str)),
+}
+
+impl Escape {
+    /// Appends a text.
+    pub(crate) fn put(self, out: &mut Vec<u8>, text: &str) {
+        match self {
+            Escape::Json => write_json_text(out, text.as_bytes()),
+            Escape::With(escape) => escape(out, text),
+        }
+    }
+}
+
 /// Text as it lies in a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
@@ -261,6 +281,13 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
 /// [`write_json_string`] of UTF-8.
 fn write_json_bytes(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
+    write_json_text(out, text);
+    out.push(b'"');
+}
+
+/// Appends the content of a JSON string: the text of UTF-8 without quotes.
+#[inline]
+pub(crate) fn write_json_text(out: &mut Vec<u8>, text: &[u8]) {
     let mut rest = text;
     loop {
         let (plain, special) = rest.split_at(plain_length(rest));
@@ -269,7 +296,6 @@ fn write_json_bytes(out: &mut Vec<u8>, text: &[u8]) {
         push_json_escape(out, *byte);
         rest = behind;
     }
-    out.push(b'"');
 }
 
 #[cfg(test)]

@@ -181,9 +181,9 @@ impl Value<'_> {
                 write_hex_bytes(out, data);
                 out.extend_from_slice(b"\"}");
             }
+            Value::Hex(value) => write_quoted_hex(out, value),
             // The rest is text of digits, letters and marks that need no escape.
-            Value::Hex(_)
-            | Value::Guid(_)
+            Value::Guid(_)
             | Value::Sid(_)
             | Value::Binary(_)
             | Value::Ipv4(_)
@@ -192,6 +192,27 @@ impl Value<'_> {
             | Value::FileTime(_)
             | Value::SystemTime(_) => quote_if(true, out, |out| self.write_text(out, style)),
         }
+    }
+
+    /// Whether a message has the value in the form of [`write_text`](Value::write_text), which is also what JSON has, with or without quotes.
+    #[inline]
+    pub(crate) fn has_same_text_in_messages(&self) -> bool {
+        matches!(
+            self,
+            Value::Int(_)
+                | Value::UInt(_)
+                | Value::Hex(_)
+                | Value::Bool(_)
+                | Value::F32(_)
+                | Value::F64(_)
+                | Value::Text(_)
+                | Value::Sid(_)
+                | Value::Ipv4(_)
+                | Value::Ipv6(_)
+                | Value::SocketAddress(_)
+                | Value::FileTime(_)
+                | Value::SystemTime(_)
+        )
     }
 
     /// Appends the value as Windows inserts it into a message: GUIDs in braces, bytes as `0x…` in upper case, names of values with
@@ -227,8 +248,10 @@ impl Value<'_> {
             Value::Int(value) => write_int(out, value),
             Value::UInt(value) => write_uint(out, value),
             Value::Hex(value) => {
-                out.extend_from_slice(b"0x");
-                write_hex(out, value);
+                let (digits, count) = hex_digits(value);
+                let mut text = *b"0x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+                text[2..].copy_from_slice(&digits);
+                put_front(out, text, 2 + count);
             }
             Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
             Value::F32(value) => write_f32(out, value),
@@ -276,12 +299,48 @@ fn quote_if(quoted: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
+#[inline]
 pub(crate) fn write_uint(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    match u32::try_from(value) {
+        Ok(value @ 0..10) => out.push(digit(value)),
+        Ok(value @ 10..100_000_000) => {
+            let digits = eight_digits(value);
+            // The lowest byte has the first digit.
+            let zeros = (digits.trailing_zeros() / 8).min(7);
+            let text = (digits | ASCII_ZEROS) >> (8 * zeros);
+            put_front(out, text.to_le_bytes(), 8 - zeros as usize);
+        }
+        _ => out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
+    }
 }
 
+#[inline]
 fn write_int(out: &mut Vec<u8>, value: i64) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    if value < 0 {
+        out.push(b'-');
+    }
+    write_uint(out, value.unsigned_abs());
+}
+
+const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The eight decimal digits of a number below 10⁸, a byte each, the first one lowest.
+#[inline]
+fn eight_digits(value: u32) -> u64 {
+    // Two numbers below 10,000 become four below 100, then eight digits, each side by side in one word.
+    let halves = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
+    let hundreds = (halves * 10_486) >> 20 & 0x0000_007f_0000_007f;
+    let quarters = hundreds | (halves - 100 * hundreds) << 16;
+    let tens = (quarters * 103) >> 10 & 0x000f_000f_000f_000f;
+    tens | (quarters - 10 * tens) << 8
+}
+
+/// Appends the first `length` bytes of `text`: a store of known size and a change of length cost less than a copy.
+#[inline]
+fn put_front<const N: usize>(out: &mut Vec<u8>, text: [u8; N], length: usize) {
+    let end = out.len() + length;
+    out.extend_from_slice(&text);
+    out.truncate(end);
 }
 
 fn write_f64(out: &mut Vec<u8>, value: f64) {
@@ -334,11 +393,36 @@ fn write_f32(out: &mut Vec<u8>, value: f32) {
 
 /// Hex digits without padding.
 pub(crate) fn write_hex(out: &mut Vec<u8>, value: u64) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = (16 - value.leading_zeros() / 4).max(1);
-    for digit in (0..digits).rev() {
-        out.push(DIGITS[(value >> (digit * 4) & 15) as usize]);
-    }
+    let (digits, count) = hex_digits(value);
+    put_front(out, digits, count);
+}
+
+/// `"0x…"`
+#[inline]
+fn write_quoted_hex(out: &mut Vec<u8>, value: u64) {
+    let (digits, count) = hex_digits(value);
+    let mut text = *b"\"0x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    text[3..19].copy_from_slice(&digits);
+    text[3 + count] = b'"';
+    put_front(out, text, 4 + count);
+}
+
+/// The hex digits of a number, without leading zeros, and their count.
+#[inline]
+fn hex_digits(value: u64) -> ([u8; 16], usize) {
+    const LETTERS: u64 = (b'a' - b'9' - 1) as u64;
+    let count = (16 - value.leading_zeros() / 4).max(1);
+    let first_in_front = value << (64 - 4 * count);
+    // Each half becomes eight nibbles, then eight characters, a byte each.
+    let characters = |half: u64| {
+        let half = (half | half << 16) & 0x0000_ffff_0000_ffff;
+        let half = (half | half << 8) & 0x00ff_00ff_00ff_00ff;
+        let nibbles = (half | half << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+        let letters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+        u128::from(nibbles + ASCII_ZEROS + letters * LETTERS)
+    };
+    let text = characters(first_in_front >> 32) << 64 | characters(first_in_front & 0xffff_ffff);
+    (text.to_be_bytes(), count as usize)
 }
 
 /// Two hex digits a byte.
@@ -513,6 +597,30 @@ mod tests {
             value *= 1.003;
         }
         assert!(taken > 10_000, "{taken}");
+    }
+
+    #[test]
+    fn integers_have_the_digits_of_the_general_writer() {
+        let mut values = vec![0, 9, 10, 99, 100, 9_999, 10_000, 99_999_999, 100_000_000, u64::MAX];
+        let mut value = 1u64;
+        while value < u64::MAX / 3 {
+            values.extend([value, value - 1, value + 1]);
+            value += value / 4 + 1;
+        }
+        for value in values {
+            let (mut decimal, mut hex) = (Vec::new(), Vec::new());
+            write_uint(&mut decimal, value);
+            write_hex(&mut hex, value);
+            assert_eq!(decimal, value.to_string().as_bytes());
+            assert_eq!(hex, format!("{value:x}").as_bytes());
+            assert_eq!(json(Value::Hex(value)), format!("\"{value:#x}\""));
+            let negative = (value as i64).wrapping_neg();
+            assert_eq!(json(Value::Int(negative)), negative.to_string());
+        }
+        for value in 0..100_000_000 / 997 {
+            let value = value * 997;
+            assert_eq!(json(Value::UInt(value)), value.to_string());
+        }
     }
 
     #[test]

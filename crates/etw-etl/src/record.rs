@@ -62,6 +62,36 @@ pub struct Frame {
     pub time: Option<i64>,
 }
 
+/// The parts of a record that was checked when its buffer was loaded: enough to parse it again without a second check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Exact length; 0 if the header is neither that of an event nor one of the kernel's.
+    size: u16,
+    /// Bytes of an event's extended items.
+    items: u16,
+}
+
+impl Extent {
+    /// The extent of the record at the front of `room`, whose frame is known. `None`: extended items exceed the record.
+    #[inline(always)]
+    pub(crate) fn of(room: &[u8], frame: &Frame) -> Option<Extent> {
+        let items = match frame.header {
+            HeaderType::Event32 | HeaderType::Event64 => {
+                items_size(&room[..frame.size as usize])? as u16
+            }
+            header if header.is_kernel() => 0,
+            _ => return Some(Extent::default()),
+        };
+        Some(Extent { size: frame.size as u16, items })
+    }
+
+    /// The length, if it is known without parsing.
+    #[inline]
+    pub(crate) fn size(self) -> Option<u32> {
+        (self.size != 0).then_some(u32::from(self.size))
+    }
+}
+
 /// The extent and time of the record at the front of `room`, which ends with the filled part of the buffer.
 ///
 /// The length is checked against the header's and the room, so that [`parse`] can rely on it.
@@ -194,14 +224,19 @@ fn message_parts(flags: MessageFlags) -> MessageParts {
     }
 }
 
+/// The offset of the time in a header other than that of a MESSAGE.
+#[inline]
+fn time_offset(header: HeaderType) -> usize {
+    if matches!(header, HeaderType::PerfInfo32 | HeaderType::PerfInfo64) { 0x08 } else { 0x10 }
+}
+
 /// Replaces the time of a stored record; `header` is its type. `false` if it has none.
 pub fn set_time(record: &mut [u8], header: HeaderType, time: i64) -> bool {
     let at = match header {
-        HeaderType::PerfInfo32 | HeaderType::PerfInfo64 => Some(0x08),
         HeaderType::Message => {
             le::u16(record, 6).and_then(|word| message_parts(MessageFlags(word)).time)
         }
-        _ => Some(0x10),
+        _ => Some(time_offset(header)),
     };
     let field = at.and_then(|at| record.get_mut(at..at + 8));
     field.is_some_and(|field| {
@@ -225,10 +260,50 @@ pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecor
     }
 }
 
+/// As [`parse`], for a record that [`Records`](crate::read::Records) returned with this extent.
+///
+/// # Errors
+/// As [`parse`]; those of a whole record are possible only if `record` has changed since.
+#[inline]
+pub fn parse_checked<'a>(
+    record: &'a [u8],
+    extent: Extent,
+    context: &RecordContext,
+) -> Result<EventRecord<'a>, DamageKind> {
+    let mut event = EventRecord::new(HeaderType::Event64, &[]);
+    match fill_checked(&mut event, record, extent) {
+        Some(()) => Ok(event),
+        None => parse(record, context),
+    }
+}
+
+/// [`parse_checked`] in place of `event`; `None` if the record must be parsed.
+#[inline(always)]
+pub(crate) fn fill_checked<'a>(
+    event: &mut EventRecord<'a>,
+    record: &'a [u8],
+    extent: Extent,
+) -> Option<()> {
+    if extent.size == 0 || record.len() != usize::from(extent.size) {
+        return None;
+    }
+    let header = HeaderType::from_number(*record.get(2)?)?;
+    *event = EventRecord::new(header, &[]);
+    match header {
+        HeaderType::Event32 | HeaderType::Event64 => {
+            fill_event(event, record, usize::from(extent.items))?;
+        }
+        _ => fill_kernel(event, record)?,
+    }
+    event.order_time = le::i64(record, time_offset(header))?;
+    event.pointer_size = header.pointer_size()?;
+    Some(())
+}
+
 /// [`parse`] for a record whose frame is known, into a new record of the frame's header: that saves copies. `None`: extended items exceed
 /// the record.
-#[inline(always)]
-pub(crate) fn fill<'a>(
+#[inline]
+fn fill<'a>(
     event: &mut EventRecord<'a>,
     record: &'a [u8],
     frame: &Frame,
@@ -236,7 +311,9 @@ pub(crate) fn fill<'a>(
 ) -> Option<()> {
     let record = &record[..frame.size as usize];
     match frame.header {
-        HeaderType::Event32 | HeaderType::Event64 => fill_event(event, record)?,
+        HeaderType::Event32 | HeaderType::Event64 => {
+            fill_event(event, record, items_size(record)?)?;
+        }
         header if header.is_kernel() => fill_kernel(event, record)?,
         header => *event = other(record, header, context)?,
     }
@@ -250,16 +327,24 @@ pub(crate) fn fill<'a>(
     Some(())
 }
 
+/// Bytes of an event's extended items; `None` if they exceed the record.
+#[inline]
+fn items_size(record: &[u8]) -> Option<usize> {
+    let (head, rest) = record.split_first_chunk::<{ EventHeader::SIZE }>()?;
+    match EventFlags(EventHeader::FLAGS.get(head)?).contains(EventFlags::EXTENDED_INFO) {
+        true => ExtendedItems::parse_chain(rest).ok().map(|(_, size)| size),
+        false => Some(0),
+    }
+}
+
+/// `items`: bytes of the extended items, which were walked.
 #[inline(always)]
-fn fill_event<'a>(event: &mut EventRecord<'a>, bytes: &'a [u8]) -> Option<()> {
+fn fill_event<'a>(event: &mut EventRecord<'a>, bytes: &'a [u8], items: usize) -> Option<()> {
     let (head, rest) = bytes.split_first_chunk()?;
     let header = EventHeader::read_as(event.header, head)?;
-    event.payload = rest;
-    if header.flags.contains(EventFlags::EXTENDED_INFO) {
-        let (extended, taken) = ExtendedItems::parse_chain(rest).ok()?;
-        event.extended = extended;
-        event.payload = &rest[taken..];
-    }
+    let (chain, payload) = rest.split_at_checked(items)?;
+    event.extended = ExtendedItems::of_walked_chain(chain);
+    event.payload = payload;
     event.property = header.property;
     event.set_event_header(&header);
     Some(())

@@ -21,6 +21,7 @@
 
 use crate::Error;
 use crate::header::{LayoutVersion, LogfileHeader};
+use crate::lzxpress::Level;
 use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
 use crate::record;
 use crate::write::{FileHeader, Starter, TraceWriter, WriteError, WriterOptions, logfile_builder};
@@ -36,6 +37,10 @@ use std::io::{Seek, Write};
 pub struct RelogOptions {
     /// Compress the buffers.
     pub compressed: bool,
+    /// The effort for small buffers.
+    pub level: Level,
+    /// Compress on a second thread, too. The new file is the same.
+    pub has_helper: bool,
     /// Options of the readers.
     pub read: RecordsOptions,
 }
@@ -229,6 +234,8 @@ impl Relog {
     ) -> Result<W, WriteError> {
         let mut options = WriterOptions::default();
         options.compressed = self.options.compressed;
+        options.level = self.options.level;
+        options.has_helper = self.options.has_helper;
         let mut writer = TraceWriter::new(out, self.header.clone(), options)?;
         let (records, summary) = (&mut self.records, &mut self.summary);
         let mut scratch = Vec::new();

@@ -18,6 +18,7 @@
 //! ```
 
 mod buffer_builder;
+mod compressor;
 mod file_builder;
 mod header_buffer;
 mod open_buffers;

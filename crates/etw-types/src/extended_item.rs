@@ -239,10 +239,7 @@ impl ExtendedItemsBuf {
 
     /// The items as a reader finds them.
     pub fn as_items(&self) -> ExtendedItems<'_> {
-        match self.is_empty() {
-            true => ExtendedItems::NONE,
-            false => ExtendedItems { stored: Stored::Chain(&self.bytes) },
-        }
+        ExtendedItems::of_walked_chain(&self.bytes)
     }
 
     fn link_last(&mut self) {
@@ -289,6 +286,15 @@ impl<'a> ExtendedItems<'a> {
             if !more {
                 return Ok((ExtendedItems { stored: Stored::Chain(&bytes[..offset]) }, offset));
             }
+        }
+    }
+
+    /// The items of a chain that [`parse_chain`](ExtendedItems::parse_chain) has walked to its end; none if `chain` is empty.
+    #[inline]
+    pub fn of_walked_chain(chain: &'a [u8]) -> ExtendedItems<'a> {
+        match chain.is_empty() {
+            true => ExtendedItems::NONE,
+            false => ExtendedItems { stored: Stored::Chain(chain) },
         }
     }
 

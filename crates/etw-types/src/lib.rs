@@ -53,6 +53,7 @@ mod layout;
 pub mod le;
 mod log_file_mode;
 mod log_item;
+pub mod message_id;
 mod module;
 #[doc(hidden)]
 pub mod raw;

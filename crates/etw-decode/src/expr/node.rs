@@ -6,7 +6,9 @@ use crate::decoded::Decoded;
 use crate::field::Field;
 use crate::value::{Style, Value};
 use crate::visitor::Visitor;
-use etw_types::{EventRecord, FileTime, Guid, HeaderType};
+use etw_tracelogging::ProviderTraits;
+use etw_types::{EventRecord, ExtType, FileTime, Guid, HeaderType};
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 #[derive(Debug)]
@@ -180,12 +182,16 @@ impl Node {
             }
             Node::Header(test) => Some(test.holds(Subject::Text(record.header.name()))),
             Node::Provider(test) => match test {
-                // A GUID needs no schema, a name does.
+                // A GUID needs no schema; a name does, unless the record has it.
                 Test::Compare(_, Literal::Guid(_)) | Test::Is => {
                     Some(provider(record).is_some_and(|guid| test.holds(Subject::Guid(guid))))
                 }
-                _ => None,
+                _ => own_provider_name(record)
+                    .map(|name| is_provider(test, provider(record), Some(&name))),
             },
+            Node::Text(TextName::ProviderName, test) => {
+                own_provider_name(record).map(|name| test.holds(Subject::Text(&name)))
+            }
             Node::Text(..) | Node::Field(_) => None,
         }
     }
@@ -197,17 +203,8 @@ impl Node {
             Node::Not(inner) => !inner.holds(context),
             Node::Field(number) => context.found[*number],
             Node::Provider(test) => {
-                let guid = provider(context.owned.record);
-                let by_guid = guid.map(|guid| test.holds(Subject::Guid(guid)));
                 let name = context.decoded.provider_name();
-                let by_name = name.as_deref().map(|name| test.holds(Subject::Text(name)));
-                match test {
-                    // A name is other if every name of it is.
-                    Test::Compare(Operator::NotEqual, _) => {
-                        by_guid.unwrap_or(true) && by_name.unwrap_or(true)
-                    }
-                    _ => by_guid == Some(true) || by_name == Some(true),
-                }
+                is_provider(test, provider(context.owned.record), name.as_deref())
             }
             Node::Text(name, test) => {
                 let text = match name {
@@ -233,6 +230,26 @@ impl Node {
 /// The provider as shown: of kernel records their class.
 fn provider(record: &EventRecord<'_>) -> Option<Guid> {
     record.provider.or_else(|| record.hook?.class_guid())
+}
+
+/// The name of the provider that the record itself has. It is the name of the decoded record, too.
+fn own_provider_name<'r>(record: &EventRecord<'r>) -> Option<Cow<'r, str>> {
+    if !record.header.is_event() || record.extended.is_empty() {
+        return None;
+    }
+    let traits = ProviderTraits::parse(record.extended.find(ExtType::PROV_TRAITS)?).ok()?;
+    Some(traits.name()).filter(|name| !name.is_empty()).map(String::from_utf8_lossy)
+}
+
+/// Whether a test of a provider holds for one of this GUID and name.
+fn is_provider(test: &Test, guid: Option<Guid>, name: Option<&str>) -> bool {
+    let by_guid = guid.map(|guid| test.holds(Subject::Guid(guid)));
+    let by_name = name.map(|name| test.holds(Subject::Text(name)));
+    match test {
+        // A name is other if every name of it is.
+        Test::Compare(Operator::NotEqual, _) => by_guid.unwrap_or(true) && by_name.unwrap_or(true),
+        _ => by_guid == Some(true) || by_name == Some(true),
+    }
 }
 
 /// Looks for the fields that are asked about.

@@ -1,15 +1,18 @@
 //! From elements to schemas.
 
+use super::named_values;
 use super::xml::{Tree, number};
 use crate::field::{Count, Field, Kind, Length};
 use crate::layout::{lost_struct, unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::provider::{ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider};
+use crate::provider::{
+    ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider, ProviderTexts,
+};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
-use etw_types::{EventDescriptor, Guid, Keyword, Level, Opcode, winmeta};
+use etw_types::{EventDescriptor, Guid, Keyword, Level, Opcode, message_id, winmeta};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -161,6 +164,10 @@ impl<'t> Compiler<'t> {
             keywords: known.keywords.values().cloned().collect(),
             channels,
             maps: known.maps.values().cloned().collect(),
+            named_values: named_values::of_provider(tree, element, &|element| {
+                self.message_of(element)
+            }),
+            texts: self.texts_of(element),
         };
         provider.keywords.sort();
         provider.maps.sort_by(|a, b| a.name.cmp(&b.name));
@@ -168,6 +175,21 @@ impl<'t> Compiler<'t> {
             self.event(event, &known, &mut provider);
         }
         self.manifest.providers.push(provider);
+    }
+
+    fn texts_of(&self, element: usize) -> ProviderTexts {
+        let file = |key| self.tree.get(element, key).unwrap_or_default().to_owned();
+        ProviderTexts {
+            message: self.message_of(element),
+            help_link: file("helpLink"),
+            resource_file: file("resourceFileName"),
+            message_file: file("messageFileName"),
+        }
+    }
+
+    /// An element's message; empty if it has none.
+    fn message_of(&self, element: usize) -> String {
+        self.tree.get(element, "message").and_then(|text| self.text(text)).unwrap_or_default()
     }
 
     fn numbered<N: TryFrom<u64> + Default>(
@@ -190,6 +212,9 @@ impl<'t> Compiler<'t> {
         let tree = self.tree;
         let mut all = Vec::new();
         let mut next = 16u8;
+        // Numbers of the messages of the provider and its channels: a string that is used again keeps its number.
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
+        numbers.extend(tree.get(provider, "message").map(|text| (text, 1)));
         let lists = tree.children(provider, "channels");
         let channels = lists.flat_map(|list| tree.elements[list].children.iter().copied());
         for (order, channel) in channels.enumerate() {
@@ -197,9 +222,9 @@ impl<'t> Compiler<'t> {
             let value = tree.get(channel, "value").and_then(number);
             let imported = Some(channel)
                 .filter(|channel| tree.elements[*channel].name == "importChannel")
-                .and_then(|_| winmeta::find(&winmeta::CHANNELS, name))
-                .map(|row| row.value.0);
-            let value = value.and_then(|value| u8::try_from(value).ok()).or(imported);
+                .and_then(|_| winmeta::find(&winmeta::CHANNELS, name));
+            let own_value = imported.map(|row| row.value.0);
+            let value = value.and_then(|value| u8::try_from(value).ok()).or(own_value);
             let value = value.unwrap_or_else(|| {
                 let value = next;
                 next = next.saturating_add(1);
@@ -210,7 +235,18 @@ impl<'t> Compiler<'t> {
             known.extend(tree.get(channel, "chid").map(|id| (id, one.clone())));
             known.insert(name, one);
             let config = self.channel_config(channel);
-            all.push(ManifestChannel { value, name: name.to_owned(), config });
+            let own_text = imported.map(|row| row.text);
+            let reference = tree.get(channel, "message").or(own_text);
+            let message_id = reference.map(|text| {
+                let next = numbers.len() as u32 + 1;
+                message_id::CHANNEL + *numbers.entry(text).or_insert(next)
+            });
+            let message = match tree.get(channel, "message") {
+                Some(_) => self.message_of(channel),
+                None => own_text.unwrap_or_default().to_owned(),
+            };
+            let name = name.to_owned();
+            all.push(ManifestChannel { value, name, message, message_id, config });
         }
         all.sort_by_key(|channel| channel.value);
         all

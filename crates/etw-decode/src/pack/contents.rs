@@ -3,7 +3,7 @@
 use super::{Entry, Pack, SourceKind, add_trace, compiled};
 use crate::map::Map;
 use crate::mof::MofEvent;
-use crate::provider::{KeywordName, Manifest, ManifestChannel};
+use crate::provider::{KeywordName, Manifest, ManifestChannel, NamedValue, ProviderTexts};
 use crate::schema::Schema;
 use crate::schemas::Schemas;
 use crate::tracelogging::program::ProgramMetadata;
@@ -33,6 +33,10 @@ pub struct ProviderContents {
     pub channels: Vec<ManifestChannel>,
     /// Keywords by mask; those of manifests only.
     pub keywords: Vec<KeywordName>,
+    /// Levels, opcodes, tasks and keywords with their own names, by kind and value; those of manifests only.
+    pub named_values: Vec<NamedValue>,
+    /// The texts of the provider's element; of manifests only.
+    pub texts: ProviderTexts,
 }
 
 /// An event of a source.
@@ -111,6 +115,8 @@ fn of_manifest(manifest: Manifest) -> Vec<ProviderContents> {
         maps: provider.maps,
         channels: provider.channels,
         keywords: provider.keywords,
+        named_values: provider.named_values,
+        texts: provider.texts,
         ..ProviderContents::default()
     };
     manifest.providers.into_iter().map(of_provider).collect()

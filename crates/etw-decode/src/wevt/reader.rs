@@ -7,7 +7,10 @@ use crate::known_providers::known_provider_name;
 use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::provider::{KeywordName, Manifest, ManifestChannel, ManifestProvider};
+use crate::provider::{
+    ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider, NamedValue,
+    NamedValueKind,
+};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
@@ -85,6 +88,11 @@ struct Block<'b> {
     kind: &'b [u8],
     at: usize,
     count: usize,
+}
+
+fn named(kind: NamedValueKind, value: u64) -> NamedValue {
+    let (name, message) = (String::new(), String::new());
+    NamedValue { kind, value, task: 0, name, message, event_guid: Guid::ZERO }
 }
 
 /// A template's fields, in the order of a TRACE_EVENT_INFO.
@@ -193,6 +201,7 @@ impl<'b> Reader<'b> {
         // Compilers before Windows 8 left the name to the registry, and the message is a description.
         let name = known_provider_name(&guid).or(self.messages.get(message));
         provider.name = name.map_or_else(|| guid.to_string(), str::to_owned);
+        provider.texts.message = self.messages.get(message).unwrap_or_default().trim().to_owned();
         self.name.clone_from(&provider.name);
         let mut blocks = Vec::new();
         for number in 0..self.u32(at + 12)? as usize {
@@ -232,6 +241,7 @@ impl<'b> Reader<'b> {
         provider.maps = known.maps.into_values().collect();
         provider.maps.sort_by(|a, b| a.name.cmp(&b.name));
         provider.keywords.sort();
+        provider.named_values.sort();
         self.out.providers.push(provider);
         Ok(())
     }
@@ -246,8 +256,23 @@ impl<'b> Reader<'b> {
         match kind {
             b"PRVA" => self.rows(block, 8, |reader, at| reader.provider_attribute(at, provider)),
             b"CHAN" => self.rows(block, 16, |reader, at| reader.channel(at, known, provider)),
-            b"LEVL" | b"OPCO" => self.rows(block, 12, |reader, at| reader.named(at, 8, known)),
-            b"TASK" => self.rows(block, 28, |reader, at| reader.named(at, 24, known)),
+            b"LEVL" => self.rows(block, 12, |reader, at| {
+                let value = u64::from(reader.u32(at)?);
+                let level = named(NamedValueKind::Level, value);
+                reader.named(at, reader.u32(at + 8)?, known, level, provider)
+            }),
+            b"OPCO" => self.rows(block, 12, |reader, at| {
+                let value = u64::from(reader.u16(at + 2)?);
+                let task = reader.u16(at)?;
+                let opcode = NamedValue { task, ..named(NamedValueKind::Opcode, value) };
+                reader.named(at, reader.u32(at + 8)?, known, opcode, provider)
+            }),
+            b"TASK" => self.rows(block, 28, |reader, at| {
+                let value = u64::from(reader.u32(at)?);
+                let event_guid = Guid::read(reader.blob, at + 8).unwrap_or(Guid::ZERO);
+                let task = NamedValue { event_guid, ..named(NamedValueKind::Task, value) };
+                reader.named(at, reader.u32(at + 24)?, known, task, provider)
+            }),
             b"KEYW" => self.rows(block, 16, |reader, at| reader.keyword(at, known, provider)),
             b"MAPS" => self.rows(block, 4, |reader, at| reader.map_at(at, known)),
             b"EVTA" => self.rows(block, 8, |reader, at| reader.event_attribute(at, known)),
@@ -310,15 +335,43 @@ impl<'b> Reader<'b> {
         let (name, value) = (self.u32(at + 4)?, self.u32(at + 8)?);
         if let (Some(name), Ok(value)) = (self.name(name)?, u8::try_from(value)) {
             known.channels.insert(value, name.clone());
-            provider.channels.push(ManifestChannel { value, name, ..ManifestChannel::default() });
+            let is_imported = self.u32(at)? & 1 != 0;
+            let config = ChannelConfig { is_imported, ..ChannelConfig::default() };
+            let message_id = Some(self.u32(at + 12)?).filter(|id| *id != u32::MAX);
+            let message = message_id.and_then(|id| self.messages.get(id)).unwrap_or_default();
+            let message = message.trim().to_owned();
+            self.charge_bytes(message.len())?;
+            provider.channels.push(ManifestChannel { value, name, message, message_id, config });
         }
         Ok(())
     }
 
-    /// A level, opcode or task: a number, a message, and a name at `name_offset`.
-    fn named(&mut self, at: usize, name_offset: usize, known: &mut Known) -> Result<(), WevtError> {
-        let (message, name) = (self.u32(at + 4)?, self.u32(at + name_offset)?);
+    /// A level, opcode or task in the row at `at`, whose name is at the offset `name`.
+    fn named(
+        &mut self,
+        at: usize,
+        name: u32,
+        known: &mut Known,
+        value: NamedValue,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        let message = self.u32(at + 4)?;
         known.names.extend(self.shown(message, name)?.map(|name| (at, name)));
+        self.add_named(value, message, name, provider)
+    }
+
+    /// Adds a level, opcode, task or keyword with its own name and message.
+    fn add_named(
+        &mut self,
+        value: NamedValue,
+        message: u32,
+        name: u32,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        let name = self.name(name)?.unwrap_or_default();
+        let message = self.messages.get(message).unwrap_or_default().trim().to_owned();
+        self.charge_bytes(name.len() + message.len())?;
+        provider.named_values.push(NamedValue { name, message, ..value });
         Ok(())
     }
 
@@ -330,6 +383,7 @@ impl<'b> Reader<'b> {
     ) -> Result<(), WevtError> {
         let mask = le::u64(self.blob, at).ok_or(bad(at, "a mask"))?;
         let (message, name) = (self.u32(at + 8)?, self.u32(at + 12)?);
+        self.add_named(named(NamedValueKind::Keyword, mask), message, name, provider)?;
         if let Some(name) = self.shown(message, name)? {
             provider.keywords.push(KeywordName { mask: Keyword(mask), name: name.clone() });
             known.names.insert(at, name);

@@ -16,6 +16,8 @@ const SIZE_LIMIT: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Plain,
+    /// A signed number with this many bits.
+    Small(u8),
     Pointer,
     Status(StatusKind),
     Timestamp,
@@ -72,7 +74,11 @@ pub(super) fn parts(
             rest = &rest[1..];
             continue;
         }
-        let digits = rest.bytes().take(3).take_while(u8::is_ascii_digit).count();
+        let digits = match rest.starts_with('0') {
+            // %0 is the prefix, and digits behind it are text: "%0100 of %10!d!".
+            true => 1,
+            false => rest.bytes().take(3).take_while(u8::is_ascii_digit).count(),
+        };
         if digits > 0 {
             let number: usize = rest[..digits].parse().unwrap_or(0);
             rest = &rest[digits..];
@@ -248,6 +254,9 @@ fn write_argument(
         (Item::Tidy, value, _) => {
             let text = plain(value, style);
             text.replace(['\t', '\r', '\n'], " ").trim().to_owned()
+        }
+        (Item::Small(bits), _, Some(number)) if spec.bits == 0 => {
+            integer(number, value, &Spec { bits, ..*spec })
         }
         (_, _, Some(number)) => integer(number, value, spec),
         (_, value, None) => plain(value, style),

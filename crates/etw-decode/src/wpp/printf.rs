@@ -10,6 +10,8 @@ pub(super) const WIDTH_LIMIT: usize = 4096;
 pub(super) struct Spec {
     pub left: bool,
     pub plus: bool,
+    /// A blank stands where a sign would.
+    pub blank: bool,
     pub zero: bool,
     pub alternate: bool,
     pub width: usize,
@@ -29,7 +31,7 @@ impl Spec {
                 b'+' => spec.plus = true,
                 b'0' => spec.zero = true,
                 b'#' => spec.alternate = true,
-                _ => {}
+                _ => spec.blank = true,
             }
             rest = behind;
         }
@@ -80,10 +82,10 @@ impl Spec {
                 out.push_str(&blanks);
             }
             (false, true) => {
-                let (sign, digits) = match text.strip_prefix('-') {
-                    Some(digits) => ("-", digits),
-                    None => ("", text),
-                };
+                // Zeros stand between a sign, or 0x, and the digits.
+                let starts = ["-", "+", " ", "0x", "0X"];
+                let sign = starts.into_iter().find(|start| text.starts_with(start)).unwrap_or("");
+                let digits = &text[sign.len()..];
                 out.push_str(sign);
                 out.push_str(&"0".repeat(missing));
                 out.push_str(digits);
@@ -127,7 +129,9 @@ pub(super) fn integer(number: i128, value: Value<'_>, spec: &Spec) -> String {
     let prefix = match spec.conversion {
         b'x' if spec.alternate && unsigned != 0 => "0x",
         b'X' if spec.alternate && unsigned != 0 => "0X",
+        b'o' if spec.alternate && unsigned != 0 => "0",
         b'd' | b'i' if spec.plus && number >= 0 => "+",
+        b'd' | b'i' if spec.blank && number >= 0 => " ",
         _ => "",
     };
     let missing = spec.precision.unwrap_or(0).saturating_sub(digits.trim_start_matches('-').len());
@@ -140,9 +144,19 @@ pub(super) fn integer(number: i128, value: Value<'_>, spec: &Spec) -> String {
 pub(super) fn float(value: f64, spec: &Spec) -> String {
     let precision = spec.precision.unwrap_or(6);
     match spec.conversion {
-        b'e' => format!("{value:.precision$e}"),
-        b'E' => format!("{value:.precision$E}"),
+        b'e' => exponent(format!("{value:.precision$e}"), 'e'),
+        b'E' => exponent(format!("{value:.precision$E}"), 'E'),
         b'g' | b'G' => format!("{value}"),
         _ => format!("{value:.precision$}"),
     }
+}
+
+/// A number with its exponent as C writes it: with a sign, and at least two digits.
+fn exponent(text: String, letter: char) -> String {
+    let Some((digits, exponent)) = text.split_once(letter) else { return text };
+    let (sign, size) = match exponent.strip_prefix('-') {
+        Some(size) => ('-', size),
+        None => ('+', exponent),
+    };
+    format!("{digits}{letter}{sign}{size:0>2}")
 }

@@ -66,7 +66,7 @@ fn a_message_has_the_text_of_its_format() {
     .concat();
     assert_eq!(
         text(10, &payload, 4),
-        "[Class::Method] <-- 0xc0000022(STATUS_ACCESS_DENIED) of <x=0xFF>, abc   |FFFFFFFE|DEADBEEF 100% \"q\" // %99 a.b_c12"
+        "[Class::Method] <-- 0xc0000022(STATUS_ACCESS_DENIED) of <x=0xFF>, abc   |FFFE|DEADBEEF 100% \"q\" // %99 a.b_c12"
     );
 }
 
@@ -89,6 +89,39 @@ fn every_item_of_a_message_has_its_text() {
         text(11, &payload, 8),
         "APC [a,c] 8080 127.0.0.1 00-01-02-03-04-ff hi -7 000000ABCDEF Z 1.23"
     );
+}
+
+#[test]
+fn digits_behind_the_prefix_are_text() {
+    let tmf = "00112233-4455-6677-8899-aabbccddeeff D // SRC=a.c\n#typev a_c1 10 \"%0100%% of %10!d!0\" // FUNC=F\n{\nn, ItemLong -- 10\n}\n";
+    let mut catalog = Catalog::default();
+    assert!(catalog.add_tmf(tmf.as_bytes()).is_empty());
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let payload = 7i32.to_le_bytes();
+    let mut record = EventRecord::new(HeaderType::Message, &payload);
+    record.provider = Some(GUID);
+    record.descriptor.id = 10;
+    let decoded = decoder.decode(&record);
+    assert_eq!(decoded.message(&record, &Style::default()).unwrap(), "100% of 70");
+}
+
+#[test]
+fn numbers_have_the_texts_that_printf_gives_them() {
+    let tmf = "00112233-4455-6677-8899-aabbccddeeff D // SRC=a.c\n#typev a_c1 10 \"%0%10!u!|%10!x!|%10!hd!|%11!02x!|%11!d!|%12!#06x!|%12!+05d!|%12! d!|%12!#o!|%13!.2e!|%13!E!\" // FUNC=F\n{\nn, ItemShort -- 10\nc, ItemChar -- 11\ni, ItemLong -- 12\nd, ItemDouble -- 13\n}\n";
+    let mut catalog = Catalog::default();
+    assert!(catalog.add_tmf(tmf.as_bytes()).is_empty());
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let payload =
+        [&(-2i16).to_le_bytes()[..], &[0xfe], &63i32.to_le_bytes(), &1234.5f64.to_le_bytes()]
+            .concat();
+    let mut record = EventRecord::new(HeaderType::Message, &payload);
+    record.provider = Some(GUID);
+    record.descriptor.id = 10;
+    let text = decoder.decode(&record).message(&record, &Style::default()).unwrap();
+    let wanted = "65534|fffe|-2|fe|-2|0x003f|+0063| 63|077|1.23e+03|1.234500E+03";
+    assert_eq!(text, wanted);
 }
 
 /// Bytes of any kind give warnings, not panics, and no more than their share of memory.

@@ -163,9 +163,9 @@ fn argument(line: &str) -> Option<(Field, Item, usize)> {
     let mut length = Length::Own;
     let mut map = None;
     let (wire, show, kind) = match name {
-        "ItemChar" => plain(Wire::I8),
+        "ItemChar" => (Wire::I8, Show::Plain, Item::Small(8)),
         "ItemUChar" => plain(Wire::U8),
-        "ItemCharShort" | "ItemShort" => plain(Wire::I16),
+        "ItemCharShort" | "ItemShort" => (Wire::I16, Show::Plain, Item::Small(16)),
         "ItemUShort" => plain(Wire::U16),
         "ItemLong" => plain(Wire::I32),
         "ItemULong" => plain(Wire::U32),

@@ -1,15 +1,11 @@
-//! The encoder: a greedy one with one step of lookahead.
+//! The encoder: the items of a stream, and the search for matches of [`Level::Small`](super::Level::Small).
 
 use super::{MIN_MATCH, WINDOW};
 use etw_types::le;
 use std::mem;
 
-/// Encodes `input` as one stream, and appends that to `output`.
-///
-/// The stream holds at most `input.len() * 9 / 8 + 4` bytes. It does not say how long `input` was.
-/// The work is proportional to the length of `input` at worst, whatever is in it.
-pub fn compress(input: &[u8], output: &mut Vec<u8>) {
-    output.reserve(input.len() + input.len() / 8 + 4);
+/// Appends the stream of `input` to `output`: a greedy search with one step of lookahead.
+pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
     let mut finder = Finder::new(input);
     let mut encoder = Encoder::new(output);
     let mut pos = 0;
@@ -53,13 +49,13 @@ pub(super) const NICE_LENGTH: usize = 32;
 const LAZY_LENGTH: usize = 16;
 /// The longest match made. Longer ones would need the 32-bit length, which the pseudocode of MS-XCA
 /// 2.3.4 has but its prose does not, so a decoder may lack it. It would save next to nothing.
-const MATCH_MAX: usize = u16::MAX as usize + MIN_MATCH;
+pub(super) const MATCH_MAX: usize = u16::MAX as usize + MIN_MATCH;
 const HASH_BITS: u32 = 13;
 
 #[derive(Clone, Copy)]
-struct Match {
-    distance: usize,
-    length: usize,
+pub(super) struct Match {
+    pub distance: usize,
+    pub length: usize,
 }
 
 /// Finds matches with chains of the places where the same three bytes were.
@@ -123,7 +119,7 @@ impl<'a> Finder<'a> {
 
 /// How many bytes at `a` and at the later `b` are the same, up to [`MATCH_MAX`].
 #[inline(always)]
-fn common_length(input: &[u8], a: usize, b: usize) -> usize {
+pub(super) fn common_length(input: &[u8], a: usize, b: usize) -> usize {
     let room = (input.len() - b).min(MATCH_MAX);
     let (a, b) = (&input[a..a + room], &input[b..b + room]);
     let word = |bytes: &[u8]| le::u64(bytes, 0).unwrap_or_default();
@@ -140,7 +136,8 @@ fn common_length(input: &[u8], a: usize, b: usize) -> usize {
     length + a_rest.iter().zip(b_rest).take_while(|(a, b)| a == b).count()
 }
 
-struct Encoder<'a> {
+/// A stream in the making.
+pub(super) struct Encoder<'a> {
     output: &'a mut Vec<u8>,
     /// Flag bits not yet written, below a one bit that marks how many there are.
     flags: u64,
@@ -151,20 +148,20 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    fn new(output: &'a mut Vec<u8>) -> Self {
+    pub fn new(output: &'a mut Vec<u8>) -> Self {
         let flags_at = output.len();
         output.extend_from_slice(&[0; 4]);
         Self { output, flags: 1, flags_at, half_at: None }
     }
 
     #[inline(always)]
-    fn literal(&mut self, byte: u8) {
+    pub fn literal(&mut self, byte: u8) {
         self.output.push(byte);
         self.flag(0);
     }
 
     #[inline(always)]
-    fn copy(&mut self, Match { distance, length }: Match) {
+    pub fn copy(&mut self, Match { distance, length }: Match) {
         debug_assert!((1..=WINDOW).contains(&distance));
         debug_assert!((MIN_MATCH..=MATCH_MAX).contains(&length));
         let stored = length - MIN_MATCH;
@@ -208,7 +205,7 @@ impl<'a> Encoder<'a> {
 
     /// Writes the last flag word, unused bits one: to a decoder that does not know the length, a
     /// match flag with no match is the end (MS-XCA 2.3.4).
-    fn finish(mut self) {
+    pub fn finish(mut self) {
         while self.flags >> 32 == 0 {
             self.flags = self.flags << 1 | 1;
         }

@@ -206,16 +206,26 @@ fn check(input: &[u8], wanted: usize, seed: u64) -> (Vec<u8>, Result<usize, Lzxp
     (output, result)
 }
 
+/// The streams of both levels have the same plain bytes. Returns that of [`Level::Small`].
 #[track_caller]
 fn round_trip(plain: &[u8]) -> Vec<u8> {
+    round_trip_at(Level::Fast, plain);
+    round_trip_at(Level::Small, plain)
+}
+
+#[track_caller]
+fn round_trip_at(level: Level, plain: &[u8]) -> Vec<u8> {
     let mut stream = b"kept".to_vec();
-    compress(plain, &mut stream);
+    compress(plain, &mut stream, level);
     let stream = stream.strip_prefix(b"kept").expect("compress appends").to_vec();
     assert!(stream.len() <= plain.len() + plain.len() / 8 + 4);
     let mut output = vec![0xa5; plain.len()];
     let consumed = decompress(&stream, &mut output).expect("own stream");
     assert!(output == plain);
     assert!(stream.len() - consumed <= 4, "at most an empty flag word is left");
+    if plain.len() < 1000 {
+        assert!(decompress_slowly(&stream, plain.len()).0 == plain);
+    }
     stream
 }
 
@@ -266,7 +276,7 @@ fn known_streams_decode_to_known_bytes() {
     let shared = [255, 255, 255, 0x5f, b'x', 7, 0, 0x44, b'y', 7, 0];
     assert_eq!(check(&shared, 30, 0), ([[b'x'; 15], [b'y'; 15]].concat(), Ok(11)));
     let mut stream = Vec::new();
-    compress(&[[b'x'; 15], [b'y'; 15]].concat(), &mut stream);
+    compress(&[[b'x'; 15], [b'y'; 15]].concat(), &mut stream, Level::Small);
     assert_eq!(stream, shared);
     // Literals alone fill a flag word, so an empty one follows, which a decoder may leave.
     let plain: Vec<u8> = (0..32).collect();

@@ -5,8 +5,8 @@ use super::byte_source::{ByteSource, read_full};
 use super::index::Entry;
 use crate::DamageKind;
 use crate::lzxpress::{self, LzxpressErrorKind};
-use crate::record::{self, RecordContext};
-use etw_types::{BufferHeader, EventFlags, ExtendedItems, HeaderType, le};
+use crate::record::{self, Extent, RecordContext};
+use etw_types::BufferHeader;
 
 /// Facts about a file that loading a buffer needs.
 pub(crate) struct LoadContext {
@@ -30,72 +30,81 @@ impl LoadContext {
     }
 }
 
-/// A buffer ready to be merged. Invariant: every offset that a walk gives is that of a whole record that
-/// [`record::parse`] accepts.
+/// A record of a loaded buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    /// Session clock; [`UNTIMED`] if the record has none.
+    pub(crate) time: i64,
+    /// Bytes from the end of the buffer header.
+    pub(crate) offset: u32,
+    pub(crate) extent: Extent,
+}
+
+/// The time of a record without one.
+pub(crate) const UNTIMED: i64 = i64::MIN;
+
+/// Memory for a buffer, used again and again.
+#[derive(Default)]
+pub(crate) struct Spare {
+    bytes: Vec<u8>,
+    checked: Vec<Checked>,
+}
+
+/// A buffer ready to be merged.
 pub(crate) struct Loaded {
     pub(crate) entry: Entry,
     /// Grows only, so that a recycled buffer is not cleared; `end` tells what is in use.
     bytes: Vec<u8>,
     end: usize,
-    /// Offsets of the records by time, if a walk from start to end does not have that order.
-    order: Option<Vec<u32>>,
+    /// The whole, sound records by time.
+    checked: Vec<Checked>,
     pub(crate) damage: Vec<(u64, DamageKind)>,
 }
 
 impl Loaded {
-    pub(crate) fn records(&self) -> &[u8] {
+    /// The filled part, up to the end of the last record.
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.end]
     }
 
-    /// Fetches the records from the cache of the CPU that loaded them, many lines at a time; the walk from header to
-    /// header that follows would fetch them one by one.
+    /// The records by time.
+    #[inline]
+    pub(crate) fn records(&self) -> &[Checked] {
+        &self.checked
+    }
+
+    /// The bytes of a record.
+    #[inline]
+    pub(crate) fn bytes_of(&self, record: &Checked, context: &RecordContext) -> &[u8] {
+        let room = self.bytes().get(record.offset as usize..).unwrap_or_default();
+        let size = match record.extent.size() {
+            Some(size) => size,
+            None => record::frame(room, context).map_or(0, |frame| frame.size),
+        };
+        room.get(..size as usize).unwrap_or_default()
+    }
+
+    /// Fetches the records from the cache of the CPU that loaded them, many lines at a time; the merge that follows would fetch them
+    /// one by one.
     pub(crate) fn fetch(&self) {
-        let sum = self.records().iter().step_by(64).fold(0u8, |sum, &byte| sum.wrapping_add(byte));
+        let sum = self.bytes().iter().step_by(64).fold(0u8, |sum, &byte| sum.wrapping_add(byte));
         std::hint::black_box(sum);
     }
 
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    pub(crate) fn into_spare(self) -> Spare {
+        Spare { bytes: self.bytes, checked: self.checked }
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.checked.capacity() * size_of::<Checked>()
     }
-
-    /// The first place of a walk.
-    pub(crate) fn first(&self) -> Option<WalkPosition> {
-        match &self.order {
-            None => (self.end > 0).then_some(WalkPosition { offset: 0, number: 0 }),
-            Some(order) => order.first().map(|&offset| WalkPosition { offset, number: 0 }),
-        }
-    }
-
-    /// The place behind a record of `size` bytes.
-    #[inline]
-    pub(crate) fn after(&self, place: WalkPosition, size: u32) -> Option<WalkPosition> {
-        let number = place.number + 1;
-        match &self.order {
-            None => {
-                let next = next_record(place.offset as usize, size);
-                (next < self.end).then_some(WalkPosition { offset: next as u32, number })
-            }
-            Some(order) => {
-                order.get(number as usize).map(|&offset| WalkPosition { offset, number })
-            }
-        }
-    }
-}
-
-/// The position of a walk through a buffer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WalkPosition {
-    pub(crate) offset: u32,
-    number: u32,
 }
 
 /// Reads, decompresses and checks the buffer of `cpu` at `entry`. Damaged records are skipped and reported in `damage`.
-pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Vec<u8>) -> Loaded {
-    let mut loaded = Loaded { entry, bytes: spare, end: 0, order: None, damage: Vec::new() };
+pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Spare) -> Loaded {
+    let Spare { bytes, mut checked } = spare;
+    checked.clear();
+    let mut loaded = Loaded { entry, bytes, end: 0, checked, damage: Vec::new() };
     let body = read_body(context, cpu, entry, &mut loaded);
     match body {
         Ok(Body { end, compressed, told }) => {
@@ -200,19 +209,30 @@ fn grow(bytes: &mut Vec<u8>, length: usize) {
     }
 }
 
+/// Makes room for the records of `length` bytes, if they have the usual size.
+fn reserve(checked: &mut Vec<Checked>, length: usize) {
+    const USUAL: usize = 128;
+    if checked.capacity() / 16 > length.max(1 << 16) / USUAL {
+        // As in `grow`.
+        *checked = Vec::new();
+    }
+    checked.reserve(length / USUAL);
+}
+
 /// Bytes of the longest record header.
 const LONGEST_HEADER: usize = 0x50;
 
-/// Walks the records once. Finds where they end, which of them are damaged, and whether they are in order of time.
+/// Walks the records once. Finds where they end, which of them are damaged, and their order of time.
 fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: Told) {
     let bytes = &loaded.bytes[..loaded.end];
     let body_offset = loaded.entry.offset + BufferHeader::SIZE as u64;
     let file_offset =
         |at: usize| if compressed { loaded.entry.offset } else { body_offset + at as u64 };
+    let mut checked = std::mem::take(&mut loaded.checked);
+    reserve(&mut checked, bytes.len());
     let mut at = 0;
     let mut last = i64::MIN;
     let mut sorted = true;
-    let mut bad_parts = 0;
     while at < bytes.len() {
         let room = &bytes[at..];
         let frame = match record::frame(room, context) {
@@ -233,43 +253,40 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
                 break;
             }
         };
-        if has_bad_parts(room, frame.header, frame.size) {
-            bad_parts += 1;
-            let kind = DamageKind::RecordParts { at: at as u32 };
-            loaded.damage.push((file_offset(at), kind));
-        } else if let Some(time) = frame.time {
-            sorted &= time >= last;
-            last = time;
+        match Extent::of(room, &frame) {
+            Some(extent) => {
+                let time = frame.time.unwrap_or(UNTIMED);
+                if time != UNTIMED {
+                    sorted &= time >= last;
+                    last = time;
+                }
+                checked.push(Checked { time, offset: at as u32, extent });
+            }
+            None => {
+                let kind = DamageKind::RecordParts { at: at as u32 };
+                loaded.damage.push((file_offset(at), kind));
+            }
         }
         at = next_record(at, frame.size);
     }
     loaded.end = at.min(bytes.len());
-    if !sorted || bad_parts > 0 {
-        loaded.order = Some(sorted_offsets(context, &loaded.bytes[..loaded.end]));
+    if !sorted {
+        sort(&mut checked);
     }
+    loaded.checked = checked;
 }
 
-#[inline]
-fn has_bad_parts(room: &[u8], header: HeaderType, size: u32) -> bool {
-    header.is_event()
-        && le::u16(room, 4).is_some_and(|word| EventFlags(word).contains(EventFlags::EXTENDED_INFO))
-        && ExtendedItems::parse_chain(&room[0x50..size as usize]).is_err()
-}
-
-/// Offsets of the good records by time; equal times keep their order, untimed ones follow their predecessor.
-fn sorted_offsets(context: &RecordContext, bytes: &[u8]) -> Vec<u32> {
-    let mut keyed = Vec::new();
-    let mut at = 0;
+/// Sorts by time; equal times keep their order, untimed records follow their predecessor.
+#[cold]
+fn sort(checked: &mut [Checked]) {
     let mut last = i64::MIN;
-    while let Some(Ok(frame)) =
-        bytes.get(at..).filter(|room| !room.is_empty()).map(|room| record::frame(room, context))
-    {
-        if !has_bad_parts(&bytes[at..], frame.header, frame.size) {
-            last = frame.time.unwrap_or(last);
-            keyed.push((last, at as u32));
-        }
-        at = next_record(at, frame.size);
+    let mut keyed: Vec<(i64, Checked)> = Vec::with_capacity(checked.len());
+    for record in checked.iter() {
+        last = if record.time == UNTIMED { last } else { record.time };
+        keyed.push((last, *record));
     }
     keyed.sort_by_key(|&(time, _)| time);
-    keyed.into_iter().map(|(_, offset)| offset).collect()
+    for (record, (_, sorted)) in checked.iter_mut().zip(keyed) {
+        *record = sorted;
+    }
 }

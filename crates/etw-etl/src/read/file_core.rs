@@ -1,6 +1,6 @@
 //! The facts about a file that the pass over its buffer headers finds.
 
-use super::buffer_loader::{self, LoadContext};
+use super::buffer_loader::{self, LoadContext, Spare};
 use super::index::{Entry, Index};
 use super::resync::header_at;
 use crate::DamageLog;
@@ -63,14 +63,14 @@ impl Core {
         let Some((offset, size)) = self.last else { return Ok(None) };
         let Some(header) = header_at(&*self.load.source, offset)? else { return Ok(None) };
         let entry = Entry { index: 0, offset, sequence: header.sequence_number };
-        let loaded = buffer_loader::load(&self.load, header.cpu(), entry, Vec::new());
+        let loaded = buffer_loader::load(&self.load, header.cpu(), entry, Spare::default());
         Ok(Some(LastBuffer {
             offset,
             size,
             uniform: self.load.uniform_size.is_some(),
             filled: header.filled(self.load.limit).unwrap_or(0),
             header,
-            records: loaded.records().to_vec(),
+            records: loaded.bytes().to_vec(),
         }))
     }
 
@@ -79,7 +79,8 @@ impl Core {
             let mut cursor = self.index.cursor(stream);
             while let Ok(Some(entry)) = self.index.next(&mut cursor) {
                 let cpu = self.index.cpu(stream);
-                if buffer_loader::load(&self.load, cpu, entry, Vec::new()).first().is_some() {
+                let loaded = buffer_loader::load(&self.load, cpu, entry, Spare::default());
+                if !loaded.records().is_empty() {
                     return true;
                 }
             }

@@ -1,15 +1,15 @@
 //! All records of one or several files in time order.
 //!
 //! A heap holds the head of every CPU stream, the stream being read stands outside of it. The key is (time, file,
-//! raw time, buffer, offset); time is the raw clock for one file and FILETIME for several, or what
+//! raw time, buffer); time is the raw clock for one file and FILETIME for several, or what
 //! [`Records::with_times`] set. At most one buffer a
 //! stream is open, and a bounded number is read ahead by other threads.
 
-use super::buffer_loader::{Loaded, WalkPosition, load};
+use super::buffer_loader::{Loaded, Spare, UNTIMED, load};
 use super::file::TraceFile;
 use super::index::Cursor;
 use super::read_ahead::ReadAhead;
-use crate::record::{self, Frame};
+use crate::record::{self, Extent};
 use crate::{Damage, DamageKind, DamageLog};
 use etw_types::{Clock, EventRecord, HeaderType, Position};
 use std::cmp::Reverse;
@@ -72,28 +72,36 @@ pub struct Records {
     all_raw: bool,
     streams: Vec<Stream>,
     /// Heads of all streams but the current one.
-    heads: BinaryHeap<Reverse<(Key, u32)>>,
+    heads: BinaryHeap<Reverse<Key>>,
     /// The time of the first of them; the greatest time if there is none.
     first_other: i64,
-    current: Option<(Key, u32)>,
+    current: Option<Head>,
     /// The current head was returned; the next call advances its stream.
     taken: bool,
     damage: DamageLog,
     out_of_order: Vec<u64>,
     options: RecordsOptions,
     open_bytes: u64,
-    spares: Vec<Vec<u8>>,
+    spares: Vec<Spare>,
     ahead: Option<ReadAhead>,
     finished: bool,
 }
 
+/// The stream being read, and the order time of its head.
+#[derive(Clone, Copy)]
+struct Head {
+    time: i64,
+    stream: u32,
+}
+
+/// Two streams of one file never share a buffer, so that the first four decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     time: i64,
     file_index: u32,
     raw: i64,
     buffer_index: u64,
-    offset: u32,
+    stream: u32,
 }
 
 struct Stream {
@@ -101,56 +109,25 @@ struct Stream {
     cpu: u16,
     cursor: Cursor,
     buffer: Option<Loaded>,
-    place: WalkPosition,
-    /// The frame of the record at `place`.
-    frame: Frame,
+    /// The number of the head among the records of the open buffer.
+    number: usize,
     /// Time of the last record that had one; untimed ones take it over.
     last_time: i64,
     /// As `last_time`, for records that were returned.
     last_given: i64,
 }
 
-/// The next record in the open buffer of a stream.
-#[inline]
-fn step(
-    stream: &mut Stream,
-    files: &[TraceFile],
-    times: &[OrderTime],
-    all_raw: bool,
-) -> Option<Key> {
-    let buffer = stream.buffer.as_ref()?;
-    let place = buffer.after(stream.place, stream.frame.size)?;
-    head_at(stream, files, times, all_raw, place)
-}
-
-/// Makes the record at `place` the head of its stream.
-#[inline]
-fn head_at(
-    stream: &mut Stream,
-    files: &[TraceFile],
-    times: &[OrderTime],
-    all_raw: bool,
-    place: WalkPosition,
-) -> Option<Key> {
-    let file = &files[stream.file_index as usize];
-    let buffer = stream.buffer.as_ref()?;
-    let room = &buffer.records()[place.offset as usize..];
-    let frame = record::frame(room, &file.core.load.record).ok()?;
-    stream.place = place;
-    stream.frame = frame;
-    let raw = frame.time.unwrap_or(stream.last_time);
-    stream.last_time = raw;
-    let time = match all_raw {
-        true => raw,
-        false => converted(&times[stream.file_index as usize], file.clock(), raw),
-    };
-    Some(Key {
-        time,
-        file_index: stream.file_index,
-        raw,
-        buffer_index: buffer.entry.index,
-        offset: place.offset,
-    })
+impl Stream {
+    /// Makes the record with this number in the open buffer the head; returns its raw time.
+    #[inline]
+    fn head_at(&mut self, number: usize) -> Option<i64> {
+        let record = self.buffer.as_ref()?.records().get(number)?;
+        self.number = number;
+        if record.time != UNTIMED {
+            self.last_time = record.time;
+        }
+        Some(self.last_time)
+    }
 }
 
 impl Records {
@@ -184,8 +161,7 @@ impl Records {
                 cpu: file.core.index.cpu(number),
                 cursor: file.core.index.cursor(number),
                 buffer: None,
-                place: WalkPosition::default(),
-                frame: Frame { header: HeaderType::Event64, size: 0, time: None },
+                number: 0,
                 last_time: start,
                 last_given: i64::MIN,
             }));
@@ -210,24 +186,53 @@ impl Records {
             finished: false,
         };
         for stream in 0..records.streams.len() {
-            if let Some(key) = records.first_of(stream) {
-                records.heads.push(Reverse((key, stream as u32)));
+            if let Some(raw) = records.first_of(stream) {
+                let key = records.key(stream as u32, raw);
+                records.heads.push(Reverse(key));
             }
         }
-        records.current = records.heads.pop().map(|Reverse(head)| head);
+        records.current = records.pop();
         records.note_first();
         records
     }
 
-    /// The first record of a stream. The header's record of a translated file is none of its records.
-    fn first_of(&mut self, stream: usize) -> Option<Key> {
-        let first = self.open_next(stream)?;
-        let is_header = (first.buffer_index, first.offset) == (0, 0);
-        match is_header && self.files[first.file_index as usize].core.is_translated {
-            true => step(&mut self.streams[stream], &self.files, &self.times, self.all_raw)
-                .or_else(|| self.open_next(stream)),
+    /// The raw time of the first record of a stream. The header's record of a translated file is none of its records.
+    fn first_of(&mut self, number: usize) -> Option<i64> {
+        let first = self.open_next(number)?;
+        let stream = &mut self.streams[number];
+        let buffer = stream.buffer.as_ref()?;
+        let is_header = buffer.entry.index == 0 && buffer.records()[0].offset == 0;
+        match is_header && self.files[stream.file_index as usize].core.is_translated {
+            true => stream.head_at(1).or_else(|| self.open_next(number)),
             false => Some(first),
         }
+    }
+
+    /// The time that orders a record of `stream`.
+    #[inline]
+    fn time(&self, stream: u32, raw: i64) -> i64 {
+        if self.all_raw {
+            return raw;
+        }
+        let file_index = self.streams[stream as usize].file_index as usize;
+        converted(&self.times[file_index], self.files[file_index].clock(), raw)
+    }
+
+    /// The key of the head of `stream`.
+    fn key(&self, number: u32, raw: i64) -> Key {
+        let stream = &self.streams[number as usize];
+        Key {
+            time: self.time(number, raw),
+            file_index: stream.file_index,
+            raw,
+            buffer_index: stream.buffer.as_ref().map_or(0, |buffer| buffer.entry.index),
+            stream: number,
+        }
+    }
+
+    /// Takes the first head out of the heap.
+    fn pop(&mut self) -> Option<Head> {
+        self.heads.pop().map(|Reverse(key)| Head { time: key.time, stream: key.stream })
     }
 
     /// The next record, or `None` at the end of all files.
@@ -248,20 +253,22 @@ impl Records {
         if self.taken {
             self.move_on();
         }
-        let Some((key, number)) = &self.current else {
+        let Some(head) = &self.current else {
             self.finish();
             return false;
         };
         self.taken = true;
-        let stream = &mut self.streams[*number as usize];
-        let context = &self.files[stream.file_index as usize].core.load.record;
+        let stream = &mut self.streams[head.stream as usize];
         let Some(buffer) = stream.buffer.as_ref() else { return false };
-        let start = stream.place.offset as usize;
-        let bytes = &buffer.records()[start..start + stream.frame.size as usize];
-        // A buffer returns only positions of whole, checked records, and its bytes are this process's own copy.
-        *record = EventRecord::new(stream.frame.header, &[]);
-        if record::fill(record, bytes, &stream.frame, context).is_none() {
-            unreachable!("a record that was checked when its buffer was loaded");
+        let checked = &buffer.records()[stream.number];
+        let context = &self.files[stream.file_index as usize].core.load.record;
+        let bytes = buffer.bytes_of(checked, context);
+        if record::fill_checked(record, bytes, checked.extent).is_none() {
+            // A buffer has only whole, checked records, and its bytes are this process's own copy.
+            match record::parse(bytes, context) {
+                Ok(parsed) => *record = parsed,
+                Err(_) => unreachable!("a record that was checked when its buffer was loaded"),
+            }
         }
         if record.has_time {
             if record.order_time < stream.last_given {
@@ -269,13 +276,13 @@ impl Records {
             }
             stream.last_given = record.order_time;
         } else {
-            record.order_time = key.raw;
+            record.order_time = stream.last_time;
         }
         record.cpu = stream.cpu;
         record.position = Position {
             file_index: stream.file_index,
-            buffer_index: key.buffer_index,
-            offset: key.offset,
+            buffer_index: buffer.entry.index,
+            offset: checked.offset,
         };
         true
     }
@@ -283,63 +290,75 @@ impl Records {
     /// The order time of the record that [`next`](Records::next) returned last.
     #[inline]
     pub fn order_time(&self) -> Option<i64> {
-        self.current.filter(|_| self.taken).map(|(key, _)| key.time)
+        self.current.filter(|_| self.taken).map(|head| head.time)
     }
 
     /// The stored bytes of the record that [`next`](Records::next) returned last, header included.
     #[inline]
     pub fn stored_bytes(&self) -> &[u8] {
-        let stream = self.current.filter(|_| self.taken).map(|(_, n)| &self.streams[n as usize]);
-        stream
-            .and_then(|stream| {
-                let start = stream.place.offset as usize;
-                stream.buffer.as_ref()?.records().get(start..start + stream.frame.size as usize)
-            })
-            .unwrap_or_default()
+        self.stored().0
+    }
+
+    /// As [`stored_bytes`](Records::stored_bytes), with the extent that [`record::parse_checked`] takes.
+    #[inline]
+    pub fn stored(&self) -> (&[u8], Extent) {
+        let stored = |head: Head| {
+            let stream = &self.streams[head.stream as usize];
+            let buffer = stream.buffer.as_ref()?;
+            let checked = buffer.records().get(stream.number)?;
+            let context = &self.files[stream.file_index as usize].core.load.record;
+            Some((buffer.bytes_of(checked, context), checked.extent))
+        };
+        self.current.filter(|_| self.taken).and_then(stored).unwrap_or_default()
     }
 
     /// Leaves the record that was returned and finds the next head. A run of records of one stream does not touch the heap.
     #[inline]
     fn move_on(&mut self) {
         self.taken = false;
-        let Some((current, number)) = &mut self.current else { return };
-        let number = *number;
-        match step(&mut self.streams[number as usize], &self.files, &self.times, self.all_raw) {
-            Some(key) if key.time < self.first_other => *current = key,
-            next => self.change(number, next),
+        let Some(head) = &self.current else { return };
+        let stream = &mut self.streams[head.stream as usize];
+        let number = stream.number + 1;
+        let Some(raw) = stream.head_at(number) else { return self.change_buffer() };
+        let (stream, time) = (head.stream, self.time(head.stream, raw));
+        match time < self.first_other {
+            true => self.current = Some(Head { time, stream }),
+            false => self.change(stream, raw),
         }
     }
 
-    /// Finds the next head where that may be of another stream or of the stream's next buffer.
+    /// Finds the next head where that of the current stream is in its next buffer.
     #[inline(never)]
-    fn change(&mut self, number: u32, next: Option<Key>) {
-        self.current = match next.or_else(|| self.open_next(number as usize)) {
-            None => self.heads.pop().map(|Reverse(head)| head),
-            Some(key) => {
-                let head = (key, number);
-                Some(match self.heads.peek() {
-                    Some(Reverse(first)) if *first < head => self.exchange(head),
-                    _ => head,
-                })
+    fn change_buffer(&mut self) {
+        let Some(Head { stream, .. }) = self.current else { return };
+        match self.open_next(stream as usize) {
+            Some(raw) => self.change(stream, raw),
+            None => {
+                self.current = self.pop();
+                self.note_first();
             }
-        };
+        }
+    }
+
+    /// Finds the next head where that may be of another stream than `stream`, whose head has the time `raw`.
+    #[inline(never)]
+    fn change(&mut self, stream: u32, raw: i64) {
+        let mut key = self.key(stream, raw);
+        if let Some(mut first) = self.heads.peek_mut() {
+            if first.0 < key {
+                std::mem::swap(&mut first.0, &mut key);
+            }
+        }
+        self.current = Some(Head { time: key.time, stream: key.stream });
         self.note_first();
     }
 
     fn note_first(&mut self) {
-        self.first_other = self.heads.peek().map_or(i64::MAX, |Reverse((key, _))| key.time);
+        self.first_other = self.heads.peek().map_or(i64::MAX, |Reverse(key)| key.time);
     }
 
-    /// Puts a head into the heap and returns the first one.
-    fn exchange(&mut self, head: (Key, u32)) -> (Key, u32) {
-        match self.heads.peek_mut() {
-            Some(mut first) => std::mem::replace(&mut first.0, head),
-            None => head,
-        }
-    }
-
-    /// Opens buffers of a stream until one has a record.
-    fn open_next(&mut self, number: usize) -> Option<Key> {
+    /// Opens buffers of a stream until one has a record; returns its raw time.
+    fn open_next(&mut self, number: usize) -> Option<i64> {
         self.close(number);
         loop {
             let loaded = self.load_next(number)?;
@@ -353,20 +372,14 @@ impl Records {
                 self.damage.push(Damage { file_index, offset: loaded.entry.offset, kind });
                 continue;
             }
-            let Some(first) = loaded.first() else {
+            if loaded.records().is_empty() {
                 self.recycle(loaded);
                 continue;
-            };
+            }
             self.open_bytes += loaded.capacity() as u64;
             self.streams[number].buffer = Some(loaded);
             self.request_ahead(number);
-            return head_at(
-                &mut self.streams[number],
-                &self.files,
-                &self.times,
-                self.all_raw,
-                first,
-            );
+            return self.streams[number].head_at(0);
         }
     }
 
@@ -380,7 +393,7 @@ impl Records {
     fn recycle(&mut self, buffer: Loaded) {
         // More spares than one per thread would only hold memory.
         if self.spares.len() < 1 + self.options.read_ahead_threads {
-            self.spares.push(buffer.into_bytes());
+            self.spares.push(buffer.into_spare());
         }
     }
 

@@ -4,7 +4,7 @@
 //! threads work instead of waiting: the merging thread takes back a buffer that no thread has started, and loads others
 //! while another thread loads the one it needs. Both sides sleep only if there is no work.
 
-use super::buffer_loader::{Loaded, load};
+use super::buffer_loader::{Loaded, Spare, load};
 use super::file::TraceFile;
 use super::index::Entry;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ struct Job {
     file: TraceFile,
     cpu: u16,
     entry: Entry,
-    spare: Vec<u8>,
+    spare: Spare,
 }
 
 impl Job {
@@ -166,7 +166,7 @@ impl ReadAhead {
         file: &TraceFile,
         cpu: u16,
         entry: Entry,
-        spare: Vec<u8>,
+        spare: Spare,
     ) {
         let file = file.clone();
         let mut state = self.board.lock();

@@ -13,11 +13,11 @@ use std::path::Path;
 /// Bytes of each buffer.
 const BUFFER_SIZE: u32 = 256 << 10;
 /// Bytes that are kept in memory; what is more goes into an unnamed temporary file.
-const MEMORY_LIMIT: usize = 32 << 20;
+const MEMORY_LIMIT: usize = 16 << 20;
 
 /// Collects the records of a file of another format, and makes a [`TraceFile`] of them.
 ///
-/// Memory is bounded: beyond 32 MiB the records lie in an unnamed temporary file. Times are FILETIMEs.
+/// Memory is bounded: beyond 16 MiB the records lie in an unnamed temporary file. Times are FILETIMEs.
 pub struct Translation {
     list: SpillList,
     file: Option<SpillFile>,
@@ -73,9 +73,14 @@ impl Translation {
             self.close_buffer()?;
         }
         self.buffer.push_timed(bytes, time);
+        self.note_time(time);
+        Ok(())
+    }
+
+    /// Extends the time that the trace spans to that of a record that is left out.
+    pub fn note_time(&mut self, time: i64) {
         self.first = Some(self.first.map_or(time, |first| first.min(time)));
         self.last = self.last.max(time);
-        Ok(())
     }
 
     fn close_buffer(&mut self) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Builds single buffers.
 
-use crate::lzxpress;
+use crate::lzxpress::{self, Level};
 use etw_types::{BufferFlags, BufferHeader, EventRecord};
 use std::io::{self, Write};
 
@@ -80,7 +80,7 @@ impl BufferBuilder {
     /// The buffer with compressed records and without filler; uncompressed if compression does not make it shorter.
     pub fn finish_compressed(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.compress_into(&mut bytes);
+        self.compress_into(&mut bytes, Level::Small);
         bytes
     }
 
@@ -95,10 +95,11 @@ impl BufferBuilder {
         Ok(())
     }
 
-    /// Appends what [`finish_compressed`](BufferBuilder::finish_compressed) returns to `out`.
-    pub fn compress_into(&mut self, out: &mut Vec<u8>) {
+    /// Appends the buffer with compressed records to `out`, as [`finish_compressed`](BufferBuilder::finish_compressed) returns it for
+    /// [`Level::Small`].
+    pub fn compress_into(&mut self, out: &mut Vec<u8>, level: Level) {
         self.set_filled();
-        compress_buffer(&self.header, &self.bytes[BufferHeader::SIZE..], out);
+        compress_buffer_at(level, &self.header, &self.bytes[BufferHeader::SIZE..], out);
     }
 
     /// Resets it to [`new`](BufferBuilder::new) and keeps the memory.
@@ -133,10 +134,14 @@ impl BufferBuilder {
 /// Appends a buffer as a compressed file stores it: the header with flag and size set, then its records as one LZ77
 /// stream. Records that compression does not make shorter are stored uncompressed.
 pub fn compress_buffer(header: &BufferHeader, records: &[u8], out: &mut Vec<u8>) {
+    compress_buffer_at(Level::default(), header, records, out);
+}
+
+fn compress_buffer_at(level: Level, header: &BufferHeader, records: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let mut header = *header;
     out.resize(start + BufferHeader::SIZE, 0);
-    lzxpress::compress(records, out);
+    lzxpress::compress(records, out, level);
     if out.len() - start < BufferHeader::SIZE + records.len() {
         header.flags |= BufferFlags::COMPRESSED;
     } else {

@@ -1,9 +1,11 @@
 //! Writes files of any size in bounded memory.
 
 use super::buffer_builder::BufferBuilder;
+use super::compressor::{Compressed, Compressor};
 use super::header_buffer::{FileHeader, logfile_builder, no_room};
 use super::open_buffers::OpenBuffers;
 use super::record::{EncodeError, encode};
+use crate::lzxpress::Level;
 use etw_types::{BufferFlags, BufferHeader, EventRecord, FileTime};
 use std::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -54,6 +56,10 @@ impl From<io::Error> for WriteError {
 pub struct WriterOptions {
     /// Compress every buffer but the first.
     pub compressed: bool,
+    /// The effort for small buffers.
+    pub level: Level,
+    /// Compress on a second thread, too. The file is the same.
+    pub has_helper: bool,
     /// Session id of every buffer; 0 in rewritten files.
     pub logger_id: u16,
 }
@@ -92,7 +98,8 @@ pub struct TraceWriter<W: Write + Seek> {
     /// Buffers behind the header's.
     written: u64,
     last_raw: i64,
-    /// A compressed buffer, or a record.
+    compressor: Compressor,
+    /// A record.
     scratch: Vec<u8>,
 }
 
@@ -129,6 +136,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             first: First { records: Vec::new(), filled: 0, size: None },
             open: OpenBuffers::default(),
             written: 0,
+            compressor: Compressor::new(options.level, options.compressed && options.has_helper),
             scratch: Vec::new(),
         };
         writer.header.set_layout(0, options.compressed);
@@ -229,6 +237,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             let last = number + 1 == cpus.len();
             self.write_open(cpu, BufferFlags::FLUSH_MARKER.when(last))?;
         }
+        self.write_compressed(true)?;
         self.out.flush()?;
         Ok(())
     }
@@ -257,15 +266,24 @@ impl<W: Write + Seek> TraceWriter<W> {
         let Some(mut buffer) = self.open.take(cpu) else { return Ok(()) };
         buffer.header.flags |= flags;
         buffer.header.logger_id = self.options.logger_id;
-        if self.options.compressed {
-            self.scratch.clear();
-            buffer.compress_into(&mut self.scratch);
-            self.out.write_all(&self.scratch)?;
-        } else {
-            buffer.write_to(&mut self.out)?;
-        }
         self.written += 1;
+        if self.options.compressed {
+            self.compressor.push(buffer);
+            return self.write_compressed(false);
+        }
+        buffer.write_to(&mut self.out)?;
         self.open.recycle(buffer);
+        Ok(())
+    }
+
+    /// Writes buffers that are compressed; with `all`, it waits for those that are not.
+    fn write_compressed(&mut self, all: bool) -> Result<(), WriteError> {
+        let failed = |_| io::Error::other("the thread that compresses failed");
+        while let Some(Compressed { buffer, bytes }) = self.compressor.pop(all).map_err(failed)? {
+            self.out.write_all(&bytes)?;
+            self.compressor.recycle(bytes);
+            self.open.recycle(buffer);
+        }
         Ok(())
     }
 

@@ -96,7 +96,7 @@ fn buffer_seeds() -> Seeds {
 fn lzxpress_seeds() -> Seeds {
     let stream = |data: &[u8], length: u16| {
         let mut bytes = length.to_le_bytes().to_vec();
-        lzxpress::compress(data, &mut bytes);
+        lzxpress::compress(data, &mut bytes, lzxpress::Level::Small);
         bytes
     };
     let text = b"the quick brown fox, the quick brown dog, the slow brown fox ".repeat(4);

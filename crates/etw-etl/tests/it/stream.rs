@@ -3,6 +3,7 @@
 use crate::alloc;
 use crate::support::{Sink, event, event_bytes, numbered, numbered_compressed, open, read};
 use etw_etl::header::LayoutVersion;
+use etw_etl::lzxpress::Level;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{
     self, EncodeError, FileBuilder, FileHeader, TraceWriter, WriteError, WriterOptions, sample,
@@ -22,6 +23,8 @@ fn header(buffer_size: u32) -> FileHeader {
 fn options(compressed: bool) -> WriterOptions {
     let mut options = WriterOptions::default();
     (options.compressed, options.logger_id) = (compressed, 1);
+    // As the builder compresses.
+    options.level = Level::Small;
     options
 }
 
@@ -56,6 +59,32 @@ fn the_same_file_as_the_builder_makes() {
     assert_eq!(first, 0x200);
     assert!(bytes[first..] == built[0x1000..]);
     assert!(read(&bytes).numbers().into_iter().eq(0..2000));
+}
+
+/// A thread that helps to compress changes no byte, and neither level loses a record.
+#[test]
+fn a_helper_makes_the_same_file() {
+    let make = |level: Level, has_helper: bool| {
+        let mut options = options(true);
+        (options.level, options.has_helper) = (level, has_helper);
+        let mut writer =
+            TraceWriter::new(Cursor::new(Vec::new()), header(0x1000), options).unwrap();
+        push_numbered(&mut writer, 5, 20_000).unwrap();
+        // Readers of a file that grows see whole buffers.
+        writer.flush().unwrap();
+        push_numbered(&mut writer, 5, 7).unwrap();
+        writer.finish().unwrap().into_inner()
+    };
+    let alone = [Level::Fast, Level::Small].map(|level| make(level, false));
+    let helped = [Level::Fast, Level::Small].map(|level| make(level, true));
+    assert!(alone == helped);
+    let [fast, small] = alone;
+    assert!(small.len() < fast.len() && fast.len() * 10 < small.len() * 12);
+    for bytes in [fast, small] {
+        let mut numbers = read(&bytes).numbers();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq((0..7).flat_map(|n| [n, n]).chain(7..20_000)));
+    }
 }
 
 #[test]
@@ -231,6 +260,21 @@ fn a_full_disk_is_an_error_wherever_it_strikes() {
     let mut writer = TraceWriter::new(out, header(0x400), options(false)).unwrap();
     push_numbered(&mut writer, 2, 40).unwrap();
     writer.finish().unwrap();
+}
+
+/// A buffer that could not be written is reported, although a helper compressed it.
+#[test]
+fn a_full_disk_is_an_error_with_a_helper() {
+    let mut options = options(true);
+    options.has_helper = true;
+    for room in (0..0x4000).step_by(0x400) {
+        let mut writer = TraceWriter::new(Full { room, at: 0 }, header(0x1000), options).unwrap();
+        let pushed = push_numbered(&mut writer, 2, 20_000);
+        let error = pushed.and_then(|()| writer.finish().map(drop)).unwrap_err();
+        assert!(
+            matches!(error, WriteError::Io(error) if error.kind() == io::ErrorKind::StorageFull)
+        );
+    }
 }
 
 #[test]

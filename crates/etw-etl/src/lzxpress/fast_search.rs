@@ -1,0 +1,132 @@
+//! The search for matches of [`Level::Fast`](super::Level::Fast).
+//!
+//! Records of a trace resemble those before them: the fields that are equal lie at the same distance as the fields before. The search
+//! therefore tries the last two distances first, and then one earlier place with the same four bytes.
+
+use super::encoder::{Encoder, Match, common_length};
+use super::{MIN_MATCH, WINDOW};
+use std::mem;
+
+const HASH_BITS: u32 = 13;
+/// A match of this length ends the search for a longer one.
+const NICE_LENGTH: usize = 16;
+/// A match of this length is taken without a look at the next byte's.
+const LAZY_LENGTH: usize = 8;
+/// One of so many positions inside of a match is remembered: most later matches begin where one ended before.
+const STEP: usize = 32;
+/// Bytes at the end of the input that become literals, unless a match reaches into them.
+const TAIL: usize = 8;
+
+/// Appends the stream of `input` to `output`.
+pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
+    let mut encoder = Encoder::new(output);
+    let mut search = Search { input, places: [0; 1 << HASH_BITS], last: 1, before_last: 1 };
+    let end = input.len().saturating_sub(TAIL);
+    let mut at = 0;
+    if end > 0 {
+        // There is nothing before the first byte.
+        encoder.literal(input[0]);
+        at = 1;
+    }
+    while at < end {
+        let Some(mut found) = search.find(at) else {
+            encoder.literal(input[at]);
+            at += 1;
+            continue;
+        };
+        if found.length < LAZY_LENGTH && at + 1 < end {
+            // A longer match one byte on is worth a literal.
+            if let Some(next) = search.find_by_hash(at + 1, found.length + 1) {
+                encoder.literal(input[at]);
+                at += 1;
+                found = next;
+            }
+        }
+        encoder.copy(found);
+        search.use_distance(found.distance);
+        let behind = at + found.length;
+        for covered in (at + 1..behind.min(end)).step_by(STEP) {
+            search.remember(covered);
+        }
+        if behind < end {
+            // A later match may end a little before this one does.
+            search.remember(behind - 2);
+        }
+        at = behind;
+    }
+    for byte in input.get(at..).unwrap_or_default() {
+        encoder.literal(*byte);
+    }
+    encoder.finish();
+}
+
+struct Search<'a> {
+    input: &'a [u8],
+    /// The last position, modulo 2^16, of each hash of four bytes. What lies there is compared before it is used.
+    places: [u16; 1 << HASH_BITS],
+    /// The distance of the last match, and the last one that differs from it.
+    last: usize,
+    before_last: usize,
+}
+
+impl Search<'_> {
+    /// The four bytes at a position.
+    #[inline(always)]
+    fn word(&self, at: usize) -> u32 {
+        let bytes = self.input.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// Remembers a position, and returns the one that had the same hash before.
+    #[inline(always)]
+    fn remember(&mut self, at: usize) -> u16 {
+        let hash = self.word(at).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
+        mem::replace(&mut self.places[hash as usize], at as u16)
+    }
+
+    /// Finds a match at a position that has at least one byte before it and four bytes from it on.
+    #[inline(always)]
+    fn find(&mut self, at: usize) -> Option<Match> {
+        let mut best = Match { distance: 0, length: MIN_MATCH - 1 };
+        let word = self.word(at);
+        for distance in [self.last, self.before_last] {
+            // The first three bytes are equal.
+            if (self.word(at - distance) ^ word) << 8 == 0 {
+                let length = common_length(self.input, at - distance, at);
+                if length > best.length {
+                    best = Match { distance, length };
+                }
+            }
+            if best.length >= NICE_LENGTH || self.before_last == self.last {
+                break;
+            }
+        }
+        match best.length < NICE_LENGTH {
+            true => self.find_by_hash(at, best.length),
+            false => {
+                self.remember(at);
+                None
+            }
+        }
+        .or((best.distance != 0).then_some(best))
+    }
+
+    /// Remembers a position, and finds a match there that is longer than `length` by its hash.
+    #[inline(always)]
+    fn find_by_hash(&mut self, at: usize, length: usize) -> Option<Match> {
+        let place = self.remember(at);
+        let distance = usize::from((at as u16).wrapping_sub(place));
+        if distance == 0 || distance > at.min(WINDOW) || self.word(at - distance) != self.word(at) {
+            return None;
+        }
+        let found = Match { distance, length: common_length(self.input, at - distance, at) };
+        (found.length > length).then_some(found)
+    }
+
+    #[inline(always)]
+    fn use_distance(&mut self, distance: usize) {
+        if distance != self.last {
+            self.before_last = mem::replace(&mut self.last, distance);
+        }
+    }
+}
