@@ -334,7 +334,7 @@ impl Files {
         self.store_all(number, slot, &[Piece { header, bytes }], closing, false)
     }
 
-    /// Writes buffers into successive slots. `in_a_hurry`: other buffers wait.
+    /// Writes buffers into successive slots. `in_a_hurry`: the session has few free ones.
     ///
     /// # Errors
     /// Those of the system; it is then unknown which of several buffers are stored.

@@ -1,9 +1,10 @@
 //! An output file that takes whole buffers as fast as the machine allows: through the page cache or past it.
 //!
+//! Large writes go past the page cache, because a copy into it takes five to ten times the processor time and evicts the programs'
+//! data. Small writes go through it, because each direct write waits for the disk. (Windows always writes past the cache.)
+//!
 //! The page cache takes bursts at the speed of memory. Once too much of it waits for the disk, the system slows writers down to
-//! less than the disk's speed. So while buffers wait, both ways are measured and the faster one is used. While no buffer waits,
-//! large writes go past the cache, because a copy into it takes several times the processor time and evicts the programs' data.
-//! Small writes go through it, because each direct write waits for the disk. (Windows always writes past the cache.)
+//! less than the disk's speed. So while the session has few free buffers, both ways are measured and the faster one is used.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,10 +13,11 @@ use std::time::{Duration, Instant};
 
 /// Alignment of direct writes: no disk has larger blocks.
 const BLOCK: usize = 4096;
-/// Writes of at least so many bytes go past the page cache if no other buffer waits.
+/// Writes of at least so many bytes go past the page cache if the session has enough free buffers.
 const LARGE: usize = 128 << 10;
-/// The slower way is measured again after this time.
+/// The slower way is measured again after this time, and after twice that time whenever it was less than half as fast as the other.
 const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(64);
 
 /// A buffer to be written: `header` replaces its first bytes.
 #[derive(Clone, Copy)]
@@ -45,25 +47,35 @@ impl std::fmt::Debug for Block {
 }
 
 /// The measured speed of one way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Way {
     /// Bytes per nanosecond; `None`: not measured.
     rate: Option<f64>,
     used: Option<Instant>,
+    /// How long the rate holds.
+    retry: Duration,
+}
+
+impl Default for Way {
+    fn default() -> Way {
+        Way { rate: None, used: None, retry: RETRY }
+    }
 }
 
 impl Way {
     fn rate(&self) -> f64 {
         match (self.rate, self.used) {
-            (Some(rate), Some(used)) if used.elapsed() < RETRY => rate,
+            (Some(rate), Some(used)) if used.elapsed() < self.retry => rate,
             _ => f64::INFINITY,
         }
     }
 
-    fn took(&mut self, bytes: usize, time: Duration) {
+    fn took(&mut self, bytes: usize, time: Duration, other: &Way) {
         let rate = bytes as f64 / time.as_nanos().max(1) as f64;
         self.rate = Some(self.rate.map_or(rate, |before| (before + rate) / 2.0));
         self.used = Some(Instant::now());
+        let is_slow = other.rate.is_some_and(|other| rate < other / 2.0);
+        self.retry = if is_slow { (self.retry * 2).min(LONGEST_RETRY) } else { RETRY };
     }
 }
 
@@ -85,7 +97,7 @@ impl OutFile {
         &self.file
     }
 
-    /// Writes buffers of one length one behind the other. `in_a_hurry`: other buffers wait.
+    /// Writes buffers of one length one behind the other. `in_a_hurry`: the session has few free ones.
     ///
     /// # Errors
     /// Those of the system; some of the buffers may be written.
@@ -137,7 +149,7 @@ impl OutFile {
             if let Some(direct) = &self.direct {
                 match write_parts(direct, &parts, at) {
                     Ok(()) => {
-                        self.direct_way.took(size, start.elapsed());
+                        self.direct_way.took(size, start.elapsed(), &self.cached_way);
                         return Ok(());
                     }
                     // The file system refuses direct writes, or the write failed: the other way reports the error, if there is one.
@@ -146,7 +158,7 @@ impl OutFile {
             }
         }
         write_parts(&self.file, &parts, at)?;
-        self.cached_way.took(size, start.elapsed());
+        self.cached_way.took(size, start.elapsed(), &self.direct_way);
         Ok(())
     }
 }
@@ -258,8 +270,9 @@ mod tests {
                     eprintln!("skipped: no direct writes in {}", path.display());
                     continue;
                 }
-                file.cached_way.took(1, Duration::from_secs(if direct { 9 } else { 0 }));
-                file.direct_way.took(1, Duration::from_secs(1));
+                let unknown = Way::default();
+                file.cached_way.took(1, Duration::from_secs(if direct { 9 } else { 0 }), &unknown);
+                file.direct_way.took(1, Duration::from_secs(1), &unknown);
                 file.write_pieces(BLOCK as u64, &pieces, true).unwrap();
                 let was_direct = file.direct_way.rate() > 1e-8 * 2.0;
                 assert_eq!(was_direct, direct && length != 1000, "{length}");
@@ -267,5 +280,21 @@ mod tests {
             }
         }
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// A way that is much slower is tried less and less often, until it is fast again.
+    #[test]
+    fn a_slow_way_is_tried_seldom() {
+        let second = Duration::from_secs(1);
+        let (mut slow, mut fast) = (Way::default(), Way::default());
+        fast.took(1000, second, &slow);
+        for tries in 1..10 {
+            slow.took(100, second, &fast);
+            assert_eq!(slow.retry, (RETRY * (1 << tries)).min(LONGEST_RETRY));
+            fast.took(1000, second, &slow);
+            assert_eq!(fast.retry, RETRY);
+        }
+        slow.took(900, second, &fast);
+        assert_eq!(slow.retry, RETRY);
     }
 }

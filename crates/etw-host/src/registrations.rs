@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use etw_ring::prefix::{self, Prefix};
 use etw_ring::{Record, RecordBytes, classic};
-use etw_session::{Event, ProcessFacts, Router, Shape, Shaped};
+use etw_session::{Event, ProcessFacts, Router, Shape, Shaped, ShapedRun};
 use etw_tracelogging::ProviderTraits;
 use etw_types::{
     Classic, ClassicHeader, EventDescriptor, ExtType, ExtendedItemsBuf, Guid, is_system_class,
@@ -235,15 +235,32 @@ impl Registrations {
         router: &mut Router<B>,
         sessions: u64,
     ) -> bool {
-        // Number 0 is no site and has no template.
-        let Some(Some(known)) = self.by_site.get(record.site() as usize) else { return false };
-        if known.registration != record.registration()
-            || u32::from(record.kind()) | u32::from(record.metadata_size()) != 0
-        {
-            return false;
-        }
+        let Some(template) = self.known(record).filter(|_| record.is_plain()) else { return false };
         let body = Body { user: record.user(), cpu: record.cpu(), payload: record.payload() };
-        router.put_shaped(sessions, &known.template.event(body, origin))
+        router.put_shaped(sessions, &template.event(body, origin))
+    }
+
+    /// Puts a [plain](RecordBytes::is_plain) record whose site is known into a run. Returns whether it did, as
+    /// [`put_usual`](Self::put_usual).
+    #[inline(always)]
+    pub fn put_in_run(
+        &self,
+        record: &RecordBytes<'_>,
+        origin: &Origin<'_>,
+        run: &mut ShapedRun<'_>,
+    ) -> bool {
+        self.known(record).is_some_and(|template| {
+            let body = Body { user: record.user(), cpu: record.cpu(), payload: record.payload() };
+            run.put(&template.event(body, origin))
+        })
+    }
+
+    /// The template of a record whose site is known.
+    #[inline(always)]
+    fn known(&self, record: &RecordBytes<'_>) -> Option<&Template> {
+        // Number 0 is no site and has no template.
+        let known = self.by_site.get(record.site() as usize)?.as_ref()?;
+        (known.registration == record.registration()).then_some(&known.template)
     }
 
     /// Routes an [`event`](Self::event) to sessions.

@@ -62,6 +62,8 @@ struct Queue {
     switched: Vec<io::Result<()>>,
     /// The header of a file of a series that is completed now.
     closing: Closing,
+    /// Fewer than half of the session's buffers were free with the last one queued.
+    is_pressed: bool,
     finished: Option<io::Result<()>>,
     ended: bool,
 }
@@ -99,11 +101,12 @@ impl Storage {
         Ok(Storage { shared, thread: Some(thread) })
     }
 
-    /// Queues a buffer. `closing`: the header of its file, if it is completed before the buffer.
-    pub fn store(&self, full: Full, closing: Closing) {
+    /// Queues a buffer. `closing`: the header of its file, if it is completed before the buffer. `is_pressed`: fewer than half of
+    /// the session's buffers are free.
+    pub fn store(&self, full: Full, closing: Closing, is_pressed: bool) {
         let mut queue = lock(&self.shared);
         queue.jobs.push_back(Job::Store(full));
-        queue.closing = closing;
+        (queue.closing, queue.is_pressed) = (closing, is_pressed);
         drop(queue);
         self.shared.changed.notify_all();
     }
@@ -259,7 +262,7 @@ fn report_cut(shared: &Shared, files: &mut Files, last_sequence: i64) {
 const WRITE_SIZE: usize = 4 << 20;
 const WRITE_BUFFERS: usize = 64;
 
-/// The buffer and the queued ones that follow it in its file; and whether other buffers wait.
+/// The buffer and the queued ones that follow it in its file; and whether the session waits for them.
 fn following(shared: &Shared, first: Full) -> (Vec<Full>, bool) {
     let mut queue = lock(shared);
     let mut batch = vec![first];
@@ -275,7 +278,7 @@ fn following(shared: &Shared, first: Full) -> (Vec<Full>, bool) {
             batch.push(next);
         }
     }
-    let in_a_hurry = batch.len() > 1 || !queue.jobs.is_empty();
+    let in_a_hurry = queue.is_pressed && (batch.len() > 1 || !queue.jobs.is_empty());
     (batch, in_a_hurry)
 }
 

@@ -47,7 +47,18 @@ impl ClassicBytes {
             // Only hosts write kernel events: a reader refuses this form.
             ClassicHeader::System(_) | ClassicHeader::PerfInfo(_) => (0, SHORT),
             ClassicHeader::Message { flags, id, number } => {
-                put(0, &message_bytes(*flags, id, *number, classic.is_32_bit));
+                let id = match id {
+                    MessageId::None => 0,
+                    MessageId::Guid(guid) => {
+                        put(MESSAGE_START_SIZE, &guid.0);
+                        1
+                    }
+                    MessageId::Component(component) => {
+                        put(MESSAGE_START_SIZE, &component.to_le_bytes());
+                        2
+                    }
+                };
+                put(0, &message_start(*flags, id, *number, classic.is_32_bit).to_le_bytes());
                 (3, SHORT)
             }
         };
@@ -62,31 +73,19 @@ impl ClassicBytes {
     }
 }
 
-/// The header of a message in the form of records, as [`ClassicBytes::new`] makes it.
-#[inline]
-pub fn message_bytes(
-    flags: MessageFlags,
-    id: &MessageId,
-    number: u16,
-    is_32_bit: bool,
-) -> [u8; SHORT] {
-    let mut out = [0; SHORT];
-    out[0] = SHORT as u8;
-    out[2] = 3 | if is_32_bit { IS_32_BIT } else { 0 };
-    out[4..6].copy_from_slice(&(flags.0 & PARTS).to_le_bytes());
-    out[6..8].copy_from_slice(&number.to_le_bytes());
-    match id {
-        MessageId::None => {}
-        MessageId::Guid(guid) => {
-            out[3] = 1;
-            out[8..].copy_from_slice(&guid.0);
-        }
-        MessageId::Component(component) => {
-            out[3] = 2;
-            out[8..12].copy_from_slice(&component.to_le_bytes());
-        }
-    }
-    out
+/// The number of bytes in front of a message's GUID.
+pub const MESSAGE_START_SIZE: usize = 8;
+
+/// The start of a message's header in the form of records, as [`ClassicBytes::new`] makes it: a little-endian word, behind which the GUID
+/// follows. `id`: 0 for none, 1 for a GUID, 2 for a component.
+#[inline(always)]
+pub fn message_start(flags: MessageFlags, id: u8, number: u16, is_32_bit: bool) -> u64 {
+    let form = 3 | if is_32_bit { IS_32_BIT } else { 0 };
+    SHORT as u64
+        | u64::from(form) << 16
+        | u64::from(id) << 24
+        | u64::from(flags.0 & PARTS) << 32
+        | u64::from(number) << 48
 }
 
 /// Reads a header. `None` unless the bytes are exactly those that [`ClassicBytes::new`] makes.

@@ -96,7 +96,7 @@ pub use layout::Cause;
 #[cfg(not(loom))]
 pub use reader::{
     BUSY_PATIENCE, DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RecordBytes,
-    RecordSink, RegistrationLosses, SiteTable, Source,
+    RecordSink, RegistrationLosses, Run, SiteTable, Source,
 };
 #[cfg(not(loom))]
 pub use room::{FillRoom, Piece, Room};

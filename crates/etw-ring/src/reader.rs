@@ -34,7 +34,7 @@ use chunks::ChunkState;
 pub use drain::{DrainOptions, Drained};
 pub use ledger::{Ledger, RegistrationLosses};
 pub(crate) use merge::{put_first, second};
-pub use record::{Record, RecordBytes, RecordSink};
+pub use record::{Record, RecordBytes, RecordSink, Run};
 pub use site_table::SiteTable;
 use source::Segment;
 pub use source::Source;

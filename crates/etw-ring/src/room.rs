@@ -25,19 +25,31 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// The pieces of an array, for [`Room::put_pieces`].
+    ///
     /// # Safety
-    /// `piece` points to a readable piece, aligned or not.
+    /// `pieces` points to `count` readable pieces, aligned or not, until the iterator is dropped.
     #[inline(always)]
-    unsafe fn read(piece: *const Piece) -> (*const u8, usize) {
-        // One load for each member: a load of both would wait for stores of the parts.
-        // SAFETY: the caller promises a readable piece.
-        let (address, size) = unsafe {
-            (
-                (&raw const (*piece).address).read_unaligned(),
-                (&raw const (*piece).size).read_unaligned(),
-            )
-        };
-        (std::ptr::with_exposed_provenance(address as usize), size as usize)
+    pub unsafe fn all(
+        mut pieces: *const Piece,
+        count: usize,
+    ) -> impl Iterator<Item = (*const u8, usize)> + Clone {
+        let end = pieces.wrapping_add(count);
+        std::iter::from_fn(move || {
+            if pieces == end {
+                return None;
+            }
+            // One load for each member: a load of both would wait for stores of the parts.
+            // SAFETY: the caller promises a readable piece.
+            let (address, size) = unsafe {
+                (
+                    (&raw const (*pieces).address).read_unaligned(),
+                    (&raw const (*pieces).size).read_unaligned(),
+                )
+            };
+            pieces = pieces.wrapping_add(1);
+            Some((std::ptr::with_exposed_provenance(address as usize), size as usize))
+        })
     }
 }
 
@@ -54,10 +66,25 @@ impl<F: for<'r> FnOnce(Room<'r>) -> Room<'r>> FillRoom for F {
     }
 }
 
+impl FillRoom for &[u8] {
+    #[inline(always)]
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        room.put(self)
+    }
+}
+
 impl<'a> Room<'a> {
     #[inline(always)]
     pub(crate) fn new(room: &'a mut [MaybeUninit<u8>]) -> Room<'a> {
         Room(Some(room))
+    }
+
+    /// Memory outside of a pool.
+    #[inline(always)]
+    pub fn of(memory: &'a mut [u8]) -> Room<'a> {
+        let (start, size) = (memory.as_mut_ptr().cast(), memory.len());
+        // SAFETY: the same bytes, borrowed for as long. They stay initialised, since a room puts initialised bytes alone.
+        Room(Some(unsafe { std::slice::from_raw_parts_mut(start, size) }))
     }
 
     /// Fills memory outside of a pool; its bytes if they are filled to the last one.
@@ -101,29 +128,32 @@ impl<'a> Room<'a> {
         Room(Some(rest))
     }
 
-    /// [`put`](Self::put) of several pieces, whose sizes are known only at run time and mostly small.
+    /// [`put`](Self::put) of several pieces, each an address and a size, which is known only at run time and mostly small.
     ///
     /// # Safety
-    /// `PIECES`: `pieces` points to `count` readable pieces, aligned or not. The address of each leads to `size` readable bytes outside
-    /// of this room; the address of an empty piece may be anything.
+    /// `PIECES`: the address of each piece leads to `size` readable bytes outside of this room; the address of an empty piece may be
+    /// anything.
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]
-    pub unsafe fn put_pieces(self, mut pieces: *const Piece, count: usize) -> Room<'a> {
+    pub unsafe fn put_pieces(
+        self,
+        mut pieces: impl Iterator<Item = (*const u8, usize)> + Clone,
+    ) -> Room<'a> {
         let Some(room) = self.0 else { return Room(None) };
         let (mut to, mut left) = (room.as_mut_ptr(), room.len());
         // SAFETY: `PIECES`, and the copies fit into `left`.
         unsafe {
-            let end = pieces.add(count);
-            while pieces != end {
-                let (from, size) = Piece::read(pieces);
+            loop {
+                let mut others = pieces.clone();
+                let Some((from, size)) = others.next() else { break };
                 if size > left || size > SMALL {
                     let room = std::slice::from_raw_parts_mut(to, left);
-                    return put_large(room, pieces, end);
+                    return put_large(room, pieces);
                 }
                 copy_small(to.cast(), from, size);
                 to = to.add(size);
                 left -= size;
-                pieces = pieces.add(1);
+                pieces = others;
             }
             // The rest of the borrowed slice.
             Room(Some(std::slice::from_raw_parts_mut(to, left)))
@@ -132,7 +162,7 @@ impl<'a> Room<'a> {
 
     /// The free bytes; `None` if the event is spoilt.
     #[inline(always)]
-    pub(crate) fn left(&self) -> Option<usize> {
+    pub fn left(&self) -> Option<usize> {
         self.0.as_ref().map(|room| room.len())
     }
 }
@@ -163,25 +193,20 @@ const SMALL: usize = 64;
 /// keep addresses in memory.
 ///
 /// # Safety
-/// `PIECES` of [`Room::put_pieces`], for the pieces up to `end`.
+/// `PIECES` of [`Room::put_pieces`].
 #[inline(never)]
 unsafe fn put_large(
     room: &mut [MaybeUninit<u8>],
-    mut pieces: *const Piece,
-    end: *const Piece,
+    pieces: impl Iterator<Item = (*const u8, usize)>,
 ) -> Room<'_> {
     let mut room = Room::new(room);
-    while pieces != end {
-        // SAFETY: `PIECES`.
-        let bytes = unsafe {
-            match Piece::read(pieces) {
-                (_, 0) => &[],
-                (from, size) => std::slice::from_raw_parts(from, size),
-            }
+    for piece in pieces {
+        let bytes = match piece {
+            (_, 0) => &[],
+            // SAFETY: `PIECES`.
+            (from, size) => unsafe { std::slice::from_raw_parts(from, size) },
         };
         room = room.put(bytes);
-        // SAFETY: points to the next piece, or to their end.
-        pieces = unsafe { pieces.add(1) };
     }
     room
 }
@@ -259,7 +284,7 @@ mod tests {
             });
             let room = Room::new(&mut memory[8..150]);
             // SAFETY: slices, and not of the room.
-            let left = unsafe { room.put_pieces(pieces.as_ptr(), 2) }.left();
+            let left = unsafe { room.put_pieces(Piece::all(pieces.as_ptr(), 2)) }.left();
             assert_eq!(left, Some(142 - size));
             // SAFETY: all of it was initialised above.
             let memory = memory.map(|byte| unsafe { byte.assume_init() });
@@ -267,7 +292,8 @@ mod tests {
             assert!(memory[..8].iter().chain(&memory[8 + size..]).all(|byte| *byte == 0));
             let mut little = vec![MaybeUninit::new(0u8); size.saturating_sub(1)];
             // SAFETY: slices, and not of the room.
-            let left = unsafe { Room::new(&mut little).put_pieces(pieces.as_ptr(), 2) }.left();
+            let left =
+                unsafe { Room::new(&mut little).put_pieces(Piece::all(pieces.as_ptr(), 2)) }.left();
             assert_eq!(left, (size == 0).then_some(0));
         }
     }

@@ -110,7 +110,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.can_take(mask & patient, event).then(|| self.route_to_many(mask, event))
     }
 
-    /// Stores an event in its only session, if that session asks for nothing unusual and its buffer has space. Returns whether it
+    /// Stores an event in all its sessions, if they ask for nothing unusual and their buffers have space. Returns whether it
     /// did; otherwise nothing is counted, and [`route_or_wait`](Router::route_or_wait) decides.
     #[inline(always)]
     pub fn put_shaped(&mut self, mask: u64, event: &Shaped<'_>) -> bool {
@@ -119,7 +119,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
                 return session.put_shaped(event);
             }
         }
-        false
+        self.put_shaped_in_many(mask, event)
+    }
+
+    #[inline(never)]
+    fn put_shaped_in_many(&mut self, mask: u64, event: &Shaped<'_>) -> bool {
+        let taking = self.masked(mask).filter(|(_, session)| session.takes_shaped(event)).count();
+        if taking == 0 || taking as u32 != mask.count_ones() {
+            return false;
+        }
+        self.masked(mask).for_each(|(_, session)| _ = session.store_shaped(event));
+        true
     }
 
     /// [`put_shaped`](Router::put_shaped), then [`route_or_wait`](Router::route_or_wait).

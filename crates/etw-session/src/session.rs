@@ -4,8 +4,10 @@ mod enabled;
 mod files;
 mod hand_over;
 mod push;
+mod run;
 
 pub use hand_over::HandOverPosition;
+pub use run::ShapedRun;
 
 use std::collections::VecDeque;
 

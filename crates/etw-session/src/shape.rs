@@ -112,15 +112,16 @@ impl<'a> Shaped<'a> {
     /// As [`Event::encode`] of [`event`](Shaped::event).
     #[inline(always)]
     pub(crate) fn encode(&self, time: i64, size: usize, out: &mut [u8]) {
-        let Some((head, rest)) = out.split_at_mut_checked(self.shape.head.len()) else { return };
+        let start = &*self.shape.head;
+        let Some((head, rest)) = out.split_at_mut_checked(start.len()) else { return };
         // The padding is in the last word, so write that word before the payload.
         if let Some(last) = rest.last_chunk_mut::<8>() {
             *last = [0; 8];
         }
         if let Some(rest) = rest.get_mut(..self.payload.len()) {
-            rest.copy_from_slice(self.payload);
+            copy(rest, self.payload);
         }
-        head.copy_from_slice(&self.shape.head);
+        head.copy_from_slice(start);
         let Some(head) = head.first_chunk_mut::<{ EventHeader::SIZE }>() else { return };
         let header = EventHeader {
             size: size as u16,
@@ -132,5 +133,25 @@ impl<'a> Shaped<'a> {
             ..EventHeader::default()
         };
         header.put_start(head);
+    }
+}
+
+/// Copies between slices of equal length. Of most payloads, two moves that may overlap are enough.
+#[inline(always)]
+fn copy(to: &mut [u8], from: &[u8]) {
+    /// Copies the first and the last `N` bytes of slices of `N` to twice as many.
+    #[inline(always)]
+    fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+        if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk()) {
+            *to = *from;
+        }
+        if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk()) {
+            *to = *from;
+        }
+    }
+    match from.len() {
+        16..=32 => ends::<16>(to, from),
+        33..=64 => ends::<32>(to, from),
+        _ => to.copy_from_slice(from),
     }
 }

@@ -4,7 +4,9 @@
 //! PART one of `write`, `cpu`, `latency`, `quiet`, instead of all of these.
 //!
 //! `… -- rate SECONDS OUT.etl`: the highest rate at which two paced programs lose nothing in so many seconds, with one session to the
-//! disk, and that of a program with two threads and a private session.
+//! disk, plain and compressed, and that of a program with two threads and a private session.
+//!
+//! `… -- hold RATE SECONDS OUT.etl [compressed]`: offers one rate, and prints what was lost, and the host's processor time for an event.
 //!
 //! The host is another process, as it is in use; private sessions are measured in turn with it.
 
@@ -56,6 +58,11 @@ fn main() -> Result<()> {
             Ok(())
         }
         Some("rate") => rates(arguments[1].parse()?, Path::new(&arguments[2])),
+        Some("hold") => {
+            let (rate, seconds) = (arguments[1].parse()?, arguments[2].parse()?);
+            let is_compressed = arguments.get(4).is_some_and(|word| word == "compressed");
+            hold(rate, seconds, Path::new(&arguments[3]), is_compressed)
+        }
         Some(etw) => measure(Path::new(etw), arguments.get(1).map(String::as_str)),
         None => Err("usage: global_cost ETW [PART] | global_cost rate SECONDS OUT.etl".into()),
     }
@@ -90,12 +97,13 @@ impl HostProcess {
     }
 
     /// To the disk, with the buffers of the rates' measurements.
-    fn file_session(&self, name: &str, file: &Path) -> Result<()> {
+    fn file_session(&self, name: &str, file: &Path, compressed: bool) -> Result<()> {
         self.start_session(SessionConfig {
             name: name.to_owned(),
             file: Some(file.to_owned()),
             buffer_size: 1 << 20,
             buffer_count: 64,
+            compressed,
             ..SessionConfig::default()
         })
     }
@@ -264,7 +272,7 @@ fn cpu(host: &HostProcess) -> Result<()> {
     for to_file in [false, true] {
         let file = host.directory.with_extension("etl");
         match to_file {
-            true => host.file_session("cpu", &file)?,
+            true => host.file_session("cpu", &file, false)?,
             false => host.session("cpu")?,
         }
         let before = host.cpu_parts()?;
@@ -335,6 +343,83 @@ fn highest(seconds: f64, mut once: impl FnMut(f64, f64) -> Result<bool>) -> Resu
     Ok(rate)
 }
 
+/// The outcome of an offered rate.
+struct Held {
+    stored: u64,
+    lost: u64,
+    losses: String,
+    is_late: bool,
+    /// Bytes of the file.
+    size: u64,
+    /// The host's processor time.
+    used: CpuParts,
+}
+
+/// Two programs write at this rate, together, into a session with a file.
+fn offer(
+    host: &HostProcess,
+    rate: f64,
+    seconds: f64,
+    (file, is_compressed): (&Path, bool),
+) -> Result<Held> {
+    host.file_session("rate", file, is_compressed)?;
+    let before = host.cpu_parts()?;
+    let mut programs = Vec::new();
+    for _ in 0..2 {
+        let program = Command::new(std::env::current_exe()?)
+            .args(["paced", &(rate / 2.0).to_string(), &seconds.to_string()])
+            .env(etw_wire::runtime_directory::VARIABLE, &host.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        programs.push(program);
+    }
+    let mut said = Vec::new();
+    for program in &mut programs {
+        let mut lines = BufReader::new(program.stdout.take().ok_or("no output")?).lines();
+        lines.next().ok_or("a program has ended")??;
+        said.push(lines);
+    }
+    // Their inputs end: they begin.
+    programs.iter_mut().for_each(|program| drop(program.stdin.take()));
+    let (mut written, mut is_late) = (0, false);
+    for (program, mut lines) in programs.iter_mut().zip(said) {
+        let line = lines.next().ok_or("a program has ended")??;
+        let (count, late) = line.split_once(' ').ok_or("no figures")?;
+        written += count.parse::<u64>()?;
+        is_late |= late == "true";
+        program.wait()?;
+    }
+    // The session's threads end with it.
+    let used = host.cpu_parts()?.since(before);
+    let status = host.stop("rate")?;
+    let size = std::fs::metadata(file)?.len();
+    std::fs::remove_file(file)?;
+    if status.stored + status.lost != written {
+        let what = format!("{written} events written, {} stored", status.stored);
+        return Err(format!("the ledger is not exact: {what}, {} lost", status.lost).into());
+    }
+    let losses = status.losses.iter().map(|loss| format!("{} {}", loss.cause, loss.count));
+    let (free, of) = (status.free_buffers, status.buffers);
+    let losses = losses.collect::<Vec<_>>().join(", ");
+    let losses = format!("{losses}; {free} of {of} buffers free");
+    Ok(Held { stored: status.stored, lost: status.lost, losses, is_late, size, used })
+}
+
+/// Offers one rate, and prints the host's processor time by thread.
+fn hold(rate: f64, seconds: f64, file: &Path, is_compressed: bool) -> Result<()> {
+    let host = HostProcess::start()?;
+    let held = offer(&host, rate, seconds, (file, is_compressed))?;
+    let Held { stored, lost, losses, is_late, size, used } = held;
+    let each = |of: f64| of / stored.max(1) as f64;
+    println!("{stored} stored, {lost} lost, behind: {is_late}; {losses}");
+    println!("{:.1} bytes an event; the host's processor time for it:", each(size as f64));
+    let CpuParts { engine_user, engine_system, storage_user, storage_system } = used;
+    println!("engine {:.1} ns, in the system {:.1}", each(engine_user), each(engine_system));
+    println!("storage {:.1} ns, in the system {:.1}", each(storage_user), each(storage_system));
+    Ok(())
+}
+
 fn rates(seconds: f64, file: &Path) -> Result<()> {
     let host = HostProcess::start()?;
     let is_told = std::env::var_os("RATE_VERBOSE").is_some();
@@ -344,47 +429,18 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
         }
         lost == 0 && !is_late
     };
-    let global = highest(seconds, |rate, seconds| {
-        host.file_session("rate", file)?;
-        let mut programs = Vec::new();
-        for _ in 0..2 {
-            let program = Command::new(std::env::current_exe()?)
-                .args(["paced", &(rate / 2.0).to_string(), &seconds.to_string()])
-                .env(etw_wire::runtime_directory::VARIABLE, &host.directory)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?;
-            programs.push(program);
-        }
-        let mut said = Vec::new();
-        for program in &mut programs {
-            let mut lines = BufReader::new(program.stdout.take().ok_or("no output")?).lines();
-            lines.next().ok_or("a program has ended")??;
-            said.push(lines);
-        }
-        // Their inputs end: they begin.
-        programs.iter_mut().for_each(|program| drop(program.stdin.take()));
-        let (mut written, mut is_late) = (0, false);
-        for (program, mut lines) in programs.iter_mut().zip(said) {
-            let line = lines.next().ok_or("a program has ended")??;
-            let (count, late) = line.split_once(' ').ok_or("no figures")?;
-            written += count.parse::<u64>()?;
-            is_late |= late == "true";
-            program.wait()?;
-        }
-        let status = host.stop("rate")?;
-        std::fs::remove_file(file)?;
-        if status.stored + status.lost != written {
-            let what = format!("{written} events written, {} stored", status.stored);
-            return Err(format!("the ledger is not exact: {what}, {} lost", status.lost).into());
-        }
-        if is_told && status.lost > 0 {
-            let (free, of) = (status.free_buffers, status.buffers);
-            let causes = status.losses.iter().map(|loss| format!("{} {}", loss.cause, loss.count));
-            eprintln!("{}; {free} of {of} buffers free", causes.collect::<Vec<_>>().join(", "));
-        }
-        Ok(tell("global", rate, status.lost, is_late))
-    })?;
+    let forms = [false, true].map(|is_compressed| {
+        highest(seconds, |rate, seconds| {
+            let held = offer(&host, rate, seconds, (file, is_compressed))?;
+            if is_told && held.lost > 0 {
+                eprintln!("{}", held.losses);
+            }
+            let what = if is_compressed { "global, compressed" } else { "global" };
+            Ok(tell(what, rate, held.lost, held.is_late))
+        })
+    });
+    let [global, compressed] = forms;
+    let (global, compressed) = (global?, compressed?);
     drop(host);
     let _registration = BENCH.register();
     let private = highest(seconds, |rate, seconds| {
@@ -402,6 +458,7 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
         Ok(tell("private", rate, lost, is_late))
     })?;
     figure("global: two paced programs without loss", global / 1e6, "M/s");
+    figure("global: two paced programs without loss, compressed", compressed / 1e6, "M/s");
     figure("global: two threads, private session, without loss", private / 1e6, "M/s");
     figure("global: paced programs / private session", global / private, "x");
     Ok(())

@@ -162,8 +162,8 @@ pub fn end() {
 fn hold_ring(name: &str, entry: &Entry) -> Option<HeldRing> {
     numbers(name, RING)?;
     let facts: KeptRing = serde_json::from_slice(&entry.facts).ok()?;
-    if !facts.programs.is_empty() {
-        // The records are in a map, which lives as long as its descriptor.
+    if !facts.programs.is_empty() || facts.is_told {
+        // A map of programs, and other memory, lives as long as its descriptor.
         return None;
     }
     let held = HeldRing::map(entry.descriptors.first()?.as_fd(), facts.size);

@@ -105,6 +105,9 @@ pub(crate) struct KeptRing {
     /// The tracepoints whose programs in the kernel fill it. Its map is then the first descriptor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,
+    /// It is no ring, but memory with the losses that the ledger has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_told: bool,
 }
 
 /// A registration of a program.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use etw_ring::{RawClock, Record, RecordBytes, RecordSink};
+use etw_ring::{RawClock, Record, RecordBytes, RecordSink, Run};
 use etw_session::Router;
 
 use super::pool::AttachedPool;
@@ -140,6 +140,39 @@ impl Routing<'_> {
         }
     }
 
+    /// Stores usual records of one CPU in their only session: what they have in common is looked up once. A function of its own,
+    /// so that its loop has all registers.
+    #[inline(never)]
+    fn put_run(&mut self, pool: usize, run: &mut Run<'_>, session: usize) {
+        let Routing { pools, router, map, until_look, .. } = self;
+        let (Some(first), Some(pool)) = (run.peek(), pools.get(pool)) else { return };
+        let place = router.session_mut(session).and_then(|one| one.begin_run(first.cpu()));
+        let Some(mut place) = place else { return };
+        if !first.is_plain() {
+            return;
+        }
+        let form = first.form();
+        let (process_id, registrations) = (pool.process_id, &pool.registrations);
+        let (mut until, mut rest) = (*until_look, *run);
+        while let Some(record) = rest.peek().filter(|record| record.form() == form) {
+            let left = until - RECORD_SIZE - record.payload().len() as i64;
+            let origin = Origin {
+                time: map.qpc(record.time()),
+                raw: Some(record.time() as i64),
+                process_id,
+                thread_id: record.tid(),
+                process: None,
+            };
+            if left < 0 || !registrations.put_in_run(&record, &origin, &mut place) {
+                break;
+            }
+            until = left;
+            rest.take(&record);
+        }
+        place.finish();
+        (*until_look, *run) = (until, rest);
+    }
+
     /// Routes a usual record: a short way that needs few registers. Returns whether that was done.
     #[inline(always)]
     fn put_usual(&mut self, pool: usize, record: &RecordBytes<'_>, time: i64) -> bool {
@@ -162,6 +195,19 @@ impl Routing<'_> {
 }
 
 impl RecordSink for Routing<'_> {
+    #[inline(always)]
+    fn take_run(&mut self, pool: usize, run: &mut Run<'_>) {
+        let Some(first) = run.peek() else { return };
+        let sessions = self.pools.get(pool).and_then(|pool| {
+            let sessions = pool.slots.last_sessions(first.sessions(), first.epoch())?;
+            (!pool.thread_ids.is_translating()).then_some(sessions)
+        });
+        let Some(sessions) = sessions else { return };
+        if sessions.is_power_of_two() && self.sources.is_empty() {
+            self.put_run(pool, run, sessions.trailing_zeros() as usize);
+        }
+    }
+
     #[inline(always)]
     fn take(&mut self, pool: usize, record: &RecordBytes<'_>) -> ControlFlow<()> {
         self.until_look -= RECORD_SIZE + record.payload().len() as i64;

@@ -254,7 +254,8 @@ impl<S: Sink> HostedSession<S> {
             match &self.storage {
                 Some(storage) => {
                     self.given += 1;
-                    storage.store(next, closing);
+                    let is_pressed = session.free_buffers() * 2 < self.buffer_count as usize;
+                    storage.store(next, closing, is_pressed);
                 }
                 None => session.delivered(next),
             }

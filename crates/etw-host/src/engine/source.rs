@@ -137,17 +137,23 @@ pub(super) fn route_until(
     until: Until,
 ) -> ControlFlow<()> {
     loop {
-        let times = sources.iter().enumerate();
-        let next = times.filter_map(|(at, one)| Some((one.source.peek()?.time, at))).min();
-        let Some((time, at)) = next else { return ControlFlow::Continue(()) };
+        let at = match sources {
+            [] => return ControlFlow::Continue(()),
+            [_] => 0,
+            _ => {
+                let times = sources.iter().enumerate();
+                let next = times.filter_map(|(at, one)| Some((one.source.peek()?.time, at))).min();
+                let Some((_, at)) = next else { return ControlFlow::Continue(()) };
+                at
+            }
+        };
         let SessionSource { session, source, is_finished } = &mut sources[at];
-        if time > until.time && !(until.is_end && *is_finished) {
+        let Some(event) = source.peek() else { return ControlFlow::Continue(()) };
+        if event.time > until.time && !(until.is_end && *is_finished) {
             return ControlFlow::Continue(());
         }
-        if let Some(event) = source.peek() {
-            if router.route_or_wait(1 << *session, patient, &event).is_none() {
-                return ControlFlow::Break(());
-            }
+        if router.route_or_wait(1 << *session, patient, &event).is_none() {
+            return ControlFlow::Break(());
         }
         source.pop();
     }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use super::pass::{Pass, Tally, add};
-use super::record::{Header, RecordBytes};
+use super::record::{Header, RecordBytes, Run, SESSIONS_BYTE};
 use super::stream::Stream;
 use super::{Drained, Reader, RecordSink};
 use crate::layout::*;
@@ -71,6 +71,16 @@ impl Turn<'_> {
         (*self.last, self.floor) = (record.time(), record.time());
         self.drained.count(record.sessions());
         self.out.size += record.size() as u64;
+    }
+
+    /// Counts the records that the sink has taken from the front of a run, the first of which is for these slots.
+    #[inline(always)]
+    fn count_run(&mut self, run: &Run<'_>, sessions: u8, size: usize) {
+        if run.count > 0 {
+            (*self.last, self.floor) = (run.floor, run.floor);
+            self.drained.count_many(sessions, run.count);
+            self.out.size += size as u64;
+        }
     }
 
     #[cold]
@@ -165,6 +175,11 @@ impl Reader {
         let size = rest.len();
         let mut expected = stream.expected.unwrap_or_default();
         let end = loop {
+            let Some(first) = rest.get(SESSIONS_BYTE).copied() else { break None };
+            let mut run = Run::new(rest, turn.floor, turn.near, expected);
+            sink.take_run(turn.pool, &mut run);
+            turn.count_run(&run, first, rest.len() - run.rest().len());
+            (rest, expected) = (run.rest(), run.expected);
             let Some(record) = RecordBytes::read(rest, false) else { break None };
             let (time, seq) = (record.time(), record.seq());
             if let Some(end) = turn.end_at(time, seq) {

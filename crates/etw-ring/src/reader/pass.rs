@@ -55,10 +55,15 @@ pub(super) struct Tally {
 impl Tally {
     #[inline(always)]
     pub(super) fn count(&mut self, mask: u8) {
+        self.count_many(mask, 1);
+    }
+
+    #[inline(always)]
+    pub(super) fn count_many(&mut self, mask: u8, count: u64) {
         if mask != self.mask {
             self.change_mask(mask);
         }
-        self.count += 1;
+        self.count += count;
     }
 
     #[inline(never)]

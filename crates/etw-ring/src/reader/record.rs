@@ -10,6 +10,10 @@ use crate::layout::*;
 pub trait RecordSink {
     /// Takes a record of the pool with index `pool`. `Break`: this record and all later ones stay in their pools.
     fn take(&mut self, pool: usize, record: &RecordBytes<'_>) -> ControlFlow<()>;
+
+    /// Takes records from the front of a run, as many as it likes. The next one goes to [`take`](Self::take).
+    #[inline(always)]
+    fn take_run(&mut self, _pool: usize, _run: &mut Run<'_>) {}
 }
 
 impl<F: FnMut(usize, &Record<'_>) -> ControlFlow<()>> RecordSink for F {
@@ -61,6 +65,9 @@ pub struct RecordBytes<'a> {
     overflow: bool,
 }
 
+/// The offset of [`Record::sessions`] in a record.
+pub(super) const SESSIONS_BYTE: usize = 5;
+
 macro_rules! header_fields {
     ($($(#[$doc:meta])* $field:ident: $read:ident($offset:literal) -> $kind:ty;)*) => {
         impl<'a> RecordBytes<'a> {
@@ -109,6 +116,52 @@ header_fields! {
     user: le32(36) -> u32;
 }
 
+/// Records that follow each other in one stream: whole, in order of time, without a gap in their numbers, for the same slots, and
+/// before those of all other streams. A sink takes them without asking for each whether that holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    rest: &'a [u8],
+    /// The time of the last record; earlier ones are late.
+    pub(super) floor: u64,
+    /// Records from this time on are not part of the run.
+    near: u64,
+    /// The next sequence number.
+    pub(super) expected: u32,
+    /// The number of records that were taken.
+    pub(super) count: u64,
+}
+
+impl<'a> Run<'a> {
+    /// The run at the start of `rest`, of records with times from `floor` to `near`.
+    #[inline(always)]
+    pub(super) fn new(rest: &'a [u8], floor: u64, near: u64, expected: u32) -> Run<'a> {
+        Run { rest, floor, near, expected, count: 0 }
+    }
+
+    /// The next record; `None` at the end of the run.
+    #[inline(always)]
+    pub fn peek(&self) -> Option<RecordBytes<'a>> {
+        let record = RecordBytes::read(self.rest, false)?;
+        let time = record.time();
+        (time >= self.floor && time < self.near && record.seq() == self.expected).then_some(record)
+    }
+
+    /// Takes the record that [`peek`](Self::peek) has returned. A sink takes records of the same slots alone.
+    #[inline(always)]
+    pub fn take(&mut self, record: &RecordBytes<'a>) {
+        self.rest = self.rest.get(record.size()..).unwrap_or(&[]);
+        self.floor = record.time();
+        self.expected = self.expected.wrapping_add(1);
+        self.count += 1;
+    }
+
+    /// The bytes behind the records that were taken.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
 impl<'a> RecordBytes<'a> {
     /// The record at the start of `bytes`, if all of it is there and its header can be a writer's.
     #[inline(always)]
@@ -127,6 +180,18 @@ impl<'a> RecordBytes<'a> {
     #[inline(always)]
     pub(super) fn size(&self) -> usize {
         record_size(self.payload.len())
+    }
+
+    /// Whether it has no prefix.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        u32::from(self.kind()) | u32::from(self.metadata_size()) == 0
+    }
+
+    /// Kind, slots, processor, epoch and size of the prefix in one number: records with the same one take the same way.
+    #[inline(always)]
+    pub fn form(&self) -> u64 {
+        u64::from(le32(self.header, 4)) | u64::from(le32(self.header, 32)) << 32
     }
 
     /// As [`Record::payload`].

@@ -138,3 +138,54 @@ fn many_pools_drain_in_one_order_of_time_and_a_write_wakes_a_quiet_one() {
         assert_eq!(pool.reader.ledger().attempted[0] - pool.reader.ledger().lost_total(0), EACH);
     }
 }
+
+/// A sink that takes some of the records of a run, and gets the others one by one.
+#[derive(Default)]
+struct Runs {
+    values: Vec<u64>,
+    in_runs: u64,
+}
+
+impl Runs {
+    fn add(&mut self, record: &RecordBytes<'_>) {
+        self.values.push(u64::from_le_bytes(record.payload().try_into().unwrap()));
+    }
+}
+
+impl RecordSink for Runs {
+    fn take(&mut self, _pool: usize, record: &RecordBytes<'_>) -> ControlFlow<()> {
+        self.add(record);
+        ControlFlow::Continue(())
+    }
+
+    fn take_run(&mut self, _pool: usize, run: &mut Run<'_>) {
+        for _ in 0..self.values.len() % 4 {
+            let Some(record) = run.peek() else { return };
+            self.add(&record);
+            run.take(&record);
+            self.in_runs += 1;
+        }
+    }
+}
+
+/// OV-12: however many records of a run a sink takes, it gets each record once, in the order of all pools, and all are counted.
+#[test]
+fn a_run_ends_where_another_pool_comes_first() {
+    let (mut pools, _, clocks) = pools(2);
+    const COUNT: u64 = 2000;
+    for value in 0..COUNT {
+        write(&pools[usize::from(value % 7 > 2)].writer, value).unwrap();
+    }
+    let mut all: Vec<_> = pools
+        .iter_mut()
+        .map(|pool| Participant::new(&mut pool.reader, DrainOptions::default()))
+        .collect();
+    let mut sink = Runs::default();
+    let bounds = Bounds { floor: 0, limit: u64::MAX };
+    let done = drain_together(&mut all, clocks, bounds, Duration::ZERO, &mut sink);
+    assert!(sink.values.iter().copied().eq(0..COUNT));
+    assert!(sink.in_runs > COUNT / 4, "{}", sink.in_runs);
+    assert_eq!((done.records, done.size), (COUNT, COUNT * 48));
+    let drained = pools.iter().map(|pool| pool.reader.drained()[0]);
+    assert_eq!(drained.sum::<u64>(), COUNT);
+}

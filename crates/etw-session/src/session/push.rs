@@ -161,6 +161,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             }
             event.shape.wanted.store(version, Ordering::Relaxed);
         }
+        self.store_shaped(event)
+    }
+
+    /// Whether [`put_shaped`](Session::put_shaped) stores an event.
+    #[inline]
+    pub(crate) fn takes_shaped(&self, event: &Shaped<'_>) -> bool {
+        let size = event.size();
+        let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
+        let Some(Some(buffer)) = self.open.get(index) else { return false };
+        size <= MAX_EVENT_SIZE && buffer.has_room(size) && self.enabled.is_plain(event.shape)
+    }
+
+    /// [`put_shaped`](Session::put_shaped) of an event that the session wants unchanged.
+    #[inline(always)]
+    pub(crate) fn store_shaped(&mut self, event: &Shaped<'_>) -> bool {
         let size = event.size();
         let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         if size > MAX_EVENT_SIZE {

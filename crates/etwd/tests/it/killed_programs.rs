@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
+use etw_session::{Cause, EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
 use etw_types::{SESSION_REPORTS, is_session_report};
 use etw_wire::frames;
 use etw_wire::live_stream::{Frame, Live, Progress};
@@ -403,43 +403,55 @@ fn kill_9_during_a_change_of_the_file_loses_nothing() {
         SessionConfig { mode: LogMode::Sequential { max_size: Some(16 << 20) }, ..plain.clone() };
     for (number, start) in [plain, compressed, sized].into_iter().enumerate() {
         for point in ["file made", "file kept", "file begun", "file ended", "file answered"] {
-            let rig = Rig::without_host();
-            let armed = rig.file("armed");
-            let mut command = rig.command("keeper", &[]);
-            command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
-            let daemon = Daemon { keeper: Program::start(&mut command), rig };
-            let first = daemon.start("changed", start.clone());
-            let mut program = daemon.rig.program("endless", &[200]);
-            program.expect("ready");
-            std::thread::sleep(Duration::from_millis(40));
-            std::fs::write(&armed, "").unwrap();
-            let second = daemon.rig.file("second.etl");
-            let update = Update { file: Some(second.clone()), ..Update::default() };
-            let request = Request::Update { session: "changed".to_owned(), update };
-            match daemon.ask(&request) {
-                // The change was complete when the worker was killed.
-                Response::Done { .. } | Response::Error { status: 161, .. } => {}
-                other => panic!("{point}: {other:?}"),
-            }
-            if point == "file answered" {
-                daemon.rig.wait_until(|_| !armed.exists());
-            }
-            assert!(!armed.exists(), "{point} was not reached");
-            daemon.ask(&Request::List);
-            std::thread::sleep(Duration::from_millis(40));
-            let said = program.kill();
-            let status = daemon.stop("changed");
-            assert_eq!(status.lost, 0, "{point}, {number}: {status:?}");
-            let (before, after) = (events(&first), events(&second));
-            let all = [&before[..], &after[..]].concat();
-            let what = format!("{point}, {number}: {} and {}", before.len(), after.len());
-            assert!(!before.is_empty() && !after.is_empty(), "{what}");
-            let count = contiguous(&all).values().sum::<u64>();
-            assert!(count >= said && count == status.stored, "{what}, {said}: {status:?}");
-            assert_eq!(status.attempted, status.stored);
-            daemon.end();
+            let is_undisturbed = (0..5).any(|_| !stops_a_write(number, &start, point));
+            assert!(is_undisturbed, "{point}, {number}: stopped in a write, five times");
         }
     }
+}
+
+/// One change of the file with a kill at `point`. Returns whether the machine stopped the program inside of a write for longer than
+/// hosts wait: that event is lost and counted, with or without a kill.
+fn stops_a_write(number: usize, start: &SessionConfig, point: &str) -> bool {
+    let rig = Rig::without_host();
+    let armed = rig.file("armed");
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
+    let daemon = Daemon { keeper: Program::start(&mut command), rig };
+    let first = daemon.start("changed", start.clone());
+    let mut program = daemon.rig.program("endless", &[200]);
+    program.expect("ready");
+    std::thread::sleep(Duration::from_millis(40));
+    std::fs::write(&armed, "").unwrap();
+    let second = daemon.rig.file("second.etl");
+    let update = Update { file: Some(second.clone()), ..Update::default() };
+    let request = Request::Update { session: "changed".to_owned(), update };
+    match daemon.ask(&request) {
+        // The change was complete when the worker was killed.
+        Response::Done { .. } | Response::Error { status: 161, .. } => {}
+        other => panic!("{point}: {other:?}"),
+    }
+    if point == "file answered" {
+        daemon.rig.wait_until(|_| !armed.exists());
+    }
+    assert!(!armed.exists(), "{point} was not reached");
+    daemon.ask(&Request::List);
+    std::thread::sleep(Duration::from_millis(40));
+    let said = program.kill();
+    let status = daemon.stop("changed");
+    if status.lost > 0 && status.losses.iter().all(|loss| loss.cause == Cause::Late) {
+        daemon.end();
+        return true;
+    }
+    assert_eq!(status.lost, 0, "{point}, {number}: {status:?}");
+    let (before, after) = (events(&first), events(&second));
+    let all = [&before[..], &after[..]].concat();
+    let what = format!("{point}, {number}: {} and {}", before.len(), after.len());
+    assert!(!before.is_empty() && !after.is_empty(), "{what}");
+    let count = contiguous(&all).values().sum::<u64>();
+    assert!(count >= said && count == status.stored, "{what}, {said}: {status:?}");
+    assert_eq!(status.attempted, status.stored);
+    daemon.end();
+    false
 }
 
 /// P2, P10: the ledger of a circular file counts the events that the file holds, after kills of the worker too.
