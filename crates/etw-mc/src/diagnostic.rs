@@ -34,16 +34,34 @@ pub(crate) const LIMIT: usize = 1000;
 
 impl Diagnostics {
     pub fn error(&mut self, node: roxmltree::Node<'_, '_>, message: impl Into<String>) {
-        self.add(Severity::Error, node, message.into());
+        self.error_at(node, node.range().start, message);
+    }
+
+    /// An error at an offset of the document that the element is in.
+    pub fn error_at(
+        &mut self,
+        node: roxmltree::Node<'_, '_>,
+        offset: usize,
+        message: impl Into<String>,
+    ) {
+        self.add(Severity::Error, node, offset, message.into());
     }
 
     pub fn warn(&mut self, node: roxmltree::Node<'_, '_>, message: impl Into<String>) {
-        self.add(Severity::Warning, node, message.into());
+        self.add(Severity::Warning, node, node.range().start, message.into());
     }
 
-    fn add(&mut self, severity: Severity, node: roxmltree::Node<'_, '_>, message: String) {
-        if self.list.len() < LIMIT {
-            let position = node.document().text_pos_at(node.range().start);
+    fn add(
+        &mut self,
+        severity: Severity,
+        node: roxmltree::Node<'_, '_>,
+        offset: usize,
+        message: String,
+    ) {
+        // Warnings leave room for errors, without which the outputs would be written.
+        let limit = if severity == Severity::Error { LIMIT } else { LIMIT / 2 };
+        if self.list.len() < limit {
+            let position = node.document().text_pos_at(offset);
             let (line, column) = (position.row, position.col);
             self.list.push(Diagnostic { severity, line, column, message });
         }

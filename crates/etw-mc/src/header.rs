@@ -57,7 +57,7 @@ impl Default for Options {
 pub fn write(manifest: &Manifest, options: &Options) -> String {
     let mut out = String::from(
         "/* Made by etw mc from an instrumentation manifest: changes are lost when it is made again. */\n\
-         #pragma once\n\n#include <wmistr.h>\n#include <evntrace.h>\n#include <evntprov.h>\n\n#ifndef MCGEN_DECLARE\n\
+         #pragma once\n\n#include <string.h>\n#include <wmistr.h>\n#include <evntrace.h>\n#include <evntprov.h>\n\n#ifndef MCGEN_DECLARE\n\
          #ifdef _MSC_VER\n#define MCGEN_DECLARE extern\n\
          #define MCGEN_DEFINE extern __declspec(selectany)\n#else\n\
          #define MCGEN_DECLARE __attribute__((weak)) extern\n#define MCGEN_DEFINE\n#endif\n#endif\n\n\
@@ -97,6 +97,12 @@ pub fn write(manifest: &Manifest, options: &Options) -> String {
     out.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n");
     for (name, id) in MessageIds::new(manifest).strings() {
         line(&mut out, format_args!("#define MSG_{} 0x{id:08X}L", identifier(name)));
+    }
+    // A guess: the documentation says that mc makes these names, not where.
+    for one in &manifest.message_table {
+        if let Some(symbol) = &one.symbol {
+            line(&mut out, format_args!("#define {symbol} 0x{:08X}L", one.id));
+        }
     }
     out
 }
@@ -270,7 +276,9 @@ impl ProviderHeader<'_> {
             let kind = if is_kernel { "McTemplateK0" } else { "McTemplateU0" };
             let function_name = format!("{kind}{}", function.code);
             let write = &self.options.write_prefix;
-            let activity = is_kernel.then(|| "Activity".to_owned());
+            let is_field = function.parameters.iter().any(|name| name == "Activity");
+            let activity = if is_field { "Activity_2" } else { "Activity" };
+            let activity = is_kernel.then(|| activity.to_owned());
             let parameters: Vec<String> =
                 activity.into_iter().chain(function.parameters.iter().cloned()).collect();
             let arguments: String =

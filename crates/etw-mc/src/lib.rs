@@ -13,7 +13,8 @@
 //! | resource script | [`resource_script`] | resource compilers |
 //!
 //! ```
-//! let text = br#"<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events">
+//! let text = br#"<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events"
+//!     xmlns:win="http://manifests.microsoft.com/win/2004/08/windows/events">
 //!   <instrumentation><events>
 //!     <provider name="My-Shop" guid="{00000001-0002-0003-0004-000000000005}" symbol="SHOP"
 //!               resourceFileName="shop.dll" messageFileName="shop.dll">

@@ -4,9 +4,13 @@ mod element;
 mod event;
 mod field;
 mod metadata;
+mod out_type;
 mod read;
 mod source;
 mod strings;
+mod symbols;
+mod unique;
+mod vocabulary;
 
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_types::Guid;
@@ -23,6 +27,8 @@ pub struct Manifest {
     pub providers: Vec<Provider>,
     /// In the order of the text: at least one, if anything has a message.
     pub cultures: Vec<Culture>,
+    /// The messages that `messageTable` gives an id.
+    pub message_table: Vec<TableMessage>,
     /// Warnings found while reading.
     pub warnings: Vec<Diagnostic>,
 }
@@ -43,6 +49,8 @@ pub struct Culture {
     pub name: String,
     /// Ids and values, in the order of the text.
     pub strings: Vec<(String, String)>,
+    /// The place of each of `strings`.
+    pub(crate) places: Vec<Place>,
     /// Where each id stands in `strings`.
     index: HashMap<String, usize>,
 }
@@ -54,9 +62,10 @@ impl Culture {
     }
 
     /// Adds a string; the first of an id counts.
-    pub(crate) fn add(&mut self, id: &str, value: &str) {
+    pub(crate) fn add(&mut self, id: &str, value: &str, place: Place) {
         self.index.entry(id.to_owned()).or_insert(self.strings.len());
         self.strings.push((id.to_owned(), value.to_owned()));
+        self.places.push(place);
     }
 }
 
@@ -67,6 +76,15 @@ pub enum Message {
     String(String),
     /// A text, from a predefined element or written in place.
     Text(String),
+}
+
+/// A message of `messageTable`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct TableMessage {
+    pub id: u32,
+    pub symbol: Option<String>,
+    pub message: Message,
 }
 
 /// A provider.
@@ -109,6 +127,10 @@ pub struct Channel {
     pub value: u8,
     pub is_imported: bool,
     pub message: Option<Message>,
+    /// Its rights, as SDDL.
+    pub access: Option<String>,
+    /// The position of its element.
+    pub place: Place,
     /// The keyword bit that its events get: 63 for the first; `None` for one that was not declared.
     pub keyword_bit: Option<u8>,
 }

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Severity;
 use crate::diagnostic::{Diagnostic, LIMIT};
+use crate::manifest::Place;
+use crate::messages::{MAX_TEXT, too_long};
 
 mod output;
 
@@ -59,7 +61,23 @@ struct Message {
     is_decimal: bool,
     typedef: String,
     /// By the index of the language.
-    texts: BTreeMap<usize, String>,
+    texts: BTreeMap<usize, Text>,
+}
+
+/// A message in one language.
+#[derive(Clone, Debug)]
+struct Text {
+    /// Line of its `Language`, from 1.
+    line: u32,
+    /// Each line with its end; the end of the last belongs to the message table.
+    lines: String,
+}
+
+impl Text {
+    /// The text without the end of its last line.
+    fn text(&self) -> &str {
+        self.lines.strip_suffix("\r\n").unwrap_or(&self.lines)
+    }
 }
 
 /// A part of the header, in the order of the file.
@@ -97,6 +115,13 @@ impl MessageText {
         Ok(file)
     }
 
+    /// A warning of each text that has more UTF-16 units than `most`, without the end of its last line: `-m` of mc.
+    pub fn longer_than(&self, most: usize) -> Vec<Diagnostic> {
+        let texts = self.messages().flat_map(|message| message.texts.values());
+        let place = |text: &Text| Place { line: text.line, column: 1 };
+        texts.filter_map(|text| too_long("the text", text.text(), most, place(text))).collect()
+    }
+
     fn messages(&self) -> impl Iterator<Item = &Message> {
         self.items.iter().filter_map(|item| match item {
             Item::Message(message) => Some(message),
@@ -114,6 +139,11 @@ impl MessageText {
             .filter(move |(index, _)| used.contains(index))
             .map(|(_, one)| one)
     }
+}
+
+/// The number of a line with this index.
+fn line_number(index: usize) -> u32 {
+    u32::try_from(index + 1).unwrap_or(u32::MAX)
 }
 
 fn decode(bytes: &[u8]) -> String {
@@ -134,9 +164,6 @@ fn decode(bytes: &[u8]) -> String {
         }
     }
 }
-
-/// The most that a text may have: an entry of the table states its size in 16 bits.
-const MAX_TEXT_UNITS: usize = 32_000;
 
 struct Parser<'t> {
     lines: Vec<&'t str>,
@@ -164,7 +191,7 @@ struct Definition {
     code: Code,
     symbol: String,
     is_decimal: Option<bool>,
-    texts: BTreeMap<usize, String>,
+    texts: BTreeMap<usize, Text>,
     line: usize,
 }
 
@@ -241,7 +268,7 @@ impl<'t> Parser<'t> {
 
     fn problem(&mut self, severity: Severity, line: usize, message: String) {
         if self.problems.len() < LIMIT {
-            let line = u32::try_from(line + 1).unwrap_or(u32::MAX);
+            let line = line_number(line);
             self.problems.push(Diagnostic { severity, line, column: 1, message });
         }
     }
@@ -471,7 +498,7 @@ impl<'t> Parser<'t> {
             self.error(format!("language {:?} is not in LanguageNames", shortened(word)));
         }
         let first = self.line;
-        let mut text = String::new();
+        let mut lines = String::new();
         loop {
             if !self.next_line() {
                 return self.problem(
@@ -484,16 +511,13 @@ impl<'t> Parser<'t> {
                 self.next_line();
                 break;
             }
-            text.push_str(self.rest);
-            text.push_str("\r\n");
+            lines.push_str(self.rest);
+            lines.push_str("\r\n");
         }
-        if text.encode_utf16().count() > MAX_TEXT_UNITS {
-            self.problem(
-                Severity::Error,
-                first,
-                format!("the text has more than {MAX_TEXT_UNITS} characters"),
-            );
-            return;
+        let text = Text { line: line_number(first), lines };
+        if text.text().encode_utf16().count() > MAX_TEXT {
+            let message = format!("the text has more than the {MAX_TEXT} characters of a message");
+            return self.problem(Severity::Error, first, message);
         }
         let Some(current) = &mut self.current else {
             return self.problem(

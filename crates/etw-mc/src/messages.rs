@@ -7,20 +7,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::manifest::{Culture, Event, Manifest, Message, Provider};
+use etw_types::message_id::{
+    BIT_MAP, CHANNEL, EVENT, FILTER, KEYWORD, LEVEL, OPCODE, TASK, VALUE_MAP,
+};
+
+use crate::manifest::{Culture, Event, Manifest, Message, Place, Provider};
+use crate::{Diagnostic, Severity};
 
 /// "No message", where an id is expected.
 pub const NONE: u32 = 0xffff_ffff;
-
-const KEYWORD: u32 = 0x1000_0000;
-const OPCODE: u32 = 0x3000_0000;
-const LEVEL: u32 = 0x5000_0000;
-const FILTER: u32 = 0x5080_0000;
-const TASK: u32 = 0x7000_0000;
-const CHANNEL: u32 = 0x9000_0000;
-const EVENT: u32 = 0xb000_0000;
-const VALUE_MAP: u32 = 0xd000_0000;
-const BIT_MAP: u32 = 0xf000_0000;
 
 /// The message ids of a manifest.
 ///
@@ -51,6 +46,12 @@ impl MessageIds {
     /// Numbers the messages of a manifest.
     pub fn new(manifest: &Manifest) -> MessageIds {
         let mut ids = MessageIds::default();
+        for one in &manifest.message_table {
+            ids.messages.insert(one.id, one.message.clone());
+            if let Message::String(name) = &one.message {
+                ids.strings.entry(name.clone()).or_insert(one.id);
+            }
+        }
         for (index, provider) in manifest.providers.iter().enumerate() {
             let of_provider = ids.number(provider, (index as u32) << 24);
             ids.providers.push(of_provider);
@@ -150,6 +151,28 @@ pub fn table(ids: &MessageIds, culture: Option<&Culture>) -> Vec<u8> {
         }
     });
     blocks(texts, "\r\n")
+}
+
+/// UTF-16 units of the longest text in a message table: its entry, with the end of its line, has at most 65,535 bytes.
+pub(crate) const MAX_TEXT: usize = 32_761;
+
+/// A warning of each string that has more UTF-16 units than `most`: `-m` of mc. Its documentation names no unit; this one is a guess.
+pub fn longer_than(manifest: &Manifest, most: usize) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for culture in &manifest.cultures {
+        for ((id, text), place) in culture.strings.iter().zip(&culture.places) {
+            found.extend(too_long(&format!("string `{id}`"), text, most, *place));
+        }
+    }
+    found
+}
+
+/// The warning of a text that has more units than `most`.
+pub(crate) fn too_long(what: &str, text: &str, most: usize, place: Place) -> Option<Diagnostic> {
+    let length = text.encode_utf16().count();
+    let Place { line, column } = place;
+    let message = format!("{what} has {length} characters, more than {most}");
+    (length > most).then_some(Diagnostic { severity: Severity::Warning, line, column, message })
 }
 
 /// A message table of texts in the order of their ids, each with `end` and NUL behind it.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::manifest::{Event, Field, Map, Place, Provider};
+use crate::manifest::{Event, Field, Map, MapItem, Opcode, Place, Provider};
 use crate::{Diagnostic, Manifest, Severity};
 
 /// Differences from an earlier version of the manifest that break programs, sessions or decoders that know the earlier one.
@@ -122,6 +122,32 @@ impl Review {
                 changed("task", &one.name, one.value.into(), now.map(|now| now.value.into()));
             }
         }
+        for one in &old.levels {
+            let now = new.levels.iter().find(|other| other.name == one.name);
+            if !one.name.starts_with("win:") {
+                changed("level", &one.name, one.value.into(), now.map(|now| now.value.into()));
+            }
+        }
+        for one in &old.opcodes {
+            let is_it = |other: &&Opcode| (&other.name, other.task) == (&one.name, one.task);
+            let now = new.opcodes.iter().find(is_it);
+            if !one.name.starts_with("win:") {
+                changed("opcode", &one.name, one.value.into(), now.map(|now| now.value.into()));
+            }
+        }
+        for map in &old.maps {
+            // A map that is gone is a changed field of the events that have it.
+            let Some(now) = new.maps.iter().find(|other| other.name == map.name) else { continue };
+            for item in &map.items {
+                if !now.items.iter().any(|other| is_same_item(item, other)) {
+                    let message = format!(
+                        "value {:#x} of map `{}` is missing, or has another symbol",
+                        item.value, map.name
+                    );
+                    self.add(Severity::Error, new.place, message);
+                }
+            }
+        }
         for event in &old.events {
             let (id, version) = (event.id, event.version);
             let now = new.events.iter().find(|now| (now.id, now.version) == (id, version));
@@ -180,6 +206,11 @@ fn is_same(old: &Provider, a: &Field, new: &Provider, b: &Field) -> bool {
         && map(old, a) == map(new, b)
         && a.members.len() == b.members.len()
         && a.members.iter().zip(&b.members).all(|(a, b)| is_same(old, a, new, b))
+}
+
+/// Whether an item of a map still means the same. Its text may change.
+fn is_same_item(old: &MapItem, new: &MapItem) -> bool {
+    (old.value, &old.symbol) == (new.value, &new.symbol)
 }
 
 /// The name of a map and whether it has bits: new values are no change of the layout.

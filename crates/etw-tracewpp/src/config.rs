@@ -111,8 +111,9 @@ impl Config {
                 }
             }
             name @ ("USEPREFIX" | "USESUFFIX") => {
+                // Windows' preprocessor drops the blanks at the end, too: %!SPACE! keeps one.
                 let affix = Affix {
-                    text: unescape(unquote(argument(1))),
+                    text: unescape(unquote(argument(1)).trim_end()),
                     arguments: arguments.iter().skip(2).cloned().collect(),
                 };
                 let list =

@@ -15,6 +15,8 @@ pub struct Argument {
     pub expression: String,
     /// Name of the macro's parameter that holds it.
     pub parameter: String,
+    /// Whether the call itself gives the value, and no prefix or suffix.
+    pub is_own: bool,
     pub number: u32,
     pub kind: Type,
 }
@@ -59,18 +61,19 @@ pub fn message(
         Text { config, facts, line: call.line, out: String::new(), arguments: Vec::new() };
     let mut rewrite = || -> Result<(), String> {
         if let Some(prefix) = config.prefix(&function.name) {
-            text.add(&prefix.text, &affix_values(function, &call, &prefix.arguments)?)?;
+            text.add(&prefix.text, &affix_values(function, &call, &prefix.arguments))?;
         }
         let values = call.arguments.iter().enumerate();
         let values: Vec<Value> = values
             .map(|(index, expression)| Value {
                 expression: expression.clone(),
                 parameter: format!("_a{}", index + 1),
+                is_own: true,
             })
             .collect();
         text.add(&call.message, &values)?;
         if let Some(suffix) = config.suffix(&function.name) {
-            text.add(&suffix.text, &affix_values(function, &call, &suffix.arguments)?)?;
+            text.add(&suffix.text, &affix_values(function, &call, &suffix.arguments))?;
         }
         match text.out.len() > TEXT_LIMIT {
             true => Err("its text is longer than 32 KB".into()),
@@ -99,20 +102,22 @@ pub fn message(
 struct Value {
     expression: String,
     parameter: String,
+    is_own: bool,
 }
 
-/// The values that a prefix or suffix shows, by the names of the function's arguments.
-fn affix_values(function: &Function, call: &Call, names: &[String]) -> Result<Vec<Value>, String> {
+/// The values that a prefix or suffix shows: arguments of the function by their names, and other expressions, such as `__LINE__`.
+fn affix_values(function: &Function, call: &Call, names: &[String]) -> Vec<Value> {
     let value = |name: &String| {
         if let Some(index) = function.fixed.iter().position(|fixed| fixed == name) {
-            return Ok(Value { expression: call.fixed[index].clone(), parameter: name.clone() });
+            return Value {
+                expression: call.fixed[index].clone(),
+                parameter: name.clone(),
+                is_own: false,
+            };
         }
-        match function.defaults.iter().find(|(key, _)| key == name) {
-            Some((_, value)) => Ok(Value { expression: value.clone(), parameter: value.clone() }),
-            None => {
-                Err(format!("its prefix or suffix shows {}, which is not an argument", shown(name)))
-            }
-        }
+        let default = function.defaults.iter().find(|(key, _)| key == name);
+        let value = default.map_or(name, |(_, value)| value);
+        Value { expression: value.clone(), parameter: value.clone(), is_own: false }
     };
     names.iter().map(value).collect()
 }
@@ -154,6 +159,7 @@ impl Text<'_> {
             self.arguments.push(Argument {
                 expression: value.expression.clone(),
                 parameter: value.parameter.clone(),
+                is_own: value.is_own,
                 number,
                 kind,
             });
@@ -176,11 +182,12 @@ impl Text<'_> {
         }
         let behind = text.trim_start_matches(is_flag);
         let flags = &text[..text.len() - behind.len()];
-        if let Some((name, rest)) = behind
-            .strip_prefix('!')
-            .filter(|_| self.facts.has_shrieks)
-            .and_then(|b| b.split_once('!'))
+        if !self.facts.has_shrieks
+            && let Some(kind) = types.get(word_of(behind))
         {
+            return Ok((flags, kind.clone(), &behind[kind.name.len()..]));
+        }
+        if let Some((name, rest)) = behind.strip_prefix('!').and_then(|b| b.split_once('!')) {
             let kind = match name.contains('(') {
                 true => types.extended(name, name)?,
                 false => types
@@ -211,6 +218,12 @@ impl Text<'_> {
             other => self.out.push_str(other),
         }
     }
+}
+
+/// The word that a text starts with: letters, digits and `_`.
+fn word_of(text: &str) -> &str {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    &text[..text.bytes().take_while(|byte| is_part(byte)).count()]
 }
 
 /// Bytes of a conversion of `printf` with its size.

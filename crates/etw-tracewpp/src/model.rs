@@ -19,7 +19,7 @@ pub struct Source<'a> {
     pub messages: &'a [Message],
     pub macros: &'a [(String, String)],
     /// Lines of the TMF.
-    pub formats: &'a [String],
+    pub formats: &'a [tmf::Block],
     pub found: Vec<String>,
     /// Whether later templates define a control GUID of their own.
     pub control_guid: Option<&'a str>,
@@ -39,13 +39,22 @@ pub fn model(source: &Source<'_>, config: &Config) -> Model {
         source.messages.iter().map(|message| of_message(message, source, config)).collect();
     let guids = match source.messages.is_empty() {
         true => Vec::new(),
-        false => vec![of_guid(source.guid)],
+        false => vec![of_guid(source, &messages)],
     };
     let macros = source.macros.iter().map(|(name, value)| {
         Object::from([("Name", text(name.as_str())), ("Alias", text(value.as_str()))])
     });
-    let formats = source.formats.iter();
-    let formats = formats.map(|line| Object::from([("Text", text(c_literal(line)))]));
+    let lines = |lines: &[String]| {
+        let lines = lines.iter();
+        set(lines.map(|line| Object::from([("Text", text(c_literal(line)))])).collect())
+    };
+    let formats = source.formats.iter().map(|block| {
+        Object::from([
+            ("Flag", text(block.flag.as_str())),
+            ("Lines", lines(&block.lines)),
+            ("Public", lines(&block.public)),
+        ])
+    });
     let mut fields = Object::from([
         ("MacroDefinitions", set(macros.collect())),
         ("TypeSigSet", set(signatures(source.messages))),
@@ -80,14 +89,36 @@ pub fn model(source: &Source<'_>, config: &Config) -> Model {
 }
 
 fn of_function(function: &Function) -> Object {
+    let Goo { id, arguments, values } = goo(function);
     Object::from([
         ("Name", text(function.name.as_str())),
+        ("GooId", text(id)),
+        ("GooArgs", text(arguments)),
+        ("GooVals", text(values)),
         ("FixedArgs", text(fixed_parameters(function))),
         ("DoubleP", Value::Flag(function.form == CallForm::DoubleParentheses)),
         ("MsgArgs", Value::Flag(function.form == CallForm::MessageInParentheses)),
         ("NoMsg", Value::Flag(!function.has_message)),
         ("Etw", Value::Flag(false)),
     ])
+}
+
+/// A function's part in the names of its macros, and their parameters and arguments. The word is that of templates.
+struct Goo {
+    id: String,
+    arguments: String,
+    values: String,
+}
+
+/// Arguments with defaults come first.
+fn goo(function: &Function) -> Goo {
+    let keys = || function.defaults.iter().map(|(key, _)| key).chain(&function.fixed);
+    let values = function.defaults.iter().map(|(_, value)| value).chain(&function.fixed);
+    Goo {
+        id: keys().map(|key| format!("_{key}")).collect(),
+        arguments: keys().cloned().collect::<Vec<_>>().join(", "),
+        values: values.cloned().collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// `LEVEL, FLAGS, `, without the last comma if nothing follows.
@@ -101,18 +132,15 @@ fn fixed_parameters(function: &Function) -> String {
 
 fn of_message(message: &Message, source: &Source<'_>, config: &Config) -> Object {
     let function = &config.functions[message.function];
-    let keys = || function.defaults.iter().map(|(key, _)| key).chain(&function.fixed);
-    let values = function.defaults.iter().map(|(_, value)| value).chain(&function.fixed);
-    let suffix: String = keys().map(|key| format!("_{key}")).collect();
+    let Goo { id, arguments: names, values } = goo(function);
     let own_values = (1..=message.call.arguments.len()).map(|n| format!(", _a{n}"));
     let values_in_macro: String = match function.has_message {
         true => std::iter::once("MSG".to_owned()).chain(own_values).collect(),
         false => String::new(),
     };
-    let is_own = |parameter: &str| parameter.starts_with("_a");
     let list = |wanted: Option<bool>| -> String {
         let arguments = message.arguments.iter();
-        let arguments = arguments.filter(|a| wanted.is_none_or(|w| is_own(&a.parameter) == w));
+        let arguments = arguments.filter(|a| wanted.is_none_or(|w| a.is_own == w));
         arguments.map(|argument| format!(", {}", argument.parameter)).collect()
     };
     let arguments = message.arguments.iter().map(|argument| {
@@ -135,9 +163,9 @@ fn of_message(message: &Message, source: &Source<'_>, config: &Config) -> Object
         ("Text", text(tmf::escaped(&message.text))),
         ("Indent", text("")),
         ("GooPairs", text(tmf::pairs(message, function))),
-        ("GooId", text(suffix)),
-        ("GooArgs", text(keys().cloned().collect::<Vec<_>>().join(", "))),
-        ("GooVals", text(values.cloned().collect::<Vec<_>>().join(", "))),
+        ("GooId", text(id)),
+        ("GooArgs", text(names)),
+        ("GooVals", text(values)),
         ("FixedArgs", text(fixed_parameters(function))),
         ("MacroArgs", text(values_in_macro.clone())),
         ("DbgMacroArgs", text(values_in_macro)),
@@ -187,8 +215,8 @@ fn signatures(messages: &[Message]) -> Vec<Object> {
 
 /// The order of a message's own values, as a part of a macro's name.
 fn permutation(message: &Message) -> String {
-    let own = message.arguments.iter().map(|argument| argument.parameter.as_str());
-    let own = own.filter_map(|parameter| parameter.strip_prefix("_a"));
+    let own = message.arguments.iter().filter(|argument| argument.is_own);
+    let own = own.filter_map(|argument| argument.parameter.strip_prefix("_a"));
     std::iter::once("_".to_owned()).chain(own.map(|number| format!("_{number}"))).collect()
 }
 
@@ -204,7 +232,7 @@ fn permutations(messages: &[Message], config: &Config) -> Vec<Object> {
         }
         let count = message.call.arguments.len();
         let parameters: String = (1..=count).map(|n| format!(", _a{n}")).collect();
-        let own = message.arguments.iter().filter(|a| a.parameter.starts_with("_a"));
+        let own = message.arguments.iter().filter(|argument| argument.is_own);
         let values: String = own.map(|argument| format!(", {}", argument.parameter)).collect();
         objects.push(Object::from([
             ("Name", text(name)),
@@ -215,7 +243,9 @@ fn permutations(messages: &[Message], config: &Config) -> Vec<Object> {
     objects
 }
 
-fn of_guid(guid: &str) -> Object {
+/// A message GUID with its messages, which templates of MOF files list.
+fn of_guid(source: &Source<'_>, messages: &[Object]) -> Object {
+    let Source { guid, component, file, .. } = *source;
     let digits = guid.replace('-', "");
     let byte = |index: usize| format!("0x{}", &digits[index * 2..index * 2 + 2]);
     let bytes = (8..16).map(byte).collect::<Vec<_>>().join(",");
@@ -225,6 +255,9 @@ fn of_guid(guid: &str) -> Object {
         ("Text", text(guid)),
         ("Normalized", text(digits.clone())),
         ("Struct", text(fields)),
+        // Guess: the text behind the GUID in a TMF file.
+        ("Comment", text(format!("{component} // SRC={file} MJ= MN="))),
+        ("Messages", set(messages.to_vec())),
     ])
 }
 

@@ -22,7 +22,7 @@ pub struct Options {
     pub is_dll: bool,
     /// Functions, in the configuration language.
     pub functions: Vec<String>,
-    /// The provider's GUID, for sources that define none.
+    /// The provider's GUID, for sources that define none: its five parts, with commas between them.
     pub control_guid: Option<String>,
     /// Files whose comments configure.
     pub scanned: Vec<PathBuf>,
@@ -46,7 +46,7 @@ pub struct Options {
     pub component: Option<String>,
     /// Number of a message's first argument.
     pub first_argument: Option<u32>,
-    /// `%!NAME!` is plain text.
+    /// `%NAME` is a type as `%!NAME!` is.
     pub ignores_shrieks: bool,
     /// Macros that the output defines: name with parameters, and value.
     pub macros: Vec<(String, String)>,
@@ -114,6 +114,10 @@ impl Options {
             "reorder" => self.reorders = true,
             "v" | "verbose" => self.is_verbose = true,
             _ if option.starts_with('D') => self.add_macro(&option[1..])?,
+            // -IDIR, as compilers have it; -I:DIR is among the values.
+            _ if option.starts_with('I') && !option.starts_with("I:") && option.len() > 1 => {
+                self.add_folders(&option[1..]);
+            }
             _ if lower.starts_with("man") => {
                 return Err(format!("-{option}: manifests are not made of messages; use etw mc"));
             }
@@ -147,14 +151,11 @@ impl Options {
         };
         match name {
             "func" => self.functions.push(text()),
-            "ctl" => self.control_guid = Some(text()),
+            "ctl" => self.control_guid = Some(guid_parts(value)?),
             "scan" => self.scanned.push(value.into()),
             "ini" => self.configurations.push(value.into()),
             "defwpp" => self.default_configuration = Some(value.into()),
-            "cfgdir" | "i" => {
-                let folders = value.split(';').filter(|folder| !folder.is_empty());
-                self.folders.extend(folders.map(PathBuf::from));
-            }
+            "cfgdir" | "i" => self.add_folders(value),
             "odir" => self.output_folder = value.into(),
             "gen" => {
                 let output = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));
@@ -182,6 +183,38 @@ impl Options {
         Ok(())
     }
 
+    /// `DIR;DIR`
+    fn add_folders(&mut self, folders: &str) {
+        let folders = folders.split(';').map(str::trim).filter(|folder| !folder.is_empty());
+        self.folders.extend(folders.map(PathBuf::from));
+    }
+
+    /// Applies the options of a text, such as the environment variable `WPP_FLAGS`: words with blanks between them, in quotes where they
+    /// have blanks themselves.
+    ///
+    /// # Errors
+    /// The problem with an option, in one sentence.
+    pub fn apply_all(&mut self, text: &str) -> Result<(), String> {
+        let mut is_quoted = false;
+        let words = text.split(|c: char| {
+            is_quoted ^= c == '"';
+            c.is_whitespace() && !is_quoted
+        });
+        for word in words.map(|word| word.replace('"', "")).filter(|word| !word.is_empty()) {
+            self.apply(&word)?;
+        }
+        Ok(())
+    }
+
+    /// The macros that headers define: those of `-D`, and those that stand for other options.
+    pub fn defined_macros(&self) -> Vec<(String, String)> {
+        let flags = [("WPP_KERNEL_MODE", self.is_kernel_mode), ("WPP_DLL", self.is_dll)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
+        let flags = flags.map(|(name, _)| (name.to_owned(), String::new()));
+        let flags = flags.filter(|(name, _)| self.macros.iter().all(|(known, _)| known != name));
+        flags.chain(self.macros.clone()).collect()
+    }
+
     /// `NAME[(parameters)][=VALUE]`
     fn add_macro(&mut self, text: &str) -> Result<(), String> {
         let head = match text.split_once('(') {
@@ -201,6 +234,18 @@ impl Options {
         }
         self.macros.push((name.trim().to_owned(), value.to_owned()));
         Ok(())
+    }
+}
+
+/// The parts of a GUID, with commas between them: `{l-w-w-w-ll}`, `(l,w,w,w,ll)`, or either without brackets.
+fn guid_parts(text: &str) -> Result<String, String> {
+    let inner = text.trim().trim_matches(['{', '}', '(', ')']);
+    let parts: Vec<&str> = inner.split([',', '-']).map(str::trim).collect();
+    let is_guid = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    match is_guid {
+        true => Ok(parts.join(",")),
+        false => Err("-ctl needs a GUID: -ctl:01234567-89ab-cdef-0123-456789abcdef".to_owned()),
     }
 }
 
@@ -237,12 +282,16 @@ mod tests {
             "/src/b.c",
             "-DY=1",
             "-DW(x) PAIR(x)",
+            "-Id",
+            "-ctl:{01234567-89AB-cdef-0123-456789abcdef}",
         ] {
             options.apply(word).unwrap();
         }
         assert_eq!(options.sources, ["a.c", "/src/b.c"]);
         assert_eq!(options.extensions, ["c", "cpp"]);
-        assert_eq!(options.folders.len(), 3);
+        assert_eq!(options.folders, ["a", "b", "c", "d"].map(PathBuf::from));
+        let guid = Some("01234567,89AB,cdef,0123,456789abcdef".to_owned());
+        assert_eq!(options.control_guid, guid);
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let macros = [
             pair("LOG(a,b)", "log_it(a,b)"),
@@ -251,6 +300,9 @@ mod tests {
             pair("W(x)", "PAIR(x)"),
         ];
         assert_eq!(options.macros, macros);
+        let defined = options.defined_macros();
+        assert_eq!(defined[..2], [pair("WPP_KERNEL_MODE", ""), pair("WPP_DLL", "")]);
+        assert_eq!(defined[2..], macros);
         for (word, what) in [
             ("-nonsense", "no such option"),
             ("-func", "needs a value"),
@@ -258,9 +310,20 @@ mod tests {
             ("-argbase:x", "needs a number"),
             ("-man", "etw mc"),
             ("-D=1", "name of a macro"),
+            ("-ctl:0123,4567", "needs a GUID"),
         ] {
             let error = options.apply(word).unwrap_err();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn options_of_the_environment_may_be_in_quotes() {
+        let mut options = Options::default();
+        options.apply_all(" -km\t\"-p:Two words\" -func:\"F(L, MSG)\"  a.c").unwrap();
+        assert_eq!(options.component.as_deref(), Some("Two words"));
+        assert_eq!(options.functions, ["F(L, MSG)"]);
+        assert_eq!(options.sources, ["a.c"]);
+        assert!(options.is_kernel_mode && options.apply_all("-km -nonsense").is_err());
     }
 }

@@ -372,7 +372,8 @@ impl Run<'_> {
         };
         let component = self.component();
         let config = self.config_of(unit);
-        let formats = self.format_lines(unit);
+        let formats = self.formats_of(unit, tmf::blocks);
+        let macros = self.options.defined_macros();
         let source = Source {
             file: &unit.file,
             identifier: &unit.identifier,
@@ -380,7 +381,7 @@ impl Run<'_> {
             checksum: &unit.checksum,
             guid: &unit.guid,
             messages: &unit.messages,
-            macros: &self.options.macros,
+            macros: &macros,
             formats: &formats,
             found: unit.found.clone(),
             control_guid: self.options.control_guid.as_deref(),
@@ -409,7 +410,12 @@ impl Run<'_> {
         }
     }
 
-    fn format_lines(&self, unit: &Unit) -> Vec<String> {
+    /// Makes the formats of a source's messages; none without messages.
+    fn formats_of<T>(
+        &self,
+        unit: &Unit,
+        make: impl Fn(&[Message], &Config, &Facts<'_>, &str) -> Vec<T>,
+    ) -> Vec<T> {
         if unit.messages.is_empty() {
             return Vec::new();
         }
@@ -423,7 +429,7 @@ impl Run<'_> {
             has_shrieks: true,
             reorders: false,
         };
-        tmf::lines(&unit.messages, self.config_of(unit), &facts, &unit.guid)
+        make(&unit.messages, self.config_of(unit), &facts, &unit.guid)
     }
 
     /// TMF and TMC files.
@@ -431,7 +437,7 @@ impl Run<'_> {
         let mut files: Vec<File> = Vec::new();
         let mut by_guid: HashMap<&str, usize> = HashMap::new();
         for unit in units.iter().filter(|unit| !unit.messages.is_empty()) {
-            let lines = self.format_lines(unit);
+            let lines = self.formats_of(unit, tmf::lines);
             let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
             match by_guid.get(unit.guid.as_str()) {
                 Some(index) => files[*index].text.push_str(&text),
@@ -448,6 +454,13 @@ impl Run<'_> {
             if let Ok(text) = self.text(path) {
                 controls.extend(control_guids(&Tokens::new(&text)));
             }
+        }
+        if let Some(guid) = self.options.control_guid.as_ref().filter(|_| controls.is_empty()) {
+            controls.push(ControlGuid {
+                guid: guid.replace(',', "-").to_ascii_lowercase(),
+                name: "Default".to_owned(),
+                flags: ["Error", "Unusual", "Noise"].map(str::to_owned).to_vec(),
+            });
         }
         controls.sort_by(|a, b| a.guid.cmp(&b.guid));
         controls.dedup_by(|a, b| a.guid == b.guid);

@@ -125,6 +125,8 @@ struct Scopes {
     open: Vec<Scope>,
     /// Name that starts a function at this scope, if a brace follows.
     candidate: Option<String>,
+    /// Name of the last function: handlers behind a function's `try` belong to it.
+    last: Option<String>,
     /// Name behind `class`, `struct`, `union`, `enum` or `namespace`.
     class: Option<String>,
     has_class_word: bool,
@@ -164,6 +166,7 @@ impl Scopes {
         let scope = if !self.is_at_declarations() {
             Scope::Block
         } else if let Some(name) = self.candidate.take() {
+            self.last = Some(name.clone());
             let classes = self.open.iter().filter_map(|scope| match scope {
                 Scope::Class(name) if !name.is_empty() => Some(name.as_str()),
                 _ => None,
@@ -268,6 +271,9 @@ impl Scanner<'_, '_> {
                 }
                 if self.scopes.is_at_declarations() && self.groups.is_empty() {
                     self.declared_name(index, word);
+                    if word == "operator" {
+                        return Ok(self.end_of_operator(index));
+                    }
                 }
             }
             Kind::Punctuation(b'(') => {
@@ -316,6 +322,10 @@ impl Scanner<'_, '_> {
             "class" | "struct" | "union" | "enum" | "namespace" => {
                 self.scopes.has_class_word = true;
             }
+            "operator" if self.scopes.candidate.is_none() => {
+                self.scopes.candidate = Some(self.operator(index));
+            }
+            "catch" => self.scopes.candidate = self.scopes.last.clone(),
             _ if KEYWORDS.contains(&word) => {}
             _ => {
                 let follows = self.tokens.list.get(index + 1);
@@ -333,6 +343,31 @@ impl Scanner<'_, '_> {
                 }
             }
         }
+    }
+
+    /// `A::operator==` and `A::operator bool`; the word `operator` is at `index`.
+    fn operator(&self, index: usize) -> String {
+        let mut name = self.qualified(index);
+        for token in &self.tokens.list[index + 1..self.end_of_operator(index)] {
+            if token.kind == Kind::Name {
+                name.push(' ');
+            }
+            name.push_str(self.tokens.text_of(token));
+        }
+        name
+    }
+
+    /// Index of the parenthesis behind an operator's name.
+    fn end_of_operator(&self, index: usize) -> usize {
+        const LONGEST: usize = 16;
+        let list = &self.tokens.list;
+        let call = list.get(index + 1).filter(|token| token.is(b'('));
+        if call.is_some_and(|open| open.partner == index + 2) {
+            return index + 3;
+        }
+        let behind = list[index + 1..].iter().take(LONGEST);
+        let size = behind.take_while(|token| !token.is(b'(') && !token.is(b';')).count();
+        index + 1 + size
     }
 
     /// `A::B` and `~A`, up to the name at `index`.
@@ -510,7 +545,8 @@ impl Scanner<'_, '_> {
         let (mut start, mut index) = (open + 1, open + 1);
         while index < close {
             let token = &list[index];
-            if token.is(b',') {
+            let is_in_call = token.directive == list[open].directive;
+            if is_in_call && token.is(b',') {
                 ranges.push(start..index);
                 start = index + 1;
             }
@@ -552,6 +588,10 @@ impl Scanner<'_, '_> {
             return Err(NEEDED);
         }
         for token in tokens {
+            // Directives between the literals, such as #if around one of them.
+            if token.directive != tokens[0].directive {
+                continue;
+            }
             if token.kind != Kind::Text {
                 return Err(NEEDED);
             }
@@ -594,6 +634,8 @@ fn add_literal(out: &mut String, literal: &str) -> Option<()> {
                 }
                 out.push(char::from_u32(code).unwrap_or('?'));
             }
+            'u' => add_code(out, &mut rest, 4),
+            'U' => add_code(out, &mut rest, 8),
             first @ '0'..='7' => {
                 let mut code = first.to_digit(8).unwrap_or(0);
                 for _ in 0..2 {
@@ -607,6 +649,17 @@ fn add_literal(out: &mut String, literal: &str) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Adds the character of `\u` and `\U`: `size` hexadecimal digits.
+fn add_code(out: &mut String, rest: &mut std::iter::Peekable<std::str::Chars<'_>>, size: usize) {
+    let mut code = 0u32;
+    for _ in 0..size {
+        let Some(digit) = rest.peek().and_then(|next| next.to_digit(16)) else { break };
+        code = code << 4 | digit;
+        rest.next();
+    }
+    out.push(char::from_u32(code).unwrap_or('?'));
 }
 
 #[cfg(test)]
@@ -643,6 +696,22 @@ mod tests {
         let calls = scan(source).unwrap().list;
         let names: Vec<_> = calls.iter().map(|call| call.enclosing.as_deref().unwrap()).collect();
         assert_eq!(names, ["n::C::m", "n::C::C", "n::C::~C", "n::plain"]);
+    }
+
+    #[test]
+    fn operators_and_handlers_of_functions_have_names() {
+        let source = "struct C { bool operator==(C) { T(A, \"a\");\n }\n operator bool() const { T(A, \"b\");\n }\n void operator()(int); };\nvoid C::operator()(int) { T(A, \"c\");\n}\nint f() try { T(A, \"d\");\n} catch (int) { T(A, \"e\");\n} catch (...) { T(A, \"f\");\n}\n";
+        let calls = scan(source).unwrap().list;
+        let names: Vec<_> = calls.iter().map(|call| call.enclosing.as_deref().unwrap()).collect();
+        assert_eq!(names, ["C::operator==", "C::operator bool", "C::operator()", "f", "f", "f"]);
+    }
+
+    #[test]
+    fn conditions_inside_of_a_call_are_no_part_of_its_text() {
+        let source = "void f() {\nT(A, \"%d\"\n#if 1\n \" of %s\"\n#endif\n, 1\n#ifdef g(a,b)\n, x\n#endif\n);\n}";
+        let calls = scan(source).unwrap().list;
+        assert_eq!(calls[0].message, "%d of %s");
+        assert_eq!(calls[0].arguments, ["1", "x"]);
     }
 
     #[test]

@@ -141,9 +141,16 @@ impl Parser<'_> {
             "FORALL" => {
                 let (head, conditions) = rest.split_once(" WHERE ").unwrap_or((rest, ""));
                 let words: Vec<&str> = head.split_whitespace().collect();
-                let [variable, "IN", set] = words[..] else {
-                    let what = format!("{} is not a loop; write FORALL x IN Set", shown(command));
-                    return Err(self.error(line, what));
+                // Windows' mof.tpl has it in lower case, too.
+                let (variable, set) = match words[..] {
+                    [variable, keyword, set] if keyword.eq_ignore_ascii_case("IN") => {
+                        (variable, set)
+                    }
+                    _ => {
+                        let what =
+                            format!("{} is not a loop; write FORALL x IN Set", shown(command));
+                        return Err(self.error(line, what));
+                    }
                 };
                 let conditions = conditions.split("&&").map(str::trim);
                 let conditions = conditions.filter(|word| !word.is_empty()).map(str::to_owned);

@@ -61,8 +61,12 @@ impl Function {
         function
     }
 
+    /// Adds a parameter. Two fields whose names are one in C, or that of a macro's own parameter, get a number.
     fn parameter(&mut self, name: String, c_type: &'static str) -> usize {
-        self.parameters.push(name);
+        let is_taken = |name: &String| name == "pContext" || self.parameters.contains(name);
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name));
+        self.parameters.extend(free);
         self.types.push(c_type);
         self.types.len() - 1
     }

@@ -324,14 +324,7 @@ MCGEN_FUNCTION const void* McGenText8(PCSTR Text)
 
 MCGEN_FUNCTION ULONG McGenTextSize8(PCSTR Text)
 {
-    const char* End = Text;
-    if (Text == NULL) {
-        return 5;
-    }
-    while (*End != 0) {
-        End++;
-    }
-    return (ULONG)(End - Text) + 1;
+    return Text != NULL ? (ULONG)strlen(Text) + 1 : 5;
 }
 
 MCGEN_FUNCTION const void* McGenSid(const void* Sid)

@@ -7,18 +7,26 @@ use roxmltree::Node;
 
 use crate::diagnostic::Diagnostics;
 
+/// The namespace of manifests' elements.
+pub const EVENTS: &str = "http://schemas.microsoft.com/win/2004/08/events";
+
 /// The namespace of predefined levels, tasks, opcodes, keywords and types.
 const WINDOWS_EVENTS: &str = "http://manifests.microsoft.com/win/2004/08/windows/events";
 
 /// The namespace of most out-types.
 const XML_SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 
-/// Child elements of a name, whatever their namespace.
+/// Child elements in the namespace of manifests.
+pub fn elements<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(|child| child.tag_name().namespace() == Some(EVENTS))
+}
+
+/// Child elements of a name.
 pub fn children<'a, 'i>(
     node: Node<'a, 'i>,
     name: &'static str,
 ) -> impl Iterator<Item = Node<'a, 'i>> {
-    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
+    elements(node).filter(move |child| child.tag_name().name() == name)
 }
 
 /// Children of a list: `list(provider, "tasks", "task")`.
@@ -36,17 +44,60 @@ pub fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
 }
 
 /// A name as Windows' own manifests write it: with `win` or `xs` before it, whatever prefix this manifest has for that namespace.
-pub fn qualified<'a>(node: Node<'_, '_>, name: &'a str) -> Cow<'a, str> {
+pub fn qualified<'a>(
+    node: Node<'_, '_>,
+    name: &'a str,
+    diagnostics: &mut Diagnostics,
+) -> Cow<'a, str> {
     let Some((prefix, local)) = name.split_once(':') else { return name.into() };
-    match node.lookup_namespace_uri(Some(prefix)) {
-        Some(WINDOWS_EVENTS) if prefix != "win" => format!("win:{local}").into(),
-        Some(XML_SCHEMA) if prefix != "xs" => format!("xs:{local}").into(),
+    let namespace = node.lookup_namespace_uri(Some(prefix));
+    let own = match namespace {
+        Some(WINDOWS_EVENTS) => Some("win"),
+        Some(XML_SCHEMA) => Some("xs"),
+        _ => None,
+    };
+    let expected = match prefix {
+        "win" => WINDOWS_EVENTS,
+        "xs" => XML_SCHEMA,
+        _ => "its namespace",
+    };
+    match (namespace, own) {
+        // The documentation wants the declaration. A guess: mc may know the prefixes without it.
+        (None, _) => {
+            let message = format!(
+                "prefix `{prefix}` of `{name}` is not declared: add xmlns:{prefix}=\"{expected}\""
+            );
+            diagnostics.warn(node, message);
+        }
+        (Some(other), None) if matches!(prefix, "win" | "xs") => {
+            let message = format!(
+                "prefix `{prefix}` of `{name}` stands for `{other}`: expected `{expected}`"
+            );
+            diagnostics.error(node, message);
+        }
+        _ => {}
+    }
+    match own {
+        Some(own) if own != prefix => format!("{own}:{local}").into(),
         _ => name.into(),
     }
 }
 
 pub fn owned(node: Node<'_, '_>, name: &str) -> Option<String> {
     attribute(node, name).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The `symbol` of an element, a name in C and Rust.
+pub fn symbol(node: Node<'_, '_>, diagnostics: &mut Diagnostics) -> Option<String> {
+    let symbol = owned(node, "symbol")?;
+    let is_name = symbol.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name || symbol.starts_with(|c: char| c.is_ascii_digit()) {
+        let message = format!(
+            "`symbol` is `{symbol}`: expected letters, digits and `_`, and no digit at its beginning"
+        );
+        diagnostics.error(node, message);
+    }
+    Some(symbol)
 }
 
 pub fn required<'a>(node: Node<'a, '_>, name: &str, diagnostics: &mut Diagnostics) -> &'a str {
@@ -74,10 +125,13 @@ pub fn flag(node: Node<'_, '_>, name: &str, diagnostics: &mut Diagnostics) -> bo
 pub fn guid(node: Node<'_, '_>, name: &str, diagnostics: &mut Diagnostics) -> Option<Guid> {
     let text = required(node, name, diagnostics);
     match text.parse() {
-        Ok(guid) => Some(guid),
-        Err(_) => {
+        Ok(guid) if text.starts_with('{') => Some(guid),
+        _ => {
             if !text.is_empty() {
-                diagnostics.error(node, format!("`{name}` is `{text}`, which is not a GUID"));
+                let message = format!(
+                    "`{name}` is `{text}`, which is not a GUID in braces, as in {{00000000-0000-0000-0000-000000000000}}"
+                );
+                diagnostics.error(node, message);
             }
             None
         }

@@ -5,9 +5,11 @@ use std::collections::{HashMap, HashSet};
 use etw_types::winmeta;
 use roxmltree::Node;
 
-use super::element::{attribute, children, flag, number_in, owned, qualified};
+use super::element::{attribute, children, flag, number_in, owned, qualified, symbol};
 use super::source::Source;
-use super::{Channel, Event, Keyword, Level, Message, Opcode, Provider, Task, strings};
+use super::{
+    Channel, Culture, Event, Keyword, Level, Message, Opcode, Place, Provider, Task, strings,
+};
 use crate::diagnostic::Diagnostics;
 
 pub fn events(
@@ -40,8 +42,53 @@ pub fn events(
         {
             diagnostics.error(node, format!("two events have symbol `{symbol}`"));
         }
+        check_inserts(node, source.cultures, provider, &event, diagnostics);
         provider.events.push(event);
     }
+}
+
+/// Warns of a message that shows a field which the event does not have. Windows shows the insert itself then.
+fn check_inserts(
+    node: Node<'_, '_>,
+    cultures: &[Culture],
+    provider: &Provider,
+    event: &Event,
+    diagnostics: &mut Diagnostics,
+) {
+    let Some(Message::String(id)) = &event.message else { return };
+    let count = event.template.map_or(0, |index| provider.templates[index].fields.len());
+    let texts = cultures.iter().filter_map(|culture| Some((culture, culture.string(id)?)));
+    for (culture, text) in texts {
+        let highest = inserts(text).max().unwrap_or(0);
+        if highest > count {
+            let message = format!(
+                "string `{id}` ({}) shows %{highest}; event {} has {count} fields",
+                culture.name, event.id
+            );
+            return diagnostics.warn(node, message);
+        }
+    }
+}
+
+/// The numbers of the fields that a message shows: `%1`, `%2!x!`. `%%1` is a string of the parameter file.
+fn inserts(text: &str) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(found) = bytes.get(at..)?.iter().position(|byte| *byte == b'%') {
+            at += found + 1;
+            if bytes.get(at) == Some(&b'%') {
+                at += 1;
+                continue;
+            }
+            let digits = bytes[at..].iter().take(2).take_while(|byte| byte.is_ascii_digit());
+            let number = digits.fold(0, |sum, digit| 10 * sum + usize::from(digit - b'0'));
+            if number > 0 {
+                return Some(number);
+            }
+        }
+        None
+    })
 }
 
 fn event(
@@ -56,46 +103,46 @@ fn event(
             Some(_) => number_in(node, "version", 0..=255, diagnostics) as u8,
             None => 0,
         },
-        symbol: owned(node, "symbol"),
+        symbol: symbol(node, diagnostics),
         name: owned(node, "name"),
-        message: strings::message(node, source.cultures, diagnostics),
+        message: strings::message(node, source, diagnostics),
         is_logged: !flag(node, "notLogged", diagnostics),
         attributes: attribute(node, "attributes").map(split_attributes).unwrap_or_default(),
         place: source.places.of(node),
         ..Event::default()
     };
-    let mut unknown = |what: &str, name: &str| {
+    let unknown = |what: &str, name: &str, diagnostics: &mut Diagnostics| {
         diagnostics.error(node, format!("{what} `{name}` is not defined"));
     };
     if let Some(name) = attribute(node, "level") {
-        event.level = level(provider, &qualified(node, name));
+        event.level = level(provider, &qualified(node, name, diagnostics));
         if event.level.is_none() {
-            unknown("level", name);
+            unknown("level", name, diagnostics);
         }
     }
     if let Some(name) = attribute(node, "task") {
-        event.task = task(provider, &qualified(node, name));
+        event.task = task(provider, &qualified(node, name, diagnostics));
         if event.task.is_none() {
-            unknown("task", name);
+            unknown("task", name, diagnostics);
         }
     }
     if let Some(name) = attribute(node, "opcode") {
         let task = event.task.map_or(0, |index| provider.tasks[index].value);
-        event.opcode = opcode(provider, &qualified(node, name), task);
+        event.opcode = opcode(provider, &qualified(node, name, diagnostics), task);
         if event.opcode.is_none() {
-            unknown("opcode", name);
+            unknown("opcode", name, diagnostics);
         }
     }
     if let Some(name) = attribute(node, "channel") {
         event.channel = channel(provider, name);
         if event.channel.is_none() {
-            unknown("channel", name);
+            unknown("channel", name, diagnostics);
         }
     }
     for name in attribute(node, "keywords").unwrap_or_default().split_ascii_whitespace() {
-        match keyword(provider, &qualified(node, name)) {
+        match keyword(provider, &qualified(node, name, diagnostics)) {
             Some(index) => event.keywords.push(index),
-            None => unknown("keyword", name),
+            None => unknown("keyword", name, diagnostics),
         }
     }
     event.keywords.sort_by_key(|index| provider.keywords[*index].mask);
@@ -207,6 +254,8 @@ fn channel(provider: &mut Provider, name: &str) -> Option<usize> {
             value: row.value.0,
             is_imported: true,
             message: text(row.text),
+            access: None,
+            place: Place::default(),
             keyword_bit: None,
         });
         Some(provider.channels.len() - 1)

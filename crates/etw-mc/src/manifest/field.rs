@@ -5,12 +5,15 @@ use std::collections::HashSet;
 use etw_tracelogging::tdh::{InType, OutType};
 use roxmltree::Node;
 
-use super::element::{attribute, children, number, owned, qualified, required};
-use super::{Extent, Field, Provider, Template, UserData, UserElement, UserNode};
+use super::element::{attribute, children, elements, number, owned, qualified, required};
+use super::{Extent, Field, Provider, Template, UserData, UserElement, UserNode, out_type};
 use crate::diagnostic::Diagnostics;
 
 /// Fields of one template, struct members included: as many as an event may have data descriptors.
 const MAX_FIELDS: usize = 127;
+
+/// Values of one template, as many as the inserts of a message.
+const MAX_INSERTS: usize = 99;
 
 pub fn templates(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut Diagnostics) {
     let mut known = HashSet::new();
@@ -25,8 +28,16 @@ pub fn templates(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut 
         if count > MAX_FIELDS {
             diagnostics.error(node, format!("template `{id}` has {count} fields; 127 are allowed"));
         }
-        let user_data = children(node, "UserData").next().map(|data| UserData {
-            elements: data.children().filter(Node::is_element).map(user_element).collect(),
+        if fields.len() > MAX_INSERTS {
+            let count = fields.len();
+            let message =
+                format!("template `{id}` has {count} values; messages can name %1 to %99");
+            diagnostics.error(node, message);
+        }
+        let user_data = children(node, "UserData").next().map(|data| {
+            check_user_data(data, fields.len(), diagnostics);
+            let elements = data.children().filter(Node::is_element).map(user_element);
+            UserData { elements: elements.collect() }
         });
         provider.templates.push(Template {
             id: id.to_owned(),
@@ -34,6 +45,19 @@ pub fn templates(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut 
             fields,
             user_data,
         });
+    }
+}
+
+/// Reports a `%n` for which the template has no field.
+fn check_user_data(data: Node<'_, '_>, count: usize, diagnostics: &mut Diagnostics) {
+    for text in data.descendants().filter(Node::is_text) {
+        let insert = text.text().unwrap_or_default().trim().strip_prefix('%');
+        let Some(number) = insert.and_then(|digits| digits.parse::<usize>().ok()) else { continue };
+        if number == 0 || number > count {
+            let element = text.parent().unwrap_or(data);
+            diagnostics
+                .error(element, format!("%{number} names no field; the template has {count}"));
+        }
     }
 }
 
@@ -68,15 +92,11 @@ fn fields(
     diagnostics: &mut Diagnostics,
 ) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
-    for child in node.children().filter(Node::is_element) {
+    for child in elements(node) {
         let field = match child.tag_name().name() {
             "data" | "binary" => value(child, provider, &fields, diagnostics),
             "struct" if is_top => structure(child, provider, &fields, diagnostics),
-            "UserData" if is_top => continue,
-            other => {
-                diagnostics.error(child, format!("`{other}` does not belong here"));
-                continue;
-            }
+            _ => continue,
         };
         if fields.iter().any(|known| known.name == field.name) {
             diagnostics.error(child, format!("field `{}` is defined twice", field.name));
@@ -116,10 +136,12 @@ fn value(
 ) -> Field {
     let name = required(node, "name", diagnostics).to_owned();
     let in_type = match attribute(node, "inType") {
-        Some(text) => InType::of_manifest(&qualified(node, text)).unwrap_or_else(|| {
-            diagnostics.error(node, format!("`inType` is `{text}`, which is not a known type"));
-            InType::UINT8
-        }),
+        Some(text) => {
+            InType::of_manifest(&qualified(node, text, diagnostics)).unwrap_or_else(|| {
+                diagnostics.error(node, format!("`inType` is `{text}`, which is not a known type"));
+                InType::UINT8
+            })
+        }
         None if node.tag_name().name() == "binary" => InType::BINARY,
         None => {
             diagnostics.error(node, format!("field `{name}` has no `inType`"));
@@ -127,12 +149,25 @@ fn value(
         }
     };
     let out_type = match attribute(node, "outType") {
-        Some(text) => OutType::of_manifest(&qualified(node, text)).unwrap_or_else(|| {
-            diagnostics.error(node, format!("`outType` is `{text}`, which is not a known type"));
-            OutType::NULL
-        }),
+        Some(text) => {
+            OutType::of_manifest(&qualified(node, text, diagnostics)).unwrap_or_else(|| {
+                diagnostics
+                    .error(node, format!("`outType` is `{text}`, which is not a known type"));
+                OutType::NULL
+            })
+        }
         None => in_type.default_out(),
     };
+    if !out_type::is_allowed(in_type, out_type) {
+        let allowed = out_type::of(in_type).iter().filter_map(|one| one.manifest_name());
+        let message = format!(
+            "field `{name}` of type {} cannot have `outType` {}: expected {}",
+            attribute(node, "inType").unwrap_or_default(),
+            attribute(node, "outType").unwrap_or_default(),
+            allowed.collect::<Vec<_>>().join(", ")
+        );
+        diagnostics.error(node, message);
+    }
     let map = attribute(node, "map").and_then(|map| {
         if !matches!(in_type, InType::UINT8 | InType::UINT16 | InType::UINT32 | InType::HEXINT32) {
             let message = format!(

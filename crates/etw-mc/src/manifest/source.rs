@@ -1,16 +1,21 @@
 //! The parts of a manifest's text that all its elements refer to: strings and the positions of lines.
 
+use std::collections::HashMap;
+
 use roxmltree::Node;
 
-use super::{Culture, Place};
+use super::{Culture, Message, Place};
 
 /// The parts of a manifest that its providers refer to.
 pub struct Source<'m> {
     pub cultures: &'m [Culture],
+    /// The messages of `messageTable` by their symbols and ids there, to which `$(mc.SYMBOL)` refers.
+    pub table: &'m HashMap<String, Message>,
     pub places: &'m Places,
 }
 
 /// The starts of a text's lines.
+#[derive(Default)]
 pub struct Places {
     lines: Vec<usize>,
 }

@@ -61,7 +61,7 @@ impl MessageText {
         line_of(out, "//");
         line_of(out, "// MessageText:");
         line_of(out, "//");
-        for line in texts.values().next().into_iter().flat_map(|text| text.lines()) {
+        for line in texts.values().next().into_iter().flat_map(|text| text.lines.lines()) {
             // A backslash at its end would continue the comment.
             let line = line.trim_end_matches('\\');
             line_of(out, format!("// {line}").trim_end());
@@ -100,13 +100,11 @@ impl MessageText {
         let index = self.languages.iter().position(|one| one == language);
         let mut texts: Vec<(u32, &str)> = self
             .messages()
-            .filter_map(|one| Some((self.id(one, options), one.texts.get(&index?)?.as_str())))
+            .filter_map(|one| Some((self.id(one, options), one.texts.get(&index?)?.text())))
             .collect();
         texts.sort_by_key(|(id, _)| *id);
         let end = if options.ends_with_nul { "" } else { "\r\n" };
-        let texts =
-            texts.into_iter().map(|(id, text)| (id, text.strip_suffix("\r\n").unwrap_or(text)));
-        messages::blocks(texts, end)
+        messages::blocks(texts.into_iter(), end)
     }
 }
 

@@ -21,7 +21,8 @@ pub fn large(events: usize) -> String {
         let _ = writeln!(strings, "<string id=\"m{number}\" value=\"Message {number}: %1 %2\"/>");
     }
     format!(
-        "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\"><instrumentation><events>\
+        "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\" \
+         xmlns:win=\"http://manifests.microsoft.com/win/2004/08/windows/events\"><instrumentation><events>\
          <provider name=\"Large\" guid=\"{{00000001-0002-0003-0004-000000000005}}\" symbol=\"LARGE\" \
          resourceFileName=\"a\" messageFileName=\"a\"><tasks>{tasks}</tasks><templates>{templates}</templates>\
          <events>{list}</events></provider></events></instrumentation><localization><resources culture=\"en-US\">\

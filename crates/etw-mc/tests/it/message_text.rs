@@ -103,6 +103,28 @@ fn a_file_without_a_header_section_has_the_defaults() {
     assert_eq!(entries(&file.table(language, &Options::default())), [(0, "%1\r\n".to_owned())]);
 }
 
+/// An entry of a message table states its size in 16 bits.
+#[test]
+fn the_longest_text_fits_and_longer_ones_are_reported() {
+    let file = |length: usize| {
+        let text = "x".repeat(length - 3);
+        let text = format!("MessageId=1\nLanguage=English\na\n{text}\n.\n");
+        MessageText::parse(text.as_bytes())
+    };
+    let longest = file(32_761).unwrap();
+    let language = longest.languages().next().unwrap();
+    let table = longest.table(language, &Options::default());
+    assert_eq!(entries(&table)[0].1.len(), 32_763);
+    let problems = file(32_762).unwrap_err();
+    let expected = "2:1: error: the text has more than the 32761 characters of a message";
+    assert_eq!(problems[0].to_string(), expected);
+    assert_eq!(longest.longer_than(32_761), []);
+    let warnings = longest.longer_than(32_760);
+    let expected = "2:1: warning: the text has 32761 characters, more than 32760";
+    assert_eq!(warnings[0].to_string(), expected);
+    assert_eq!(warnings.len(), 1);
+}
+
 #[test]
 fn mistakes_are_reported_at_their_line() {
     for (text, line, expected) in [

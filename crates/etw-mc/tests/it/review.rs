@@ -28,6 +28,25 @@ const BREAKS: &[(&str, &str, &str)] = &[
         "name=\"Even\" mask=\"0x4\"",
         "keyword `Even` was 0x2 and is now 0x4",
     ),
+    (
+        "<task name=\"Work\" value=\"7\"",
+        "<task name=\"Work\" value=\"8\"",
+        "task `Work` was 0x7 and is now 0x8",
+    ),
+    (
+        "<opcode name=\"Half\" value=\"40\"",
+        "<opcode name=\"Half\" value=\"41\"",
+        "opcode `Half` was 0x28 and is now 0x29",
+    ),
+    (
+        "chid=\"ADM\" type",
+        "chid=\"ADM\" value=\"20\" type",
+        "channel `OpenEtw-All/Admin` was 0x10 and is now 0x14",
+    ),
+    ("<map value=\"2\"", "<map value=\"3\"", "value 0x2 of map `Colour` is missing"),
+    ("symbol=\"_RED\"", "symbol=\"_ROUGE\"", "value 0x1 of map `Colour` is missing"),
+    ("template=\"lengths\"", "template=\"arrays\"", "the fields of event 2 version 0 changed"),
+    ("symbol=\"ALL_TYPES\"", "symbol=\"SOME\"", "the provider's symbol was `ALL_TYPES`"),
     ("guid=\"{0a0b0c0d", "guid=\"{1a0b0c0d", "provider `OpenEtw-All.Types`"),
 ];
 

@@ -8,7 +8,8 @@ use etw_mc::{Manifest, messages};
 /// A manifest of one provider: its attributes and its content.
 fn manifest(attributes: &str, content: &str) -> Manifest {
     let text = format!(
-        "<instrumentationManifest xmlns:w=\"http://manifests.microsoft.com/win/2004/08/windows/events\" \
+        "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\" \
+         xmlns:win=\"http://manifests.microsoft.com/win/2004/08/windows/events\" xmlns:w=\"http://manifests.microsoft.com/win/2004/08/windows/events\" \
          xmlns:x=\"http://www.w3.org/2001/XMLSchema\"><instrumentation><events>\
          <provider name=\"P\" guid=\"{{0a0b0c0d-0102-0304-0506-0708090a0b0c}}\" symbol=\"S\" {attributes}>{content}</provider>\
          </events></instrumentation><localization><resources culture=\"en-US\"><stringTable>\
@@ -81,6 +82,26 @@ fn a_text_of_length_zero_ends_with_nul() {
     );
     check(&text, &["#define EventWriteE(n, one, two_Len_, two, three, four) "]);
     check(&text, &["McTemplateU0uzSRZ2r0B3r0_etw("]);
+}
+
+#[test]
+fn fields_of_one_name_in_c_are_different_parameters() {
+    let text = header(
+        "",
+        "<templates><template tid=\"T\"><data name=\"a b\" inType=\"w:Int8\"/><data name=\"a-b\" inType=\"w:Int8\"/>\
+         <data name=\"a_b_2\" inType=\"w:Int8\"/><data name=\"pContext\" inType=\"w:Int8\"/></template></templates>\
+         <events><event value=\"1\" symbol=\"E\" template=\"T\"/></events>",
+    );
+    check(&text, &["EventWriteE(a_b, a_b_2, a_b_2_2, pContext_2) "]);
+    check(&text, &["EventWriteE_ForContext(pContext, a_b, a_b_2, a_b_2_2, pContext_2) "]);
+    let manifest = manifest(
+        "",
+        "<templates><template tid=\"T\"><data name=\"Activity\" inType=\"w:Int8\"/></template></templates>\
+         <events><event value=\"1\" symbol=\"E\" template=\"T\"/></events>",
+    );
+    let of = |code| header::write(&manifest, &Options { code, ..Options::default() });
+    check(&of(header::Code::User), &["EventWriteE(Activity) "]);
+    check(&of(header::Code::Kernel), &["EventWriteE(Activity_2, Activity) "]);
 }
 
 #[test]
@@ -174,4 +195,39 @@ fn a_count_of_one_and_the_name_of_a_template_are_in_the_resource() {
     let named = with("name=\"Shop\"><data name=\"n\" inType=\"win:UInt8\"/>");
     let name: Vec<u8> = "Shop".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert!(named.windows(name.len()).any(|bytes| bytes == name));
+}
+
+#[test]
+fn tasks_with_a_guid_of_zeros_have_none() {
+    let task = |name: &str, value: u8, guid: &str| {
+        format!("<task name=\"{name}\" value=\"{value}\" eventGUID=\"{guid}\"/>")
+    };
+    let zeros = "{00000000-0000-0000-0000-000000000000}";
+    let tasks = task("One", 1, zeros)
+        + &task("Two", 2, zeros)
+        + &task("Three", 3, "{0a0b0c0d-0102-0304-0506-070809101112}");
+    let text = header("", &format!("<tasks>{tasks}</tasks>"));
+    assert!(!text.contains("OneId") && !text.contains("TwoId"), "{text}");
+    check(&text, &["const GUID ThreeId"]);
+}
+
+#[test]
+fn a_message_table_gives_messages_their_ids() {
+    let text = "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\">\
+        <instrumentation><events><messageTable><message value=\"0x40000005\" symbol=\"STARTED\" message=\"$(string.m)\"/>\
+        <message value=\"9\" mid=\"Unused\" message=\"$(string.n)\"/></messageTable>\
+        <provider name=\"P\" guid=\"{0a0b0c0d-0102-0304-0506-0708090a0b0c}\" symbol=\"S\" resourceFileName=\"p\">\
+        <events><event value=\"1\" message=\"$(string.m)\"/><event value=\"2\" message=\"$(mc.STARTED)\"/>\
+        <event value=\"3\" message=\"$(string.o)\"/></events></provider></events></instrumentation>\
+        <localization><resources culture=\"en-US\"><stringTable><string id=\"m\" value=\"M\"/><string id=\"n\" value=\"N\"/>\
+        <string id=\"o\" value=\"O\"/></stringTable></resources></localization></instrumentationManifest>";
+    let manifest = Manifest::parse(text.as_bytes()).unwrap();
+    let ids = MessageIds::new(&manifest);
+    let strings: Vec<_> = ids.strings().collect();
+    assert_eq!(strings, [("n", 9), ("m", 0x4000_0005), ("o", 0xb000_0003)]);
+    let text = header::write(&manifest, &Options::default());
+    check(&text, &["#define MSG_m 0x40000005L", "#define STARTED 0x40000005L"]);
+    let resource = wevt::write(&manifest, Version::V5);
+    let events = at(&resource, b"EVNT").unwrap();
+    assert_eq!([0, 48].map(|event| u32_at(&resource, events + 16 + event + 16)), [0x4000_0005; 2]);
 }

@@ -6,6 +6,10 @@
 #endif
 #define WPP_THIS_FILE `SourceFile.CanonicalName`
 
+#if defined(ENABLE_WPP_RECORDER) && ENABLE_WPP_RECORDER
+#error "the WPP recorder is not supported: compile without ENABLE_WPP_RECORDER, and messages go to sessions alone"
+#endif
+
 #ifndef WPP_ALREADY_INCLUDED
 
 /* Macros of -D and WPP_FLAGS. */
@@ -18,6 +22,10 @@
 #endif
 `ENDIF`
 
+/* This header may be included between the braces of extern "C". */
+#ifdef __cplusplus
+extern "C++" {
+#endif
 #ifdef _WIN32
 #include <windows.h>
 #endif
@@ -31,6 +39,7 @@
 #ifdef __cplusplus
 #include <string>
 #include <string_view>
+}
 #endif
 
 /* One object for all sources of a program or library, and none for others. */

@@ -164,8 +164,20 @@ static const GUID WPP_LOCAL_TraceGuids[] = {`FORALL Guid IN TraceGuids``Guid.Str
 #endif
 #endif
 static const char WPP_`SourceFile.CanonicalName`_formats[] WPP_FORMAT_SECTION =
-`FORALL Line IN Formats`
+`FORALL Block IN Formats`
+`IF Block.Flag`
+#ifdef WPP_PUBLIC_`Block.Flag`
+`FORALL Line IN Block.Public`
     `Line.Text`
+`ENDFOR`
+#else
+`ENDIF`
+`FORALL Line IN Block.Lines`
+    `Line.Text`
+`ENDFOR`
+`IF Block.Flag`
+#endif
+`ENDIF`
 `ENDFOR`
     "";
 #endif

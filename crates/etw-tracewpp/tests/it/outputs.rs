@@ -71,6 +71,23 @@ fn templates_of_users_run_with_our_parts() {
     assert!(text.contains("#define WPP_THIS_FILE a_c"));
 }
 
+/// The sets and fields that Microsoft's published templates (`simple.tpl`, `mof.tpl`) use besides those of its default ones.
+#[test]
+fn templates_list_functions_and_the_messages_of_a_guid() {
+    let template = "`FORALL f IN Funcs`\n`f.Name`: WPP`f.GooId`_LOGGER(`f.GooArgs`) `f.GooVals`\n`ENDFOR`\n\
+                    `FORALL Guid IN TraceGuids`\n`Guid.Comment`\n`FORALL Msg in Guid.Messages`\n\
+                    #typev `Msg.Name` `Msg.MsgNo` \"`Msg.Text`\"\n`FORALL Arg IN Msg.Arguments`\n`Arg.Name`, `Arg.MofType`\n\
+                    `ENDFOR Arg`\n`ENDFOR Msg`\n`ENDFOR Guid`\n";
+    let words = ["-gen:{my.tpl}*.lst", "-func:Log{LEVEL=2}(FLAGS, MSG, ...)", "-p:Shop", "a.c"];
+    let outputs = preprocess(&words, &[("my.tpl", template), ("a.c", SOURCE)]).unwrap();
+    let wanted = "DoTraceMessage: WPP_LEVEL_LOGGER(LEVEL) LEVEL\n\
+                  DoDebugTrace: WPP_TRACELEVEL_LOGGER(TRACELEVEL) TRACELEVEL\n\
+                  Log: WPP_LEVEL_FLAGS_LOGGER(LEVEL, FLAGS) 2, FLAGS\n\
+                  Shop // SRC=a.c MJ= MN=\n#typev a_c2 10 \"%0%10!d! of %11!s!\"\n\
+                  n, ItemLong\ng(a. b), ItemString\n";
+    assert_eq!(outputs.files[0].text, wanted);
+}
+
 #[test]
 fn configurations_come_from_files_scanned_comments_and_options() {
     let ini =
@@ -110,6 +127,59 @@ fn control_guids_become_a_tmc_file() {
     let control = &outputs.files[2];
     assert_eq!(control.path, Path::new("o/c1a551d0-1111-2222-3333-010203040506.tmc"));
     assert_eq!(control.text, "c1a551d0-1111-2222-3333-010203040506 Shop\nOne\nTwo\n");
+}
+
+#[test]
+fn a_guid_of_the_command_line_has_a_tmc_file() {
+    let words = ["-ctl:{C1A551D0-1111-2222-3333-010203040506}", "-tmf:o", "a.c"];
+    let outputs = preprocess(&words, &[("a.c", SOURCE)]).unwrap();
+    let text = "c1a551d0-1111-2222-3333-010203040506 Default\nError\nUnusual\nNoise\n";
+    assert_eq!(outputs.files[2].text, text);
+    assert!(outputs.files[0].text.contains("WPP_DEFAULT_CONTROL_GUID C1A551D0,1111,2222,3333,"));
+}
+
+#[test]
+fn public_formats_name_no_file_and_no_expression() {
+    let header = "// begin_wpp config\n// FUNC Open(MSG, ...);\n// PUBLIC_FILTER(Open, EVERYBODY);\n// end_wpp\n";
+    let source = "void f(void) {\n Open(\"%d of it\", secret);\n DoTraceMessage(A, \"mine\"); }";
+    let files = [("t.h", header), ("a.c", source)];
+    let outputs = preprocess(&["-scan:t.h", "-p:P", "-tmf:o", "a.c"], &files).unwrap();
+    let text = &outputs.files[0].text;
+    let (before, public) = text.split_once("#ifdef WPP_PUBLIC_EVERYBODY\n").unwrap();
+    let (public, private) = public.split_once("#else\n").unwrap();
+    assert!(before.contains("a_c3 11 \\\"%0mine\\\""), "{before}");
+    assert!(public.contains("SRC=Unknown_cxx00") && public.contains("Arg, ItemLong -- 10"));
+    assert!(!public.contains("a_c") && !public.contains("secret") && !public.contains("FUNC="));
+    assert!(private.contains("a_c2 10 \\\"%0%10!d! of it") && private.contains("secret, ItemLong"));
+    // The file has all.
+    assert!(outputs.files[1].text.contains("secret, ItemLong -- 10\n}\n#typev a_c3 11"));
+}
+
+#[test]
+fn prefixes_show_expressions_and_drop_blanks_at_their_end() {
+    let ini = "FUNC At(MSG, ...);\nUSEPREFIX (At, \"%!STDPREFIX![%s:%u]:  \", __FILE__, __LINE__);\nUSESUFFIX(At, \" %d\", last);";
+    let files = [("x.ini", ini), ("a.c", "void f(void) { At(\"100%%\"); }")];
+    let outputs = preprocess(&["-ini:x.ini", "-p:P", "-tmf:o", "a.c"], &files).unwrap();
+    let lines: Vec<&str> = outputs.files[1].text.lines().skip(1).collect();
+    let wanted = [
+        "#typev a_c1 10 \"%0[%10!s!:%11!u!]:100%% %12!d!\" //   FUNC=f",
+        "{",
+        "__FILE__, ItemString -- 10",
+        "__LINE__, ItemLong -- 11",
+        "last, ItemLong -- 12",
+        "}",
+    ];
+    assert_eq!(lines, wanted);
+}
+
+#[test]
+fn types_need_no_exclamation_marks_if_an_option_says_so() {
+    let source =
+        "void f(void) { DoTraceMessage(A, \"%STATUS %!STATUS! %d%SINT %dx\", a, b, c, d, e); }";
+    let words = ["-noshrieks", "-argbase:20", "-p:P", "-tmf:o", "a.c"];
+    let outputs = preprocess(&words, &[("a.c", source)]).unwrap();
+    let text = "\"%0%20!s! %21!s! %22!d!%23!d! %24!d!x\"";
+    assert!(outputs.files[1].text.contains(text), "{}", outputs.files[1].text);
 }
 
 #[test]
