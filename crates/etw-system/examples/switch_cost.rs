@@ -1,7 +1,11 @@
 //! The cost of recording a context switch: two threads on one processor hand a byte to each other, without a recording, with one by
-//! programs in the kernel, with one by perf's rings, and with `perf record` beside it. One JSON object a figure. Needs root.
+//! programs in the kernel, with one by perf's rings, with and without call stacks, and with `perf record` beside it. One JSON object a
+//! figure. Needs root.
 //!
 //! `cargo run --release -p etw-system --example switch_cost`
+//!
+//! With the name of a way (`BPF programs`, `perf rings`) and a number of rounds it prints how many records it read in them: what its
+//! reader executes for a switch is the difference of two such runs under `callgrind --toggle-collect=etw_system::recorder::Recorder::poll`.
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -83,6 +87,20 @@ mod linux {
         cost
     }
 
+    /// How switches are recorded.
+    #[derive(Clone, Copy)]
+    struct Way {
+        name: &'static str,
+        has_programs: bool,
+        stacks: &'static [u16],
+    }
+
+    const WAYS: [Way; 3] = [
+        Way { name: "BPF programs", has_programs: true, stacks: &[] },
+        Way { name: "perf rings", has_programs: false, stacks: &[] },
+        Way { name: "perf rings with call stacks", has_programs: false, stacks: &[SWITCH] },
+    ];
+
     /// A recorder that another thread reads, on the second processor.
     struct Reading {
         is_ending: Arc<AtomicBool>,
@@ -91,11 +109,15 @@ mod linux {
     }
 
     impl Reading {
-        fn start(stacks: &[u16]) -> Result<Reading, Box<dyn std::error::Error>> {
+        fn start(way: Way) -> Result<Reading, Box<dyn std::error::Error>> {
+            // SAFETY: no other thread of this program uses the environment.
+            unsafe {
+                std::env::set_var("ETW_SYSTEM_BPF", if way.has_programs { "1" } else { "0" })
+            };
             let masks = Masks::parse("cswitch")?.masks;
             let options = Options {
                 masks,
-                stacks: stacks.to_vec(),
+                stacks: way.stacks.to_vec(),
                 sample_interval: 10_000,
                 ..Options::default()
             };
@@ -119,7 +141,7 @@ mod linux {
                         records += 1;
                     }
                     lost += recorder.take_losses().total();
-                    sleep(Duration::from_millis(5));
+                    sleep(Duration::from_millis(10));
                 }
                 (records, lost, thread_time() - start)
             });
@@ -140,7 +162,9 @@ mod linux {
 
     fn perf_record() -> Option<Child> {
         let mut command = Command::new("perf");
-        command.args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o", "/dev/null"]);
+        // A record that does not fit into a small ring would cost less.
+        command.args(["record", "-q", "-a", "-m", "32M", "-e", "sched:sched_switch"]);
+        command.args(["-o", "/dev/null"]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = child.spawn().ok()?;
         sleep(Duration::from_millis(1000));
@@ -153,25 +177,45 @@ mod linux {
         let _ = child.wait();
     }
 
+    /// Costs of one way, and what its reader needed for a record.
+    #[derive(Default)]
+    struct Costs {
+        switch: Vec<f64>,
+        reader: Vec<f64>,
+        lost: u64,
+    }
+
+    /// Records of this many rounds by one way.
+    fn records(name: &str, rounds: &str) -> Result<u64, Box<dyn std::error::Error>> {
+        let way = WAYS.into_iter().find(|way| way.name == name).ok_or("no such way")?;
+        let reading = Reading::start(way)?;
+        for _ in 0..rounds.parse()? {
+            exchange()?;
+        }
+        Ok(reading.end().0)
+    }
+
     pub fn main() -> Result<(), Box<dyn std::error::Error>> {
-        let [mut alone, mut programs, mut rings, mut peer] = [const { Vec::new() }; 4];
-        let [mut of_programs, mut of_rings] = [const { Vec::new() }; 2];
-        let mut lost = 0;
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        if let [name, rounds] = &arguments[..] {
+            figure("records", records(name, rounds)? as f64, "events");
+            return Ok(());
+        }
+        let mut costs = [const { None::<Costs> }; WAYS.len()];
+        let (mut alone, mut peer) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             alone.push(exchange()?);
-            for (stacks, costs, of_reader) in [
-                (&[][..], &mut programs, &mut of_programs),
-                (&[SWITCH][..], &mut rings, &mut of_rings),
-            ] {
-                let reading = Reading::start(stacks)?;
-                if stacks.is_empty() && !reading.mechanism.contains("sched_switch") {
+            for (way, costs) in WAYS.into_iter().zip(&mut costs) {
+                let reading = Reading::start(way)?;
+                if way.has_programs && !reading.mechanism.contains("sched_switch") {
                     reading.end();
                     continue;
                 }
-                costs.push(exchange()?);
-                let (_, missing, time) = reading.end();
-                lost += missing;
-                of_reader.push(time);
+                let costs = costs.get_or_insert_default();
+                costs.switch.push(exchange()?);
+                let (_, lost, time) = reading.end();
+                costs.lost += lost;
+                costs.reader.push(time);
             }
             if let Some(child) = perf_record() {
                 peer.push(exchange()?);
@@ -180,27 +224,20 @@ mod linux {
         }
         let alone = quartile(alone);
         figure("a switch, not recorded", alone, "ns");
-        let added = |costs: Vec<f64>| (!costs.is_empty()).then(|| quartile(costs) - alone);
-        let (programs, rings, peer) = (added(programs), added(rings), added(peer));
-        for (name, cost) in [
-            ("BPF programs", programs),
-            ("perf rings with call stacks", rings),
-            ("perf record", peer),
-        ] {
-            if let Some(cost) = cost {
-                figure(&format!("a switch, added by {name}"), cost, "ns");
+        let peer = (!peer.is_empty()).then(|| quartile(peer) - alone);
+        if let Some(peer) = peer {
+            figure("a switch, added by perf record", peer, "ns");
+        }
+        for (Way { name, .. }, costs) in WAYS.into_iter().zip(costs) {
+            let Some(costs) = costs else { continue };
+            let added = quartile(costs.switch) - alone;
+            figure(&format!("a switch, added by {name}"), added, "ns");
+            if let Some(peer) = peer {
+                figure(&format!("added by {name} / by perf record"), added / peer, "x");
             }
+            figure(&format!("reader's CPU, a switch by {name}"), quartile(costs.reader), "ns");
+            figure(&format!("lost by {name}"), costs.lost as f64, "events");
         }
-        if let (Some(programs), Some(peer)) = (programs, peer) {
-            figure("added by BPF programs / by perf record", programs / peer, "x");
-        }
-        for (name, times) in [("by programs", of_programs), ("by perf with call stacks", of_rings)]
-        {
-            if !times.is_empty() {
-                figure(&format!("host's CPU, a switch {name}"), quartile(times), "ns");
-            }
-        }
-        figure("lost while measuring", lost as f64, "events");
         Ok(())
     }
 }

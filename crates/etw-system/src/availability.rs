@@ -2,7 +2,7 @@
 
 use crate::flags::Flag;
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
-use crate::recorder::online_cpus;
+use crate::system_facts::online_cpus;
 use crate::wanted_events::{TRACEPOINTS, paranoid};
 
 /// Whether a class of events can be recorded, and by which mechanism.
@@ -37,6 +37,8 @@ pub fn availability() -> Vec<Availability> {
             let right = format!(
                 "other programs need root, CAP_PERFMON or kernel.perf_event_paranoid at most 0 (it is {level})"
             );
+            const SWITCHES: &str = "perf switch records, whole machine, without priorities, wait reasons and call stacks";
+            let switches = (*flag == Flag::SWITCH).then(|| SWITCHES.to_owned());
             match (&side, points) {
                 (Ok(_), None) => one(Some("perf events, whole machine".to_owned()), None),
                 (Ok(_), Some(points)) => match &files {
@@ -55,14 +57,13 @@ pub fn availability() -> Vec<Availability> {
                                 (!absent.is_empty())
                                     .then(|| format!("this kernel has no {}", absent.join(", "))),
                             ),
-                            Err(error) => one(
-                                None,
-                                Some(format!("{}: {error}", points[0].0.name())),
-                            ),
+                            Err(error) => {
+                                one(switches, Some(format!("{}: {error}", points[0].0.name())))
+                            }
                         }
                     }
                     Err(error) => one(
-                        None,
+                        switches,
                         Some(format!(
                             "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=)"
                         )),

@@ -4,6 +4,8 @@ use etw_types::le;
 
 /// Program headers that are looked at; only damage has more.
 const MAX_HEADERS: usize = 256;
+/// Bytes of a program header; damage has others.
+pub(crate) const HEADER_SIZES: std::ops::RangeInclusive<usize> = 56..=256;
 const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const EXECUTABLE: u32 = 1;
@@ -55,7 +57,7 @@ impl ElfFile {
         let at = le::u64(&header, 0x20)?;
         let size = usize::from(le::u16(&header, 0x36)?);
         let count = usize::from(le::u16(&header, 0x38)?).min(MAX_HEADERS);
-        if size < 56 {
+        if !HEADER_SIZES.contains(&size) {
             return None;
         }
         let table = read(at, size * count)?;

@@ -19,16 +19,19 @@ pub struct Flag {
     pub xperf: &'static str,
     /// logman's name; empty: none.
     pub logman: &'static str,
+    /// The events, in a few words.
+    pub description: &'static str,
     /// Whether Linux has such events, and this crate records them.
     pub is_recorded: bool,
 }
 
 macro_rules! flags {
-    ($($name:ident = $word:literal: $bit:literal, $enable:literal, $xperf:literal, $logman:literal, $recorded:literal;)*) => {
+    ($($name:ident = $word:literal: $bit:literal, $enable:literal, $xperf:literal, $logman:literal, $recorded:literal, $description:literal;)*) => {
         impl Flag {
             $(#[doc = concat!("`", $xperf, "`, `", $logman, "`")]
             pub const $name: Flag = Flag {
                 word: $word, bit: $bit, enable: $enable, xperf: $xperf, logman: $logman, is_recorded: $recorded,
+                description: $description,
             };)*
 
             /// All flags.
@@ -38,35 +41,35 @@ macro_rules! flags {
 }
 
 flags! {
-    PROCESS = 0: 0x1, 0x1, "PROC_THREAD", "process", true;
-    THREAD = 0: 0x2, 0x2, "PROC_THREAD", "thread", true;
-    IMAGE = 0: 0x4, 0x4, "LOADER", "img", true;
-    COUNTERS = 0: 0x8, 0x8, "PERF_COUNTER", "proccntr", true;
-    SWITCH = 1: 0x4, 0x10, "CSWITCH", "cswitch", true;
-    READY = 1: 0x200, 0x800, "DISPATCHER", "dispatcher", true;
-    DPC = 1: 0x80, 0x20, "DPC", "dpc", true;
-    INTERRUPT = 1: 0x4000, 0x40, "INTERRUPT", "isr", true;
-    SYSCALL = 2: 0x40, 0x80, "SYSCALL", "syscall", true;
-    DISK = 0: 0x100, 0x100, "DISK_IO", "disk", true;
-    FILE_NAME = 0: 0x200, 0x200, "FILENAME", "file", true;
-    DISK_INIT = 0: 0x400, 0x400, "DISK_IO_INIT", "diskinit", true;
-    FILE_IO = 0: 0x200_0000, 0x200_0000, "FILE_IO", "fileiocompletion", true;
-    FILE_IO_INIT = 0: 0x400_0000, 0x400_0000, "FILE_IO_INIT", "fileio", true;
-    ALL_FAULTS = 0: 0x1000, 0x1000, "ALL_FAULTS", "pf", true;
-    HARD_FAULTS = 0: 0x2000, 0x2000, "HARD_FAULTS", "hf", true;
-    VIRTUAL_ALLOC = 1: 0x8000, 0x4000, "VIRT_ALLOC", "virtalloc", true;
-    MAP_FILE = 0: 0x8000, 0x8000, "VAMAP", "vamap", true;
-    NETWORK = 0: 0x1_0000, 0x1_0000, "NETWORKTRACE", "net", true;
-    PROFILE = 1: 0x2, 0x100_0000, "PROFILE", "profile", true;
-    PRIORITY = 1: 0x2000, 0, "PRIORITY", "", true;
-    POWER = 4: 0x8000, 0, "POWER", "", false;
-    REGISTRY = 0: 0x2_0000, 0x2_0000, "REGISTRY", "registry", false;
-    ALPC = 0: 0x10_0000, 0x10_0000, "ALPC", "alpc", false;
-    SPLIT_IO = 0: 0x20_0000, 0x20_0000, "SPLIT_IO", "splitio", false;
-    DRIVERS = 1: 0x10, 0x80_0000, "DRIVERS", "driver", false;
-    DEBUG_PRINT = 0: 0x4_0000, 0x4_0000, "", "dbgprint", false;
-    MEMORY_INFO = 0: 0x8_0000, 0, "MEMINFO", "", false;
-    WORKING_SETS = 0: 0x40_0000, 0, "MEMINFO_WS", "", false;
+    PROCESS = 0: 0x1, 0x1, "PROC_THREAD", "process", true, "Starts and ends of processes";
+    THREAD = 0: 0x2, 0x2, "PROC_THREAD", "thread", true, "Starts and ends of threads";
+    IMAGE = 0: 0x4, 0x4, "LOADER", "img", true, "Loads and unloads of images";
+    COUNTERS = 0: 0x8, 0x8, "PERF_COUNTER", "proccntr", true, "Counters of processes";
+    SWITCH = 1: 0x4, 0x10, "CSWITCH", "cswitch", true, "Context switches";
+    READY = 1: 0x200, 0x800, "DISPATCHER", "dispatcher", true, "Threads that become ready";
+    DPC = 1: 0x80, 0x20, "DPC", "dpc", true, "Deferred procedure calls";
+    INTERRUPT = 1: 0x4000, 0x40, "INTERRUPT", "isr", true, "Interrupts";
+    SYSCALL = 2: 0x40, 0x80, "SYSCALL", "syscall", true, "System calls";
+    DISK = 0: 0x100, 0x100, "DISK_IO", "disk", true, "Disk transfers";
+    FILE_NAME = 0: 0x200, 0x200, "FILENAME", "file", true, "Names of files";
+    DISK_INIT = 0: 0x400, 0x400, "DISK_IO_INIT", "diskinit", true, "Starts of disk transfers";
+    FILE_IO = 0: 0x200_0000, 0x200_0000, "FILE_IO", "fileiocompletion", true, "Ends of file operations";
+    FILE_IO_INIT = 0: 0x400_0000, 0x400_0000, "FILE_IO_INIT", "fileio", true, "Starts of file operations";
+    ALL_FAULTS = 0: 0x1000, 0x1000, "ALL_FAULTS", "pf", true, "All page faults";
+    HARD_FAULTS = 0: 0x2000, 0x2000, "HARD_FAULTS", "hf", true, "Hard page faults";
+    VIRTUAL_ALLOC = 1: 0x8000, 0x4000, "VIRT_ALLOC", "virtalloc", true, "Virtual memory that is allocated and freed";
+    MAP_FILE = 0: 0x8000, 0x8000, "VAMAP", "vamap", true, "Files that are mapped and unmapped";
+    NETWORK = 0: 0x1_0000, 0x1_0000, "NETWORKTRACE", "net", true, "TCP and UDP transfers";
+    PROFILE = 1: 0x2, 0x100_0000, "PROFILE", "profile", true, "CPU samples";
+    PRIORITY = 1: 0x2000, 0, "PRIORITY", "", true, "Changes of priorities";
+    POWER = 4: 0x8000, 0, "POWER", "", false, "Changes of power";
+    REGISTRY = 0: 0x2_0000, 0x2_0000, "REGISTRY", "registry", false, "Registry operations";
+    ALPC = 0: 0x10_0000, 0x10_0000, "ALPC", "alpc", false, "Local procedure calls";
+    SPLIT_IO = 0: 0x20_0000, 0x20_0000, "SPLIT_IO", "splitio", false, "Split disk transfers";
+    DRIVERS = 1: 0x10, 0x80_0000, "DRIVERS", "driver", false, "Driver requests";
+    DEBUG_PRINT = 0: 0x4_0000, 0x4_0000, "", "dbgprint", false, "Debug messages";
+    MEMORY_INFO = 0: 0x8_0000, 0, "MEMINFO", "", false, "Lists of pages";
+    WORKING_SETS = 0: 0x40_0000, 0, "MEMINFO_WS", "", false, "Working sets";
 }
 
 impl Flag {
@@ -76,18 +79,34 @@ impl Flag {
     }
 }
 
-/// xperf's groups of flags.
-const GROUPS: &[(&str, &str)] = &[
-    ("base", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+PROFILE+MEMINFO+MEMINFO_WS"),
-    ("diag", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PERF_COUNTER"),
-    ("diageasy", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PERF_COUNTER"),
-    ("latency", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PROFILE"),
-    ("fileio", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+FILE_IO+FILE_IO_INIT"),
-    ("iotrace", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+CSWITCH"),
-    ("resumetrace", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+PROFILE+POWER"),
-    ("sysprof", "PROC_THREAD+LOADER+PROFILE"),
-    ("network", "PROC_THREAD+LOADER+NETWORKTRACE"),
-    ("default", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+CSWITCH+DISPATCHER+PROFILE"),
+/// xperf's flags that have no events on Linux and no bit that this crate needs.
+const WINDOWS_FLAGS: &str = "COMPACT_CSWITCH SPINLOCK KQUEUE CC MEMORY FOOTPRINT POOL CONTMEMGEN REFSET SESSION TIMER CLOCKINT IPI \
+    OPTICAL_IO OPTICAL_IO_INIT FLT_IO FLT_IO_INIT FLT_FASTIO FLT_IO_FAILURE HV_PROFILE KE_CLOCK IDLE_STATES DEBUG_EVENTS \
+    SHOULDYIELD PROCESS_INSWAP DPC_QUEUE PMC_PROFILE CACHE_FLUSH";
+
+/// xperf's groups of flags and their members.
+pub const GROUPS: &[(&str, &str)] = &[
+    ("Base", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+PROFILE+MEMINFO+MEMINFO_WS"),
+    (
+        "Diag",
+        "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PERF_COUNTER+COMPACT_CSWITCH",
+    ),
+    ("DiagEasy", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PERF_COUNTER"),
+    ("Latency", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PROFILE"),
+    ("FileIO", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+FILE_IO+FILE_IO_INIT"),
+    ("IOTrace", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+CSWITCH"),
+    ("ResumeTrace", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+PROFILE+POWER"),
+    ("SysProf", "PROC_THREAD+LOADER+PROFILE"),
+    (
+        "ResidentSet",
+        "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+MEMORY+MEMINFO+VAMAP+SESSION+VIRT_ALLOC",
+    ),
+    (
+        "ReferenceSet",
+        "PROC_THREAD+LOADER+HARD_FAULTS+MEMORY+FOOTPRINT+VIRT_ALLOC+MEMINFO+VAMAP+SESSION+REFSET+MEMINFO_WS",
+    ),
+    ("Network", "PROC_THREAD+LOADER+NETWORKTRACE"),
+    ("Default", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+CSWITCH+DISPATCHER+PROFILE"),
 ];
 
 /// Short words beside those of xperf and logman.
@@ -139,7 +158,10 @@ pub fn reason(word: &str) -> Option<&'static str> {
         "ALPC" => "Linux has no such calls between processes",
         "SPLIT_IO" | "SPLITIO" => "the kernel does not report which requests were one before",
         "DRIVERS" | "DRIVER" => "drivers of Linux have no such requests",
-        "MEMINFO" | "MEMINFO_WS" => "Linux keeps no lists of pages by priority and no working sets",
+        "COMPACT_CSWITCH" => "CSWITCH records each switch whole",
+        "MEMINFO" | "MEMINFO_WS" | "MEMORY" | "FOOTPRINT" | "REFSET" => {
+            "Linux keeps no lists of pages by priority and no working sets"
+        }
         _ => return None,
     })
 }
@@ -199,7 +221,9 @@ impl Masks {
                 parsed.merge(Parsed::of_masks(Masks::of_enable_flags(number)));
                 continue;
             }
-            if let Some((_, group)) = GROUPS.iter().find(|(name, _)| *name == lower) {
+            if let Some((_, group)) =
+                GROUPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word))
+            {
                 for name in group.split('+') {
                     parsed.add_named(&name.to_ascii_lowercase());
                 }
@@ -209,7 +233,6 @@ impl Masks {
                 return Err(FlagError::Unknown(word.to_owned()));
             }
         }
-        parsed.dropped.dedup();
         if parsed.masks == Masks::default() {
             let dropped = std::mem::take(&mut parsed.dropped);
             return Err(match dropped.is_empty() {
@@ -239,11 +262,7 @@ impl Parsed {
     /// Adds the flags of another one.
     pub fn merge(&mut self, other: Parsed) {
         self.masks.0.iter_mut().zip(other.masks.0).for_each(|(mask, more)| *mask |= more);
-        for name in other.dropped {
-            if !self.dropped.contains(&name) {
-                self.dropped.push(name);
-            }
-        }
+        other.dropped.iter().for_each(|name| self.drop_flag(name));
     }
 
     fn add(&mut self, flag: Flag) {
@@ -251,9 +270,15 @@ impl Parsed {
         match flag.is_recorded || cfg!(windows) {
             true => self.masks.set(flag),
             false => {
-                let name = if flag.xperf.is_empty() { flag.logman } else { flag.xperf };
-                self.dropped.push(name.to_owned());
+                self.drop_flag(if flag.xperf.is_empty() { flag.logman } else { flag.xperf });
             }
+        }
+    }
+
+    fn drop_flag(&mut self, name: &str) {
+        let name = name.to_ascii_uppercase();
+        if !self.dropped.contains(&name) {
+            self.dropped.push(name);
         }
     }
 
@@ -263,7 +288,12 @@ impl Parsed {
         let is_named = |flag: &&Flag| flag.xperf.eq_ignore_ascii_case(name) || flag.logman == name;
         let found: Vec<Flag> = Flag::ALL.iter().filter(is_named).copied().collect();
         found.iter().for_each(|flag| self.add(*flag));
-        !found.is_empty()
+        let is_windows =
+            WINDOWS_FLAGS.split_whitespace().any(|flag| flag.eq_ignore_ascii_case(name));
+        if is_windows {
+            self.drop_flag(name);
+        }
+        is_windows || !found.is_empty()
     }
 }
 
@@ -283,6 +313,12 @@ mod tests {
         assert_eq!(base.masks.0, [0x2107, 2, 0, 0, 0, 0, 0, 0]);
         assert_eq!(base.dropped, ["MEMINFO", "MEMINFO_WS"]);
         assert_eq!(all("16").masks, all("cswitch").masks);
+        assert_eq!(all("Diag").dropped, ["COMPACT_CSWITCH"]);
+        assert_eq!(all("ResidentSet").dropped, ["MEMORY", "MEMINFO", "SESSION"]);
+        assert_eq!(
+            all("ReferenceSet").masks,
+            all("PROC_THREAD+LOADER+HARD_FAULTS+VIRT_ALLOC+VAMAP").masks
+        );
     }
 
     #[test]
@@ -291,6 +327,8 @@ mod tests {
         assert_eq!(error, FlagError::NotOnLinux(vec!["REGISTRY".to_owned()]));
         assert!(Masks::parse("colour").unwrap_err().to_string().starts_with("colour: "));
         assert!(Masks::parse("").is_err());
+        let error = Masks::parse("Spinlock+SPINLOCK").unwrap_err();
+        assert_eq!(error, FlagError::NotOnLinux(vec!["SPINLOCK".to_owned()]));
         assert_eq!(Masks::parse("registry+profile").unwrap().dropped, ["REGISTRY"]);
     }
 }

@@ -12,8 +12,10 @@
 //! * [`neutral`]: the events that sources give;
 //! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
 //! * `recording_profile` (feature `wprp`): recording profiles of Windows Performance Recorder;
+//! * `unwind` (Linux, feature `unwind`): call stacks from copies of programs' stacks;
 //! * [`elf`]: headers and build ids of executable files;
-//! * `Recorder` (Linux): the perf rings and `/proc` of one session, with its shaper; `availability`: what this machine permits.
+//! * `Recorder` (Linux): the perf rings and `/proc` of one session, with its shaper; `availability`: what this machine permits;
+//! * `process_root` (Linux): files at paths of other processes.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -45,6 +47,8 @@ pub mod perf;
 #[cfg(target_os = "linux")]
 mod process_files;
 #[cfg(target_os = "linux")]
+pub mod process_root;
+#[cfg(target_os = "linux")]
 mod recorder;
 #[cfg(target_os = "linux")]
 mod sources;
@@ -57,7 +61,8 @@ mod system_facts;
 #[cfg(target_os = "linux")]
 mod thread_ids;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
-mod unwind;
+#[cfg_attr(docsrs, doc(cfg(feature = "unwind")))]
+pub mod unwind;
 #[cfg(target_os = "linux")]
 mod wanted_events;
 
@@ -65,7 +70,7 @@ mod wanted_events;
 pub use perf::{ClassLosses, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
 pub use recorder::{LeftRing, Recorder, RingFacts};
-pub use shaper::{Configuration, Disk, Machine, Options, Shaper, Turn};
+pub use shaper::{Configuration, Disk, Machine, Options, ProcessImages, Shaper, Turn};
 #[cfg(target_os = "linux")]
 pub use wanted_events::StartError;
 

@@ -54,6 +54,10 @@ pub enum Detail<'a> {
         /// The program that the new process executes soon after, if that is known already.
         soon: Option<&'a ExecFacts>,
     },
+    /// The thread that ran has made a thread: the stack is that of its last [`Fork`](Detail::Fork).
+    Created,
+    /// The thread that ran begins to end: the stack is that of its [`Exit`](Detail::Exit).
+    Exiting,
     /// A process executes another program.
     Exec { process: u32, facts: &'a ExecFacts },
     /// The name and arguments of the program that a process executes are known now.
@@ -89,8 +93,10 @@ pub enum Detail<'a> {
     DiskIssue(DiskRequest),
     /// A disk completed a request.
     DiskComplete(DiskRequest),
-    /// Bytes of a socket were sent or received by the thread that ran.
-    Transfer { socket: u64, protocol: u8, is_v6: bool, is_send: bool, size: u32 },
+    /// The driver did not take a request: it is issued again later.
+    DiskRequeue(DiskRequest),
+    /// Bytes of a socket were sent or received by the thread that ran. `addresses`: as far as they are known.
+    Transfer { socket: u64, protocol: u8, is_send: bool, size: u32, addresses: Addresses },
     /// A TCP connection changed its state.
     SocketState { socket: u64, old: u32, new: u32, addresses: Addresses },
     /// A segment was sent again.

@@ -2,35 +2,40 @@
 
 mod attribute;
 pub(crate) mod bpf;
+mod losses;
 mod parse;
 mod ring;
+mod told;
 mod tracepoint;
+mod waiting;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::slice::SliceIndex;
 
-use etw_types::Guid;
 use foldhash::fast::RandomState;
 
 pub(crate) use attribute::{Attribute, Event, Target};
+pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
 };
 #[cfg(test)]
 pub(crate) use ring::fake::FakeRing;
+pub(crate) use told::Told;
 pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
 
-use crate::neutral::Detail;
+use crate::neutral::{Detail, Stack};
 use crate::system_calls::{FileOperation, SystemCall};
-use crate::thread_ids::{ThreadIds, is_first_namespace};
+use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};
 use bpf::Programs;
-use parse::{is_exec, loss_record, lost_of, number_of, time_of};
+use parse::{is_exec, lost_of, number_of, time_of};
 use ring::Ring;
+use waiting::{Waiting, add_in_order};
 
 /// An event that a session wants from the kernel.
 #[derive(Clone, Debug)]
@@ -42,6 +47,11 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// It has no records.
+    pub fn is_count(&self) -> bool {
+        matches!(self.kind, Kind::Count { .. })
+    }
+
     /// Its records have no call stack.
     fn needs_no_stack(&self) -> bool {
         matches!(self.kind, Kind::Tracepoint { has_stack: false, .. })
@@ -61,26 +71,10 @@ impl From<(Attribute, Kind)> for Wanted {
     }
 }
 
-/// A record that waits until the watermark has passed its time.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    time: u64,
-    /// Its batch, and its bytes there.
-    batch: u64,
-    start: usize,
-    size: usize,
-    /// Its ring, and its position there.
-    ring: usize,
-    position: u64,
-}
-
-/// The bytes that one read took out of the rings.
-#[derive(Debug, Default)]
-struct Batch {
-    bytes: Vec<u8>,
-    /// Records that wait.
-    waiting: usize,
-}
+/// The number of the ring of the programs, which is none of the rings of events.
+const PROGRAMS: usize = usize::MAX - 1;
+/// The ring of losses that no ring has a record of.
+const LOSS: usize = usize::MAX;
 
 /// A program that was executed, as soon as its record is read.
 #[derive(Clone, Debug)]
@@ -116,25 +110,31 @@ pub(crate) struct DescriptorChange {
 #[derive(Debug, Default)]
 pub(crate) struct Perf {
     events: Vec<Event>,
-    /// The class of each event.
-    event_classes: Vec<Guid>,
+    /// The kind of each event.
+    event_kinds: Vec<Kind>,
+    /// Records of each event that were read, by its number.
+    seen: HashMap<u64, u64, RandomState>,
+    /// The kernel's count of each event before this process continued with it.
+    counted_before: Vec<u64>,
+    /// Events beside programs that were missing at the last look, by tracepoint.
+    left_out: BTreeMap<usize, u64>,
     rings: Vec<Ring>,
     /// The events of each ring; the first one is that from which it was mapped.
     ring_events: Vec<Range<usize>>,
     kinds: HashMap<u64, Kind, RandomState>,
     waiting: Vec<Waiting>,
-    /// The bytes of these records.
-    batches: VecDeque<Batch>,
-    /// The number of the first batch.
-    first_batch: u64,
-    /// Memory that is used again: new memory of this size would be mapped page by page.
-    spare: Vec<Vec<u8>>,
     /// For each ring the position of its last released switch, by which another process knows the thread that runs.
     last_switches: Vec<Option<u64>>,
-    /// Programs that record some tracepoints. Their ring has the number behind the others.
+    /// Events of each CPU, for CPUs that come later.
+    openings: Vec<Opening>,
+    /// Programs that record some tracepoints. Their ring is [`PROGRAMS`].
     programs: Option<Programs>,
     /// The same as `last_switches`, for the CPUs of that ring.
     last_program_switches: Vec<Option<u64>>,
+    /// The time of the last record that was read from that ring: losses lie behind it.
+    last_program_time: Option<u64>,
+    /// Losses of the programs that the trace has, before and since this process continued with them.
+    released_losses: u64,
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
     executed: Vec<Executed>,
@@ -146,10 +146,39 @@ pub(crate) struct Perf {
     ids: Option<ThreadIds>,
     /// Records of system calls may change descriptors.
     has_calls: bool,
+    /// Some records have bytes of programs' stacks.
+    has_stack_bytes: bool,
+}
+
+/// Events that were opened on all CPUs, into one ring of each.
+#[derive(Debug)]
+struct Opening {
+    wanted: Vec<Wanted>,
+    target: Target,
+    size: RingSize,
+}
+
+/// Positions in the rings before which all records have been released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReleasedPositions {
+    /// The position in each ring of events, in their order.
+    rings: Vec<u64>,
+    /// The position in the ring of the programs.
+    programs: Option<ReleasedByPrograms>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReleasedByPrograms {
+    position: u64,
+    /// Losses that have been released, too.
+    losses: u64,
 }
 
 /// The records that stay in a ring behind its last switch have at most this part of it.
 const LARGEST_TAIL: usize = 8;
+/// Bytes of a record with a copied stack that are mostly read: the frames that kernel and frame pointers give, and the innermost frames of
+/// the copy.
+const SOON_READ: usize = 2048;
 /// No ring is larger.
 const MAX_RING: usize = 1 << 30;
 
@@ -176,7 +205,9 @@ pub struct OpenRing<'p, F> {
 impl Perf {
     /// Translates ids of threads if this process is in a container.
     pub fn translate_ids(&mut self) {
-        self.ids = (!is_first_namespace()).then(ThreadIds::default);
+        // Only tracepoints have the machine's ids.
+        let has_points = self.kinds.values().any(|kind| matches!(kind, Kind::Tracepoint { .. }));
+        self.ids = (has_points && !is_first_namespace()).then(ThreadIds::default);
     }
 
     /// Opens events on all CPUs, into one ring of each CPU. An event that cannot be opened on the first CPU is an error; a CPU
@@ -188,39 +219,65 @@ impl Perf {
         cpus: &[u16],
         size: RingSize,
     ) -> io::Result<()> {
-        for cpu in cpus {
-            let mut leader: Option<usize> = None;
-            for one in wanted {
-                let event = match Event::open(&one.attribute, target, *cpu) {
-                    Ok(event) => event,
-                    // The CPU went offline.
-                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
-                    Err(error) => return Err(error),
-                };
-                if let Some(filter) = one.calls.as_deref().and_then(call_filter) {
-                    // Without it, more records come, which the shaper ignores.
-                    let _ = event.set_filter(&filter);
+        let opening = Opening { wanted: wanted.to_vec(), target, size };
+        cpus.iter().try_for_each(|cpu| self.open_on(&opening, *cpu))?;
+        self.openings.push(opening);
+        Ok(())
+    }
+
+    /// Events that another process opened are opened on CPUs that come online later, too.
+    pub fn adopt_opening(&mut self, wanted: &[Wanted], target: Target, size: RingSize) {
+        self.openings.push(Opening { wanted: wanted.to_vec(), target, size });
+    }
+
+    /// Opens and enables the events of all CPUs on a CPU that has come online. Those that it had before it was offline record no more.
+    pub fn add_cpu(&mut self, cpu: u16) -> io::Result<()> {
+        let first = self.events.len();
+        let openings = std::mem::take(&mut self.openings);
+        let opened = openings.iter().try_for_each(|opening| self.open_on(opening, cpu));
+        self.openings = openings;
+        opened?;
+        self.enable(first..)
+    }
+
+    fn open_on(&mut self, opening: &Opening, cpu: u16) -> io::Result<()> {
+        let Opening { wanted, target, size } = opening;
+        let mut leader: Option<usize> = None;
+        self.has_stack_bytes |= wanted.iter().any(|one| one.attribute.has_user_state());
+        for one in wanted {
+            let event = match Event::open(&one.attribute, *target, cpu) {
+                Ok(event) => event,
+                // The CPU went offline.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
+                Err(error) => return Err(error),
+            };
+            if let Some(filter) = one.calls.as_deref().and_then(call_filter) {
+                // Without it, more records come, which the shaper ignores.
+                let _ = event.set_filter(&filter);
+            }
+            match leader {
+                Some(leader) => event.redirect(&self.rings[leader])?,
+                None => {
+                    leader = Some(self.rings.len());
+                    self.rings.push(map(&event, *size)?);
+                    self.ring_events.push(self.events.len()..self.events.len());
                 }
-                match leader {
-                    Some(leader) => event.redirect(&self.rings[leader])?,
-                    None => {
-                        leader = Some(self.rings.len());
-                        self.rings.push(map(&event, size)?);
-                        self.ring_events.push(self.events.len()..self.events.len());
-                    }
-                }
-                self.add_event(event, &one.kind)?;
-                if let Some(events) = self.ring_events.last_mut() {
-                    events.end = self.events.len();
-                }
+            }
+            self.add_event(event, &one.kind)?;
+            if let Some(events) = self.ring_events.last_mut() {
+                events.end = self.events.len();
             }
         }
         Ok(())
     }
 
     fn add_event(&mut self, event: Event, kind: &Kind) -> io::Result<()> {
-        self.add_kind(event.id()?, kind);
-        self.event_classes.push(kind.class());
+        let number = event.id()?;
+        self.add_kind(number, kind);
+        if kind.is_countable() {
+            self.seen.insert(number, 0);
+        }
+        self.event_kinds.push(kind.clone());
         self.events.push(event);
         Ok(())
     }
@@ -246,6 +303,7 @@ impl Perf {
         if events.len() != wanted.len() || events.is_empty() {
             return Err(io::ErrorKind::InvalidData.into());
         }
+        self.has_stack_bytes |= wanted.iter().any(|one| one.attribute.has_user_state());
         let first = self.events.len();
         for (event, one) in events.into_iter().zip(wanted) {
             self.add_event(Event::from(event), &one.kind)?;
@@ -289,7 +347,17 @@ impl Perf {
         for point in programs.points() {
             self.add_kind(bpf::number_of(*point), &kind_of_program(*point));
         }
-        wanted.retain(|one| !one.tracepoint().is_some_and(|of| programs.points().contains(&of)));
+        let is_programs =
+            |one: &Wanted| one.tracepoint().filter(|of| programs.points().contains(of));
+        wanted.retain_mut(|one| match is_programs(one) {
+            Some(point) if bpf::is_counted(point) => {
+                *one = (one.attribute.counting(), Kind::Count { point }).into();
+                true
+            }
+            Some(_) => false,
+            None => true,
+        });
+        self.released_losses = programs.known_losses();
         self.programs = Some(programs);
     }
 
@@ -313,7 +381,7 @@ impl Perf {
 
     /// For each ring a position before which all records have been released. The last switch stays behind it: a process that
     /// continues with the ring reads there which thread the CPU runs.
-    pub fn released(&self) -> Vec<u64> {
+    pub fn released(&self) -> ReleasedPositions {
         let mut positions: Vec<u64> = self.rings.iter().map(Ring::read_until).collect();
         for one in &self.waiting {
             // Those of programs are below.
@@ -332,14 +400,16 @@ impl Perf {
                 *position = switch.min(*position);
             }
         }
-        positions.extend(self.released_of_programs());
-        positions
+        let losses = self.released_losses;
+        let programs = self.released_of_programs();
+        let programs = programs.map(|position| ReleasedByPrograms { position, losses });
+        ReleasedPositions { rings: positions, programs }
     }
 
     /// The same for the ring of the programs, with the last switch of each CPU.
     fn released_of_programs(&self) -> Option<u64> {
         let programs = self.programs.as_ref()?;
-        let own = self.waiting.iter().filter(|one| one.ring == self.rings.len());
+        let own = self.waiting.iter().filter(|one| one.ring == PROGRAMS);
         let first = own.map(|one| one.position).min();
         let position = first.unwrap_or(programs.read_until()).min(programs.read_until());
         let largest = (programs.size() / LARGEST_TAIL) as u64;
@@ -348,12 +418,13 @@ impl Perf {
         Some(kept.map_or(position, |switch| (*switch).min(position)))
     }
 
-    /// Gives the kernel the memory of the records before these positions: they are stored.
-    pub fn commit(&self, positions: &[u64]) {
-        self.rings.iter().zip(positions).for_each(|(ring, position)| ring.commit(*position));
-        if let (Some(programs), Some(position)) = (&self.programs, positions.get(self.rings.len()))
-        {
-            programs.commit(*position);
+    /// Gives the kernel the memory of the records before these positions, which [`released`](Perf::released) gave: they are stored.
+    pub fn commit(&self, positions: &ReleasedPositions) {
+        // Rings that were added later are behind the others.
+        let rings = self.rings.iter().zip(&positions.rings);
+        rings.for_each(|(ring, position)| ring.commit(*position));
+        if let (Some(programs), Some(released)) = (&self.programs, positions.programs) {
+            programs.commit(released.position, released.losses);
         }
     }
 
@@ -362,37 +433,22 @@ impl Perf {
         self.events[which].iter().try_for_each(Event::enable)
     }
 
-    /// Begins to record the tracepoints of the programs.
+    /// Begins to record the tracepoints of the programs, before the events that count beside them.
     pub fn enable_programs(&self) {
         if let Some(programs) = &self.programs {
             programs.set_recording(true);
+            programs.begin_count();
         }
     }
 
-    /// Ends the recording; what is in the rings stays.
+    /// Ends the recording; what is in the rings stays. Programs end behind the events that count beside them.
     pub fn disable(&self) {
-        if let Some(programs) = &self.programs {
-            programs.set_recording(false);
-        }
         for event in &self.events {
             event.disable();
         }
-    }
-
-    /// Records that the kernel has counted as lost, so far, by class. A ring has a record of them only if a later record fitted into it.
-    /// `None`: an older kernel does not count them, or only some of them, because the events are inherited by child processes.
-    pub fn counted_losses(&self, target: Target) -> Option<ClassLosses> {
-        let mut losses = ClassLosses::default();
-        if let Target::Tree(_) = target {
-            return None;
+        if let Some(programs) = &self.programs {
+            programs.set_recording(false);
         }
-        for (event, class) in self.events.iter().zip(&self.event_classes) {
-            losses.add(*class, event.lost()?);
-        }
-        for (point, count) in self.programs.iter().flat_map(Programs::losses) {
-            losses.add(kind_of_program(point).class(), count);
-        }
-        Some(losses)
     }
 
     /// Number of open events.
@@ -400,71 +456,47 @@ impl Perf {
         self.events.len()
     }
 
-    /// Reads what the rings have.
+    /// Reads what the rings have. The records stay there until [`commit`](Perf::commit).
     pub fn read(&mut self) {
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        let batch = self.first_batch + self.batches.len() as u64;
-        let known = self.waiting.len();
-        let Perf { rings, waiting, lost, executed, changed, kinds, .. } = self;
-        let (programs_found, exec_events) = (&mut self.programs_found, &self.exec_events);
-        for (index, ring) in rings.iter_mut().enumerate() {
-            let start = bytes.len();
-            let first = ring.read(&mut bytes);
-            let mut at = start;
-            while let Some(size) = ring::record_size(&bytes[at..]) {
-                let record = &bytes[at..at + size];
+        let Perf { rings, programs, waiting, lost, kinds, exec_events, ids, seen, .. } = self;
+        let mut early = Early {
+            kinds,
+            exec_events,
+            has_calls: self.has_calls,
+            ids,
+            executed: &mut self.executed,
+            programs_found: &mut self.programs_found,
+            changed: &mut self.changed,
+        };
+        let mut linear = Vec::new();
+        for (ring, one) in rings.iter_mut().enumerate() {
+            let start = waiting.len();
+            one.read(&mut linear, |position, record| {
                 if let Some(time) = time_of(record) {
-                    if let Some(exec) = is_exec(record) {
-                        let name = exec.name.to_vec();
-                        executed.push(Executed { time, process: exec.process, name });
-                    }
-                    if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
-                        programs_found.extend(program_found(record, time, kinds));
-                    }
-                    if let Some(ids) = &mut self.ids {
-                        learn_ids(record, kinds, ids);
-                    }
-                    if self.has_calls {
-                        changed.extend(descriptor_change(record, time, kinds));
+                    early.look(record, time);
+                    if let Some(count) = number_of(record).and_then(|of| seen.get_mut(&of)) {
+                        *count += 1;
                     }
                     *lost += lost_of(record);
-                    let position = first + (at - start) as u64;
-                    waiting.push(Waiting { time, batch, start: at, size, ring: index, position });
+                    add_in_order(waiting, start, Waiting { time, position, ring });
                 }
-                at += size;
-            }
-            bytes.truncate(at);
+            });
         }
-        self.read_programs(batch, &mut bytes);
-        let waiting = self.waiting.len() - known;
-        self.batches.push_back(Batch { bytes, waiting });
-    }
-
-    fn read_programs(&mut self, batch: u64, bytes: &mut Vec<u8>) {
-        let Perf { rings, programs, waiting, lost, exec_events, kinds, .. } = self;
-        let (programs_found, changed) = (&mut self.programs_found, &mut self.changed);
-        let has_calls = self.has_calls;
         let Some(programs) = programs else { return };
-        let ring = rings.len();
-        let mut last = None;
-        let missing = programs.read(bytes, |position, start, record| {
-            let Some(time) = time_of(record) else { return };
-            if number_of(record).is_some_and(|number| exec_events.contains(&number)) {
-                programs_found.extend(program_found(record, time, kinds));
+        let ring = PROGRAMS;
+        let last = &mut self.last_program_time;
+        let start = waiting.len();
+        let missing = programs.read(|position, record| {
+            if let Some(time) = time_of(record) {
+                early.look(record, time);
+                add_in_order(waiting, start, Waiting { time, position, ring });
+                *last = (*last).max(Some(time));
             }
-            if has_calls {
-                changed.extend(descriptor_change(record, time, kinds));
-            }
-            waiting.push(Waiting { time, batch, start, size: record.len(), ring, position });
-            last = last.max(Some((time, position)));
         });
         *lost += missing;
-        if let (1.., Some((time, position))) = (missing, last) {
-            // The ring was full behind the records that were in it.
-            let record = loss_record(missing, time);
-            let (start, size) = (bytes.len(), record.len());
-            bytes.extend_from_slice(&record);
-            waiting.push(Waiting { time, batch, start, size, ring, position });
+        if let (1.., &mut Some(time)) = (missing, last) {
+            // The ring was full behind the records that were in it, all of which may have been read before.
+            waiting.push(Waiting { time, position: missing, ring: LOSS });
         }
     }
 
@@ -493,54 +525,116 @@ impl Perf {
         std::mem::take(&mut self.lost)
     }
 
-    /// Keeps memory for a later read.
-    fn keep(&mut self, mut bytes: Vec<u8>) {
-        const MAX_SPARE: usize = 4;
-        const LARGEST: usize = 4 << 20;
-        if self.spare.len() < MAX_SPARE && bytes.capacity() <= LARGEST {
-            bytes.clear();
-            self.spare.push(bytes);
-        }
-    }
-
     /// Gives the records before `until`, in order of time.
     pub fn release(&mut self, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
         self.last_switches.resize(self.rings.len(), None);
-        // Each ring is nearly sorted already.
+        // Each ring is one run, but for a few records.
         self.waiting.sort_by_key(|one| one.time);
         let count = self.waiting.partition_point(|one| one.time < until);
-        let mut scratch = Scratch::default();
-        for one in &self.waiting[..count] {
-            let Some(batch) = self.batches.get_mut((one.batch - self.first_batch) as usize) else {
-                continue;
-            };
-            batch.waiting -= 1;
-            let record = &batch.bytes[one.start..one.start + one.size];
-            if let Some(parsed) = parse(record, |id| self.kinds.get(&id), &mut scratch) {
+        let Perf { rings, programs, waiting, kinds, ids, has_stack_bytes, .. } = self;
+        let (last_switches, last_program_switches) =
+            (&mut self.last_switches, &mut self.last_program_switches);
+        let (mut scratch, mut linear) = (Scratch::default(), Vec::new());
+        for (at, one) in waiting[..count].iter().enumerate() {
+            if *has_stack_bytes
+                && let Some(next) = waiting.get(at + 1)
+                && let Some(ring) = rings.get(next.ring)
+            {
+                ring.prefetch(next.position, SOON_READ);
+            }
+            // A whole record is many words: it is not moved once it is made.
+            let mut take = |parsed: &Parsed<'_>| {
                 if let PerfDetail::Neutral(Detail::Switch { .. }) = parsed.detail {
-                    let last = match self.last_switches.get_mut(one.ring) {
+                    let last = match last_switches.get_mut(one.ring) {
                         Some(last) => last,
-                        None => of_cpu(&mut self.last_program_switches, parsed.cpu),
+                        None => of_cpu(last_program_switches, parsed.cpu),
                     };
                     *last = (*last).max(Some(one.position));
                 }
                 if is_of_nobody(&parsed.detail) {
-                    continue;
+                    return;
                 }
-                match (&mut self.ids, parsed.detail) {
+                match (&mut *ids, &parsed.detail) {
                     (Some(ids), PerfDetail::Neutral(detail)) => {
-                        let detail = PerfDetail::Neutral(ids.translate(parsed.cpu, detail));
-                        give(&Parsed { detail, ..parsed });
+                        let ran = Ran { process: parsed.process, thread: parsed.thread };
+                        let Ran { process, thread } = ids.ran(parsed.cpu, ran, detail);
+                        let detail = PerfDetail::Neutral(ids.translate(parsed.cpu, *detail));
+                        give(&Parsed { process, thread, detail, ..*parsed });
                     }
-                    _ => give(&parsed),
+                    _ => give(parsed),
+                }
+            };
+            let mut take_record = |record: &[u8]| {
+                if let Some(parsed) = &parse(record, |id| kinds.get(&id), &mut scratch) {
+                    take(parsed);
+                }
+            };
+            match rings.get(one.ring) {
+                Some(ring) => {
+                    if let Some(record) = ring.record(one.position, &mut linear) {
+                        take_record(record);
+                    }
+                }
+                None if one.ring == LOSS => {
+                    self.released_losses += one.position;
+                    take(&loss(one));
+                }
+                None => {
+                    let record = programs.as_ref().and_then(|all| all.record(one.position));
+                    let Some(record) = record else { continue };
+                    match &bpf::frequent(record) {
+                        Some(parsed) => take(parsed),
+                        None => take_record(record),
+                    }
                 }
             }
         }
-        self.waiting.drain(..count);
-        while let Some(first) = self.batches.pop_front_if(|first| first.waiting == 0) {
-            self.first_batch += 1;
-            self.keep(first.bytes);
+        waiting.drain(..count);
+    }
+}
+
+/// Looks at records as soon as they are read, for what must be looked up while the process still lives.
+struct Early<'p> {
+    kinds: &'p HashMap<u64, Kind, RandomState>,
+    exec_events: &'p [u64],
+    has_calls: bool,
+    ids: &'p mut Option<ThreadIds>,
+    executed: &'p mut Vec<Executed>,
+    programs_found: &'p mut Vec<ProgramFound>,
+    changed: &'p mut Vec<DescriptorChange>,
+}
+
+impl Early<'_> {
+    fn look(&mut self, record: &[u8], time: u64) {
+        let Some(number) = number_of(record) else {
+            if let Some(exec) = is_exec(record) {
+                let name = exec.name.to_vec();
+                self.executed.push(Executed { time, process: exec.process, name });
+            }
+            return;
+        };
+        if self.exec_events.contains(&number) {
+            self.programs_found.extend(program_found(record, time, self.kinds));
         }
+        if let Some(ids) = self.ids {
+            learn_ids(record, self.kinds, ids);
+        }
+        if self.has_calls {
+            self.changed.extend(descriptor_change(record, time, self.kinds));
+        }
+    }
+}
+
+/// A loss that no ring has a record of.
+fn loss(one: &Waiting) -> Parsed<'static> {
+    Parsed {
+        time: one.time,
+        cpu: 0,
+        process: 0,
+        thread: 0,
+        stack: Stack::default(),
+        user: None,
+        detail: PerfDetail::Neutral(Detail::Lost { count: one.position }),
     }
 }
 
@@ -549,45 +643,6 @@ fn kind_of_program(point: Tracepoint) -> Kind {
         return Kind::Arguments;
     }
     Kind::Tracepoint { point, layout: bpf::layout_of(point), has_stack: false }
-}
-
-/// Numbers of lost events, by class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassLosses(BTreeMap<Guid, u64>);
-
-impl ClassLosses {
-    /// Adds losses of a class.
-    pub fn add(&mut self, class: Guid, count: u64) {
-        if count > 0 {
-            let all = self.0.entry(class).or_default();
-            *all = all.saturating_add(count);
-        }
-    }
-
-    /// Adds others.
-    pub fn add_all(&mut self, others: &ClassLosses) {
-        others.iter().for_each(|(class, count)| self.add(class, count));
-    }
-
-    /// Those that were counted since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &ClassLosses) -> ClassLosses {
-        let mut new = ClassLosses::default();
-        for (class, count) in self.iter() {
-            new.add(class, count.saturating_sub(earlier.0.get(&class).copied().unwrap_or(0)));
-        }
-        new
-    }
-
-    /// The classes with losses.
-    pub fn iter(&self) -> impl Iterator<Item = (Guid, u64)> + '_ {
-        self.0.iter().map(|(class, count)| (*class, *count))
-    }
-
-    /// Losses of all classes.
-    pub fn total(&self) -> u64 {
-        self.0.values().sum()
-    }
 }
 
 /// A filter of the fields of `raw_syscalls`.
@@ -755,11 +810,63 @@ pub(crate) mod tests {
         }
         perf.read();
         perf.release(250, |_| {});
-        assert_eq!(perf.released(), [64], "the third one waits, the second one is the last switch");
+        assert_eq!(
+            perf.released().rings,
+            [64],
+            "the third one waits, the second one is the last switch"
+        );
         perf.release(u64::MAX, |_| {});
-        assert_eq!(perf.released(), [128]);
+        assert_eq!(perf.released().rings, [128]);
         perf.commit(&perf.released());
         assert_eq!(fake.map().read_until(), 128);
+    }
+
+    #[test]
+    fn a_record_that_wraps_around_the_end_of_its_ring_is_whole() {
+        let fake = FakeRing::new();
+        let mut perf = of_switches(&[&fake]);
+        // Records of no event, until eight bytes are left.
+        let filler = |size: usize| {
+            let header = [9u32.to_le_bytes(), ((size as u32) << 16).to_le_bytes()].concat();
+            [header, vec![0; size - 8]].concat()
+        };
+        for _ in 0..FakeRing::SIZE / 1024 - 1 {
+            fake.write(&filler(1024));
+        }
+        fake.write(&filler(1016));
+        perf.read();
+        perf.release(u64::MAX, |_| {});
+        perf.commit(&perf.released());
+        fake.write(&switch(100, 1, 2));
+        fake.write(&switch(200, 2, 3));
+        perf.read();
+        let mut found = Vec::new();
+        perf.release(u64::MAX, |parsed| {
+            if let PerfDetail::Neutral(Detail::Switch { old, new }) = parsed.detail {
+                found.push((parsed.time, old.thread, new.thread));
+            }
+        });
+        assert_eq!(found, [(100, 1, 2), (200, 2, 3)]);
+    }
+
+    /// OV-23: positions that were released before a CPU came are those of the rings from before.
+    #[test]
+    fn a_ring_that_is_added_later_moves_no_position() {
+        let (first, second) = (FakeRing::new(), FakeRing::new());
+        let mut perf = of_switches(&[&first]);
+        first.write(&switch(100, 1, 2));
+        first.write(&switch(200, 2, 3));
+        perf.read();
+        perf.release(u64::MAX, |_| {});
+        let released = perf.released();
+        perf.rings.push(second.map());
+        second.write(&switch(300, 1, 2));
+        perf.read();
+        perf.commit(&released);
+        assert_eq!((first.map().read_until(), second.map().read_until()), (64, 0));
+        let mut times = Vec::new();
+        perf.release(u64::MAX, |parsed| times.push(parsed.time));
+        assert_eq!(times, [300]);
     }
 
     #[test]
@@ -775,6 +882,6 @@ pub(crate) mod tests {
         }
         perf.read();
         perf.release(u64::MAX, |_| {});
-        assert_eq!(perf.released(), [(FakeRing::SIZE / LARGEST_TAIL + 64) as u64]);
+        assert_eq!(perf.released().rings, [(FakeRing::SIZE / LARGEST_TAIL + 64) as u64]);
     }
 }

@@ -1,8 +1,10 @@
 //! Processes, threads and mappings as `/proc` lists them, and the files that are mapped.
 
+#[cfg(feature = "unwind")]
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +13,9 @@ use std::time::Duration;
 use crate::elf::{ElfFile, Extent};
 use crate::neutral::{ExecFacts, FileFacts, FileId, Image, ProcessCounters, ProcessFacts};
 use crate::perf::Mapping;
+use crate::process_root::{LastLink, open_here, open_in_root, path_of};
+#[cfg(feature = "unwind")]
+use crate::unwind::{FileIdentity, MappedFiles};
 
 /// PF_KTHREAD
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -188,14 +193,14 @@ fn mapping_of_line(process: u32, line: &[u8]) -> Option<Mapping<'_>> {
     };
     let (range, access, offset) = (word()?, word()?, word()?);
     let _device_and_inode = (word()?, word()?);
-    if access.as_bytes().get(2) != Some(&b'x') || rest.is_empty() {
-        return None;
-    }
+    (access.as_bytes().get(2) == Some(&b'x')).then_some(())?;
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (start, end) = range.split_once('-')?;
     let (address, end) = (hex(start)?, hex(end)?);
     let size = end.checked_sub(address)?;
-    Some(Mapping { process, address, size, offset: hex(offset)?, build_id: &[], path: rest })
+    // Code that was compiled at run time has no name; perf's records give it this one.
+    let path = if rest.is_empty() { b"//anon" } else { rest };
+    Some(Mapping { process, address, size, offset: hex(offset)?, build_id: &[], path })
 }
 
 /// Images of mappings, with what is known of their files.
@@ -248,11 +253,21 @@ fn read_file(mapping: &Mapping<'_>) -> Option<ElfFile> {
 }
 
 fn open_file(process: u32, path: &[u8]) -> Option<File> {
-    let path = std::ffi::OsStr::from_bytes(path.strip_prefix(b"/")?);
-    let root = PathBuf::from(format!("/proc/{process}/root"));
-    let file = File::open(root.join(path)).or_else(|_| File::open(PathBuf::from("/").join(path)));
-    file.ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))
+    path.starts_with(b"/").then_some(())?;
+    let program = || {
+        let link = PathBuf::from(format!("/proc/{process}/exe"));
+        // The link of a deleted file has the path with a remark.
+        let target = std::fs::read_link(&link).ok()?.into_os_string().into_vec();
+        let is_it = target == path || target.strip_suffix(DELETED) == Some(path);
+        is_it.then(|| open_here(&link, LastLink::Followed).ok()).flatten()
+    };
+    let named = open_in_root(process, path_of(path), LastLink::Followed);
+    let named = named.or_else(|_| open_here(path_of(path), LastLink::Followed));
+    named.ok().or_else(program)
 }
+
+/// The end of the name of a file that has been deleted.
+const DELETED: &[u8] = b" (deleted)";
 
 fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; size];
@@ -261,10 +276,106 @@ fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Bytes of a file, as a process sees it.
+/// Files that are open while the records of one poll are read: mostly one file has several of the wanted rules. Open for longer, they
+/// would keep others from unmounting them.
 #[cfg(feature = "unwind")]
-pub(crate) fn file_bytes(process: u32, path: &[u8], at: u64, size: usize) -> Option<Vec<u8>> {
-    read_bytes(&open_file(process, path)?, at, size)
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles(RefCell<Vec<OpenFile>>);
+
+#[cfg(feature = "unwind")]
+#[derive(Debug)]
+struct OpenFile {
+    process: u32,
+    path: Vec<u8>,
+    file: File,
+    identity: Option<FileIdentity>,
+}
+
+#[cfg(feature = "unwind")]
+impl OpenFiles {
+    const MAX: usize = 16;
+
+    /// Closes them.
+    pub fn close(&mut self) {
+        self.0.get_mut().clear();
+    }
+
+    fn with<T>(&self, process: u32, path: &[u8], use_it: impl FnOnce(&OpenFile) -> T) -> Option<T> {
+        let mut all = self.0.borrow_mut();
+        let known = all.iter().position(|one| one.process == process && one.path == path);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let file = open_file(process, path)?;
+                let identity = identity_of(&file);
+                if all.len() >= Self::MAX {
+                    all.remove(0);
+                }
+                all.push(OpenFile { process, path: path.to_vec(), file, identity });
+                all.len() - 1
+            }
+        };
+        all.get(at).map(use_it)
+    }
+}
+
+/// The files of a process, as it sees them, and the code that the kernel maps into all processes.
+#[cfg(feature = "unwind")]
+#[derive(Debug)]
+pub(crate) struct FilesOf<'f> {
+    pub process: u32,
+    pub open: &'f OpenFiles,
+}
+
+#[cfg(feature = "unwind")]
+fn identity_of(file: &File) -> Option<FileIdentity> {
+    let data = file.metadata().ok()?;
+    let changed = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
+    Some(FileIdentity { device: data.dev(), inode: data.ino(), changed })
+}
+
+#[cfg(feature = "unwind")]
+impl MappedFiles for FilesOf<'_> {
+    fn identity(&self, path: &[u8]) -> Option<FileIdentity> {
+        match path {
+            b"[vdso]" => Some(FileIdentity::default()),
+            _ => self.open.with(self.process, path, |one| one.identity)?,
+        }
+    }
+
+    fn read(
+        &self,
+        path: &[u8],
+        wanted: Option<FileIdentity>,
+        at: u64,
+        size: usize,
+    ) -> Option<Vec<u8>> {
+        if path == b"[vdso]" {
+            static VDSO: std::sync::OnceLock<Option<Vec<u8>>> = std::sync::OnceLock::new();
+            let bytes = VDSO.get_or_init(own_vdso).as_ref()?;
+            let rest = bytes.get(usize::try_from(at).ok()?..).unwrap_or_default();
+            return Some(rest[..size.min(rest.len())].to_vec());
+        }
+        let read = |one: &OpenFile| {
+            (wanted.is_some() && one.identity == wanted).then_some(())?;
+            read_bytes(&one.file, at, size)
+        };
+        self.open.with(self.process, path, read)?
+    }
+}
+
+/// This process's copy of the kernel's `[vdso]`: those of all 64-bit processes are the same.
+#[cfg(feature = "unwind")]
+fn own_vdso() -> Option<Vec<u8>> {
+    let mut found = None;
+    each_mapping(std::process::id(), |mapping| {
+        if mapping.path == b"[vdso]" {
+            found = Some((mapping.address, mapping.size));
+        }
+    });
+    let (address, size) = found?;
+    let memory = File::open("/proc/self/mem").ok()?;
+    read_bytes(&memory, address, usize::try_from(size).ok()?)
 }
 
 #[cfg(test)]
@@ -285,6 +396,43 @@ mod tests {
         assert!((program.base..program.base + program.size).contains(&address));
     }
 
+    #[cfg(feature = "unwind")]
+    #[test]
+    fn the_vdso_is_read_from_memory() {
+        let own = std::process::id();
+        let mut has_one = false;
+        each_mapping(own, |mapping| has_one |= mapping.path == b"[vdso]");
+        // Some machines run without one.
+        let wanted = has_one.then(|| b"\x7fELF\x02\x01".to_vec());
+        let vdso = Some(FileIdentity::default());
+        let files = FilesOf { process: own, open: &OpenFiles::default() };
+        assert_eq!(files.read(b"[vdso]", vdso, 0, 6), wanted);
+    }
+
+    #[test]
+    fn a_file_that_is_a_pipe_by_now_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("etw-pipe-{}", std::process::id()));
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a text with a NUL, and a number.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let opened = open_file(std::process::id(), path.as_os_str().as_bytes());
+        std::fs::remove_file(&path).unwrap();
+        assert!(opened.is_none());
+    }
+
+    #[test]
+    fn a_deleted_program_is_read_from_its_process() {
+        let path = std::env::temp_dir().join(format!("etw-deleted-{}", std::process::id()));
+        std::fs::copy("/bin/sleep", &path).unwrap();
+        let mut child = std::process::Command::new(&path).arg("1000").spawn().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let opened = open_file(child.id(), path.as_os_str().as_bytes());
+        let other = open_file(child.id(), b"/no/such/file");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(opened.is_some() && other.is_none());
+    }
+
     #[test]
     fn lines_of_maps_with_spaces_in_names_are_read() {
         let line = b"5581a000-5581c000 r-xp 00002000 fd:00 1234    /tmp/a b (deleted)";
@@ -292,7 +440,8 @@ mod tests {
         assert_eq!((mapping.address, mapping.size, mapping.offset), (0x5581_a000, 0x2000, 0x2000));
         assert_eq!(mapping.path, b"/tmp/a b (deleted)");
         assert_eq!(mapping_of_line(7, b"1000-2000 rw-p 0 0:0 0 /x"), None);
-        assert_eq!(mapping_of_line(7, b"1000-2000 r-xp 0 0:0 0"), None);
+        let compiled = mapping_of_line(7, b"1000-2000 r-xp 0 0:0 0").unwrap();
+        assert_eq!((compiled.address, compiled.path), (0x1000, &b"//anon"[..]));
         assert_eq!(mapping_of_line(7, b""), None);
     }
 }

@@ -124,11 +124,34 @@ impl Records {
         self.add(head, ClassicHeader::Trace(class), &payload.0);
     }
 
+    /// Adds a frequent PERFINFO record of some fields and two lists of addresses.
+    pub fn with_addresses(
+        &mut self,
+        head: Head,
+        hook: u16,
+        version: u8,
+        fields: &[u8],
+        addresses: [&[u64]; 2],
+    ) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(fields);
+        for address in addresses.into_iter().flatten() {
+            self.bytes.extend_from_slice(&address.to_le_bytes());
+        }
+        let class = KernelClass { hook: Hook(hook), version };
+        self.add_from(start, head, ClassicHeader::PerfInfo(class));
+    }
+
     fn add(&mut self, head: Head, header: ClassicHeader, payload: &[u8]) {
-        let time = self.not_before(head.time);
-        self.last = time;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(payload);
+        self.add_from(start, head, header);
+    }
+
+    /// Adds a record whose fields are the last bytes.
+    fn add_from(&mut self, start: usize, head: Head, header: ClassicHeader) {
+        let time = self.not_before(head.time);
+        self.last = time;
         self.entries.push_back(Entry {
             time,
             cpu: head.cpu,
@@ -136,7 +159,7 @@ impl Records {
             thread: head.thread,
             class: Classic { header, is_32_bit: false },
             start,
-            size: payload.len(),
+            size: self.bytes.len() - start,
         });
     }
 }

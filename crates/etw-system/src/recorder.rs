@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use etw_types::{Hook, SYSTEM_TRACE};
@@ -11,14 +11,17 @@ use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
-use crate::perf::{ClassLosses, OpenRing, Perf, PerfDetail, ProgramFound, Target, Tracepoint};
+use crate::perf::{
+    ClassLosses, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound, ReleasedPositions,
+    RingSize, Target, Told, Tracepoint,
+};
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
 use crate::system_calls::{FileOperation, SystemCall};
-use crate::system_facts;
+use crate::system_facts::{self, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
     StartError, machine_events, open_main, open_side, own_events, side_events_of,
@@ -28,6 +31,10 @@ use crate::wanted_events::{
 const DELAY: u64 = 10_000_000;
 /// Files that are opened while others are looked up are looked up in so many turns; those that remain, at the next poll.
 const MAX_LOOKS: u32 = 4;
+/// Nanoseconds between two looks at the CPUs that are online.
+const CPU_LOOKS: u64 = 50_000_000;
+/// Nanoseconds between two looks at the kernel's counters, each of which interrupts its CPU.
+const LOSS_COUNTS: u64 = 1_000_000_000;
 /// The hook of context switches.
 const CSWITCH: u16 = 0x0524;
 /// Nanoseconds of a record's unit of time.
@@ -48,7 +55,14 @@ pub struct Recorder {
     has_counters: bool,
     notes: Vec<String>,
     target: Target,
+    /// The CPUs that are online.
     cpus: Vec<u16>,
+    /// CPUs that have been online.
+    known_cpus: Vec<u16>,
+    /// When those are looked at again, in nanoseconds.
+    next_look: u64,
+    /// When the kernel's counters are read again, in nanoseconds.
+    next_count: u64,
     /// The first events of `perf` are those of processes and mappings.
     side_events: usize,
     /// No later record is earlier.
@@ -57,6 +71,8 @@ pub struct Recorder {
     losses: ClassLosses,
     /// Lost records that have been counted, or were before this recorder.
     known_losses: ClassLosses,
+    /// The next process knows these by it. `None`: there is no memory for it.
+    told: Option<Told>,
     is_finished: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
@@ -68,7 +84,7 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Released {
     until: i64,
-    positions: Vec<u64>,
+    positions: ReleasedPositions,
 }
 
 /// Facts about a ring, by which another process can continue with it.
@@ -82,6 +98,8 @@ pub struct RingFacts {
     pub is_machine: bool,
     /// The tracepoints whose programs in the kernel fill it; empty: perf events fill it.
     pub programs: Vec<Tracepoint>,
+    /// It is no ring: the losses that the ledger has are there.
+    pub is_told: bool,
 }
 
 /// A ring that a process left which was killed.
@@ -116,19 +134,6 @@ fn this_turn() -> Turn {
     Turn { time: now(), cpu: cpu.max(0) as u16, process: std::process::id(), thread: thread as u32 }
 }
 
-/// The CPUs that are online.
-pub(crate) fn online_cpus() -> Vec<u16> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<u16>(), last.parse::<u16>()) {
-            cpus.extend(first..=last);
-        }
-    }
-    if cpus.is_empty() { vec![0] } else { cpus }
-}
-
 impl Recorder {
     /// Opens the events of a recording: of the machine, or, without the rights for it, of `process` and its children. Nothing is
     /// recorded before [`begin`](Recorder::begin).
@@ -141,7 +146,7 @@ impl Recorder {
         let mut notes = Vec::new();
         let target = open_side(&mut perf, &options, process, &cpus)?;
         let wanted = match target {
-            Target::Machine => machine_events(&options)?,
+            Target::Machine => machine_events(&options, &mut notes)?,
             Target::Tree(_) => {
                 let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
                 notes.push(note.to_owned());
@@ -151,7 +156,7 @@ impl Recorder {
         let side_events = perf.len();
         open_main(&mut perf, &options, wanted, target, &cpus, &mut notes)?;
         let opened = Opened { perf, target, cpus, side_events, notes };
-        Ok(Recorder::with(opened, options))
+        Ok(Recorder { told: Told::new().ok(), ..Recorder::with(opened, options) })
     }
 
     /// Continues the recording of a process that was killed, with the rings that it left. Its records up to the time
@@ -166,13 +171,17 @@ impl Recorder {
         stored_until: i64,
     ) -> Result<Recorder, StartError> {
         let mut notes = Vec::new();
+        let (kept, rings): (Vec<LeftRing>, Vec<LeftRing>) =
+            rings.into_iter().partition(|ring| ring.facts.is_told);
+        let kept = kept.into_iter().flat_map(|one| one.events).next();
+        let told = kept.map(Told::map).transpose().map_err(StartError::Rings)?;
         let is_machine = rings.first().is_some_and(|ring| ring.facts.is_machine);
         let (target, mut wanted) = match process {
             Some(process) if !is_machine => {
                 let target = Target::Tree(process);
                 (target, own_events(&options, target, &mut notes))
             }
-            _ => (Target::Machine, machine_events(&options)?),
+            _ => (Target::Machine, machine_events(&options, &mut notes)?),
         };
         let side = side_events_of(target, &options);
         let mut perf = Perf::default();
@@ -183,19 +192,24 @@ impl Recorder {
             let adopted = perf.adopt_programs(&mut wanted, facts.programs, events, facts.size);
             adopted.map_err(StartError::Rings)?;
         }
+        let mut opened: Vec<bool> = Vec::new();
         for LeftRing { facts, events } in of_events {
             // The process that opened them may not have had all rights.
             let wanted =
                 if facts.is_side { &side[..side.len().min(events.len())] } else { &wanted[..] };
             side_events += if facts.is_side { events.len() } else { 0 };
             perf.adopt(wanted, events, facts.size).map_err(StartError::Rings)?;
+            if !opened.contains(&facts.is_side) {
+                opened.push(facts.is_side);
+                perf.adopt_opening(wanted, target, RingSize(facts.size));
+            }
         }
         if side_events == 0 {
             return Err(StartError::Rings(io::ErrorKind::NotFound.into()));
         }
         let opened = Opened { perf, target, cpus: online_cpus(), side_events, notes };
         let recorder =
-            Recorder { stored_until: Some(stored_until), ..Recorder::with(opened, options) };
+            Recorder { stored_until: Some(stored_until), told, ..Recorder::with(opened, options) };
         Ok(recorder.behind_others())
     }
 
@@ -225,11 +239,15 @@ impl Recorder {
             has_counters,
             notes,
             target,
+            known_cpus: cpus.clone(),
             cpus,
+            next_look: 0,
+            next_count: 0,
             side_events,
             watermark: 0,
             losses: ClassLosses::default(),
             known_losses: ClassLosses::default(),
+            told: None,
             is_finished: false,
             stored_until: None,
             released: VecDeque::new(),
@@ -243,15 +261,22 @@ impl Recorder {
         let rings = self.perf.rings().map(|OpenRing { facts: size, events }| {
             let is_side = first_event < self.side_events;
             first_event += events.len();
-            let facts = RingFacts { size, is_side, is_machine, programs: Vec::new() };
+            let programs = Vec::new();
+            let facts = RingFacts { size, is_side, is_machine, programs, is_told: false };
             OpenRing { facts, events }
         });
         let programs = self.perf.programs().map(|programs| {
             let (size, points) = (programs.size(), programs.points().to_vec());
-            let facts = RingFacts { size, is_side: false, is_machine, programs: points };
+            let facts =
+                RingFacts { size, is_side: false, is_machine, programs: points, is_told: false };
             OpenRing { facts, events: programs.descriptors() }
         });
-        rings.chain(programs).collect()
+        let told = self.told.as_ref().map(|told| {
+            let programs = Vec::new();
+            let facts = RingFacts { size: 0, is_side: false, is_machine, programs, is_told: true };
+            OpenRing { facts, events: vec![told.as_fd()] }
+        });
+        rings.chain(programs).chain(told).collect()
     }
 
     /// Begins to record. The rundown of what exists already is among the first records.
@@ -263,9 +288,8 @@ impl Recorder {
             // The rundown has the time of the last stored record: if this process is killed, too, the next one still takes all
             // records behind that time from the rings.
             self.perf.read();
-            self.known_losses = self.perf.counted_losses(self.target).unwrap_or_default();
-            // The earlier process may not have counted those whose records are in the rings. Their classes are not known.
-            self.losses.add(SYSTEM_TRACE, self.perf.take_lost());
+            self.perf.count_from_here();
+            self.continue_count();
             let turn = this_turn();
             let time = match u64::try_from(stored_until) {
                 Ok(ticks @ 1..) => ticks * TICK,
@@ -275,11 +299,15 @@ impl Recorder {
             self.shaper.found_until(now());
             return Ok(());
         }
+        self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
+        self.tell();
         // Nothing falls between the list of processes and the records of those that begin later.
         self.perf.enable(..self.side_events)?;
         self.run_down(this_turn());
-        self.perf.enable(self.side_events..)?;
+        // Those that began during the list and are in it have records, too.
+        self.shaper.found_until(now());
         self.perf.enable_programs();
+        self.perf.enable(self.side_events..)?;
         Ok(())
     }
 
@@ -330,12 +358,46 @@ impl Recorder {
             return u64::MAX;
         }
         self.commit();
-        let until = now().saturating_sub(DELAY);
+        let time = now();
+        let until = time.saturating_sub(DELAY);
         self.read_until(until);
+        if time >= self.next_look {
+            self.next_look = time + CPU_LOOKS;
+            self.follow_cpus(online_cpus());
+        }
+        if time >= self.next_count {
+            self.next_count = time + LOSS_COUNTS;
+            if self.perf.counts_beside_programs() {
+                self.count_losses(false);
+            }
+        }
         // The shaper may give two records of one time a distance of one tick.
         let until = (until / TICK) as i64 - 1;
         self.released.push_back(Released { until, positions: self.perf.released() });
         self.watermark
+    }
+
+    /// Records the CPUs that have come online. The perf events that were opened before a CPU went offline deliver no more records, so they
+    /// are opened again. The trace marks that the CPU's chain of switches starts again.
+    fn follow_cpus(&mut self, online: Vec<u16>) {
+        let came: Vec<u16> =
+            online.iter().filter(|cpu| !self.cpus.contains(cpu)).copied().collect();
+        self.cpus = online;
+        for cpu in came {
+            if let Err(error) = self.perf.add_cpu(cpu) {
+                self.notes.push(format!("CPU {cpu} came online and is left out: {error}"));
+            }
+            let turn = Turn { time: self.watermark, cpu, process: 0, thread: 0 };
+            let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
+            give.event(Detail::Lost { count: 0 });
+            if !self.known_cpus.contains(&cpu) {
+                self.known_cpus.push(cpu);
+                if self.target == Target::Machine {
+                    let name: &[u8] = &[];
+                    give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
+                }
+            }
+        }
     }
 
     /// Gives the kernel the memory of records that the session has stored: they have left the queue.
@@ -371,23 +433,23 @@ impl Recorder {
             self.look_files_up();
         }
         let lost = self.perf.take_lost();
-        if lost > 0 && self.count_losses().is_none() {
+        if lost > 0 && self.count_losses(false).is_none() {
             self.losses.add(SYSTEM_TRACE, lost);
         }
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let Recorder { perf, shaper, out, sources, exit_statuses, stacks, .. } = self;
-        // A thread says its status before it leaves its CPU, so no process ends below without one.
-        if let Some(exit_statuses) = exit_statuses {
-            exit_statuses.read(|ended| {
-                let turn = Turn { time: ended.time, cpu: 0, process: 0, thread: 0 };
-                let (process, status) = (ended.process, ended.status);
-                Giver { shaper, out, turn }.event(Detail::ExitStatus { process, status });
-            });
-        }
+        add_exit_statuses(exit_statuses, shaper, out);
         let own = std::process::id();
         let mut frames = Vec::new();
         perf.release(until, |parsed| {
-            let parsed = &stacks.complete(parsed, shaper, &mut frames);
+            let completed;
+            let parsed = match parsed.user {
+                None => parsed,
+                Some(_) => {
+                    completed = stacks.complete(parsed, shaper, &mut frames);
+                    &completed
+                }
+            };
             match parsed.detail {
                 PerfDetail::Neutral(Detail::Switch { new, .. })
                     if (parsed.time / TICK) as i64 <= stored_until =>
@@ -395,6 +457,13 @@ impl Recorder {
                     shaper.runs(parsed.cpu, new.thread);
                 }
                 _ if (parsed.time / TICK) as i64 <= stored_until => {}
+                // The frequent ones are not copied whole.
+                PerfDetail::Neutral(Detail::Switch { old, new }) => {
+                    shaper.take(&parsed.event(Detail::Switch { old, new }), out);
+                }
+                PerfDetail::Neutral(Detail::Wake { thread, is_interrupt }) => {
+                    shaper.take(&parsed.event(Detail::Wake { thread, is_interrupt }), out);
+                }
                 PerfDetail::Neutral(Detail::Fork {
                     process,
                     parent_process,
@@ -438,16 +507,7 @@ impl Recorder {
                     });
                     shaper.take(&parsed.event(Detail::Exec { process, facts: &facts }), out);
                 }
-                PerfDetail::Program(program) => {
-                    let process = program.process;
-                    if let Some(mut facts) = shaper.exec_facts(process) {
-                        let (file, arguments) = (program.file.to_vec(), program.arguments());
-                        let time = parsed.time;
-                        add_found(&mut facts, ProgramFound { time, process, file, arguments });
-                        let detail = Detail::ProgramFound { process, facts: &facts };
-                        shaper.take(&parsed.event(detail), out);
-                    }
-                }
+                PerfDetail::Program(program) => add_program(shaper, parsed, &program, out),
                 PerfDetail::Map(mapping) => {
                     let image = sources.images.image(&mapping);
                     let detail = Detail::Map { process: mapping.process, image: &image };
@@ -455,6 +515,7 @@ impl Recorder {
                 }
             }
         });
+        self.stacks.close_files();
         self.watermark = self.watermark.max(until);
     }
 
@@ -473,21 +534,46 @@ impl Recorder {
     pub fn take_losses(&mut self) -> ClassLosses {
         let switches = Hook(CSWITCH).class_guid().unwrap_or(SYSTEM_TRACE);
         self.losses.add(switches, self.shaper.take_gaps());
-        std::mem::take(&mut self.losses)
+        let losses = std::mem::take(&mut self.losses);
+        if losses.total() > 0 {
+            self.tell();
+        }
+        losses
+    }
+
+    /// The next process knows that the ledger has all losses that are counted.
+    fn tell(&self) {
+        if let Some(told) = &self.told {
+            told.set(&self.known_losses);
+        }
+    }
+
+    /// Counts the losses that the process before did not tell: those whose records are in the rings, and those that have none yet.
+    fn continue_count(&mut self) {
+        let of_records = self.perf.take_lost();
+        if let Some(told) = &self.told {
+            self.known_losses = told.get();
+            if self.count_losses(false).is_some() {
+                return;
+            }
+        }
+        self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
+        // The earlier process may not have counted those whose records are in the rings. Their classes are not known.
+        self.losses.add(SYSTEM_TRACE, of_records);
     }
 
     /// Adds what the kernel's counters have counted since the last call. Returns the number; `None`: it does not count.
-    fn count_losses(&mut self) -> Option<u64> {
-        let counted = self.perf.counted_losses(self.target)?;
+    fn count_losses(&mut self, is_over: bool) -> Option<u64> {
+        let counted = self.perf.counted_losses(self.target, is_over)?;
         let new = counted.since(&self.known_losses);
         self.losses.add_all(&new);
-        self.known_losses = counted;
+        self.known_losses.add_all(&new);
         Some(new.total())
     }
 
     /// Adds the losses behind the last records of the rings.
     fn add_last_losses(&mut self) {
-        if let Some(count @ 1..) = self.count_losses() {
+        if let Some(count @ 1..) = self.count_losses(true) {
             let Recorder { shaper, out, .. } = self;
             Giver { shaper, out, turn: this_turn() }.event(Detail::Lost { count });
         }
@@ -529,6 +615,31 @@ impl Recorder {
         // Without a thread they are closed here.
         drop(closing.spawn(move || drop(perf)));
     }
+}
+
+/// Adds the name and arguments of a process's new program.
+fn add_program(
+    shaper: &mut Shaper,
+    parsed: &Parsed<'_>,
+    program: &NewProgram<'_>,
+    out: &mut Records,
+) {
+    let process = program.process;
+    if let Some(mut facts) = shaper.exec_facts(process) {
+        let (file, arguments) = (program.file.to_vec(), program.arguments());
+        add_found(&mut facts, ProgramFound { time: parsed.time, process, file, arguments });
+        shaper.take(&parsed.event(Detail::ProgramFound { process, facts: &facts }), out);
+    }
+}
+
+/// Adds the exit statuses that have come. A thread says its status before it leaves its CPU, so no process ends without one.
+fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out: &mut Records) {
+    let Some(source) = source else { return };
+    source.read(|ended| {
+        let turn = Turn { time: ended.time, cpu: 0, process: 0, thread: 0 };
+        let (process, status) = (ended.process, ended.status);
+        Giver { shaper, out, turn }.event(Detail::ExitStatus { process, status });
+    });
 }
 
 /// Gives the shaper the events of a rundown.
@@ -617,7 +728,8 @@ mod tests {
             side_events: 1,
             notes: Vec::new(),
         };
-        Recorder::with(opened, options)
+        // The machine that runs the test has other CPUs.
+        Recorder { next_look: u64::MAX, ..Recorder::with(opened, options) }
     }
 
     /// A recorder that continues with the ring of another one.
@@ -674,6 +786,31 @@ mod tests {
         let class = Hook(CSWITCH).class_guid().unwrap();
         assert_eq!(recorder.take_losses().iter().collect::<Vec<_>>(), [(class, 1)]);
         assert_eq!(recorder.take_losses().total(), 0);
+    }
+
+    /// OV-23: a CPU that comes online has an idle thread from then on, and its chain of switches starts again.
+    #[test]
+    fn a_cpu_that_comes_online_begins_a_chain() {
+        let fake = FakeRing::new();
+        let mut recorder = recorder(&fake);
+        recorder.target = Target::Machine;
+        fake.write(&switch(1000, 1, 2));
+        assert_eq!(taken(&mut recorder), [(10, CSWITCH)]);
+        recorder.follow_cpus(vec![]);
+        recorder.follow_cpus(vec![0]);
+        let is_loss = recorder.peek().is_some_and(|record| record.hook().is_none());
+        assert!(is_loss, "the CPU that was offline has no loss");
+        while recorder.peek().is_some() {
+            recorder.pop();
+        }
+        // Thread 2 may have left it unseen.
+        fake.write(&switch(now(), 7, 8));
+        recorder.perf.read();
+        recorder.read_until(u64::MAX);
+        assert_eq!(recorder.peek().and_then(|record| record.hook()), Some(CSWITCH));
+        assert_eq!(recorder.known_cpus, [0]);
+        recorder.follow_cpus(vec![0, 3]);
+        assert_eq!(recorder.known_cpus, [0, 3]);
     }
 
     #[test]

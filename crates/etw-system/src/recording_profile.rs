@@ -1,5 +1,8 @@
 //! Recording profiles of Windows Performance Recorder (`.wprp`): which collectors, providers, keywords and stacks a recording has.
 //!
+//! Profiles, collectors and providers can be based on others of the same file: they have the parts and attributes of those, unless they
+//! have them themselves; a list with `Operation="Add"` adds to that of the base.
+//!
 //! A file is hostile: its size and number of elements are bounded, document types are refused, and each error has a line.
 
 use std::collections::HashMap;
@@ -14,6 +17,8 @@ pub const MAX_SIZE: usize = 1 << 20;
 const MAX_NODES: u32 = 1 << 16;
 /// Providers, keywords or stacks of a profile.
 const MAX_ITEMS: usize = 4096;
+/// Elements that are based on each other.
+const MAX_BASES: usize = 16;
 
 /// A profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +57,14 @@ pub struct Buffers {
     pub size_kb: Option<u32>,
     /// Their number.
     pub count: Option<u32>,
+}
+
+impl Buffers {
+    /// These, or others where these say nothing.
+    #[must_use]
+    pub fn or(self, other: Buffers) -> Buffers {
+        Buffers { size_kb: self.size_kb.or(other.size_kb), count: self.count.or(other.count) }
+    }
 }
 
 /// A provider of programs.
@@ -154,11 +167,6 @@ impl<'a, 'i> Reader<'a, 'i> {
     fn new(root: Node<'a, 'i>) -> Result<Reader<'a, 'i>, ProfileError> {
         let mut by_id = HashMap::new();
         for node in root.descendants().filter(Node::is_element) {
-            if let Some(base) = node.attribute("Base").filter(|base| !base.is_empty()) {
-                let name = node.tag_name().name();
-                let what = format!("{name} is based on {base}; write its parts out");
-                return error(node, format!("inheritance is not supported: {what}"));
-            }
             if let Some(id) = node.attribute("Id")
                 && by_id.insert(id, node).is_some()
             {
@@ -168,44 +176,80 @@ impl<'a, 'i> Reader<'a, 'i> {
         Ok(Reader { by_id })
     }
 
-    /// The elements of one kind: those that a node contains, and those that its `...Id` elements name.
-    fn referred(
+    /// An element behind those that derive from it: `node`, its base, and so on.
+    fn family(&self, node: Node<'a, 'i>) -> Result<Vec<Node<'a, 'i>>, ProfileError> {
+        let mut family = vec![node];
+        let mut last = node;
+        while let Some(id) = last.attribute("Base").filter(|id| !id.is_empty()) {
+            if family.len() >= MAX_BASES {
+                let what = format!("more than {MAX_BASES} elements are based on each other");
+                return error(last, what);
+            }
+            last = self.named(last, id, node.tag_name().name())?;
+            family.push(last);
+        }
+        Ok(family)
+    }
+
+    /// The element of a kind with an `Id`, to which `node` refers.
+    fn named(
         &self,
         node: Node<'a, 'i>,
+        id: &str,
+        name: &str,
+    ) -> Result<Node<'a, 'i>, ProfileError> {
+        match self.by_id.get(id).filter(|one| one.tag_name().name() == name) {
+            Some(one) => Ok(*one),
+            None => error(node, format!("there is no {name} with the Id {id:?} in this file")),
+        }
+    }
+
+    /// The elements of one kind: those that the nodes contain, and those that their `...Id` elements name. Each is a family: first the
+    /// element that refers to it, if any, which can have parts of its own.
+    fn referred(
+        &self,
+        nodes: &[Node<'a, 'i>],
         name: &'static str,
         by_id: &'static str,
-    ) -> Result<Vec<Node<'a, 'i>>, ProfileError> {
-        let mut all: Vec<Node<'a, 'i>> = Vec::new();
-        for child in node.children().filter(Node::is_element) {
+    ) -> Result<Vec<Vec<Node<'a, 'i>>>, ProfileError> {
+        let mut all = Vec::new();
+        for child in nodes.iter().flat_map(Node::children).filter(Node::is_element) {
             if all.len() >= MAX_ITEMS {
                 return error(child, format!("more than {MAX_ITEMS} of {name}"));
             }
             if child.tag_name().name() == name {
-                all.push(child);
+                all.push(self.family(child)?);
             } else if child.tag_name().name() == by_id {
-                let id = attribute(child, "Value")?;
-                match self.by_id.get(id).filter(|one| one.tag_name().name() == name) {
-                    Some(one) => all.push(*one),
-                    None => return error(child, format!("there is no {name} with the Id {id:?}")),
-                }
+                let one = self.named(child, attribute(child, "Value")?, name)?;
+                let mut family = vec![child];
+                family.extend(self.family(one)?);
+                all.push(family);
             }
         }
         Ok(all)
     }
 
     fn profile(&self, node: Node<'a, 'i>) -> Result<RecordingProfile, ProfileError> {
+        let family = self.family(node)?;
+        let text = |name| inherited(&family, name);
         let mut profile = RecordingProfile {
-            name: attribute(node, "Name")?.to_owned(),
-            level: node.attribute("DetailLevel").unwrap_or("Verbose").to_owned(),
-            description: node.attribute("Description").unwrap_or_default().to_owned(),
-            is_file: match attribute(node, "LoggingMode")? {
-                "File" => true,
-                "Memory" => false,
-                mode => return error(node, format!("LoggingMode {mode:?} is not File or Memory")),
+            name: match text("Name") {
+                Some(name) => name.to_owned(),
+                None => attribute(node, "Name")?.to_owned(),
+            },
+            level: text("DetailLevel").unwrap_or("Verbose").to_owned(),
+            description: text("Description").unwrap_or_default().to_owned(),
+            is_file: match text("LoggingMode") {
+                Some("File") => true,
+                Some("Memory") => false,
+                Some(mode) => {
+                    return error(node, format!("LoggingMode {mode:?} is not File or Memory"));
+                }
+                None => return error(node, "Profile has no LoggingMode".to_owned()),
             },
             ..RecordingProfile::default()
         };
-        for collectors in elements(node, "Collectors") {
+        for collectors in lists(&family, "Collectors") {
             for reference in elements(collectors, "SystemCollectorId") {
                 self.add_system(reference, &mut profile)?;
             }
@@ -213,25 +257,21 @@ impl<'a, 'i> Reader<'a, 'i> {
                 self.add_events(reference, &mut profile)?;
             }
         }
-        match profile.system.is_none() && profile.providers.is_empty() {
-            true => error(node, format!("the profile {} records nothing", profile.name)),
-            false => Ok(profile),
-        }
+        Ok(profile)
     }
 
-    /// The collector that a reference names, and its buffers.
+    /// The buffers of the collector that a reference names: those of the reference, of the collector, or of its bases.
     fn buffers(
         &self,
         reference: Node<'a, 'i>,
         name: &'static str,
     ) -> Result<Buffers, ProfileError> {
-        let id = attribute(reference, "Value")?;
-        let collector = self.by_id.get(id).filter(|one| one.tag_name().name() == name);
-        let Some(collector) = collector else {
-            return error(reference, format!("there is no {name} with the Id {id:?}"));
-        };
+        let collector = self.named(reference, attribute(reference, "Value")?, name)?;
+        let mut family = vec![reference];
+        family.extend(self.family(collector)?);
         let value = |name: &'static str| -> Result<Option<u32>, ProfileError> {
-            let Some(node) = elements(*collector, name).next() else { return Ok(None) };
+            let mut nodes = family.iter().flat_map(|one| elements(*one, name));
+            let Some(node) = nodes.next() else { return Ok(None) };
             if node.attribute("PercentageOfTotalMemory") == Some("true") {
                 return Ok(None);
             }
@@ -242,16 +282,18 @@ impl<'a, 'i> Reader<'a, 'i> {
         Ok(Buffers { size_kb: value("BufferSize")?, count: value("Buffers")? })
     }
 
+    /// Adds a collector of the system's events; a profile that adds to its base may refer to one twice.
     fn add_system(
         &self,
         reference: Node<'a, 'i>,
         profile: &mut RecordingProfile,
     ) -> Result<(), ProfileError> {
         let buffers = self.buffers(reference, "SystemCollector")?;
-        let mut system = SystemCollector { buffers, ..SystemCollector::default() };
-        for provider in self.referred(reference, "SystemProvider", "SystemProviderId")? {
-            values(provider, "Keywords", "Keyword", &mut system.keywords)?;
-            values(provider, "Stacks", "Stack", &mut system.stacks)?;
+        let mut system = profile.system.take().unwrap_or_default();
+        system.buffers = buffers.or(system.buffers);
+        for provider in self.referred(&[reference], "SystemProvider", "SystemProviderId")? {
+            values(&provider, "Keywords", &["Keyword", "CustomKeyword"], &mut system.keywords)?;
+            values(&provider, "Stacks", &["Stack", "CustomStack"], &mut system.stacks)?;
         }
         if system.keywords.is_empty() {
             return error(reference, "the system collector has no keywords".to_owned());
@@ -265,50 +307,75 @@ impl<'a, 'i> Reader<'a, 'i> {
         reference: Node<'a, 'i>,
         profile: &mut RecordingProfile,
     ) -> Result<(), ProfileError> {
-        profile.buffers = self.buffers(reference, "EventCollector")?;
-        for list in elements(reference, "EventProviders") {
-            for node in self.referred(list, "EventProvider", "EventProviderId")? {
-                let mut provider = EventProvider {
-                    name: attribute(node, "Name")?.to_owned(),
-                    level: Level(0),
-                    keywords: Keyword(0),
-                    has_stacks: node.attribute("Stack") == Some("true"),
-                };
-                if let Some(level) = node.attribute("Level") {
-                    let level = u8::try_from(number(node, level)?);
-                    provider.level = level
-                        .map(Level)
-                        .or_else(|_| error(node, "a Level is at most 255".to_owned()))?;
-                }
-                let mut keywords = Vec::new();
-                values(node, "Keywords", "Keyword", &mut keywords)?;
-                for keyword in keywords {
-                    provider.keywords = provider.keywords | Keyword(number(node, &keyword)?);
-                }
-                profile.providers.push(provider);
-                if profile.providers.len() > MAX_ITEMS {
-                    return error(node, format!("more than {MAX_ITEMS} providers"));
-                }
+        profile.buffers = self.buffers(reference, "EventCollector")?.or(profile.buffers);
+        let lists: Vec<Node<'a, 'i>> = elements(reference, "EventProviders").collect();
+        for family in self.referred(&lists, "EventProvider", "EventProviderId")? {
+            let node = family[family.len() - 1];
+            let mut provider = EventProvider {
+                name: match inherited(&family, "Name") {
+                    Some(name) => name.to_owned(),
+                    None => attribute(node, "Name")?.to_owned(),
+                },
+                level: Level(0),
+                keywords: Keyword(0),
+                has_stacks: inherited(&family, "Stack") == Some("true"),
+            };
+            if let Some(level) = inherited(&family, "Level") {
+                let level = u8::try_from(number(node, level)?);
+                provider.level = level
+                    .map(Level)
+                    .or_else(|_| error(node, "a Level is at most 255".to_owned()))?;
+            }
+            let mut keywords = Vec::new();
+            values(&family, "Keywords", &["Keyword"], &mut keywords)?;
+            for keyword in keywords {
+                provider.keywords = provider.keywords | Keyword(number(node, &keyword)?);
+            }
+            profile.providers.push(provider);
+            if profile.providers.len() > MAX_ITEMS {
+                return error(node, format!("more than {MAX_ITEMS} providers"));
             }
         }
         Ok(())
     }
 }
 
+/// An attribute of an element, or of the next base that has it.
+fn inherited<'a>(family: &[Node<'a, '_>], name: &str) -> Option<&'a str> {
+    let values = family.iter().filter_map(|one| one.attribute(name));
+    values.map(str::trim).find(|value| !value.is_empty())
+}
+
+/// The lists of an element: its own and, if those add to them or are missing, those of its bases, which come first.
+fn lists<'a, 'i>(family: &[Node<'a, 'i>], name: &'static str) -> Vec<Node<'a, 'i>> {
+    let mut all = Vec::new();
+    for one in family {
+        let own: Vec<Node<'a, 'i>> = elements(*one, name).collect();
+        let replaces = own.iter().any(|list| list.attribute("Operation") != Some("Add"));
+        all.splice(0..0, own);
+        if replaces {
+            break;
+        }
+    }
+    all
+}
+
 /// Adds the values of a list, such as `<Keywords><Keyword Value="..."/></Keywords>`.
 fn values(
-    node: Node<'_, '_>,
+    family: &[Node<'_, '_>],
     list: &'static str,
-    item: &'static str,
+    items: &[&'static str],
     all: &mut Vec<String>,
 ) -> Result<(), ProfileError> {
-    for item in elements(node, list).flat_map(|list| elements(list, item)) {
-        if all.len() >= MAX_ITEMS {
-            return error(item, format!("more than {MAX_ITEMS} values"));
-        }
-        let value = attribute(item, "Value")?;
-        if !all.iter().any(|one| one == value) {
-            all.push(value.to_owned());
+    for list in lists(family, list) {
+        for item in items.iter().flat_map(|item| elements(list, item)) {
+            if all.len() >= MAX_ITEMS {
+                return error(item, format!("more than {MAX_ITEMS} values"));
+            }
+            let value = attribute(item, "Value")?;
+            if !all.iter().any(|one| one == value) {
+                all.push(value.to_owned());
+            }
         }
     }
     Ok(())
@@ -363,6 +430,47 @@ mod tests {
         assert_eq!(profile.providers, [some, other]);
     }
 
+    /// OV-24: a profile in memory that is based on one in a file, as most files of profiles have it; and parts that add or replace.
+    #[test]
+    fn profiles_inherit_from_their_bases() {
+        let more = r#"
+    <SystemCollector Id="SC2" Base="SC" Name="Other"><Buffers Value="40"/></SystemCollector>
+    <SystemProvider Id="SP2" Base="SP">
+      <Keywords Operation="Add"><Keyword Value="Loader"/><CustomKeyword Value="0x20000002"/></Keywords>
+      <Stacks><Stack Value="ReadyThread"/></Stacks>
+    </SystemProvider>
+    <EventProvider Id="EP2" Base="EP" Level="5"/>
+    <Profile Id="P.Light.Memory" Name="P" DetailLevel="Light" LoggingMode="Memory" Base="P.Light.File"/>
+    <Profile Id="P.Verbose.File" Base="P.Light.File" DetailLevel="Verbose">
+      <Collectors Operation="Add">
+        <SystemCollectorId Value="SC2"><SystemProviderId Value="SP2"/></SystemCollectorId>
+        <EventCollectorId Value="EC"><BufferSize Value="256"/><EventProviders><EventProviderId Value="EP2"/></EventProviders></EventCollectorId>
+      </Collectors>
+    </Profile>
+    <Profile Id="Q.Light.File" Base="P.Light.File" Name="Q">
+      <Collectors><SystemCollectorId Value="SC2"><SystemProviderId Value="SP2"/></SystemCollectorId></Collectors>
+    </Profile>
+    <Profile Id="Heap.Light.File" Name="Heap" LoggingMode="File"><Collectors><HeapEventCollectorId Value="H"/></Collectors></Profile>
+  </Profiles>"#;
+        let profiles = read_profiles(FILE.replace("</Profiles>", more).as_bytes()).unwrap();
+        let [file, memory, verbose, other, heap] = &profiles[..] else { panic!("{profiles:?}") };
+        assert_eq!(*memory, RecordingProfile { is_file: false, ..file.clone() });
+        let system = verbose.system.as_ref().unwrap();
+        assert_eq!(system.keywords, ["ProcessThread", "CSwitch", "Loader", "0x20000002"]);
+        assert_eq!(system.stacks, ["CSwitch", "ReadyThread"]);
+        assert_eq!(system.buffers, Buffers { size_kb: Some(512), count: Some(40) });
+        assert_eq!(verbose.buffers.size_kb, Some(256));
+        assert_eq!((verbose.name.as_str(), verbose.level.as_str()), ("P", "Verbose"));
+        let [.., last] = &verbose.providers[..] else { panic!("{verbose:?}") };
+        let first = &file.providers[0];
+        assert_eq!(*last, EventProvider { level: Level(5), ..first.clone() });
+        assert_eq!(verbose.providers.len(), 3);
+        let system = other.system.as_ref().unwrap();
+        assert_eq!(system.stacks, ["ReadyThread"]);
+        assert!(other.providers.is_empty() && other.is_file);
+        assert!(heap.system.is_none() && heap.providers.is_empty());
+    }
+
     #[test]
     fn an_error_has_the_line_of_its_element() {
         for (from, to, line) in [
@@ -373,6 +481,7 @@ mod tests {
             (r#"<Buffers Value="20"/>"#, r#"<Buffers/>"#, 4),
             (r#"Id="SP""#, r#"Id="SC""#, 6),
             (r#"Id="P.Light.File""#, r#"Id="P" Base="Q""#, 11),
+            (r#"Id="P.Light.File""#, r#"Id="P" Base="P""#, 11),
             ("</Profiles>", "", 18),
         ] {
             assert!(FILE.contains(from), "{from}");

@@ -4,6 +4,7 @@ mod calls;
 pub(crate) mod devices;
 mod faults;
 mod files;
+mod lifecycle_stacks;
 mod processes;
 mod rundown;
 mod schedule;
@@ -20,6 +21,7 @@ use calls::Calls;
 use devices::{Devices, StateChange, Transferred};
 use faults::Faults;
 use files::Files;
+use lifecycle_stacks::Creation;
 use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
 
@@ -95,6 +97,15 @@ pub struct Configuration {
     pub payload: Payload,
 }
 
+/// The images of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessImages<'a> {
+    /// By their lowest addresses.
+    pub by_base: &'a BTreeMap<u64, Arc<Image>>,
+    /// Different images of any process have different numbers; 0: not known.
+    pub version: u64,
+}
+
 /// Makes kernel records from neutral events.
 #[derive(Debug)]
 pub struct Shaper {
@@ -115,6 +126,8 @@ pub struct Shaper {
     ending: VecDeque<EndingThread>,
     /// Exit statuses of processes that have not ended yet.
     exit_statuses: HashMap<u32, VecDeque<ExitStatus>>,
+    /// Threads whose starts wait for the stacks of their creators.
+    creations: Vec<Creation>,
     /// CPUs whose idle threads the rundown has.
     idle_cpus: Vec<u16>,
     is_found: bool,
@@ -122,6 +135,8 @@ pub struct Shaper {
     found_until: u64,
     /// Switches that the kernel left out without a word, since they were last taken: at least one for each gap.
     gaps: u64,
+    /// Changes of the images of all processes.
+    image_changes: u64,
 }
 
 /// The state of a CPU: its current thread and interrupts.
@@ -189,10 +204,12 @@ impl Shaper {
             last_stack: (i64::MIN, 0),
             ending: VecDeque::new(),
             exit_statuses: HashMap::new(),
+            creations: Vec::new(),
             idle_cpus: Vec::new(),
             is_found: false,
             found_until: 0,
             gaps: 0,
+            image_changes: 0,
         }
     }
 
@@ -206,9 +223,10 @@ impl Shaper {
         std::mem::take(&mut self.gaps)
     }
 
-    /// The images of a process, by their lowest addresses.
-    pub fn images_of(&self, process: u32) -> Option<&BTreeMap<u64, Arc<Image>>> {
-        self.processes.get(&process).map(|one| &one.images)
+    /// The images of a process.
+    pub fn images_of(&self, process: u32) -> Option<ProcessImages<'_>> {
+        let one = self.processes.get(&process)?;
+        Some(ProcessImages { by_base: &one.images, version: one.images_version })
     }
 
     /// The program that a process executes.
@@ -244,9 +262,6 @@ impl Shaper {
 
     /// The event with the ids of the ending thread that it is about, if the kernel had none for it.
     fn with_ids<'a>(&self, event: &NeutralEvent<'a>) -> NeutralEvent<'a> {
-        if event.thread != NO_ID {
-            return *event;
-        }
         let may_be = |one: &&EndingThread| event.process == NO_ID || one.process == event.process;
         let of_cpu = |one: &&EndingThread| one.cpu == event.cpu;
         let newest_first = || self.ending.iter().rev().filter(may_be);
@@ -261,12 +276,22 @@ impl Shaper {
         if let Detail::ExitStatus { process, status } = event.detail {
             return self.exit_status(event.time, process, status);
         }
-        let event = &self.with_ids(event);
+        let known;
+        let event = match event.thread {
+            NO_ID => {
+                known = self.with_ids(event);
+                &known
+            }
+            _ => event,
+        };
         while let Some(first) = self.ending.front().copied()
             && event.time.saturating_sub(first.since) >= END_DELAY
         {
             self.ending.pop_front();
             self.ended(event, first.process, first.thread, out);
+        }
+        if !self.creations.is_empty() {
+            self.complete_creations(event, out);
         }
         match event.detail {
             Detail::ProcessFound(facts) => self.process_found(event, facts, out),
@@ -274,7 +299,9 @@ impl Shaper {
                 self.thread_found(event, process, &FoundThread { thread, name, priority }, out);
             }
             Detail::AllFound => self.all_found(event, out),
-            Detail::Fork { .. } => self.forked(event, out),
+            Detail::Fork { .. } => self.created(event, out),
+            Detail::Created => {}
+            Detail::Exiting => self.exiting(event),
             Detail::Exec { process, facts } => self.executed(event, process, facts, out),
             Detail::ProgramFound { process, facts } => {
                 if let Some(one) = self.processes.get_mut(&process) {
@@ -331,9 +358,10 @@ impl Shaper {
             }
             Detail::SoftInterruptExit { vector } => self.soft_interrupted(event, vector, out),
             Detail::DiskIssue(request) => self.disk_issued(event, &request, out),
+            Detail::DiskRequeue(request) => self.disk_requeued(&request),
             Detail::DiskComplete(request) => self.disk_completed(event, &request, out),
-            Detail::Transfer { socket, protocol, is_v6, is_send, size } => {
-                let transferred = Transferred { protocol, is_v6, is_send, size };
+            Detail::Transfer { socket, protocol, is_send, size, addresses } => {
+                let transferred = Transferred { protocol, is_send, size, addresses };
                 self.transferred(event, socket, transferred, out);
             }
             Detail::SocketState { socket, old, new, addresses } => {
@@ -375,14 +403,16 @@ impl Shaper {
             return;
         }
         self.last_stack = (head.time, head.thread);
-        let kernel = &stack.kernel[..stack.kernel.len().min(MAX_FRAMES)];
-        let user = &stack.user[..stack.user.len().min(MAX_FRAMES - kernel.len())];
-        let payload = Payload::new()
-            .u64(head.time as u64)
-            .u32(head.process)
-            .u32(head.thread)
-            .u64s(kernel)
-            .u64s(user);
-        out.perf_info(head, STACK_WALK, 2, &payload);
+        let user = match stack.user {
+            [] => self.missing_frames(head),
+            user => user,
+        };
+        let kernel = &stack.kernel[..stack.kernel.len().min(MAX_FRAMES - 1)];
+        let user = &user[..user.len().min(MAX_FRAMES - kernel.len())];
+        let mut fields = [0; 16];
+        fields[..8].copy_from_slice(&head.time.to_le_bytes());
+        fields[8..12].copy_from_slice(&head.process.to_le_bytes());
+        fields[12..].copy_from_slice(&head.thread.to_le_bytes());
+        out.with_addresses(head, STACK_WALK, 2, &fields, [kernel, user]);
     }
 }

@@ -33,12 +33,12 @@ pub const STACK_NAMES: &[StackName] = &[
     row("DiskFlushInit", 0x010f, true),
     row("VirtualAlloc", 0x0262, true),
     row("VirtualFree", 0x0263, true),
-    row("ProcessCreate", 0x0301, false),
-    row("ProcessDelete", 0x0302, false),
-    row("ThreadCreate", 0x0501, false),
-    row("ThreadDelete", 0x0502, false),
-    row("ImageLoad", 0x030a, false),
-    row("ImageUnload", 0x1402, false),
+    row("ProcessCreate", 0x0301, true),
+    row("ProcessDelete", 0x0302, true),
+    row("ThreadCreate", 0x0501, true),
+    row("ThreadDelete", 0x0502, true),
+    row("ImageLoad", 0x030a, true),
+    row("ImageUnload", 0x1402, true),
     row("ThreadSetPriority", 0x0530, true),
     row("FileCreate", 0x0440, true),
     row("FileRead", 0x0443, true),
@@ -50,6 +50,29 @@ pub const STACK_NAMES: &[StackName] = &[
     row("MapFile", 0x0425, true),
     row("UnMapFile", 0x0426, true),
 ];
+
+/// Names of xperf and of recording profiles whose events have no call stacks here.
+const WINDOWS_NAMES: &str = "AlpcClosePort AlpcConnectFail AlpcConnectRequest AlpcConnectSuccess AlpcReceiveMessage AlpcSendMessage \
+    AlpcUnwait AlpcWaitForNewMessage AlpcWaitForReply CcCanIWriteFail CcFlushCache CcFlushSection CcLazyWriteScan CcReadAhead \
+    CcWorkitemComplete CcWorkitemDequeue CcWorkitemEnqueue CcWriteBehind ContiguousMemoryGeneration CritSecCollision \
+    ExecutiveResource FileCleanup FileDirEnum FileDirNotify FileFSCTL FileOpEnd FileQueryInformation FileSetInformation \
+    HeapAlloc HeapAllocation HeapCreate HeapDestroy HeapFree HeapRangeCreate HeapRangeDestroy HeapRangeRelease \
+    HeapRangeReserve HeapRealloc HeapReallocation KernelQueueDequeue KernelQueueEnqueue KernelSignal KernelSignalInit \
+    KernelSync KernelSyncAll KernelWaitSync KernelWaitSyncAll Mark MiniFilterPostOpInit MiniFilterPreOpInit PageAccess \
+    PagefaultAV PagefaultGuard PagefaultHard PagefileBackedImageMapping PagefileMappedSectionCreate \
+    PagefileMappedSectionDelete PageRangeAccess PageRangeRelease PageRelease PoolAlloc PoolAllocation PoolAllocSession \
+    PoolAllocationSession PoolFree PoolFreeSession PowerDeviceNotify PowerDeviceNotifyComplete PowerIdleStateChange \
+    PowerPerfStateChange PowerPostSleep PowerPreSleep PowerSessionCallout PowerSessionCalloutReturn PowerSetDevicesState \
+    PowerSetDevicesStateReturn PowerSetPowerAction PowerSetPowerActionReturn PowerThermalConstraint ProfileSetInterval \
+    RegCloseKey RegCreateKey RegDeleteKey RegDeleteValue RegEnumerateKey RegEnumerateValueKey RegFlush RegKcbCreate \
+    RegKcbDelete RegOpenKey RegQueryKey RegQueryMultipleValue RegQueryValue RegSetInformation RegSetValue RegVirtualize \
+    RegistryCloseKey RegistryCreateKey RegistryDeleteKey RegistryDeleteValue RegistryEnumerateKey \
+    RegistryEnumerateValueKey RegistryFlush RegistryKcbCreate RegistryKcbDelete RegistryOpenKey RegistryQueryKey \
+    RegistryQueryMultipleValue RegistryQuerySecurity RegistryQueryValue RegistrySetInformation RegistrySetSecurity \
+    RegistrySetValue RegistryVirtualize SampledProfileSetInterval SplitIO ThreadDCEnd ThreadDCStart \
+    ThreadPoolCallbackCancel ThreadPoolCallbackDequeue ThreadPoolCallbackEnqueue ThreadPoolCallbackStart \
+    ThreadPoolCallbackStop ThreadPoolClose ThreadPoolCreate ThreadPoolSetMaxThreads ThreadPoolSetMinThreads \
+    ThreadSetBasePriority TimerOnShot TimerPeriodic TimerSetOneShot TimerSetPeriodic";
 
 /// A name that has no stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,19 +101,32 @@ impl fmt::Display for StackNameError {
 
 impl std::error::Error for StackNameError {}
 
-/// The hooks of names that are joined by `+` or commas. Case does not matter.
+/// The hooks of names that are joined by `+` or commas. Case does not matter. `0x0501` is the event of that hook.
 ///
 /// # Errors
 /// [`StackNameError`].
 pub fn parse(text: &str) -> Result<Vec<u16>, StackNameError> {
     let words = text.split(['+', ',']).map(str::trim).filter(|word| !word.is_empty());
-    words
-        .map(|word| match STACK_NAMES.iter().find(|row| row.name.eq_ignore_ascii_case(word)) {
-            None => Err(StackNameError::Unknown(word.to_owned())),
-            Some(row) if !row.is_recorded => Err(StackNameError::NotRecorded(row.name.to_owned())),
-            Some(row) => Ok(row.hook),
-        })
-        .collect()
+    words.map(hook_of).collect()
+}
+
+fn hook_of(word: &str) -> Result<u16, StackNameError> {
+    let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
+    let hook = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    let is_row = |row: &&StackName| row.name.eq_ignore_ascii_case(word) || hook == Some(row.hook);
+    match STACK_NAMES.iter().find(is_row) {
+        Some(row) if row.is_recorded => Ok(row.hook),
+        Some(row) => Err(StackNameError::NotRecorded(row.name.to_owned())),
+        None if hook.is_some() => Err(StackNameError::NotRecorded(word.to_owned())),
+        None => {
+            let known =
+                WINDOWS_NAMES.split_whitespace().find(|name| name.eq_ignore_ascii_case(word));
+            Err(match known {
+                Some(name) => StackNameError::NotRecorded(name.to_owned()),
+                None => StackNameError::Unknown(word.to_owned()),
+            })
+        }
+    }
 }
 
 #[cfg(test)]
@@ -100,8 +136,10 @@ mod tests {
     #[test]
     fn names_give_hooks_and_others_are_refused_by_name() {
         assert_eq!(parse("Profile+cswitch"), Ok(vec![0x0f2e, 0x0524]));
-        let refused = StackNameError::NotRecorded("ImageLoad".to_owned());
-        assert_eq!(parse("ImageLoad"), Err(refused));
+        assert_eq!(parse("0x0501+0X0f2e"), Ok(vec![0x0501, 0x0f2e]));
+        for (word, name) in [("regquerykey", "RegQueryKey"), ("0x1234", "0x1234")] {
+            assert_eq!(parse(word), Err(StackNameError::NotRecorded(name.to_owned())));
+        }
         assert!(parse("Nothing").unwrap_err().to_string().contains("ReadyThread"));
     }
 }

@@ -8,6 +8,8 @@ use crate::shaper::Shaper;
 pub(crate) struct Stacks {
     #[cfg(feature = "unwind")]
     unwinder: crate::unwind::Unwinder,
+    #[cfg(feature = "unwind")]
+    files: crate::process_files::OpenFiles,
 }
 
 impl Stacks {
@@ -25,13 +27,18 @@ impl Stacks {
         let process = parsed.process;
         let Some(images) = shaper.images_of(process) else { return *parsed };
         frames.clear();
-        let read =
-            |path: &[u8], at, size| crate::process_files::file_bytes(process, path, at, size);
-        let end = self.unwinder.walk(images, user, &read, frames);
+        let files = crate::process_files::FilesOf { process, open: &self.files };
+        let end = self.unwinder.walk(parsed.thread, images, user, &files, frames);
         match end {
             End::Cut if frames.len() < parsed.stack.user.len() => *parsed,
             _ => Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed },
         }
+    }
+
+    /// Ends a poll.
+    pub fn close_files(&mut self) {
+        #[cfg(feature = "unwind")]
+        self.files.close();
     }
 
     /// The record as it is.

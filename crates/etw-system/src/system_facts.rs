@@ -169,3 +169,58 @@ fn interrupts() -> Vec<Configuration> {
     };
     lines.into_iter().filter_map(interrupt).collect()
 }
+
+/// The CPUs that are online.
+pub(crate) fn online_cpus() -> Vec<u16> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u16>(), last.parse::<u16>()) {
+            cpus.extend(first..=last);
+        }
+    }
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_decode::{Decoder, Style};
+    use etw_types::{EventRecord, HeaderType, Hook};
+
+    /// OV-23: the records of the machine fill their schemas; the fields of the CPUs and disks are those of the machine.
+    #[test]
+    fn each_record_of_the_machine_has_the_fields_of_its_schema() {
+        let disk = Disk { device: 1, name: "no such disk".to_owned() };
+        let mut decoder = Decoder::new();
+        let mut all = Vec::new();
+        for one in configuration(3, &[disk]) {
+            let mut record = EventRecord::new(HeaderType::System64, &one.payload.0);
+            record.hook = Some(Hook(one.hook));
+            record.descriptor.version = one.version;
+            record.pointer_size = 8;
+            let decoded = decoder.decode(&record);
+            let visited = decoded.visit_part(&record, &mut ()).expect("the schema is known");
+            assert!(visited.rest.is_empty() && visited.reason.is_none(), "{one:?} {visited:?}");
+            let fields = decoded.fields_text(&record, &Style::default()).unwrap();
+            all.push((one.hook, fields));
+        }
+        let has = |hook: u16, name: &str, text: &str| {
+            let (_, fields) = all.iter().find(|(one, _)| *one == hook).expect("a record");
+            assert!(fields.contains(&(name.to_owned(), text.to_owned())), "{name} in {fields:?}");
+        };
+        // SAFETY: takes and returns a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        has(0x0b0a, "NumberOfProcessors", "3");
+        has(0x0b0a, "PageSize", &page.to_string());
+        has(0x0b0a, "AllocationGranularity", "65536");
+        has(0x0b0a, "ComputerName", read("/proc/sys/kernel/hostname").trim());
+        has(0x0b0a, "NxEnabled", "1");
+        has(0x0b0b, "DiskNumber", "0");
+        has(0x0b0b, "BytesPerSector", "512");
+        has(0x0b0b, "Manufacturer", "no such disk");
+        has(0x0b0b, "PartitionCount", "0");
+        has(0x0b19, "SystemManufacturer", read("/sys/class/dmi/id/sys_vendor").trim());
+    }
+}

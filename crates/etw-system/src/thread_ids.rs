@@ -28,6 +28,13 @@ pub(crate) struct ThreadIds {
     running: HashMap<u16, Running>,
 }
 
+/// Ids of the thread that ran when an event happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub process: u32,
+    pub thread: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Running {
     of_machine: u32,
@@ -50,6 +57,26 @@ impl ThreadIds {
         match of_machine {
             0 => 0,
             id => self.known.get(&id).copied().unwrap_or(id | FOREIGN),
+        }
+    }
+
+    /// The thread that ran. The kernel gives threads outside of the namespace the id of idle; if the switches of the CPU say that another
+    /// thread runs, or idle has no such events, the thread is an outside one, and so is its process.
+    pub fn ran(&self, cpu: u16, ran: Ran, detail: &Detail<'_>) -> Ran {
+        if ran != (Ran { process: 0, thread: 0 }) || matches!(detail, Detail::Switch { .. }) {
+            return ran;
+        }
+        let is_never_idle = matches!(
+            detail,
+            Detail::Sample { .. }
+                | Detail::Fault { .. }
+                | Detail::SyscallEnter { .. }
+                | Detail::SyscallExit { .. }
+        );
+        match self.running.get(&cpu).map(|running| running.shown) {
+            Some(shown @ 1..) => Ran { process: shown, thread: shown },
+            _ if is_never_idle => Ran { process: FOREIGN, thread: FOREIGN },
+            _ => ran,
         }
     }
 
@@ -107,6 +134,14 @@ mod tests {
         };
         assert_eq!(threads(5003, 5002), (5003 | FOREIGN, 5002 | FOREIGN));
         assert_eq!(threads(5002, 5003), (5002 | FOREIGN, 9));
+        // The thread that the CPU runs has not left it: its process is not known.
+        let outside = Ran { process: 0, thread: 0 };
+        let sample = Detail::Sample { address: 1 };
+        assert_eq!(ids.ran(0, outside, &sample), Ran { process: 9, thread: 9 });
+        assert_eq!(ids.ran(1, outside, &sample), Ran { process: FOREIGN, thread: FOREIGN });
+        assert_eq!(ids.ran(1, outside, &Detail::Created), outside);
+        let inside = Ran { process: 7, thread: 8 };
+        assert_eq!(ids.ran(0, inside, &sample), inside);
         let wake = ids.translate(1, Detail::Wake { thread: 5001, is_interrupt: false });
         assert!(matches!(wake, Detail::Wake { thread: 7, .. }));
     }

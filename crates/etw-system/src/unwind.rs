@@ -2,100 +2,60 @@
 //!
 //! ```text
 //!   registers, stack bytes ──► image of the address ──► rule of the address (cached) ──► caller's registers ──► its address …
-//!                              (mappings of the process)  (.eh_frame_hdr, then two entries of .eh_frame)
+//!                              (mappings of the process)  (.eh_frame_hdr, then two entries of .eh_frame; all addresses of a row share it)
 //! ```
 //!
 //! A frame whose image has no rule is left by its frame pointer, as the kernel does it. Everything that is read belongs to others: the
-//! walk ends where a stack pointer does not grow, an address lies in no image, or the copied bytes end.
+//! walk ends where a stack pointer does not grow, an address lies in no image, or the copied bytes end. A file that has another build
+//! id than its image was replaced, and has no rules.
+//!
+//! Files share rules only if they are the same file with the same build id: two users may give their files one id.
+//!
+//! The outer frames of a stack are mostly those of the thread's stack before it: see `memory.rs`.
+//!
+//! Bounds for hostile files: 192 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, tables of 12 MiB, and 16 MiB each of
+//! tables and rules that are kept; the last walks of 256 threads.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use etw_types::le;
 use foldhash::fast::RandomState;
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult,
-    LittleEndian, Location, Pointer, Register, RegisterRule, UnwindContext, UnwindExpression,
-    UnwindSection, Value,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Pointer, Register, RegisterRule,
+    UnwindContext, UnwindSection,
 };
 
-use crate::neutral::Image;
-use crate::perf::{UNWOUND_REGISTERS, UserState};
+mod memory;
+mod rule;
 
-type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+use crate::elf::{ElfFile, HEADER_SIZES};
+use crate::neutral::Image;
+use crate::perf::UserState;
+pub use crate::shaper::ProcessImages;
+use memory::{LastWalks, State, Step, Walker};
+use rule::{
+    ADDRESS, FRAME_POINTER, Frame, FrameAddress, Next, RETURN, Row, Rule, STACK_POINTER, Saved,
+    apply, leave_by_frame_pointer, words_at_frame_pointer,
+};
 
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 192;
 /// Bytes of search tables that are kept. Above it they are read again when they are needed.
-const MAX_TABLES: usize = 24 << 20;
+const MAX_TABLES: usize = 16 << 20;
+/// Bytes of rules that are kept.
+const MAX_RULE_BYTES: usize = 16 << 20;
 /// Larger tables of one file are not read.
 const MAX_TABLE: usize = 12 << 20;
 /// Rules and images that are kept.
 const MAX_RULES: usize = 1 << 17;
 const MAX_IMAGES: usize = 1 << 14;
 const MAX_HEADERS: usize = 256;
-/// Registers by their numbers in DWARF.
-const REGISTERS: usize = 33;
 const LOAD: u32 = 1;
 /// `PT_GNU_EH_FRAME`
 const FRAME_HEADER: u32 = 0x6474_e550;
-
-/// Numbers of registers in DWARF.
-#[cfg(not(target_arch = "aarch64"))]
-mod number {
-    pub const FRAME_POINTER: usize = 6;
-    pub const STACK_POINTER: usize = 7;
-    pub const RETURN: usize = 16;
-    pub const ADDRESS: usize = 16;
-    /// Those of the kernel's copy, in its order.
-    pub const COPIED: &[usize] = &[3, 6, 7, 16, 12, 13, 14, 15];
-}
-/// Numbers of registers in DWARF.
-#[cfg(target_arch = "aarch64")]
-mod number {
-    pub const FRAME_POINTER: usize = 29;
-    pub const STACK_POINTER: usize = 31;
-    pub const RETURN: usize = 30;
-    pub const ADDRESS: usize = 32;
-    /// Those of the kernel's copy, in its order.
-    pub const COPIED: &[usize] = &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32];
-}
-use number::{ADDRESS, COPIED, FRAME_POINTER, RETURN, STACK_POINTER};
-
-const _: () = assert!(COPIED.len() == UNWOUND_REGISTERS.count_ones() as usize);
-
-/// Where a caller's register is.
-#[derive(Clone, Copy, Debug)]
-enum Saved {
-    /// In memory, so far from the frame's address.
-    At(i64),
-    /// It is the frame's address and this number.
-    Is(i64),
-    Register(u16),
-    /// In memory, at the address that an expression gives.
-    AtExpression(UnwindExpression<usize>),
-    IsExpression(UnwindExpression<usize>),
-    Unknown,
-}
-
-/// How the address of a frame (CFA) follows from registers.
-#[derive(Clone, Copy, Debug)]
-enum FrameAddress {
-    Register(u16, i64),
-    Expression(UnwindExpression<usize>),
-}
-
-/// The rule of an address.
-#[derive(Clone, Debug)]
-struct Rule {
-    frame: FrameAddress,
-    saved: Vec<(u16, Saved)>,
-    return_register: u16,
-    /// The caller was interrupted there: its address is that of the next instruction, not of one behind a call.
-    is_signal: bool,
-    /// The entries of `.eh_frame` that expressions are in; empty: it has none.
-    entries: Vec<u8>,
-}
 
 /// The search table of a file, with its address in the file's headers, and its segments.
 #[derive(Debug)]
@@ -113,126 +73,283 @@ struct FileSegment {
     size: u64,
 }
 
+/// A file as the file system knows it. Its owner cannot make another file with the same values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    /// The device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+    /// When the inode was changed last, in nanoseconds: an inode may get another file.
+    pub changed: i128,
+}
+
+/// The files that a process has mapped.
+pub trait MappedFiles {
+    /// The file at a path; `None`: it is not known, and shares no rules.
+    fn identity(&self, path: &[u8]) -> Option<FileIdentity>;
+
+    /// Bytes of a file from an offset, as many as there are. `None`: at the path lies another file than `wanted`, or none.
+    fn read(
+        &self,
+        path: &[u8],
+        wanted: Option<FileIdentity>,
+        at: u64,
+        size: usize,
+    ) -> Option<Vec<u8>>;
+}
+
+/// Bytes of a file, from an offset; `None`: the file is shorter.
+impl<F: Fn(&[u8], u64, usize) -> Option<Vec<u8>>> MappedFiles for F {
+    fn identity(&self, _path: &[u8]) -> Option<FileIdentity> {
+        None
+    }
+
+    fn read(
+        &self,
+        path: &[u8],
+        _wanted: Option<FileIdentity>,
+        at: u64,
+        size: usize,
+    ) -> Option<Vec<u8>> {
+        Some(self(path, at, size).unwrap_or_default())
+    }
+}
+
+/// A file whose rules are kept.
+#[derive(Debug, Default)]
+struct RuleFile {
+    identity: Option<FileIdentity>,
+    /// `None`: not read, or there are none.
+    tables: Option<Tables>,
+    has_none: bool,
+}
+
+/// The rule of an address, if it has one.
+#[derive(Clone, Debug)]
+enum KnownRule {
+    None,
+    Row(Row),
+    Whole(Arc<Rule>),
+}
+
+/// A rule that was found, and the addresses that it is for.
+#[derive(Debug)]
+struct FoundRule {
+    rule: Rule,
+    start: u64,
+    end: u64,
+}
+
+/// The image that holds the last address of a walk.
+#[derive(Clone, Copy)]
+struct Module<'i> {
+    image: &'i Arc<Image>,
+    /// Its end, or where the next image begins.
+    end: u64,
+    /// The number of its file.
+    number: usize,
+}
+
 /// Walks the stacks of programs.
 #[derive(Debug, Default)]
-pub(crate) struct Unwinder {
-    /// The number of each image, by the address of the image in this process.
+pub struct Unwinder {
+    /// The number of the file of each image, by the address of the image in this process.
     numbers: HashMap<usize, (Arc<Image>, usize), RandomState>,
-    /// The same file at another address has the same rules: numbers by build id.
-    by_build_id: HashMap<Vec<u8>, usize, RandomState>,
-    /// By number; `None`: not read, or there are none.
-    tables: Vec<Option<Tables>>,
-    has_none: Vec<bool>,
+    /// A file at another address has the same rules.
+    by_identity: HashMap<(FileIdentity, Vec<u8>), usize, RandomState>,
+    files: Vec<RuleFile>,
     tables_size: usize,
-    /// By image and address in its headers. `None`: it has no rule.
-    rules: HashMap<(usize, u64), Option<Arc<Rule>>, RandomState>,
+    /// By file and address in its headers.
+    rules: HashMap<(usize, u64), KnownRule, RandomState>,
+    /// The same by the first address of each rule, with the end of its addresses.
+    rows: BTreeMap<(usize, u64), (u64, KnownRule)>,
+    rules_size: usize,
+    last_walks: LastWalks,
+    /// The steps of this walk, innermost first; `None`: one that later walks cannot compare.
+    steps: Vec<Option<Step>>,
 }
 
 /// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// At the thread's first frame.
     Whole,
     /// The copied bytes or the rules end.
     Cut,
 }
 
-/// Bytes of a file, from an offset.
-pub(crate) type ReadFile<'a> = &'a dyn Fn(&[u8], u64, usize) -> Option<Vec<u8>>;
-
-struct Frame<'a> {
-    registers: [Option<u64>; REGISTERS],
-    stack: &'a [u8],
-    /// The address of the first byte of `stack`.
-    bottom: u64,
-}
-
-impl Frame<'_> {
-    fn read(&self, address: u64) -> Option<u64> {
-        le::u64(self.stack, usize::try_from(address.checked_sub(self.bottom)?).ok()?)
-    }
-
-    fn get(&self, register: usize) -> Option<u64> {
-        self.registers.get(register).copied().flatten()
-    }
-
-    fn set(&mut self, register: usize, value: Option<u64>) {
-        if let Some(one) = self.registers.get_mut(register) {
-            *one = value;
-        }
-    }
-}
-
 impl Unwinder {
-    /// Adds the addresses of a stack to `out`, innermost first. `images`: those of the process. `read`: reads the file of a path.
+    /// Adds the addresses of a stack to `out`, innermost first. `thread`: whose stack it is. `images`: those of its process, and `files`:
+    /// their files.
     pub fn walk(
         &mut self,
-        images: &BTreeMap<u64, Arc<Image>>,
+        thread: u32,
+        images: ProcessImages<'_>,
         user: &UserState<'_>,
-        read: ReadFile<'_>,
+        files: &dyn MappedFiles,
         out: &mut Vec<u64>,
     ) -> End {
-        let mut frame = Frame { registers: [None; REGISTERS], stack: user.stack, bottom: 0 };
-        for (index, register) in COPIED.iter().enumerate() {
-            frame.set(*register, le::u64(user.registers, index * 8));
+        let walker = Walker { thread, version: images.version };
+        self.steps.clear();
+        let (end, joined) = self.steps_of(walker, images.by_base, user, files, out);
+        // Without a version, the next walk may be that of another program.
+        if end == End::Whole && walker.version != 0 {
+            self.last_walks.keep(walker, &self.steps, joined);
         }
-        let (Some(mut address), Some(bottom)) = (frame.get(ADDRESS), frame.get(STACK_POINTER))
-        else {
-            return End::Cut;
-        };
-        frame.bottom = bottom;
+        end
+    }
+
+    /// Walks, and remembers the steps. Also returns the step of the last walk from which on this one is the same.
+    fn steps_of(
+        &mut self,
+        walker: Walker,
+        images: &BTreeMap<u64, Arc<Image>>,
+        user: &UserState<'_>,
+        files: &dyn MappedFiles,
+        out: &mut Vec<u64>,
+    ) -> (End, Option<usize>) {
+        const CUT: (End, Option<usize>) = (End::Cut, None);
+        let Some(mut frame) = Frame::innermost(user) else { return CUT };
+        let Some(mut address) = frame.get(ADDRESS) else { return CUT };
         let mut is_exact = true;
+        let mut last = None;
+        let mut search = Some(self.last_walks.search(walker));
         while out.len() < MAX_FRAMES {
+            let before = frame.get(STACK_POINTER).unwrap_or(0);
+            let frame_pointer = frame.get(FRAME_POINTER);
+            let state = State { address, stack_pointer: before, frame_pointer, is_exact };
+            if let Some(known) = &mut search
+                && let Some(step) = self.last_walks.find(known, &state)
+            {
+                let room = MAX_FRAMES - out.len();
+                if step < room && self.last_walks.follow(known, step, &frame, out) {
+                    return (End::Whole, Some(step));
+                }
+                search = None;
+            }
             out.push(address);
             let at = if is_exact { address } else { address.wrapping_sub(1) };
-            let Some(image) = image_of(images, at) else { return End::Cut };
-            let in_headers = image.default_base.wrapping_add(at - image.base);
-            let rule = self.rule(image, in_headers, read);
-            let before = frame.get(STACK_POINTER).unwrap_or(0);
-            let next = match &rule {
-                Some(rule) => {
-                    is_exact = rule.is_signal;
-                    apply(&mut frame, rule)
+            let Some(module) = self.module(images, at, files, &mut last) else { return CUT };
+            let in_headers = module.image.default_base.wrapping_add(at - module.image.base);
+            let (next, words) = match self.rule(module, in_headers, files) {
+                KnownRule::Row(row) => {
+                    is_exact = row.is_signal;
+                    let next = row.apply(&mut frame);
+                    (next, row.read_words(&frame).filter(|_| !row.is_signal))
                 }
-                None => {
+                KnownRule::Whole(rule) => {
+                    is_exact = rule.is_signal;
+                    (apply(&mut frame, &rule), None)
+                }
+                KnownRule::None => {
                     is_exact = false;
-                    leave_by_frame_pointer(&mut frame)
+                    let next = leave_by_frame_pointer(&mut frame);
+                    (next, words_at_frame_pointer(&frame))
                 }
             };
+            let step = |[caller, frame_pointer]: [_; 2]| Step { state, caller, frame_pointer };
+            self.steps.push(words.map(step));
             match next {
                 Next::Caller(caller) => address = caller,
-                Next::End => return End::Whole,
-                Next::Unknown => return End::Cut,
+                Next::End => return (End::Whole, None),
+                Next::Unknown => return CUT,
             }
             let grows = frame.get(STACK_POINTER).is_some_and(|now| now > before || is_exact);
             if address == 0 {
-                return End::Whole;
+                return (End::Whole, None);
             }
-            if !grows || image_of(images, address.wrapping_sub(1)).is_none() {
-                return End::Cut;
+            let caller = address.wrapping_sub(1);
+            if !grows || self.module(images, caller, files, &mut last).is_none() {
+                return CUT;
             }
         }
-        End::Cut
+        CUT
     }
 
-    /// The rule of an address.
-    fn rule(&mut self, image: &Arc<Image>, address: u64, read: ReadFile<'_>) -> Option<Arc<Rule>> {
-        let number = self.number(image);
-        if let Some(known) = self.rules.get(&(number, address)) {
+    /// The module of an address: mostly the last one.
+    fn module<'m, 'i>(
+        &mut self,
+        images: &'i BTreeMap<u64, Arc<Image>>,
+        address: u64,
+        files: &dyn MappedFiles,
+        last: &'m mut Option<Module<'i>>,
+    ) -> Option<&'m mut Module<'i>> {
+        let is_in = |one: &Module<'_>| (one.image.base..one.end).contains(&address);
+        if !last.as_ref().is_some_and(is_in) {
+            let (base, image) = images.range(..=address).next_back()?;
+            let next = images.range((Bound::Excluded(address), Bound::Unbounded)).next();
+            let end = base.saturating_add(image.size).min(next.map_or(u64::MAX, |(base, _)| *base));
+            (address < end).then_some(())?;
+            *last = Some(Module { image, end, number: self.number(image, files) });
+        }
+        last.as_mut()
+    }
+
+    /// The rule of an address in the file's headers.
+    fn rule(
+        &mut self,
+        module: &mut Module<'_>,
+        address: u64,
+        files: &dyn MappedFiles,
+    ) -> KnownRule {
+        let key = (module.number, address);
+        if let Some(known) = self.rules.get(&key) {
             return known.clone();
         }
-        self.load(number, image, read);
-        let tables = self.tables.get(number).and_then(Option::as_ref);
-        let read = |at, size| read(&image.path, at, size);
-        let rule = tables.and_then(|tables| find_rule(tables, address, &read)).map(Arc::new);
-        if self.rules.len() >= MAX_RULES {
-            self.rules.clear();
+        let row = self.rows.range(..=key).next_back();
+        let row = row.filter(|(start, (end, _))| start.0 == module.number && address < *end);
+        if let Some((_, (_, known))) = row {
+            let known = known.clone();
+            self.make_room(0);
+            self.rules.insert(key, known.clone());
+            return known;
         }
-        self.rules.insert((number, address), rule.clone());
-        rule
+        let identity = self.files.get(module.number).and_then(|file| file.identity);
+        // Another file may lie at the path by now: the rules of the right one are not changed.
+        let is_replaced = Cell::new(false);
+        let read = |at, size| {
+            let bytes = files.read(&module.image.path, identity, at, size);
+            is_replaced.set(is_replaced.get() || bytes.is_none());
+            bytes
+        };
+        self.load(module, &read, &is_replaced);
+        let tables = self.files.get(module.number).and_then(|file| file.tables.as_ref());
+        let found = tables.and_then(|tables| find_rule(tables, address, &read));
+        if is_replaced.get() {
+            module.number = self.files.len();
+            self.files.push(RuleFile { has_none: true, ..RuleFile::default() });
+            let key = Arc::as_ptr(module.image).addr();
+            self.numbers.insert(key, (module.image.clone(), module.number));
+            return KnownRule::None;
+        }
+        let Some(FoundRule { rule, start, end }) = found else {
+            self.make_room(0);
+            self.rules.insert(key, KnownRule::None);
+            return KnownRule::None;
+        };
+        let size = rule.size();
+        let (known, size) = match Row::of(&rule) {
+            Some(row) => (KnownRule::Row(row), 0),
+            None => (KnownRule::Whole(Arc::new(rule)), size),
+        };
+        self.make_room(size);
+        self.rules.insert(key, known.clone());
+        self.rows.insert((module.number, start), (end, known.clone()));
+        known
     }
 
-    fn number(&mut self, image: &Arc<Image>) -> usize {
+    /// Forgets all rules if there are too many with one more, of this size.
+    fn make_room(&mut self, size: usize) {
+        self.rules_size += size;
+        if self.rules.len() >= MAX_RULES || self.rules_size > MAX_RULE_BYTES {
+            self.rules.clear();
+            self.rows.clear();
+            self.rules_size = size;
+        }
+    }
+
+    fn number(&mut self, image: &Arc<Image>, files: &dyn MappedFiles) -> usize {
         let key = Arc::as_ptr(image).addr();
         if let Some((_, number)) = self.numbers.get(&key) {
             return *number;
@@ -240,140 +357,40 @@ impl Unwinder {
         if self.numbers.len() >= MAX_IMAGES {
             *self = Unwinder::default();
         }
-        let known = self.by_build_id.get(&image.build_id).copied();
-        let number = known.unwrap_or(self.tables.len());
+        let identity = files.identity(&image.path);
+        let shared = identity.map(|identity| (identity, image.build_id.clone()));
+        let known = shared.as_ref().and_then(|shared| self.by_identity.get(shared)).copied();
+        let number = known.unwrap_or(self.files.len());
         if known.is_none() {
-            self.tables.push(None);
-            self.has_none.push(false);
-            if !image.build_id.is_empty() {
-                self.by_build_id.insert(image.build_id.clone(), number);
-            }
+            self.files.push(RuleFile { identity, ..RuleFile::default() });
+            self.by_identity.extend(shared.map(|shared| (shared, number)));
         }
         self.numbers.insert(key, (image.clone(), number));
         number
     }
 
-    fn load(&mut self, number: usize, image: &Image, read: ReadFile<'_>) {
-        if self.has_none[number] || self.tables[number].is_some() {
+    fn load(&mut self, module: &Module<'_>, read: ReadBytes<'_>, is_replaced: &Cell<bool>) {
+        let (number, image) = (module.number, module.image);
+        let Some(file) = self.files.get(number) else { return };
+        if file.has_none || file.tables.is_some() {
             return;
         }
-        let tables = read_tables(&|at, size| read(&image.path, at, size));
-        let Some(tables) = tables else {
-            self.has_none[number] = true;
+        let is_image = || {
+            image.build_id.is_empty()
+                || ElfFile::read(read).is_some_and(|file| file.build_id == image.build_id)
+        };
+        let tables = read_tables(read).filter(|_| is_image());
+        let Some(tables) = tables.filter(|_| !is_replaced.get()) else {
+            self.files[number].has_none = !is_replaced.get();
             return;
         };
         let size = tables.header.len();
         if self.tables_size + size > MAX_TABLES {
-            self.tables.iter_mut().for_each(|one| *one = None);
+            self.files.iter_mut().for_each(|file| file.tables = None);
             self.tables_size = 0;
         }
         self.tables_size += size;
-        self.tables[number] = Some(tables);
-    }
-}
-
-fn image_of(images: &BTreeMap<u64, Arc<Image>>, address: u64) -> Option<&Arc<Image>> {
-    let (base, image) = images.range(..=address).next_back()?;
-    (address - base < image.size).then_some(image)
-}
-
-/// The caller of a frame.
-enum Next {
-    Caller(u64),
-    /// The frame is the thread's first one.
-    End,
-    Unknown,
-}
-
-fn leave_by_frame_pointer(frame: &mut Frame<'_>) -> Next {
-    let caller = || {
-        let pointer = frame.get(FRAME_POINTER)?;
-        Some((pointer, frame.read(pointer)?, frame.read(pointer.checked_add(8)?)?))
-    };
-    let Some((pointer, above, caller)) = caller() else { return Next::Unknown };
-    frame.set(FRAME_POINTER, Some(above));
-    frame.set(STACK_POINTER, pointer.checked_add(16));
-    Next::Caller(caller)
-}
-
-fn apply(frame: &mut Frame<'_>, rule: &Rule) -> Next {
-    let entries = &rule.entries[..];
-    let address = match &rule.frame {
-        FrameAddress::Register(register, offset) => {
-            frame.get(usize::from(*register)).map(|value| value.wrapping_add_signed(*offset))
-        }
-        FrameAddress::Expression(expression) => evaluate(frame, *expression, entries, None),
-    };
-    let Some(address) = address else { return Next::Unknown };
-    let mut callers = frame.registers;
-    for (register, saved) in &rule.saved {
-        let value = match saved {
-            Saved::At(offset) => frame.read(address.wrapping_add_signed(*offset)),
-            Saved::Is(offset) => Some(address.wrapping_add_signed(*offset)),
-            Saved::Register(other) => frame.get(usize::from(*other)),
-            Saved::AtExpression(expression) => {
-                evaluate(frame, *expression, entries, Some(address)).and_then(|at| frame.read(at))
-            }
-            Saved::IsExpression(expression) => evaluate(frame, *expression, entries, Some(address)),
-            Saved::Unknown => None,
-        };
-        if *register == rule.return_register && matches!(saved, Saved::Unknown) {
-            return Next::End;
-        }
-        if let Some(one) = callers.get_mut(usize::from(*register)) {
-            *one = value;
-        }
-    }
-    let has_stack_pointer =
-        rule.saved.iter().any(|(register, _)| usize::from(*register) == STACK_POINTER);
-    frame.registers = callers;
-    if !has_stack_pointer {
-        frame.set(STACK_POINTER, Some(address));
-    }
-    match frame.get(usize::from(rule.return_register)) {
-        Some(caller) => Next::Caller(strip_signature(caller)),
-        None => Next::Unknown,
-    }
-}
-
-/// An address without the signature that AArch64 may put into its upper bits.
-fn strip_signature(address: u64) -> u64 {
-    if cfg!(target_arch = "aarch64") { address & 0x0000_ffff_ffff_ffff } else { address }
-}
-
-fn evaluate(
-    frame: &Frame<'_>,
-    expression: UnwindExpression<usize>,
-    entries: &[u8],
-    initial: Option<u64>,
-) -> Option<u64> {
-    /// Operations of one expression at most.
-    const MAX_STEPS: u32 = 1000;
-    let section = EhFrame::new(entries, LittleEndian);
-    let expression = expression.get(&section).ok()?;
-    let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
-    let mut evaluation: Evaluation<Bytes<'_>> = expression.evaluation(encoding);
-    evaluation.set_max_iterations(MAX_STEPS);
-    if let Some(initial) = initial {
-        evaluation.set_initial_value(initial);
-    }
-    let mut state = evaluation.evaluate().ok()?;
-    loop {
-        state = match state {
-            EvaluationResult::Complete => break,
-            EvaluationResult::RequiresMemory { address, size: 8, .. } => {
-                evaluation.resume_with_memory(Value::Generic(frame.read(address)?)).ok()?
-            }
-            EvaluationResult::RequiresRegister { register, .. } => {
-                let value = frame.get(usize::from(register.0))?;
-                evaluation.resume_with_register(Value::Generic(value)).ok()?
-            }
-            _ => return None,
-        };
-    }
-    match evaluation.result().first()?.location {
-        Location::Address { address } => Some(address),
-        _ => None,
+        self.files[number].tables = Some(tables);
     }
 }
 
@@ -385,7 +402,7 @@ impl Tables {
     fn entry(&self, address: u64, read: ReadBytes<'_>) -> Option<Vec<u8>> {
         /// Most entries are shorter.
         const USUAL: usize = 256;
-        const LONGEST: usize = 64 << 10;
+        const LONGEST: usize = 16 << 10;
         let segment = self
             .segments
             .iter()
@@ -403,7 +420,7 @@ impl Tables {
     }
 }
 
-fn find_rule(tables: &Tables, address: u64, read: ReadBytes<'_>) -> Option<Rule> {
+fn find_rule(tables: &Tables, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
     /// Where an entry has the distance of its common one.
     const COMMON: usize = 4;
     let bases = BaseAddresses::default().set_eh_frame_hdr(tables.header_address);
@@ -447,7 +464,8 @@ fn find_rule(tables: &Tables, address: u64, read: ReadBytes<'_>) -> Option<Rule>
     };
     let has_expressions =
         matches!(at, FrameAddress::Expression(_)) || saved.iter().any(is_expression);
-    Some(Rule {
+    let (start, end) = (row.start_address(), row.end_address());
+    let rule = Rule {
         frame: at,
         saved,
         return_register: match fde.cie().return_address_register().0 {
@@ -456,7 +474,8 @@ fn find_rule(tables: &Tables, address: u64, read: ReadBytes<'_>) -> Option<Rule>
         },
         is_signal: fde.cie().is_signal_trampoline(),
         entries: if has_expressions { entries } else { Vec::new() },
-    })
+    };
+    Some(FoundRule { rule, start, end })
 }
 
 /// Reads `.eh_frame_hdr` of a file, which its program headers name.
@@ -466,7 +485,7 @@ fn read_tables(read: ReadBytes<'_>) -> Option<Tables> {
         return None;
     }
     let (size, count) = (usize::from(le::u16(&header, 0x36)?), le::u16(&header, 0x38)?);
-    if size < 56 {
+    if !HEADER_SIZES.contains(&size) {
         return None;
     }
     let all = read(le::u64(&header, 0x20)?, size * usize::from(count).min(MAX_HEADERS))?;
@@ -487,6 +506,102 @@ fn read_tables(read: ReadBytes<'_>) -> Option<Tables> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file of the given bytes, with its identity.
+    struct OneFile {
+        bytes: Vec<u8>,
+        identity: FileIdentity,
+        is_replaced: Cell<bool>,
+    }
+
+    impl MappedFiles for OneFile {
+        fn identity(&self, _: &[u8]) -> Option<FileIdentity> {
+            Some(self.identity)
+        }
+
+        fn read(
+            &self,
+            _: &[u8],
+            wanted: Option<FileIdentity>,
+            at: u64,
+            size: usize,
+        ) -> Option<Vec<u8>> {
+            if self.is_replaced.get() || wanted != Some(self.identity) {
+                return None;
+            }
+            let rest = self.bytes.get(usize::try_from(at).ok()?..).unwrap_or_default();
+            Some(rest[..size.min(rest.len())].to_vec())
+        }
+    }
+
+    /// This executable, whose rules begin with the first function of its table.
+    fn own_file(inode: u64) -> (OneFile, u64) {
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let identity = FileIdentity { inode, ..FileIdentity::default() };
+        let file = OneFile { bytes, identity, is_replaced: Cell::new(false) };
+        let tables = read_tables(&|at, size| file.read(b"", Some(identity), at, size)).unwrap();
+        let bases = BaseAddresses::default().set_eh_frame_hdr(tables.header_address);
+        let header = EhFrameHdr::new(&tables.header, LittleEndian).parse(&bases, 8).unwrap();
+        let first = header.table().unwrap().iter(&bases).next().unwrap();
+        let Some((Pointer::Direct(start), _)) = first else { panic!("no function") };
+        (file, start)
+    }
+
+    fn rule_of(
+        unwinder: &mut Unwinder,
+        image: &Arc<Image>,
+        address: u64,
+        file: &OneFile,
+    ) -> KnownRule {
+        let number = unwinder.number(image, file);
+        unwinder.rule(&mut Module { image, end: u64::MAX, number }, address, file)
+    }
+
+    /// Two users' files may have one build id: neither changes the rules of the other.
+    #[test]
+    fn files_with_one_build_id_share_no_rules() {
+        let (own, address) = own_file(1);
+        let (mut hostile, _) = own_file(2);
+        hostile.bytes.truncate(64);
+        let image = || Arc::new(Image { size: u64::MAX, ..Image::default() });
+        let [first, second, third] = [image(), image(), image()];
+        let mut unwinder = Unwinder::default();
+        assert!(matches!(rule_of(&mut unwinder, &first, address, &hostile), KnownRule::None));
+        assert!(!matches!(rule_of(&mut unwinder, &second, address, &own), KnownRule::None));
+        // The same file at another address.
+        assert!(!matches!(rule_of(&mut unwinder, &third, address, &own), KnownRule::None));
+        assert_eq!(unwinder.number(&second, &own), unwinder.number(&third, &own));
+    }
+
+    /// A path that leads to another file while rules are read does not change the rules of the first file.
+    #[test]
+    fn a_file_that_is_replaced_meanwhile_takes_no_rules_from_others() {
+        let (own, address) = own_file(1);
+        let image = || Arc::new(Image { size: u64::MAX, ..Image::default() });
+        let [first, second] = [image(), image()];
+        let mut unwinder = Unwinder::default();
+        own.is_replaced.set(true);
+        assert!(matches!(rule_of(&mut unwinder, &first, address, &own), KnownRule::None));
+        own.is_replaced.set(false);
+        assert!(!matches!(rule_of(&mut unwinder, &second, address, &own), KnownRule::None));
+        assert!(matches!(rule_of(&mut unwinder, &first, address, &own), KnownRule::None));
+    }
+
+    /// The addresses of a row have one rule, which is read once.
+    #[test]
+    fn the_next_address_of_a_row_needs_no_file() {
+        let (own, address) = own_file(1);
+        let image = Arc::new(Image { size: u64::MAX, ..Image::default() });
+        let mut unwinder = Unwinder::default();
+        let KnownRule::Row(row) = rule_of(&mut unwinder, &image, address, &own) else { return };
+        let (_, (end, _)) = unwinder.rows.first_key_value().unwrap();
+        let last = end - 1;
+        own.is_replaced.set(true);
+        let KnownRule::Row(same) = rule_of(&mut unwinder, &image, last, &own) else {
+            panic!("{last:#x} has no rule")
+        };
+        assert_eq!(row, same);
+    }
 
     /// Rules of this executable are found; from a damaged copy of it, anything but a panic may come.
     #[test]
@@ -532,9 +647,11 @@ mod tests {
                 continue;
             };
             let stack: Vec<u8> = (0..512).map(|_| next() as u8).collect();
-            let registers = std::array::from_fn(|_| Some(next() as u64 % 1024));
-            let mut frame = Frame { registers, stack: &stack, bottom: 100 };
-            let _ = apply(&mut frame, &rule);
+            let registers: Vec<u8> =
+                (0..14u64).flat_map(|_| (next() as u64 % 1024).to_le_bytes()).collect();
+            let user = UserState { registers: &registers, stack: &stack };
+            let mut frame = Frame::innermost(&user).unwrap();
+            let _ = apply(&mut frame, &rule.rule);
         }
     }
 }

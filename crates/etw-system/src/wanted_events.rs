@@ -9,21 +9,39 @@ use crate::perf::{
 };
 use crate::shaper::Options;
 use crate::system_calls::{FileOperation, SystemCall, numbers};
+use crate::system_facts::online_cpus;
 
 /// Bytes of a new program's stack that are recorded: its arguments are there.
 const ARGUMENT_BYTES: u32 = 16 << 10;
-/// Bytes of the ring of a CPU for processes and mappings.
-const SIDE_RING: RingSize = RingSize(4 << 20);
-/// Bytes of the ring of a CPU for everything else.
-const MAIN_RING: RingSize = RingSize(4 << 20);
-/// The same for records with stacks of programs, as long as the rings of all CPUs have at most [`MAX_STACK_RINGS`].
-const STACK_RING: RingSize = RingSize(32 << 20);
-const MAX_STACK_RINGS: usize = 256 << 20;
+/// The ring of a CPU for processes and mappings: some 10,000 programs that begin and end, each with a dozen mappings.
+const SIDE_RING: RingBounds = RingBounds { usual: 4 << 20, least: 1 << 20 };
+/// The ring of a CPU for everything else: half a second of 300,000 switches a second.
+const MAIN_RING: RingBounds = RingBounds { usual: 16 << 20, least: 4 << 20 };
+/// The same for records with stacks of programs.
+const STACK_RING: RingBounds = RingBounds { usual: 32 << 20, least: 4 << 20 };
+/// Rings are smaller than usual if those of all CPUs would have more bytes.
+const MAX_RINGS: usize = 256 << 20;
 /// The largest ring of programs, which all CPUs share.
 const MAX_PROGRAM_RING: usize = 64 << 20;
+/// The ring of events that only count.
+const NO_RECORDS: RingSize = RingSize(64 << 10);
 /// The same for users who may lock little memory.
 const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
 const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
+
+/// Bytes of the ring of a CPU.
+struct RingBounds {
+    usual: usize,
+    least: usize,
+}
+
+impl RingBounds {
+    /// The size on a machine with so many CPUs.
+    fn size(&self, cpus: usize) -> RingSize {
+        let share = (MAX_RINGS / cpus.max(1)).max(self.least);
+        RingSize(self.usual.min(1 << share.ilog2()))
+    }
+}
 
 /// Why a session cannot record events of the system.
 #[derive(Debug)]
@@ -119,11 +137,22 @@ const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
     (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault]),
 ];
 const DISK_POINTS: &[(Tracepoint, u16)] =
-    &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskComplete, 0)];
+    &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskRequeue, 0), (Tracepoint::DiskComplete, 0)];
 const CALL_POINTS: &[(Tracepoint, u16)] =
     &[(Tracepoint::SyscallEnter, 0x0f33), (Tracepoint::SyscallExit, 0x0f34)];
+/// Tracepoints that have the call stacks of events without one, by the hooks of those.
+const STACK_POINTS: &[(Flag, u16, &[Tracepoint])] = &[
+    (Flag::PROCESS, 0x0301, &[Tracepoint::NewTask]),
+    (Flag::THREAD, 0x0501, &[Tracepoint::NewTask]),
+    (Flag::PROCESS, 0x0302, &[Tracepoint::TaskExit]),
+    (Flag::THREAD, 0x0502, &[Tracepoint::TaskExit]),
+    (Flag::IMAGE, 0x1402, &[Tracepoint::TaskExit]),
+    (Flag::IMAGE, IMAGE_LOAD, &[Tracepoint::SyscallEnter, Tracepoint::SyscallExit]),
+];
+const IMAGE_LOAD: u16 = 0x030a;
 /// Events with call stacks that the beginning or the return of a system call gives.
-const ENTRY_STACKS: &[u16] = &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449];
+const ENTRY_STACKS: &[u16] =
+    &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449, IMAGE_LOAD];
 const EXIT_STACKS: &[u16] = &[0x0f34, 0x0262, 0x0263, 0x0425, 0x0426];
 
 /// Records of processes and mappings; of the machine, with the arguments of programs, as far as the kernel permits it.
@@ -148,12 +177,13 @@ pub(crate) fn open_side(
 ) -> Result<Target, StartError> {
     let wanted = |attribute| [(attribute, Kind::Side).into()];
     let with_programs = side_events_of(Target::Machine, options);
-    if perf.open(&with_programs, Target::Machine, cpus, SIDE_RING).is_ok() {
+    let size = SIDE_RING.size(cpus.len());
+    if perf.open(&with_programs, Target::Machine, cpus, size).is_ok() {
         return Ok(Target::Machine);
     }
     // Perhaps tracepoints are refused.
     *perf = Perf::default();
-    let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, SIDE_RING);
+    let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, size);
     let Err(error) = opened else { return Ok(Target::Machine) };
     let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
     let refused = |source| StartError::Refused { source, paranoid: paranoid() };
@@ -187,19 +217,19 @@ pub(crate) fn open_main(
     }
     let has_stacks = wanted.iter().any(|one| one.attribute.has_user_state());
     let size = match is_machine {
-        true if has_stacks => {
-            let share = (MAX_STACK_RINGS / cpus.len().max(1)).max(MAIN_RING.0);
-            RingSize(STACK_RING.0.min(1 << share.ilog2()))
-        }
-        true => MAIN_RING,
+        true if has_stacks => STACK_RING.size(cpus.len()),
+        true => MAIN_RING.size(cpus.len()),
         false => OWN_MAIN_RING,
     };
     if is_machine && bpf::is_wanted() {
         // Without programs, perf records the same tracepoints.
-        let size = RingSize((MAIN_RING.0 * cpus.len()).next_power_of_two().min(MAX_PROGRAM_RING));
+        let all = (MAIN_RING.usual * cpus.len()).next_power_of_two();
+        let size = RingSize(all.min(MAX_PROGRAM_RING));
         perf.open_programs(&mut wanted, options.masks.has(Flag::PROCESS), size);
     }
-    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
+    let has_records = wanted.iter().any(|one| !one.is_count());
+    perf.open(&wanted, target, cpus, if has_records { size } else { NO_RECORDS })
+        .map_err(StartError::Rings)
 }
 
 /// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
@@ -249,28 +279,70 @@ fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
     wanted
 }
 
-pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartError> {
+/// The kernel's descriptions of its tracepoints, if this process may read them and record the tracepoints.
+fn permitted_tracepoints() -> io::Result<TraceFiles> {
+    let files = TraceFiles::open()?;
+    let (id, _) = files.tracepoint(Tracepoint::Switch)?;
+    Event::open(&Attribute::tracepoint(id), Target::Machine, online_cpus()[0])?;
+    Ok(files)
+}
+
+/// Adds what is possible without tracepoints, with a note on the rest.
+fn add_without_tracepoints(
+    wanted: &mut Vec<Wanted>,
+    classes: &[Flag],
+    source: io::Error,
+    notes: &mut Vec<String>,
+) -> Result<(), StartError> {
+    let has_switches = classes.contains(&Flag::SWITCH);
+    if has_switches {
+        wanted.push((Attribute::switches(), Kind::Switches).into());
+    }
+    let names = || classes.iter().map(|flag| flag.name());
+    if wanted.is_empty() {
+        return Err(StartError::Tracepoints { classes: names().collect(), source });
+    }
+    let switch = Flag::SWITCH.name();
+    let missing: Vec<&str> = names().filter(|name| *name != switch).collect();
+    let why = format!(
+        "because the kernel's tracepoints cannot be recorded ({source}): they need CAP_PERFMON and readable tracefs"
+    );
+    if !missing.is_empty() {
+        notes.push(format!("{}: left out, {why}", missing.join(", ")));
+    }
+    if has_switches {
+        notes.push(format!("{switch}: without priorities, wait reasons and call stacks, {why}"));
+    }
+    Ok(())
+}
+
+pub(crate) fn machine_events(
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Wanted>, StartError> {
     let mut wanted = plain_events(options, Target::Machine);
     let classes = TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
     let classes: Vec<_> = classes.collect();
     let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
     let additions: Vec<Tracepoint> = additions.flat_map(|(_, points)| *points).copied().collect();
-    if classes.is_empty() && additions.is_empty() {
+    let of_stacks: Vec<Tracepoint> = stack_points(options).collect();
+    if classes.is_empty() && additions.is_empty() && of_stacks.is_empty() {
         return Ok(wanted);
     }
-    let files = match TraceFiles::open() {
+    let files = match permitted_tracepoints() {
         Ok(files) => files,
         Err(_) if classes.is_empty() => return Ok(wanted),
         Err(source) => {
-            let classes = classes.iter().map(|(flag, _)| flag.name()).collect();
-            return Err(StartError::Tracepoints { classes, source });
+            let classes: Vec<Flag> = classes.iter().map(|(flag, _)| *flag).collect();
+            add_without_tracepoints(&mut wanted, &classes, source, notes)?;
+            return Ok(wanted);
         }
     };
     let calls = wanted_calls(options);
     let copied = copied_stack(Target::Machine);
     let mut seen = Vec::new();
     let points = classes.iter().flat_map(|(_, points)| *points).copied();
-    for (point, hook) in points.chain(additions.iter().map(|point| (*point, 0))) {
+    for (point, hook) in points.chain(additions.iter().chain(&of_stacks).map(|point| (*point, 0))) {
         if seen.contains(&point) {
             continue;
         }
@@ -282,6 +354,7 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
             Tracepoint::DiskIssue => has_any(&[0x010c, 0x010d, 0x010f]),
             Tracepoint::SyscallEnter => has_any(ENTRY_STACKS),
             Tracepoint::SyscallExit => has_any(EXIT_STACKS),
+            Tracepoint::NewTask | Tracepoint::TaskExit => true,
             _ => options.has_stack(hook),
         };
         let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
@@ -296,6 +369,14 @@ pub(crate) fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartErro
     Ok(wanted)
 }
 
+/// The tracepoints that have the call stacks of other events.
+fn stack_points(options: &Options) -> impl Iterator<Item = Tracepoint> {
+    let is_wanted = |(flag, hook, _): &&(Flag, u16, &'static [Tracepoint])| {
+        options.masks.has(*flag) && options.has_stack(*hook)
+    };
+    STACK_POINTS.iter().filter(is_wanted).flat_map(|(.., points)| *points).copied()
+}
+
 /// The system calls that the classes need; `None`: all of them.
 fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     let has = |flag| options.masks.has(flag);
@@ -306,7 +387,9 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     // Files in memory are known by their descriptors.
     let has_descriptors = has_operations || has(Flag::MAP_FILE);
     let has_memory = has(Flag::VIRTUAL_ALLOC) || has(Flag::MAP_FILE);
+    let has_images = stack_points(options).any(|point| point == Tracepoint::SyscallEnter);
     let wanted = numbers(|call| match call {
+        SystemCall::Map if has_images => true,
         SystemCall::File(FileOperation::Open | FileOperation::Close, _) => has_descriptors,
         SystemCall::Replace | SystemCall::CloseRange => has_descriptors,
         SystemCall::File(..) | SystemCall::Seek => has_operations,
@@ -322,13 +405,17 @@ pub(crate) fn own_events(
 ) -> Vec<Wanted> {
     let mut wanted = plain_events(options, target);
     if options.masks.has(Flag::SWITCH) {
-        wanted.push((Attribute::own_switches(), Kind::Side).into());
+        wanted.push((Attribute::switches(), Kind::Switches).into());
     }
     let missing = TRACEPOINTS
         .iter()
         .filter(|(flag, _)| *flag != Flag::SWITCH && options.masks.has(*flag))
         .map(|(flag, _)| flag.name());
     let missing: Vec<&str> = missing.collect();
+    if stack_points(options).next().is_some() {
+        let note = "call stacks of starts, ends and images are left out, because tracepoints need CAP_PERFMON and readable tracefs";
+        notes.push(note.to_owned());
+    }
     if !missing.is_empty() {
         notes.push(format!(
             "{}: left out, because tracepoints need CAP_PERFMON and readable tracefs",
@@ -336,4 +423,18 @@ pub(crate) fn own_events(
         ));
     }
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_of_many_cpus_are_smaller() {
+        let sizes = |cpus| [&SIDE_RING, &MAIN_RING, &STACK_RING].map(|one| one.size(cpus).0 >> 20);
+        assert_eq!(sizes(2), [4, 16, 32]);
+        assert_eq!(sizes(12), [4, 16, 16]);
+        assert_eq!(sizes(128), [2, 4, 4]);
+        assert_eq!(sizes(2048), [1, 4, 4]);
+    }
 }

@@ -101,7 +101,7 @@ impl Attribute {
     }
 
     /// Records of switches, without rights to the scheduler's tracepoints.
-    pub fn own_switches() -> Attribute {
+    pub fn switches() -> Attribute {
         let mut all = Attribute::new(SOFTWARE, DUMMY);
         all.flags |= CONTEXT_SWITCH;
         all
@@ -129,6 +129,12 @@ impl Attribute {
         all.sample_period = 1;
         all.sample_type |= SAMPLE_RAW;
         all
+    }
+
+    /// Only counts, without records.
+    pub fn counting(mut self) -> Attribute {
+        self.sample_period = 0;
+        self
     }
 
     /// Adds the stack pointer, and the bytes behind it: a multiple of eight below 64 KiB.
@@ -179,6 +185,15 @@ pub(crate) enum Target {
     Machine,
     /// Those of a process and of its children from now on.
     Tree(u32),
+}
+
+/// The kernel's counts of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// How often it happened; of samples, nanoseconds.
+    pub all: u64,
+    /// Records for which the ring had no room.
+    pub lost: u64,
 }
 
 /// An open event of one CPU.
@@ -240,13 +255,13 @@ impl Event {
         }
     }
 
-    /// Records of this event for which its ring had no room, so far; `None`: an older kernel does not count them.
-    pub fn lost(&self) -> Option<u64> {
+    /// The kernel's counts of this event; `None`: an older kernel does not count all of it.
+    pub fn counts(&self) -> Option<Counts> {
         let mut counts = [0u64; 2];
         let size = size_of_val(&counts);
         // SAFETY: memory of the size that is passed, which outlives the call.
         let read = unsafe { libc::read(self.raw(), counts.as_mut_ptr().cast(), size) };
-        (usize::try_from(read) == Ok(size)).then_some(counts[1])
+        (usize::try_from(read) == Ok(size)).then_some(Counts { all: counts[0], lost: counts[1] })
     }
 
     /// The descriptor's number.

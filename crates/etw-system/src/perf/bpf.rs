@@ -1,10 +1,12 @@
 //! Programs of ours in the kernel (BPF), which record frequent tracepoints at a fraction of perf's cost.
 //!
-//! They are assembled from the kernel's description of its types; no compiler is needed. Their records have the form of perf's samples,
-//! so everything behind the rings is the same for both. A kernel or a user that does not permit them records the same tracepoints by perf.
+//! They are assembled from the kernel's description of its types; no compiler is needed. Their records have the form of perf's samples;
+//! those of switches and wake-ups have the kernel's own numbers and are read by [`frequent`]. A kernel or a user that does not permit
+//! programs records the same tracepoints by perf.
 
 mod btf;
 mod calls;
+mod devices;
 mod program;
 mod ring;
 
@@ -15,8 +17,8 @@ use std::sync::atomic::Ordering;
 use super::Tracepoint;
 use crate::thread_ids::is_first_namespace;
 use btf::Btf;
-use program::{CALLS, GATE, MAX_CALLS, Maps, OWN, REPORTED, SHARED_SIZE, lost_word};
-pub(super) use program::{layout_of, number_of};
+use program::{CALLS, GATE, MAX_CALLS, Maps, OWN, REPORTED, SHARED_SIZE, lost_word, runs_word};
+pub(super) use program::{frequent, layout_of, number_of};
 use ring::{ProgramRing, SharedWords};
 
 /// Programs that are attached, with their ring.
@@ -25,7 +27,7 @@ pub(crate) struct Programs {
     ring: ProgramRing,
     shared: SharedWords,
     points: Vec<Tracepoint>,
-    /// The ring's map, the map of the shared words, and a link for each tracepoint, which attaches its program.
+    /// The ring's map, the map of the shared words, a link for each tracepoint, which attaches its program, and the programs.
     descriptors: Vec<OwnedFd>,
     /// Records that were lost before the last look.
     known_losses: u64,
@@ -48,23 +50,26 @@ impl Programs {
         let shared = calls::create_shared(SHARED_SIZE)?;
         let maps = Maps { ring: ring.as_raw_fd(), shared: shared.as_raw_fd() };
         let mut descriptors = vec![ring, shared];
-        let mut attached = Vec::new();
+        let (mut attached, mut loaded) = (Vec::new(), Vec::new());
         let mut refused = unsupported();
         for point in points {
-            let Some((instructions, handler)) = program::assemble(&btf, *point, maps) else {
-                continue;
-            };
-            match calls::load(&instructions, handler).and_then(|one| calls::attach(one.as_fd())) {
-                Ok(link) => {
-                    descriptors.push(link);
-                    attached.push(*point);
+            for (instructions, handler) in program::assemble(&btf, *point, maps) {
+                let program = calls::load(&instructions, handler);
+                match program.and_then(|one| Ok((calls::attach(one.as_fd())?, one))) {
+                    Ok((link, program)) => {
+                        descriptors.push(link);
+                        loaded.push(program);
+                        attached.push(*point);
+                        break;
+                    }
+                    Err(error) => refused = error,
                 }
-                Err(error) => refused = error,
             }
         }
         match attached.is_empty() {
             true => Err(refused),
             false => {
+                descriptors.extend(loaded);
                 let programs = Programs::adopt(attached, descriptors, size)?;
                 programs.set_calls(calls);
                 Ok(programs)
@@ -126,28 +131,52 @@ impl Programs {
     }
 
     /// Records for which the ring was full, so far, by tracepoint.
-    pub fn losses(&self) -> impl Iterator<Item = (Tracepoint, u64)> + '_ {
+    fn overflows(&self) -> impl Iterator<Item = (Tracepoint, u64)> + '_ {
         let words = self.points.iter().filter_map(|point| Some((*point, lost_word(*point)?)));
         words.map(|(point, at)| (point, self.shared.word(at).load(Ordering::Acquire)))
     }
 
-    fn lost(&self) -> u64 {
-        self.losses().map(|(_, count)| count).sum()
+    /// Events that were not recorded, so far, by tracepoint: the ring was full, or the kernel did not run the program, because the CPU ran it
+    /// already.
+    pub fn losses(&self) -> impl Iterator<Item = (Tracepoint, u64)> + '_ {
+        // A worker of an earlier version kept no programs.
+        let programs = self.descriptors.get(2 + self.points.len()..).unwrap_or_default();
+        let with_programs = self.points.iter().zip(programs);
+        let missed = with_programs.map(|(point, program)| (*point, calls::misses(program.as_fd())));
+        self.overflows().chain(missed)
     }
 
-    /// Adds each record that has come to `out`, in the form of perf's samples, and gives its position, its start in `out` and its bytes.
-    /// Returns the number of records for which the ring was full since the last call.
-    pub fn read(&mut self, out: &mut Vec<u8>, mut give: impl FnMut(u64, usize, &[u8])) -> u64 {
-        self.ring.read(|position, bytes| {
-            let start = out.len();
-            out.extend_from_slice(bytes);
-            program::translate(&mut out[start..]);
-            give(position, start, &out[start..]);
-        });
+    /// How often the program of a tracepoint has run since [`begin_count`](Programs::begin_count); `None`: that is not counted.
+    pub fn runs(&self, point: Tracepoint) -> Option<u64> {
+        let word = self.points.contains(&point).then(|| runs_word(point)).flatten()?;
+        Some(self.shared.word(word).load(Ordering::Acquire))
+    }
+
+    /// Counts the runs of all programs from now on.
+    pub fn begin_count(&self) {
+        for word in self.points.iter().filter_map(|point| runs_word(*point)) {
+            let word = self.shared.word(word);
+            // Programs add to it meanwhile.
+            word.fetch_sub(word.load(Ordering::Acquire), Ordering::AcqRel);
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.overflows().map(|(_, count)| count).sum()
+    }
+
+    /// Gives each record that has come, with its position. Returns the number of records for which the ring was full since the last call.
+    pub fn read(&mut self, give: impl FnMut(u64, &[u8])) -> u64 {
+        self.ring.read(give);
         let lost = self.lost();
         let new = lost.wrapping_sub(self.known_losses);
         self.known_losses = lost;
         new
+    }
+
+    /// The record at a position that [`read`](Programs::read) gave and that has not been committed.
+    pub fn record(&self, position: u64) -> Option<&[u8]> {
+        self.ring.record(position)
     }
 
     /// The position up to which records have been read.
@@ -155,12 +184,15 @@ impl Programs {
         self.ring.read_until()
     }
 
-    /// Gives the kernel the memory of the records before a position.
-    pub fn commit(&self, position: u64) {
-        if position == self.read_until() {
-            // All losses so far are in the trace. If this process is killed before, the next one counts some of them again.
-            self.shared.word(REPORTED).store(self.known_losses, Ordering::Release);
-        }
+    /// Losses that are known so far.
+    pub fn known_losses(&self) -> u64 {
+        self.known_losses
+    }
+
+    /// Gives the kernel the memory of the records before a position. So many losses are in the trace: if this process is killed
+    /// later, the next one counts only those behind them.
+    pub fn commit(&self, position: u64, losses: u64) {
+        self.shared.word(REPORTED).store(losses, Ordering::Release);
         self.ring.commit(position);
     }
 }
@@ -177,6 +209,11 @@ pub(crate) fn permitted() -> Vec<Tracepoint> {
 /// Whether the environment lets the host load programs.
 pub(crate) fn is_wanted() -> bool {
     std::env::var_os("ETW_SYSTEM_BPF").is_none_or(|value| value != "0")
+}
+
+/// Whether the kernel counts a tracepoint beside its program.
+pub(crate) fn is_counted(point: Tracepoint) -> bool {
+    runs_word(point).is_some()
 }
 
 /// Whether programs can be made for a tracepoint.

@@ -15,6 +15,7 @@ const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH: u32 = 14;
+const SWITCH_OF_CPU: u32 = 15;
 
 /// Bits of `misc`.
 const COMM_BY_EXEC: u16 = 0x2000;
@@ -38,16 +39,18 @@ const IN_INTERRUPT: i64 = 0x18;
 const PROTECTION_WRITE: i64 = 3;
 /// Bytes of a page of a file.
 const PAGE: u64 = 4096;
-const AF_INET: i64 = 2;
-const AF_INET6: i64 = 10;
-const PROTOCOL_TCP: i64 = 6;
-const PROTOCOL_UDP: i64 = 17;
+pub(super) const AF_INET: i64 = 2;
+pub(super) const AF_INET6: i64 = 10;
+pub(super) const PROTOCOL_TCP: i64 = 6;
+pub(super) const PROTOCOL_UDP: i64 = 17;
 
 /// The kind of an opened event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Processes, threads, mappings, switches: no samples of its own.
+    /// Processes, threads and mappings: no samples of its own.
     Side,
+    /// Switches without the tracepoint: two records each, one of each thread.
+    Switches,
     /// Samples of the CPU.
     Sample {
         /// Records have a call chain.
@@ -71,6 +74,11 @@ pub enum Kind {
     },
     /// The arguments of a program, as our program in the kernel records them.
     Arguments,
+    /// A tracepoint that programs record is counted beside them: there are no records.
+    Count {
+        /// Which one.
+        point: Tracepoint,
+    },
     /// `sched_process_exec`, with the stack pointer and the start of the new program's stack.
     Exec {
         /// Where its fields lie.
@@ -79,21 +87,33 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Events whose records these are.
+    pub(super) fn events_of(&self, records: u64) -> u64 {
+        if matches!(self, Kind::Switches) { records.div_ceil(2) } else { records }
+    }
+
+    /// Each time that the kernel counts the event, there is a record of it.
+    pub(super) fn is_countable(&self) -> bool {
+        matches!(self, Kind::Fault { .. } | Kind::Tracepoint { .. } | Kind::Exec { .. })
+    }
+
     /// The class of the kernel events that its records become.
     pub(crate) fn class(&self) -> Guid {
         use Tracepoint::*;
         let hook = match self {
             Kind::Side | Kind::Exec { .. } | Kind::Arguments => 0x0301,
+            Kind::Switches => 0x0524,
             Kind::Sample { .. } => 0x0f2e,
             Kind::Fault { .. } => 0x020a,
-            Kind::Tracepoint { point, .. } => match point {
+            Kind::Tracepoint { point, .. } | Kind::Count { point } => match point {
                 Switch | Waking | NewTaskWakeup | Priority => 0x0524,
                 InterruptEntry | InterruptExit | SoftInterruptEntry | SoftInterruptExit => 0x0f43,
-                DiskIssue | DiskComplete => 0x010a,
+                DiskIssue | DiskRequeue | DiskComplete => 0x010a,
                 SocketState | SocketSend | SocketReceive | Retransmit => 0x060a,
                 SyscallEnter | SyscallExit => 0x0f33,
                 PageFault | FileFault => 0x020a,
                 Exec => 0x0301,
+                NewTask | TaskExit => 0x0501,
             },
         };
         Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE)
@@ -241,20 +261,6 @@ pub(super) fn lost_of(record: &[u8]) -> u64 {
     }
 }
 
-/// A record that says that events are lost, as perf writes it.
-pub(super) fn loss_record(count: u64, time: u64) -> Vec<u8> {
-    const SIZE: u32 = 24 + TRAILER as u32;
-    let mut record = Vec::with_capacity(SIZE as usize);
-    for word in [LOST, SIZE << 16] {
-        record.extend(word.to_le_bytes());
-    }
-    // The number of an event, the count; then thread, time, CPU, identifier.
-    for word in [0, count, 0, time, 0, 0] {
-        record.extend(word.to_le_bytes());
-    }
-    record
-}
-
 /// A program that a process executes.
 pub(super) struct Exec<'a> {
     pub process: u32,
@@ -313,6 +319,17 @@ pub fn parse<'a, 'k>(
         }),
         MMAP2 => PerfDetail::Map(mapping(body, misc)?),
         LOST => PerfDetail::Neutral(Detail::Lost { count: le::u64(body, 16)? }),
+        // The record of the thread that leaves the CPU has both.
+        SWITCH_OF_CPU if misc & SWITCH_OUT == 0 => return None,
+        SWITCH_OF_CPU => {
+            const PRIORITY: i32 = 120;
+            let is_preempted = misc & SWITCH_PREEMPTED != 0;
+            let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Sleeping };
+            PerfDetail::Neutral(Detail::Switch {
+                old: SwitchedOut { thread, priority: PRIORITY, state },
+                new: SwitchedIn { thread: number(12)?, priority: PRIORITY },
+            })
+        }
         SWITCH if misc & SWITCH_OUT == 0 => PerfDetail::Neutral(Detail::SwitchIn),
         SWITCH => {
             let is_preempted = misc & SWITCH_PREEMPTED != 0;
@@ -357,7 +374,9 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
 /// [`u64` n, n frames], [`u32` size, raw data].
 fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option<Parsed<'a>> {
     let (has_address, has_stack) = match kind {
-        Kind::Side | Kind::Exec { .. } | Kind::Arguments => return None,
+        Kind::Side | Kind::Switches | Kind::Exec { .. } | Kind::Arguments | Kind::Count { .. } => {
+            return None;
+        }
         Kind::Sample { has_stack } | Kind::Tracepoint { has_stack, .. } => (false, *has_stack),
         Kind::Fault { has_stack, .. } => (true, *has_stack),
     };
@@ -518,6 +537,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::SoftInterruptEntry => Detail::SoftInterruptEnter { vector: id(0) },
         Tracepoint::SoftInterruptExit => Detail::SoftInterruptExit { vector: id(0) },
         Tracepoint::DiskIssue => Detail::DiskIssue(disk_request(layout, raw, Some(id(4)))),
+        Tracepoint::DiskRequeue => Detail::DiskRequeue(disk_request(layout, raw, None)),
         Tracepoint::DiskComplete => Detail::DiskComplete(disk_request(layout, raw, None)),
         Tracepoint::SocketState => Detail::SocketState {
             socket: number(0) as u64,
@@ -534,8 +554,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
             (is_inet && matches!(number(1), PROTOCOL_TCP | PROTOCOL_UDP)).then_some(())?;
             let is_send = point == Tracepoint::SocketSend;
             let protocol = number(1) as u8;
-            let is_v6 = number(3) == AF_INET6;
-            Detail::Transfer { socket: number(0) as u64, protocol, is_v6, is_send, size }
+            let addresses = Addresses { is_v6: number(3) == AF_INET6, ..Addresses::default() };
+            Detail::Transfer { socket: number(0) as u64, protocol, is_send, size, addresses }
         }
         Tracepoint::SyscallEnter => {
             let bytes = layout.bytes(1, raw);
@@ -552,6 +572,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
             Detail::FaultBegin { is_protection: number(0) & PROTECTION_WRITE == PROTECTION_WRITE }
         }
         Tracepoint::Exec => return None,
+        Tracepoint::NewTask => Detail::Created,
+        Tracepoint::TaskExit => Detail::Exiting,
         Tracepoint::FileFault => Detail::FileFault {
             file: FileId { device: id(1), inode: number(0) as u64 },
             offset: (number(2) as u64).wrapping_mul(PAGE),
@@ -561,15 +583,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
 
 /// `bytes`: of a request that is issued; a completion states its sectors.
 fn disk_request(layout: &Layout, raw: &[u8], bytes: Option<u32>) -> DiskRequest {
-    let letters = text(layout.bytes(3, raw));
     let sectors = layout.number(2, raw) as u32;
-    let is = |letter| letters.contains(&letter);
-    let operation = match letters {
-        _ if is(b'R') => DiskOperation::Read,
-        _ if is(b'W') => DiskOperation::Write,
-        _ if is(b'F') => DiskOperation::Flush,
-        _ => DiskOperation::Other,
-    };
+    let (operation, is_background) = disk_operation(text(layout.bytes(3, raw)));
     let sector = layout.number(1, raw) as u64;
     DiskRequest {
         device: layout.number(0, raw) as u32,
@@ -577,8 +592,26 @@ fn disk_request(layout: &Layout, raw: &[u8], bytes: Option<u32>) -> DiskRequest 
         sector: if operation == DiskOperation::Flush { 0 } else { sector },
         size: bytes.filter(|bytes| *bytes > 0).unwrap_or(sectors.saturating_mul(512)),
         operation,
-        is_background: is(b'A'),
+        is_background,
     }
+}
+
+/// The operation in the letters of a request (`blk_fill_rwbs` of the kernel), and whether it is read-ahead. A request that flushes first has
+/// an `F` before its operation. `R`, `W` and `F` are operations, `D` (also `DE`), `N` and `Z` others: the letter behind `Z` says what happens
+/// to a zone. The letters behind the operation are `F`, `A`, `S`, `M` and `U`: what the request asks for.
+fn disk_operation(letters: &[u8]) -> (DiskOperation, bool) {
+    let (operation, asks) = match letters {
+        [b'F', operation @ (b'R' | b'W' | b'D' | b'N' | b'Z'), asks @ ..] => (*operation, asks),
+        [operation, asks @ ..] => (*operation, asks),
+        [] => return (DiskOperation::Other, false),
+    };
+    let operation = match operation {
+        b'R' => DiskOperation::Read,
+        b'W' => DiskOperation::Write,
+        b'F' => DiskOperation::Flush,
+        _ => DiskOperation::Other,
+    };
+    (operation, operation != DiskOperation::Other && asks.contains(&b'A'))
 }
 
 /// Ports, family and addresses in the fields from `first` on.
@@ -597,5 +630,32 @@ fn addresses(layout: &Layout, raw: &[u8], first: usize) -> Addresses {
         remote: bytes(first + 4, first + 6),
         local_port: layout.number(first, raw) as u16,
         remote_port: layout.number(first + 1, raw) as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests as the kernel writes their letters.
+    #[test]
+    fn the_operation_of_a_disk_request_is_its_first_letter_behind_a_flush() {
+        use DiskOperation::{Flush, Other, Read, Write};
+        let requests: [(&[&str], DiskOperation, bool); 7] = [
+            (&["R", "RS", "RM", "RSM", "RF", "FR"], Read, false),
+            (&["RA", "RAM", "RSA"], Read, true),
+            (&["W", "WS", "WFS", "FW", "FWFS", "WSM", "FWFSM", "WSU"], Write, false),
+            (&["WA"], Write, true),
+            (&["F", "FS", "FF", "FFS"], Flush, false),
+            // Zones: append, reset one or all, finish, open, close.
+            (&["ZA", "ZR", "ZRA", "ZRAS", "ZRS", "ZF", "ZO", "ZC", "FZA"], Other, false),
+            (&["D", "DS", "DE", "DF", "FD", "N", "NS", "FN", ""], Other, false),
+        ];
+        for (all, operation, is_background) in requests {
+            for letters in all {
+                let found = disk_operation(letters.as_bytes());
+                assert_eq!(found, (operation, is_background), "{letters}");
+            }
+        }
     }
 }

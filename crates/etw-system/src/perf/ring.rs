@@ -20,7 +20,7 @@ pub(crate) struct Ring {
     page: usize,
     /// The event that it was mapped from.
     event: libc::c_int,
-    /// Everything before has been copied. The kernel keeps it until [`commit`](Ring::commit).
+    /// Everything before has been read. The kernel keeps it until [`commit`](Ring::commit).
     read_until: u64,
 }
 
@@ -68,26 +68,73 @@ impl Ring {
         self.size
     }
 
-    /// The position up to which records have been copied.
+    /// The position up to which records have been read.
     pub fn read_until(&self) -> u64 {
         self.read_until
     }
 
-    /// Copies the records that have come to the end of `out`. Returns the position of the first one.
-    pub fn read(&mut self, out: &mut Vec<u8>) -> u64 {
+    /// Gives each record that has come, with its position. The kernel keeps them until [`commit`](Ring::commit).
+    pub fn read(&mut self, linear: &mut Vec<u8>, mut give: impl FnMut(u64, &[u8])) {
         let head = self.position(DATA_HEAD).load(Ordering::Acquire);
-        let tail = self.read_until;
-        let count = (head.wrapping_sub(tail) as usize).min(self.size);
-        let start = tail as usize & (self.size - 1);
-        let first = count.min(self.size - start);
-        // SAFETY: both parts lie in the mapped data, and the kernel does not write between tail and head.
-        unsafe {
-            let data = self.memory.as_ptr().add(self.page);
-            out.extend_from_slice(std::slice::from_raw_parts(data.add(start), first));
-            out.extend_from_slice(std::slice::from_raw_parts(data, count - first));
+        let mut at = std::mem::replace(&mut self.read_until, head);
+        if head.wrapping_sub(at) > self.size as u64 {
+            // The kernel never writes so much behind a reader.
+            return;
         }
-        self.read_until = head;
-        tail
+        while let Some(record) = self.record(at, linear) {
+            let size = record.len() as u64;
+            give(at, record);
+            at += size;
+        }
+    }
+
+    /// The record at a position between the last committed one and the end of what has been read. `linear`: memory for a record that
+    /// wraps around the end of the ring.
+    pub fn record<'a>(&'a self, position: u64, linear: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let available = self.read_until.checked_sub(position)? as usize;
+        let start = position as usize & (self.size - 1);
+        // Records begin at multiples of eight bytes, so headers do not wrap.
+        if !start.is_multiple_of(HEADER) || available < HEADER {
+            return None;
+        }
+        let data = |from: usize, size: usize| {
+            debug_assert!(from + size <= self.size);
+            // SAFETY: the data are mapped, and the kernel does not write to what has been read and not been committed. The rest of the ring
+            // may change, so that it is in no slice.
+            unsafe {
+                let start = self.memory.as_ptr().add(self.page + from);
+                std::slice::from_raw_parts(start, size)
+            }
+        };
+        let size = usize::from(le::u16(data(start, HEADER), 6)?);
+        if size < HEADER || size > available.min(self.size) {
+            return None;
+        }
+        let to_end = self.size - start;
+        if size <= to_end {
+            return Some(data(start, size));
+        }
+        linear.clear();
+        linear.extend_from_slice(data(start, to_end));
+        linear.extend_from_slice(data(0, size - to_end));
+        Some(linear)
+    }
+
+    /// Asks the processor for the first `size` bytes of the record at a position, which is read soon: the kernel wrote it on another CPU or
+    /// long ago. A stack is read from frame to frame, each of which would wait for memory.
+    pub fn prefetch(&self, position: u64, size: usize) {
+        const LINE: usize = 64;
+        for offset in (0..size.min(self.size)).step_by(LINE) {
+            let start = (position as usize).wrapping_add(offset) & (self.size - 1);
+            // SAFETY: the address lies in the mapping, and the instruction reads nothing into the program.
+            #[cfg(target_arch = "x86_64")]
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(self.memory.as_ptr().add(self.page + start).cast());
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = start;
+        }
     }
 
     /// Gives the kernel the memory of the records before a position.
@@ -103,12 +150,6 @@ impl Drop for Ring {
             libc::munmap(self.memory.as_ptr().cast(), self.page + self.size);
         }
     }
-}
-
-/// Bytes of the record at the front; `None`: there is no whole one.
-pub(super) fn record_size(bytes: &[u8]) -> Option<usize> {
-    let size = usize::from(le::u16(bytes, 6)?);
-    (size >= HEADER && size <= bytes.len()).then_some(size)
 }
 
 /// Rings of files in memory.
@@ -148,16 +189,17 @@ pub(crate) mod fake {
             Ring::map(self.file.as_raw_fd(), Self::SIZE).unwrap()
         }
 
-        /// Adds a record that does not wrap.
+        /// Adds a record.
         pub(crate) fn write(&self, record: &[u8]) {
             let head = self.kernel.position(DATA_HEAD);
             let at = head.load(Ordering::Relaxed);
             let start = at as usize & (Self::SIZE - 1);
-            assert!(start + record.len() <= Self::SIZE);
-            // SAFETY: the record lies in the mapped data, and nobody reads behind `data_head`.
+            let (back, front) = record.split_at(record.len().min(Self::SIZE - start));
+            // SAFETY: both parts lie in the mapped data, and nobody reads behind `data_head`.
             unsafe {
-                let to = self.kernel.memory.as_ptr().add(self.kernel.page + start);
-                std::ptr::copy_nonoverlapping(record.as_ptr(), to, record.len());
+                let data = self.kernel.memory.as_ptr().add(self.kernel.page);
+                std::ptr::copy_nonoverlapping(back.as_ptr(), data.add(start), back.len());
+                std::ptr::copy_nonoverlapping(front.as_ptr(), data, front.len());
             }
             head.store(at + record.len() as u64, Ordering::Release);
         }

@@ -30,6 +30,9 @@ pub enum Tracepoint {
     PageFault,
     FileFault,
     Exec,
+    NewTask,
+    TaskExit,
+    DiskRequeue,
 }
 
 impl Tracepoint {
@@ -54,6 +57,9 @@ impl Tracepoint {
         Tracepoint::PageFault,
         Tracepoint::FileFault,
         Tracepoint::Exec,
+        Tracepoint::NewTask,
+        Tracepoint::TaskExit,
+        Tracepoint::DiskRequeue,
     ];
 }
 
@@ -85,6 +91,9 @@ impl Tracepoint {
             Tracepoint::PageFault => "exceptions/page_fault_user",
             Tracepoint::FileFault => "filemap/mm_filemap_fault",
             Tracepoint::Exec => "sched/sched_process_exec",
+            Tracepoint::NewTask => "task/task_newtask",
+            Tracepoint::TaskExit => "sched/sched_process_exit",
+            Tracepoint::DiskRequeue => "block/block_rq_requeue",
         }
     }
 
@@ -99,7 +108,9 @@ impl Tracepoint {
             Tracepoint::InterruptExit => &["irq", "ret"],
             Tracepoint::SoftInterruptEntry | Tracepoint::SoftInterruptExit => &["vec"],
             Tracepoint::DiskIssue => &["dev", "sector", "nr_sector", "rwbs", "bytes"],
-            Tracepoint::DiskComplete => &["dev", "sector", "nr_sector", "rwbs"],
+            Tracepoint::DiskRequeue | Tracepoint::DiskComplete => {
+                &["dev", "sector", "nr_sector", "rwbs"]
+            }
             Tracepoint::SocketState => &[
                 "skaddr", "oldstate", "newstate", "sport", "dport", "family", "saddr", "daddr",
                 "saddr_v6", "daddr_v6", "protocol",
@@ -116,6 +127,7 @@ impl Tracepoint {
             Tracepoint::PageFault => &["error_code"],
             Tracepoint::FileFault => &["i_ino", "s_dev", "index"],
             Tracepoint::Exec => &["filename"],
+            Tracepoint::NewTask | Tracepoint::TaskExit => &[],
         }
     }
 }
@@ -168,15 +180,11 @@ impl Layout {
         Layout { fields, states: state_letters(description) }
     }
 
-    /// Fields that are words of four bytes, by number; states have the kernel's numbers of `sched_switch`.
+    /// Fields that are words of four bytes, by number.
     pub(crate) fn of_words(words: &[Option<usize>]) -> Layout {
         const SIZE: usize = 4;
         let field = |word| FieldAt { offset: word * SIZE, size: SIZE, is_signed: false };
-        let letters = b"SDTtXZPI".iter().enumerate();
-        Layout {
-            fields: words.iter().map(|word| word.map(field)).collect(),
-            states: letters.map(|(bit, letter)| (1 << bit, *letter)).collect(),
-        }
+        Layout { fields: words.iter().map(|word| word.map(field)).collect(), states: Vec::new() }
     }
 
     /// A field has another size.
@@ -197,7 +205,7 @@ impl Layout {
     /// A number, with its sign; 0 if the kernel has no such field.
     pub(super) fn number(&self, number: usize, raw: &[u8]) -> i64 {
         let bytes = self.bytes(number, raw);
-        let is_signed = self.fields[number].is_some_and(|field| field.is_signed);
+        let Some(Some(FieldAt { is_signed, .. })) = self.fields.get(number) else { return 0 };
         if bytes.is_empty() || bytes.len() > 8 {
             return 0;
         }
@@ -205,7 +213,7 @@ impl Layout {
         all[..bytes.len()].copy_from_slice(bytes);
         let shift = 64 - 8 * bytes.len() as u32;
         let value = i64::from_le_bytes(all);
-        if is_signed { value << shift >> shift } else { value }
+        if *is_signed { value << shift >> shift } else { value }
     }
 
     /// The bytes of a field of variable size (`__data_loc`), up to their NUL: the field has `u16` offset, `u16` size.

@@ -83,6 +83,10 @@ impl Shaper {
                     file,
                     out,
                 ),
+                SystemCall::Map => {
+                    self.keep_map_stack(event);
+                    None
+                }
                 _ => None,
             };
             if self.calls.running.len() >= LIMIT {
@@ -110,6 +114,9 @@ impl Shaper {
         let call = self.calls.running.remove(&event.thread).filter(|call| call.number == number);
         if let (Some(call), Some(kind)) = (call, SystemCall::of_number(number)) {
             let descriptor = call.arguments[0] as i32;
+            if kind == SystemCall::Map {
+                self.drop_map_stack(event.thread);
+            }
             match (kind, call.operation) {
                 (SystemCall::File(..), Some(operation)) => {
                     self.operation_ended(event, descriptor, operation, result, out);

@@ -45,6 +45,8 @@ struct Request {
     left: u32,
     first_sector: u64,
     size: u32,
+    /// The driver has not taken it.
+    is_requeued: bool,
 }
 
 /// A connection.
@@ -58,9 +60,9 @@ struct Socket {
 #[derive(Clone, Copy)]
 pub(super) struct Transferred {
     pub protocol: u8,
-    pub is_v6: bool,
     pub is_send: bool,
     pub size: u32,
+    pub addresses: Addresses,
 }
 
 /// The states of a TCP connection before and after a change.
@@ -125,6 +127,13 @@ impl Shaper {
         request: &DiskRequest,
         out: &mut Records,
     ) {
+        let key = (request.device, request.sector);
+        if let Some(one) = self.devices.requests.get_mut(&key)
+            && std::mem::take(&mut one.is_requeued)
+        {
+            // It keeps its first time and thread.
+            return;
+        }
         self.devices.next_request += 1;
         let id = KEY | self.devices.next_request;
         let one = Request {
@@ -134,11 +143,11 @@ impl Shaper {
             left: request.size,
             first_sector: request.sector,
             size: request.size,
+            is_requeued: false,
         };
-        let key = (request.device, request.sector);
         if self.devices.requests.len() < LIMIT {
-            // A request that is issued again keeps its first time.
-            self.devices.requests.entry(key).or_insert(one);
+            // The completion of an earlier request of the same sector was lost.
+            self.devices.requests.insert(key, one);
         }
         let hook = match request.operation {
             DiskOperation::Read => 0x010c,
@@ -150,6 +159,12 @@ impl Shaper {
             let head = self.head_with_stack(event, out);
             out.system(head, hook, 3, &Payload::new().u64(id).u32(event.thread));
             self.add_stack(head, hook, event.stack, out);
+        }
+    }
+
+    pub(super) fn disk_requeued(&mut self, request: &DiskRequest) {
+        if let Some(one) = self.devices.requests.get_mut(&(request.device, request.sector)) {
+            one.is_requeued = true;
         }
     }
 
@@ -205,18 +220,19 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         socket: u64,
-        Transferred { protocol, is_v6, is_send, size }: Transferred,
+        Transferred { protocol, is_send, size, addresses }: Transferred,
         out: &mut Records,
     ) {
-        let unknown = || Socket {
-            addresses: Addresses { is_v6, ..Addresses::default() },
-            ..Socket::default()
+        // Programs in the kernel know a socket's addresses; perf only those of connections whose begin was recorded.
+        let known = self.devices.sockets.get(&socket).map(|one| one.addresses);
+        let addresses = match known {
+            Some(known) if addresses.local_port == 0 => known,
+            _ => addresses,
         };
-        let known = self.devices.sockets.get(&socket).copied().unwrap_or_else(unknown);
         let process = self.process_of(event.thread).unwrap_or(event.process);
         let kind = if is_send { 0x0a } else { 0x0b };
         let group = if protocol == PROTOCOL_UDP { 0x0800 } else { 0x0600 };
-        let one = Socket { process, ..known };
+        let one = Socket { process, addresses };
         let milliseconds = (event.time / 1_000_000) as u32;
         let times = (is_send && protocol != PROTOCOL_UDP).then_some(milliseconds);
         let head = self.head(event);

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use etw_types::Guid;
 
+use super::lifecycle_stacks::{
+    IMAGE_LOAD, IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
+};
 use super::schedule::windows_priority;
 use super::{EndingThread, ExitStatus, KEY, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
-use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts};
+use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::record::{Head, Payload, Records};
 
 /// Identities of images: merging adds them on Windows.
@@ -37,6 +40,8 @@ pub(super) struct Process {
     pub facts: ProcessFacts,
     /// By base.
     pub images: BTreeMap<u64, Arc<Image>>,
+    /// Changes with `images`; no other process has had it.
+    pub images_version: u64,
     /// The ids of its threads.
     pub threads: Vec<u32>,
     /// Known at its end.
@@ -62,6 +67,8 @@ pub(super) struct Thread {
     /// The stack with which it left its CPU.
     pub kernel_stack: Vec<u64>,
     pub user_stack: Vec<u64>,
+    /// The stack of the call that maps an image now, or with which the thread ends.
+    pub saved_stack: SavedStack,
 }
 
 /// Types of Process and Thread events.
@@ -137,6 +144,22 @@ impl Shaper {
         }
     }
 
+    /// A thread that executes a program takes the id of the process before the exec is recorded, while the first thread may have ended:
+    /// the id names a thread again. Returns whether it does.
+    pub(super) fn revive(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        thread: u32,
+        out: &mut Records,
+    ) -> bool {
+        let is_revived = !self.threads.contains_key(&thread)
+            && self.processes.get(&thread).is_some_and(|one| !one.threads.is_empty());
+        if is_revived {
+            self.ensure(event, thread, thread, out);
+        }
+        is_revived
+    }
+
     pub(super) fn forked(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         let Detail::Fork { process, parent_process, thread, parent_thread, soon } = event.detail
         else {
@@ -160,6 +183,7 @@ impl Shaper {
             process: self.process_of(parent_thread).unwrap_or(parent_process),
             thread: parent_thread,
         };
+        let creator = self.apart(creator, out);
         if process != parent_process {
             self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
@@ -171,7 +195,11 @@ impl Shaper {
         let parent = self.threads.get(&parent_thread).cloned().unwrap_or_default();
         let name = soon.map_or(parent.name, |soon| soon.name.clone());
         let one = Thread { process: id, name, priority: parent.priority, ..Thread::default() };
+        let creator = self.apart(creator, out);
         self.thread_record(creator, Moment::Start, thread, &one, out);
+        if self.has(Flag::THREAD) {
+            self.add_stack(creator, THREAD_START, event.stack, out);
+        }
         self.threads.insert(thread, one);
         if process != parent_process && soon.is_none() {
             self.inherit_images(creator, process, parent_process, out);
@@ -206,6 +234,9 @@ impl Shaper {
         let one = Process { facts, ..Process::default() };
         if !one.facts.is_kernel {
             self.process_record(creator, Moment::Start, &one, out);
+            if self.has(Flag::PROCESS) {
+                self.add_stack(creator, PROCESS_START, event.stack, out);
+            }
         }
         self.processes.insert(process, one);
     }
@@ -217,8 +248,10 @@ impl Shaper {
         for image in images.values() {
             self.image_record(head, 0x030a, process, image, out);
         }
+        self.image_changes += 1;
         if let Some(one) = self.processes.get_mut(&process) {
             one.images = images;
+            one.images_version = self.image_changes;
         }
     }
 
@@ -235,7 +268,9 @@ impl Shaper {
         self.forget_descriptors(process);
         self.forget_memory(process);
         let head = self.head(event);
+        self.image_changes += 1;
         let Some(one) = self.processes.get_mut(&process) else { return };
+        one.images_version = self.image_changes;
         let images = std::mem::take(&mut one.images);
         // The thread that executes a program is the only one left, and has the process's id.
         let others: Vec<u32> = one.threads.iter().copied().filter(|id| *id != process).collect();
@@ -309,9 +344,10 @@ impl Shaper {
         if !self.threads.contains_key(&thread) {
             return;
         }
-        self.end_thread(event, process, thread, out);
+        let stack = self.end_thread(event, process, thread, out);
         if self.processes.get(&process).is_some_and(|one| one.threads.is_empty()) {
-            self.end_process(event, process, thread, out);
+            let event = NeutralEvent { stack: stack.get(), ..*event };
+            self.end_process(&event, process, thread, out);
         }
     }
 
@@ -321,9 +357,15 @@ impl Shaper {
         for thread in one.threads.clone() {
             self.end_thread(event, process, thread, out);
         }
-        self.end_process(event, process, process, out);
+        self.end_process(
+            &NeutralEvent { stack: Stack::default(), ..*event },
+            process,
+            process,
+            out,
+        );
     }
 
+    /// The stack of the event is that with which the last thread ended.
     fn end_process(
         &mut self,
         event: &NeutralEvent<'_>,
@@ -336,11 +378,19 @@ impl Shaper {
         self.forget_memory(process);
         let head = Head { process: one.id(), thread, ..self.head(event) };
         for image in one.images.values() {
-            self.image_record(head, 0x1402, process, image, out);
+            let head = self.apart(head, out);
+            self.image_record(head, IMAGE_UNLOAD, process, image, out);
+            if self.has(Flag::IMAGE) {
+                self.add_stack(head, IMAGE_UNLOAD, event.stack, out);
+            }
         }
         let exit_status = self.take_exit_status(process, event.time);
         if !one.facts.is_kernel {
+            let head = self.apart(head, out);
             self.process_record(head, Moment::End, &Process { exit_status, ..one }, out);
+            if self.has(Flag::PROCESS) {
+                self.add_stack(head, PROCESS_END, event.stack, out);
+            }
         }
     }
 
@@ -368,19 +418,25 @@ impl Shaper {
         last.map_or(0, |one| one.status)
     }
 
+    /// Returns the stack with which the thread ended.
     fn end_thread(
         &mut self,
         event: &NeutralEvent<'_>,
         process: u32,
         thread: u32,
         out: &mut Records,
-    ) {
-        let Some(ended) = self.threads.remove(&thread) else { return };
+    ) -> SavedStack {
+        let Some(ended) = self.threads.remove(&thread) else { return SavedStack::default() };
         if let Some(owner) = self.processes.get_mut(&process) {
             owner.threads.retain(|id| *id != thread);
         }
         let head = Head { time: ticks(event.time), cpu: event.cpu, process: ended.process, thread };
+        let head = self.apart(head, out);
         self.thread_record(head, Moment::End, thread, &ended, out);
+        if self.has(Flag::THREAD) {
+            self.add_stack(head, THREAD_END, ended.saved_stack.get(), out);
+        }
+        ended.saved_stack
     }
 
     pub(super) fn mapped(
@@ -399,7 +455,7 @@ impl Shaper {
             true => self.head(event),
             false => Head { process, thread: 0, ..self.head(event) },
         };
-        let hook = if self.is_found { 0x030a } else { 0x1403 };
+        let hook = if self.is_found { IMAGE_LOAD } else { 0x1403 };
         let Some(one) = self.processes.get_mut(&process) else { return };
         let end = image.base.saturating_add(image.size);
         if one.images.get(&image.base).is_some_and(|known| known == image) {
@@ -417,10 +473,17 @@ impl Shaper {
             one.facts.exec.path = image.path.clone();
         }
         one.images.insert(image.base, image.clone());
+        self.image_changes += 1;
+        one.images_version = self.image_changes;
         for old in replaced {
             self.image_record(head, 0x1402, process, &old, out);
         }
+        let head = self.apart(head, out);
         self.image_record(head, hook, process, image, out);
+        if hook == IMAGE_LOAD && self.has(Flag::IMAGE) {
+            let stack = self.map_stack(event.thread);
+            self.add_stack(head, IMAGE_LOAD, stack.get(), out);
+        }
     }
 
     pub(super) fn process_record(
@@ -437,7 +500,7 @@ impl Shaper {
         let id = process.id();
         // In a container, a program may have the id of the kernel's process.
         let is_system = facts.is_kernel || id == 0;
-        let key = KEY | (facts.start / 10_000_000) << 22 & !KEY | u64::from(facts.id);
+        let key = KEY | (facts.start / 10_000_000) << 22 & !KEY | u64::from(id);
         let status = if moment == Moment::End { process.exit_status } else { STILL_ACTIVE };
         let mut payload = Payload::new()
             .u64(key)

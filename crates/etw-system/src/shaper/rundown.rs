@@ -79,6 +79,7 @@ impl Shaper {
         let Turn { time, cpu, process, thread } = turn;
         let (stack, detail) = (Stack::default(), Detail::AllFound);
         let now = NeutralEvent { time, cpu, process, thread, stack, detail };
+        self.complete_creations(&now, out);
         for one in std::mem::take(&mut self.ending) {
             self.ended(&now, one.process, one.thread, out);
         }

@@ -87,6 +87,8 @@ impl Shaper {
                 thread.user_stack.clear();
                 thread.user_stack.extend(event.stack.user);
             }
+        } else {
+            self.revive(event, old.thread, out);
         }
         let cpu = self.cpu(event.cpu);
         let is_past_unknown = std::mem::take(&mut cpu.has_unknown_past);
@@ -111,6 +113,8 @@ impl Shaper {
             // The stack with which it left a CPU is the one with which it comes back.
             stacks.0 = std::mem::take(&mut thread.kernel_stack);
             stacks.1 = std::mem::take(&mut thread.user_stack);
+        } else if self.revive(event, new.thread, out) {
+            process = new.thread;
         }
         if !self.has(Flag::SWITCH) {
             return;
@@ -232,6 +236,7 @@ impl Shaper {
         if !self.has(Flag::PROFILE) {
             return;
         }
+        self.revive(event, event.thread, out);
         let head = self.head_with_stack(event, out);
         let priority = self.threads.get(&event.thread).map_or(0, |thread| thread.priority);
         let cpu = self.cpu(event.cpu);

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use etw_system::record::Records;
-use etw_types::le;
+use crate::schemas::check_schemas;
+use etw_system::record::{KernelRecord, Records};
+use etw_types::{Classic, ClassicHeader, le};
 
 /// A record that has left the queue.
 #[derive(Clone, Debug)]
@@ -14,7 +15,24 @@ pub struct Taken {
     pub thread: u32,
     /// 0: a classic record.
     pub hook: u16,
+    /// Its header, with the class and version.
+    pub class: Classic,
+    /// Its header has a process and a thread.
+    pub has_thread: bool,
     pub payload: Vec<u8>,
+}
+
+fn taken(record: &KernelRecord<'_>) -> Taken {
+    Taken {
+        time: record.time,
+        cpu: record.cpu,
+        process: record.process,
+        thread: record.thread,
+        hook: record.hook().unwrap_or(0),
+        class: *record.class,
+        has_thread: !matches!(record.class.header, ClassicHeader::PerfInfo(_)),
+        payload: record.payload.to_vec(),
+    }
 }
 
 impl Taken {
@@ -31,14 +49,7 @@ impl Taken {
 pub fn take_all(records: &mut Records) -> Vec<Taken> {
     let mut all = Vec::new();
     while let Some(record) = records.peek() {
-        all.push(Taken {
-            time: record.time,
-            cpu: record.cpu,
-            process: record.process,
-            thread: record.thread,
-            hook: record.hook().unwrap_or(0),
-            payload: record.payload.to_vec(),
-        });
+        all.push(taken(&record));
         records.pop();
     }
     all
@@ -48,9 +59,11 @@ pub fn take_all(records: &mut Records) -> Vec<Taken> {
 pub fn check(records: &[Taken]) {
     check_order(records);
     check_switches(records);
+    check_run_times(records);
     check_lives(records);
     check_stacks(records);
     check_files(records);
+    check_schemas(records);
 }
 
 pub fn check_order(records: &[Taken]) {
@@ -65,9 +78,11 @@ pub fn is_loss(record: &Taken) -> bool {
 }
 
 /// On each CPU the thread that a switch leaves is the one that the switch before brought, or a loss is recorded between them. A
-/// thread that begins to run on another CPU has left the first one, or that CPU's next switch is behind a loss.
+/// thread that begins to run on another CPU has left the first one, or that CPU's next switch is behind a loss. A thread that has
+/// ended still has to leave its CPU; by then, another one can have its id.
 pub fn check_switches(records: &[Taken]) {
     let mut running: HashMap<u16, u32> = HashMap::new();
+    let mut ended_on: HashSet<u16> = HashSet::new();
     // Threads that were seen on another CPU, by the CPU that they did not leave.
     let mut left_unseen: HashMap<u16, u32> = HashMap::new();
     for record in records {
@@ -75,23 +90,64 @@ pub fn check_switches(records: &[Taken]) {
             running.remove(&record.cpu);
             left_unseen.remove(&record.cpu);
         }
+        if record.hook == 0x0502 {
+            let thread = record.u32(4);
+            ended_on.extend(running.iter().filter(|(_, one)| **one == thread).map(|(cpu, _)| *cpu));
+        }
         if record.hook != 0x0524 {
             continue;
         }
         let (new, old) = (record.u32(0), record.u32(4));
+        ended_on.remove(&record.cpu);
         let unseen = left_unseen.remove(&record.cpu);
         assert_eq!(unseen, None, "a thread ran on two CPUs until {record:?}");
         if let Some(before) = running.insert(record.cpu, new) {
             assert_eq!(before, old, "a switch is missing before {record:?}");
         }
         let elsewhere = running.iter().filter(|(cpu, one)| **cpu != record.cpu && **one == new);
-        let elsewhere: Vec<u16> = elsewhere.map(|(cpu, _)| *cpu).filter(|_| new != 0).collect();
+        let elsewhere = elsewhere.map(|(cpu, _)| *cpu).filter(|cpu| !ended_on.contains(cpu));
+        let elsewhere: Vec<u16> = elsewhere.filter(|_| new != 0).collect();
         left_unseen.extend(elsewhere.into_iter().map(|cpu| (cpu, new)));
     }
 }
 
+/// The time of each CPU between its first and its last switch belongs to idle or to a thread that lives then, but for a thousandth. Time
+/// around a loss belongs to nobody who is known, and does not count; each loss may hide the start of a thread that runs for 10 ms.
+pub fn check_run_times(records: &[Taken]) {
+    let mut threads: HashSet<u32> = HashSet::from([0]);
+    let mut running: HashMap<u16, (u32, i64, bool)> = HashMap::new();
+    let (mut all, mut owned, mut hidden) = (0, 0, 0);
+    for record in records {
+        match record.hook {
+            _ if is_loss(record) => {
+                running.remove(&record.cpu);
+                hidden += 100_000;
+            }
+            0x0501 | 0x0503 => drop(threads.insert(record.u32(4))),
+            0x0502 | 0x0504 if record.u32(4) != 0 => drop(threads.remove(&record.u32(4))),
+            0x0524 => {
+                let new = record.u32(0);
+                let run = (new, record.time, threads.contains(&new) || new & FOREIGN != 0);
+                if let Some((_, since, is_known)) = running.insert(record.cpu, run) {
+                    all += record.time - since;
+                    owned += if is_known { record.time - since } else { 0 };
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        all - owned <= all / 1000 + hidden,
+        "{owned} of {all} ticks belong to threads that live"
+    );
+}
+
+/// Ids of threads outside of the recorder's container have this bit.
+const FOREIGN: u32 = 1 << 31;
+
 /// A thread that waits becomes ready before it runs again: how many did not, if those are more than 2 %. A thread that was last seen
-/// before a loss may have been woken unseen; and the kernel leaves out wake-ups, as it leaves out switches, now and then.
+/// before a loss may have been woken unseen; and the kernel leaves out wake-ups by interrupts of idle CPUs: a thread that runs after idle
+/// counts only if it was woken.
 pub fn check_wakes(records: &[Taken]) -> Result<(), String> {
     let (mut seen, mut unseen) = (0, 0);
     let mut waiting = HashSet::new();
@@ -106,7 +162,7 @@ pub fn check_wakes(records: &[Taken]) -> Result<(), String> {
             }
             0x0524 => {
                 let (new, old) = (record.u32(0), record.u32(4));
-                unseen += usize::from(waiting.remove(&new));
+                unseen += usize::from(waiting.remove(&new) && old != 0);
                 let is_waiting = record.payload[14] == 5;
                 if is_waiting && old != 0 && !woken.contains(&old) {
                     waiting.insert(old);
@@ -127,6 +183,7 @@ pub fn check_lives(records: &[Taken]) {
     let mut processes = HashSet::new();
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let mut images = HashSet::new();
+    let (mut switches, mut unknown) = (0, 0);
     for record in records {
         match record.hook {
             0x0301 | 0x0303 => assert!(processes.insert(record.u32(8)), "begins twice: {record:?}"),
@@ -152,12 +209,33 @@ pub fn check_lives(records: &[Taken]) {
             0x0f2e => {
                 let thread = record.u32(8);
                 // The kernel may have no id any more for a thread that ends.
-                let is_known = thread == u32::MAX || threads.contains_key(&thread);
+                let is_known =
+                    thread == u32::MAX || thread & FOREIGN != 0 || threads.contains_key(&thread);
                 assert!(is_known, "a sample of no thread: {record:?}");
+            }
+            0x0524 => {
+                for thread in [record.u32(0), record.u32(4)] {
+                    let is_known =
+                        thread & FOREIGN != 0 || thread == 0 || threads.contains_key(&thread);
+                    unknown += u32::from(!is_known);
+                }
+                switches += 1;
+            }
+            0x0262 | 0x0263 => {
+                let process = record.u32(16);
+                let is_known = process & FOREIGN != 0 || processes.contains(&process);
+                assert!(is_known, "memory of no process: {record:?}");
+            }
+            0x0321 => assert!(processes.contains(&record.u32(0)), "counters of none: {record:?}"),
+            0x0440..=0x044b => {
+                let is_known = record.process & FOREIGN != 0 || processes.contains(&record.process);
+                assert!(is_known, "a file of no process: {record:?}");
             }
             _ => {}
         }
     }
+    // The last switch of a thread may come after its end was written, when records were lost.
+    assert!(unknown <= 1 + switches / 1000, "{unknown} threads of {switches} switches do not live");
     threads.remove(&0);
     assert!(processes.is_empty(), "without an end: {processes:?}");
     assert!(threads.is_empty(), "without an end: {threads:?}");
@@ -215,14 +293,7 @@ pub fn check_files(records: &[Taken]) {
 #[cfg(target_os = "linux")]
 pub fn take_from(recorder: &mut etw_system::Recorder, all: &mut Vec<Taken>) {
     while let Some(record) = recorder.peek() {
-        all.push(Taken {
-            time: record.time,
-            cpu: record.cpu,
-            process: record.process,
-            thread: record.thread,
-            hook: record.hook().unwrap_or(0),
-            payload: record.payload.to_vec(),
-        });
+        all.push(taken(&record));
         recorder.pop();
     }
 }
@@ -233,6 +304,8 @@ pub fn check_live(records: &[Taken]) {
     check_order(records);
     check_stacks(records);
     check_switches(records);
+    check_run_times(records);
     check_lives(records);
     check_files(records);
+    check_schemas(records);
 }

@@ -1,5 +1,6 @@
 //! Integration tests of the crate: the shaper from neutral events, without rights; the recorder where the machine permits it.
 
+mod attribution;
 mod ground_truth;
 mod invariants;
 mod live;
@@ -7,6 +8,10 @@ mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;
 mod replay;
+mod rundown;
+mod schemas;
 mod shaper;
+#[cfg(all(target_os = "linux", feature = "unwind"))]
+mod unwind_replay;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod unwinding;

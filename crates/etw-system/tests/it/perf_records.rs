@@ -1,7 +1,7 @@
 //! Records of perf rings: damage is refused, and nothing that is read goes beyond the record.
 #![cfg(target_os = "linux")]
 
-use etw_system::neutral::Detail;
+use etw_system::neutral::{Detail, ThreadState};
 use etw_system::perf::{Kind, Layout, PerfDetail, Scratch, Tracepoint, parse};
 
 pub fn record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
@@ -48,6 +48,27 @@ fn a_call_chain_is_divided_at_its_markers() {
     let parsed = parse(&bytes, |_| Some(&kinds), &mut scratch).unwrap();
     assert_eq!(parsed.stack.kernel, [0xffff_ffff_8100_0000]);
     assert_eq!(parsed.stack.user, [0x4010, 0x4020]);
+}
+
+/// OV-23: switches of a CPU without tracepoints name the threads of both sides once.
+#[test]
+fn a_switch_of_a_cpu_names_both_threads() {
+    const OUT: u16 = 0x2000;
+    const PREEMPTED: u16 = 0x4000;
+    // The other side's process and thread; process, thread, time, CPU, identifier.
+    let body = words(&[70, 71, 50, 51, 1000, 0, 1, 0, 0, 0]);
+    let mut scratch = Scratch::default();
+    assert!(parse(&record(15, 0, &body), |_| None, &mut scratch).is_none());
+    for (misc, expected) in
+        [(OUT, ThreadState::Sleeping), (OUT | PREEMPTED, ThreadState::Preempted)]
+    {
+        let bytes = record(15, misc, &body);
+        let parsed = parse(&bytes, |_| None, &mut scratch).unwrap();
+        let PerfDetail::Neutral(Detail::Switch { old, new }) = parsed.detail else {
+            panic!("{parsed:?}")
+        };
+        assert_eq!((old.thread, old.state, new.thread, parsed.cpu), (51, expected, 71, 1));
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use etw_system::{Machine, Options, Shaper, Turn};
 
 use crate::invariants::{Taken, check, take_all};
 
-const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 const TURN: Turn = Turn { time: SECOND, cpu: 0, process: 50, thread: 50 };
 
 /// A machine with the processes 0, 4 (with kernel threads 2 and 4), 1 and 50.
@@ -27,13 +27,23 @@ pub fn all_flags() -> Masks {
 
 impl Machinery {
     pub fn new() -> Machinery {
+        Machinery::with_stacks_of(&[0x0f2e, 0x0524, 0x0532])
+    }
+
+    /// The session has call stacks of these events.
+    pub fn with_stacks_of(hooks: &[u16]) -> Machinery {
+        Machinery::on(Machine { cpus: 2, ..Machine::default() }, hooks)
+    }
+
+    /// The same on a machine.
+    pub fn on(machine: Machine, hooks: &[u16]) -> Machinery {
         let options = Options {
             masks: all_flags(),
-            stacks: vec![0x0f2e, 0x0524, 0x0532],
+            stacks: hooks.to_vec(),
             sample_interval: 10_000,
             ..Options::default()
         };
-        let machine = Machine { cpus: 2, ..Machine::default() };
+        let images = machine.images.clone();
         let mut one = Machinery { shaper: Shaper::new(options, machine), out: Records::default() };
         one.shaper.begin(TURN, &mut one.out);
         for (id, is_kernel) in [(0, false), (2, true), (4, true), (1, false), (50, false)] {
@@ -46,6 +56,9 @@ impl Machinery {
             if id == 0 {
                 one.at(0, 1, 0, found(0));
             }
+        }
+        for image in &images {
+            one.at(0, 0, 0, Detail::Map { process: 0, image });
         }
         one.at(0, 0, 0, Detail::AllFound);
         one
@@ -78,7 +91,7 @@ impl Machinery {
     }
 }
 
-fn fork(process: u32, parent: u32) -> Detail<'static> {
+pub fn fork(process: u32, parent: u32) -> Detail<'static> {
     Detail::Fork {
         process,
         parent_process: parent,
@@ -88,18 +101,18 @@ fn fork(process: u32, parent: u32) -> Detail<'static> {
     }
 }
 
-fn thread_of(process: u32, thread: u32) -> Detail<'static> {
+pub fn thread_of(process: u32, thread: u32) -> Detail<'static> {
     Detail::Fork { process, parent_process: process, thread, parent_thread: process, soon: None }
 }
 
-fn switch(old: u32, state: ThreadState, new: u32) -> Detail<'static> {
+pub fn switch(old: u32, state: ThreadState, new: u32) -> Detail<'static> {
     Detail::Switch {
         old: SwitchedOut { thread: old, priority: 120, state },
         new: SwitchedIn { thread: new, priority: 120 },
     }
 }
 
-fn image(base: u64, path: &str) -> Arc<Image> {
+pub fn image(base: u64, path: &str) -> Arc<Image> {
     let path = path.as_bytes().to_vec();
     Arc::new(Image { base, size: 0x1000, default_base: 0, path, build_id: vec![1; 20] })
 }
@@ -319,12 +332,23 @@ fn parts_of_a_disk_request_add_up() {
     machine.at(20, 0, 0, Detail::DiskComplete(request(100, 4096)));
     machine.at(30, 0, 0, Detail::DiskComplete(request(108, 4096)));
     machine.at(40, 0, 0, Detail::DiskComplete(request(999, 4096)));
+    // The driver does not take the next one at first; the kernel issues it again.
+    machine.at(50, 0, 50, Detail::DiskIssue(request(200, 512)));
+    machine.at(51, 0, 50, Detail::DiskRequeue(request(200, 512)));
+    machine.at(60, 0, 7, Detail::DiskIssue(request(200, 512)));
+    machine.at(70, 0, 0, Detail::DiskComplete(request(200, 512)));
+    // The completion of the next one is lost.
+    machine.at(80, 0, 50, Detail::DiskIssue(request(300, 512)));
+    machine.at(90, 0, 51, Detail::DiskIssue(request(300, 512)));
     let records = machine.end();
     let writes = of(&records, 0x010b);
-    assert_eq!(writes.len(), 1);
+    assert_eq!(writes.len(), 2);
     assert_eq!((writes[0].u32(8), writes[0].u64(16)), (8192, 51_200));
     assert_eq!((writes[0].u64(40), writes[0].u32(48)), (200, 50));
-    assert_eq!(of(&records, 0x010d)[0].thread, 50);
+    assert_eq!((writes[1].u64(40), writes[1].u32(48)), (200, 50));
+    let starts = of(&records, 0x010d);
+    assert_eq!(starts.iter().map(|one| one.thread).collect::<Vec<_>>(), [50, 50, 50, 51]);
+    assert_eq!(starts[1].u64(0), writes[1].u64(32));
 }
 
 #[test]
@@ -337,8 +361,13 @@ fn connections_belong_to_the_process_that_made_them() {
     machine.at(20, 0, 50, state(8, 7, 2));
     machine.at(30, 0, 0, state(8, 2, 1));
     machine.at(31, 0, 0, state(9, 3, 1));
-    let transfer =
-        Detail::Transfer { socket: 8, protocol: 6, is_v6: false, is_send: true, size: 99 };
+    let transfer = Detail::Transfer {
+        socket: 8,
+        protocol: 6,
+        is_send: true,
+        size: 99,
+        addresses: Addresses::default(),
+    };
     machine.at(40, 0, 50, transfer);
     machine.at(50, 0, 0, state(8, 1, 7));
     let records = machine.end();
@@ -392,21 +421,21 @@ fn the_last_exit_status_is_that_of_the_process() {
 }
 
 /// The number of a system call of this architecture.
-fn number(is_wanted: impl Fn(SystemCall) -> bool) -> u64 {
+pub fn number(is_wanted: impl Fn(SystemCall) -> bool) -> u64 {
     etw_system::system_calls::numbers(is_wanted)[0]
 }
 
-fn operation(wanted: FileOperation) -> u64 {
+pub fn operation(wanted: FileOperation) -> u64 {
     number(|call| matches!(call, SystemCall::File(one, _) if one == wanted))
 }
 
 impl Machinery {
     /// A call of thread 50 from one microsecond to the next.
-    fn call(&mut self, time: u64, number: u64, arguments: &[u64], result: i64) {
+    pub fn call(&mut self, time: u64, number: u64, arguments: &[u64], result: i64) {
         self.call_with(time, (number, arguments), None, result);
     }
 
-    fn call_with(
+    pub fn call_with(
         &mut self,
         time: u64,
         (number, arguments): (u64, &[u64]),
@@ -420,7 +449,7 @@ impl Machinery {
     }
 }
 
-fn some_file() -> FileFacts {
+pub fn some_file() -> FileFacts {
     FileFacts { id: FileId { device: 0xfd << 20 | 1, inode: 77 }, path: b"/data/x".to_vec() }
 }
 
@@ -584,6 +613,99 @@ fn counters_lie_before_the_end_of_their_process() {
     assert_eq!((records[at].u32(0), records[at].u32(4), records[at].payload.len()), (50, 7, 104));
     assert_eq!(records[at].u64(16 + 6 * 8), 0x5000);
     assert_eq!((records[at + 1].hook, records[at + 1].u32(8)), (0x0304, 50));
+}
+
+/// OV-23: a thread that executes a program has the process's id before the exec is recorded.
+#[test]
+fn a_thread_that_executes_a_program_takes_the_id_of_the_process() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, thread_of(50, 51));
+    machine.at(20, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(21, 0, 50, switch(50, ThreadState::Dead, 0));
+    machine.at(30, 0, 0, switch(0, ThreadState::Ready, 50));
+    machine.at(31, 0, 50, Detail::Sample { address: 0x1000 });
+    machine.at(32, 0, 50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
+    assert_eq!(threads_of_first(&machine.end()), [0x0503, 0x0502, 0x0503, 0x0504]);
+    // It runs when it takes the id, and leaves its CPU with it.
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, thread_of(50, 51));
+    machine.at(20, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(21, 0, 50, switch(50, ThreadState::Dead, 51));
+    machine.at(30, 0, 50, switch(50, ThreadState::Sleeping, 0));
+    let records = machine.end();
+    assert_eq!(threads_of_first(&records), [0x0503, 0x0502, 0x0503, 0x0504]);
+    let start = records.iter().rposition(|one| one.hook == 0x0503).unwrap();
+    let switch = records.iter().rposition(|one| one.hook == 0x0524).unwrap();
+    assert!(start < switch, "the thread starts before it leaves its CPU");
+}
+
+/// The hooks of starts and ends of the first thread of process 50.
+fn threads_of_first(records: &[Taken]) -> Vec<u16> {
+    let of_first = |one: &&Taken| matches!(one.hook, 0x0501..=0x0504) && one.u32(4) == 50;
+    records.iter().filter(of_first).map(|one| one.hook).collect()
+}
+
+/// The hooks of starts and ends of processes, threads and images.
+const LIFE: [u16; 6] = [0x0301, 0x0302, 0x0501, 0x0502, 0x030a, 0x1402];
+
+/// OV-23: starts, ends and images have the stacks of the threads that made or ended them.
+#[test]
+fn starts_ends_and_images_have_call_stacks() {
+    let mut machine = Machinery::with_stacks_of(&LIFE);
+    let stack = |user: &'static [u64]| Stack { kernel: &[KERNEL], user };
+    const KERNEL: u64 = 0xffff_ffff_8100_0000;
+    machine.at(10, 0, 50, fork(60, 50));
+    machine.at(11, 1, 1, Detail::InterruptEnter { line: 5 });
+    machine.with_stack(12, 0, 50, stack(&[0x1001]), Detail::Created);
+    machine.at(13, 0, 50, switch(50, ThreadState::Sleeping, 60));
+    let map = number(|call| call == SystemCall::Map);
+    let enter = Detail::SyscallEnter { number: map, arguments: [0; 6], file: None };
+    machine.with_stack(20, 0, 60, stack(&[0x1002]), enter);
+    machine.at(21, 0, 60, Detail::Map { process: 60, image: &image(0x5000, "/lib/a.so") });
+    machine.at(22, 0, 60, Detail::SyscallExit { number: map, result: 0x5000 });
+    machine.at(23, 0, 60, Detail::Map { process: 60, image: &image(0x7000, "/lib/b.so") });
+    machine.with_stack(30, 0, 60, stack(&[0x1003]), Detail::Exiting);
+    machine.at(31, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    machine.at(32, 0, 60, switch(60, ThreadState::Dead, 50));
+    let records = machine.end();
+    let stacks = records.iter().enumerate().filter(|(_, one)| one.hook == 0x1820);
+    let stacks: Vec<(u16, u64, u64)> =
+        stacks.map(|(at, one)| (records[at - 1].hook, one.u64(16), one.u64(24))).collect();
+    let expected = [
+        (0x0301, 0x1001),
+        (0x0501, 0x1001),
+        (0x030a, 0x1002),
+        (0x0502, 0x1003),
+        (0x1402, 0x1003),
+        (0x1402, 0x1003),
+        (0x0302, 0x1003),
+    ];
+    assert_eq!(stacks, expected.map(|(hook, user)| (hook, KERNEL, user)));
+}
+
+/// OV-23: a thread whose creator's stack was lost starts before its own first event.
+#[test]
+fn a_lost_stack_of_a_creator_delays_no_start() {
+    for next in [
+        switch(50, ThreadState::Sleeping, 60),
+        Detail::Wake { thread: 60, is_interrupt: false },
+        Detail::Lost { count: 1 },
+    ] {
+        let mut machine = Machinery::with_stacks_of(&LIFE);
+        machine.at(10, 0, 50, fork(60, 50));
+        machine.at(11, 0, 50, next);
+        let records = machine.end();
+        let start = records.iter().position(|one| one.hook == 0x0501 && one.u32(4) == 60).unwrap();
+        let event = records.iter().position(|one| matches!(one.hook, 0 | 0x0524 | 0x0532));
+        assert!(start < event.unwrap(), "{next:?}");
+    }
+    // Much later, and at the end of the recording.
+    for events in [0, 1] {
+        let mut machine = Machinery::with_stacks_of(&LIFE);
+        machine.at(10, 0, 50, fork(60, 50));
+        (0..events).for_each(|_| machine.at(100_000, 1, 1, Detail::InterruptEnter { line: 5 }));
+        assert_eq!(of(&machine.end(), 0x0301).len(), 1);
+    }
 }
 
 #[test]

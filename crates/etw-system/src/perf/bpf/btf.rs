@@ -14,6 +14,7 @@ const UNION: u32 = 5;
 const TYPEDEF: u32 = 8;
 const FUNCTION: u32 = 13;
 const VARIABLE: u32 = 14;
+const SECTION: u32 = 15;
 
 /// The types of a kernel.
 #[derive(Debug)]
@@ -125,6 +126,20 @@ impl Btf {
     pub fn variable(&self, name: &str) -> Option<u32> {
         self.find(VARIABLE, name).map(|(number, _)| number)
     }
+
+    /// Bytes from one variable of a section to another one of it.
+    pub fn distance(&self, from: &str, to: &str) -> Option<i32> {
+        let (from, to) = (self.variable(from)?, self.variable(to)?);
+        (1..=self.types.len() as u32).find_map(|number| {
+            let section = self.get(number).filter(|one| one.kind == SECTION)?;
+            let offset_of = |variable| {
+                let mut entries = (0..section.count).map(|index| section.members + index * 12);
+                let is_of = |at: &usize| le::u32(&self.bytes, *at) == Some(variable);
+                le::u32(&self.bytes, entries.find(is_of)? + 4)
+            };
+            i32::try_from(i64::from(offset_of(to)?) - i64::from(offset_of(from)?)).ok()
+        })
+    }
 }
 
 /// Bytes that a type of a kind has behind the common ones; `None`: the kind is not known.
@@ -132,7 +147,7 @@ fn added_size(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         1 | VARIABLE | 17 => 4,
         3 => 12,
-        STRUCT | UNION | 15 | 19 => count * 12,
+        STRUCT | UNION | SECTION | 19 => count * 12,
         6 | FUNCTION => count * 8,
         POINTER | 7..=12 | 16 | 18 => 0,
         _ => return None,
@@ -145,7 +160,7 @@ mod tests {
 
     /// `struct task { int a; struct { int b; }; }` and the handler of a tracepoint `go` with two parameters.
     fn small() -> Vec<u8> {
-        let strings = b"\0task\0a\0b\0btf_trace_go\0count\0";
+        let strings = b"\0task\0a\0b\0btf_trace_go\0count\0queue\0";
         let mut types: Vec<u32> = Vec::new();
         types.extend([0, 1 << 24, 4, 32]); // 1: int
         types.extend([0, STRUCT << 24 | 1, 4, 8, 1, 0]); // 2: struct { int b }
@@ -154,6 +169,8 @@ mod tests {
         types.extend([0, POINTER << 24, 4]); // 5
         types.extend([10, TYPEDEF << 24, 5]); // 6
         types.extend([23, VARIABLE << 24, 1, 0]); // 7
+        types.extend([29, VARIABLE << 24, 1, 0]); // 8
+        types.extend([0, SECTION << 24 | 2, 96, 7, 16, 4, 8, 64, 4]); // 9
         let size = types.len() as u32 * 4;
         let mut bytes = vec![0x9f, 0xeb, 1, 0];
         for word in [24, 0, size, size, strings.len() as u32] {
@@ -171,6 +188,8 @@ mod tests {
         assert_eq!((btf.offset("task", "c"), btf.offset("tas", "a")), (None, None));
         assert_eq!(btf.tracepoint("go"), Some((6, 2)));
         assert_eq!((btf.variable("count"), btf.variable("coun")), (Some(7), None));
+        assert_eq!(btf.distance("queue", "count"), Some(-48));
+        assert_eq!(btf.distance("queue", "other"), None);
     }
 
     #[test]
@@ -182,6 +201,7 @@ mod tests {
                 bytes[at] = value;
                 if let Some(btf) = Btf::parse(bytes.clone()) {
                     let _ = (btf.offset("task", "b"), btf.tracepoint("go"), btf.variable("count"));
+                    let _ = btf.distance("queue", "count");
                 }
             }
             if let Some(btf) = Btf::parse(whole[..at].to_vec()) {

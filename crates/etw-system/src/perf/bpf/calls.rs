@@ -8,6 +8,7 @@ use super::program::Instruction;
 
 const MAP_CREATE: libc::c_int = 0;
 const PROG_LOAD: libc::c_int = 5;
+const OBJECT_INFO: libc::c_int = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const MAP_TYPE_ARRAY: u32 = 2;
@@ -19,22 +20,27 @@ const ATTACH_RAW_TRACEPOINT: u32 = 23;
 /// `union bpf_attr`, as far as it is used here, in words of four bytes.
 type Attributes = [u32; 32];
 
-fn bpf(command: libc::c_int, attributes: &Attributes) -> io::Result<OwnedFd> {
-    // SAFETY: the attributes outlive the call, which reads as many bytes as it is given; texts and instructions that they point to are
-    // borrowed by the callers below.
+fn bpf(command: libc::c_int, attributes: &mut Attributes) -> io::Result<libc::c_int> {
+    // SAFETY: the attributes outlive the call, which reads and writes as many bytes as it is given; texts, instructions and memory that they
+    // point to are borrowed by the callers below.
     let number = unsafe {
         libc::syscall(
             libc::SYS_bpf,
             command,
-            std::ptr::from_ref(attributes),
+            std::ptr::from_mut(attributes),
             size_of::<Attributes>(),
         )
     };
     match number {
         ..0 => Err(io::Error::last_os_error()),
-        // SAFETY: the call returned a new descriptor, which nobody else has.
-        number => Ok(unsafe { OwnedFd::from_raw_fd(number as libc::c_int) }),
+        number => Ok(number as libc::c_int),
     }
+}
+
+/// A command that makes a descriptor.
+fn make(command: libc::c_int, attributes: &mut Attributes) -> io::Result<OwnedFd> {
+    // SAFETY: the call returned a new descriptor, which nobody else has.
+    bpf(command, attributes).map(|number| unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Sets a pointer, which has eight bytes.
@@ -48,7 +54,7 @@ fn set_pointer<T: ?Sized>(attributes: &mut Attributes, at: usize, value: &T) {
 pub fn create_ring(size: u32) -> io::Result<OwnedFd> {
     let mut attributes = [0; 32];
     (attributes[0], attributes[3]) = (MAP_TYPE_RING, size);
-    bpf(MAP_CREATE, &attributes)
+    make(MAP_CREATE, &mut attributes)
 }
 
 /// Bytes in one piece, which programs and processes share.
@@ -56,7 +62,7 @@ pub fn create_shared(size: u32) -> io::Result<OwnedFd> {
     let mut attributes = [0; 32];
     (attributes[0], attributes[1], attributes[2], attributes[3], attributes[4]) =
         (MAP_TYPE_ARRAY, 4, size, 1, MAP_MMAPABLE);
-    bpf(MAP_CREATE, &attributes)
+    make(MAP_CREATE, &mut attributes)
 }
 
 /// Loads a program for the tracepoint whose handlers have this type.
@@ -69,12 +75,28 @@ pub fn load(instructions: &[Instruction], handler: u32) -> io::Result<OwnedFd> {
     set_pointer(&mut attributes, 16, license);
     attributes[68 / 4] = ATTACH_RAW_TRACEPOINT;
     attributes[108 / 4] = handler;
-    bpf(PROG_LOAD, &attributes)
+    make(PROG_LOAD, &mut attributes)
 }
 
 /// Attaches a program to the tracepoint that it was loaded for, until the descriptor is closed.
 pub fn attach(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut attributes = [0; 32];
     attributes[2] = program.as_fd().as_raw_fd() as u32;
-    bpf(RAW_TRACEPOINT_OPEN, &attributes)
+    make(RAW_TRACEPOINT_OPEN, &mut attributes)
+}
+
+/// How often the kernel did not run a program because the CPU ran it already; 0 if this kernel does not count that.
+pub fn misses(program: BorrowedFd<'_>) -> u64 {
+    /// `recursion_misses` in `struct bpf_prog_info`, since Linux 5.12.
+    const MISSES: usize = 208 / 8;
+    let mut info = [0u64; 32];
+    let mut attributes = [0; 32];
+    attributes[0] = program.as_raw_fd() as u32;
+    attributes[1] = size_of_val(&info) as u32;
+    let address = info.as_mut_ptr().expose_provenance() as u64;
+    (attributes[2], attributes[3]) = (address as u32, (address >> 32) as u32);
+    match bpf(OBJECT_INFO, &mut attributes) {
+        Ok(_) => info[MISSES],
+        Err(_) => 0,
+    }
 }

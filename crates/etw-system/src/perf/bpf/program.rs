@@ -6,13 +6,16 @@
 //! 30 u32 bytes that follow   34 u32 words of the tracepoint
 //! ```
 //!
-//! The words are those of [`Layout`]s that [`layout_of`] makes; two of them are the kernel's own numbers until [`translate`] has read the record.
+//! The words of switches and wake-ups are the kernel's own numbers, which [`frequent`] reads, as are those of disks and sockets, which
+//! [`devices`] reads; those of other tracepoints have the [`Layout`] of [`layout_of`].
 //! Instructions, helpers and rules of the verifier: `Documentation/bpf` of the kernel.
 
 use etw_types::le;
 
-use super::super::{Layout, Tracepoint};
+use super::super::{Layout, Parsed, PerfDetail, Tracepoint};
 use super::btf::Btf;
+use super::devices;
+use crate::neutral::{Detail, Stack, SwitchedIn, SwitchedOut, ThreadState};
 
 /// An instruction: `u8` operation, `u4` target, `u4` source, `i16` offset, `i32` number.
 #[repr(transparent)]
@@ -45,11 +48,13 @@ pub const CALLS: usize = 24;
 pub const MAX_CALLS: usize = 512;
 /// Offset of the numbers of records for which the ring was full, one for each of [`POINTS`].
 const LOST: usize = CALLS + MAX_CALLS / 8;
+/// Offset of the numbers of runs of the programs, one for each of [`POINTS`]. Only programs beside which the kernel counts have them.
+const RUNS: usize = LOST + POINTS.len() * 8;
 /// Bytes that programs share with the host.
-pub const SHARED_SIZE: u32 = (LOST + POINTS.len() * 8) as u32;
+pub const SHARED_SIZE: u32 = (RUNS + POINTS.len() * 8) as u32;
 
 /// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 10] = [
+pub const POINTS: [Tracepoint; 17] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -60,11 +65,36 @@ pub const POINTS: [Tracepoint; 10] = [
     Tracepoint::Exec,
     Tracepoint::SyscallEnter,
     Tracepoint::SyscallExit,
+    Tracepoint::DiskIssue,
+    Tracepoint::DiskComplete,
+    Tracepoint::SocketState,
+    Tracepoint::SocketSend,
+    Tracepoint::SocketReceive,
+    Tracepoint::Retransmit,
+    Tracepoint::DiskRequeue,
+];
+/// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
+const COUNTED: [Tracepoint; 9] = [
+    Tracepoint::InterruptEntry,
+    Tracepoint::InterruptExit,
+    Tracepoint::SoftInterruptEntry,
+    Tracepoint::SoftInterruptExit,
+    Tracepoint::DiskIssue,
+    Tracepoint::DiskRequeue,
+    Tracepoint::DiskComplete,
+    Tracepoint::SocketState,
+    Tracepoint::Retransmit,
 ];
 
 /// Offset of the number of lost records of a tracepoint.
 pub fn lost_word(point: Tracepoint) -> Option<usize> {
     Some(LOST + POINTS.iter().position(|one| *one == point)? * 8)
+}
+
+/// Offset of the number of runs of a tracepoint's program; `None`: they are not counted.
+pub fn runs_word(point: Tracepoint) -> Option<usize> {
+    COUNTED.contains(&point).then_some(())?;
+    Some(RUNS + POINTS.iter().position(|one| *one == point)? * 8)
 }
 
 /// The number that the records of a tracepoint have.
@@ -79,6 +109,8 @@ struct Target {
     number: u64,
     /// Offset of the number of lost records.
     lost: usize,
+    /// Offset of the number of runs.
+    runs: Option<usize>,
 }
 
 /// A word of a record.
@@ -92,33 +124,98 @@ enum Word {
     Member(i16, i16),
     /// Both halves of such a member.
     WideMember(i16, i16),
+    /// An argument that is a pointer.
+    Pointer(i16),
+    /// A member behind two pointers of the structure that an argument points to, by the three offsets.
+    DeepMember(i16, [i16; 3]),
+    /// So many bytes, a multiple of four, behind the pointer of an argument; 0, if they cannot be read.
+    Copied(i16, i16, i16),
     /// The kernel's count of interrupts that the CPU handles.
-    InterruptCount(u32),
+    InterruptCount(CountAt),
+}
+
+/// Where a program finds the kernel's count of interrupts that the CPU handles.
+#[derive(Clone, Copy)]
+enum CountAt {
+    /// In a variable, by its number. A kernel whose list of symbols has functions only refuses it.
+    Variable(u32),
+    /// In the memory of the CPU, so far behind the run queue to which the thread that runs belongs.
+    RunQueue {
+        /// Where a thread has the pointer to its queue of fair scheduling.
+        fair_queue: i16,
+        /// Where that has the pointer to the run queue.
+        run_queue: i16,
+        distance: i32,
+    },
+}
+
+impl CountAt {
+    const NAME: &str = "__preempt_count";
+
+    fn variable(btf: &Btf) -> Option<CountAt> {
+        btf.variable(CountAt::NAME).map(CountAt::Variable)
+    }
+
+    fn run_queue(btf: &Btf) -> Option<CountAt> {
+        let entity = btf.offset("task_struct", "se")?;
+        Some(CountAt::RunQueue {
+            fair_queue: entity.checked_add(btf.offset("sched_entity", "cfs_rq")?)?,
+            run_queue: btf.offset("cfs_rq", "rq")?,
+            distance: btf.distance("runqueues", CountAt::NAME)?,
+        })
+    }
 }
 
 impl Word {
     /// Bytes of it.
     fn size(&self) -> usize {
-        if matches!(self, Word::WideArgument(_) | Word::WideMember(..)) { 8 } else { 4 }
+        match self {
+            Word::WideArgument(_) | Word::WideMember(..) | Word::Pointer(_) => 8,
+            Word::Copied(.., size) => *size as usize,
+            _ => 4,
+        }
+    }
+
+    /// The argument that it comes from.
+    fn argument(&self) -> Option<i16> {
+        match *self {
+            Word::Argument(at) | Word::Member(at, _) | Word::DeepMember(at, _) => Some(at),
+            Word::WideArgument(at) | Word::WideMember(at, _) => Some(at),
+            Word::Pointer(at) | Word::Copied(at, ..) => Some(at),
+            Word::InterruptCount(_) => None,
+        }
     }
 }
 
-/// A program for a tracepoint, and the type of its handlers. `None`: this kernel has not what it needs.
-pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruction>, u32)> {
+/// Programs for a tracepoint, each with the type of its handlers. The caller uses the first one that the kernel accepts. The list is
+/// empty if the kernel's types lack a field that the programs read.
+pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Vec<(Vec<Instruction>, u32)> {
+    let counts = match point {
+        Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
+            vec![CountAt::variable(btf), CountAt::run_queue(btf)]
+        }
+        _ => vec![None],
+    };
+    counts.into_iter().filter_map(|count| assemble_one(btf, point, maps, count)).collect()
+}
+
+fn assemble_one(
+    btf: &Btf,
+    point: Tracepoint,
+    maps: Maps,
+    count: Option<CountAt>,
+) -> Option<(Vec<Instruction>, u32)> {
     let (_, name) = point.name().split_once('/')?;
     let (handler, parameters) = btf.tracepoint(name)?;
-    let target = Target { number: number_of(point), lost: lost_word(point)? };
+    let target =
+        Target { number: number_of(point), lost: lost_word(point)?, runs: runs_word(point) };
     if point == Tracepoint::Exec {
         let mut assembler = Assembler::default();
         assembler.record_arguments(maps, target, Arguments::of(btf)?);
         return Some((assembler.instructions, handler));
     }
-    let words = words_of(btf, point, parameters)?;
-    let is_known = |word: &Word| match word {
-        Word::Argument(at) | Word::Member(at, _) => (*at as usize) < parameters,
-        Word::WideArgument(at) | Word::WideMember(at, _) => (*at as usize) < parameters,
-        Word::InterruptCount(_) => true,
-    };
+    let words = words_of(btf, point, parameters, count)?;
+    let is_known = |word: &Word| word.argument().is_none_or(|at| (at as usize) < parameters);
     words.iter().all(is_known).then_some(())?;
     let thread = match point {
         // The thread that leaves runs still.
@@ -135,7 +232,12 @@ pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Option<(Vec<Instruc
     Some((assembler.instructions, handler))
 }
 
-fn words_of(btf: &Btf, point: Tracepoint, parameters: usize) -> Option<Vec<Word>> {
+fn words_of(
+    btf: &Btf,
+    point: Tracepoint,
+    parameters: usize,
+    count: Option<CountAt>,
+) -> Option<Vec<Word>> {
     let task = |member| btf.offset("task_struct", member);
     Some(match point {
         Tracepoint::Switch => {
@@ -158,8 +260,7 @@ fn words_of(btf: &Btf, point: Tracepoint, parameters: usize) -> Option<Vec<Word>
             ]
         }
         Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
-            let count = btf.variable("__preempt_count")?;
-            vec![Word::Member(0, task("pid")?), Word::InterruptCount(count)]
+            vec![Word::Member(0, task("pid")?), Word::InterruptCount(count?)]
         }
         // The last argument before `ret` is the handler's description.
         Tracepoint::InterruptExit => vec![Word::Argument(0), Word::Argument(2)],
@@ -174,8 +275,57 @@ fn words_of(btf: &Btf, point: Tracepoint, parameters: usize) -> Option<Vec<Word>
         Tracepoint::InterruptEntry
         | Tracepoint::SoftInterruptEntry
         | Tracepoint::SoftInterruptExit => vec![Word::Argument(0)],
+        Tracepoint::DiskIssue | Tracepoint::DiskRequeue | Tracepoint::DiskComplete => {
+            let request = |member| btf.offset("request", member);
+            let (queue, disk) = (request("q")?, btf.offset("request_queue", "disk")?);
+            let number =
+                |member| Some(Word::DeepMember(0, [queue, disk, btf.offset("gendisk", member)?]));
+            let size = match point {
+                Tracepoint::DiskComplete => Word::Argument(2),
+                _ => Word::Member(0, request("__data_len")?),
+            };
+            vec![
+                number("major")?,
+                number("first_minor")?,
+                Word::WideMember(0, request("__sector")?),
+                size,
+                Word::Member(0, request("cmd_flags")?),
+            ]
+        }
+        Tracepoint::SocketState => {
+            let mut words = vec![Word::Pointer(0), Word::Argument(1), Word::Argument(2)];
+            words.extend(addresses(btf)?);
+            words
+        }
+        Tracepoint::SocketSend | Tracepoint::SocketReceive => {
+            let protocol = Word::Copied(0, btf.offset("sock", "sk_protocol")?, 4);
+            let mut words = vec![Word::Pointer(0), Word::Argument(1), protocol];
+            words.extend(addresses(btf)?);
+            words
+        }
+        Tracepoint::Retransmit => {
+            let mut words = vec![Word::Pointer(0)];
+            words.extend(addresses(btf)?);
+            words
+        }
         _ => return None,
     })
+}
+
+/// The addresses of a socket, as [`devices`] reads them.
+fn addresses(btf: &Btf) -> Option<Vec<Word>> {
+    let common = |member| btf.offset("sock_common", member);
+    Some(vec![
+        Word::Copied(0, common("skc_family")?, 4),
+        // `__be16` the other port, `u16` the own one, which a socket that is closed has no more.
+        Word::Copied(0, common("skc_portpair")?, 4),
+        // `__be16`, which a closed socket still has.
+        Word::Copied(0, btf.offset("inet_sock", "inet_sport")?, 4),
+        // The other address, then the own one.
+        Word::Copied(0, common("skc_addrpair")?, 8),
+        Word::Copied(0, common("skc_v6_daddr")?, 16),
+        Word::Copied(0, common("skc_v6_rcv_saddr")?, 16),
+    ])
 }
 
 /// Where a program's registers have the arguments of a system call.
@@ -193,77 +343,81 @@ fn call_number(btf: &Btf) -> Option<i16> {
     btf.offset("pt_regs", if cfg!(target_arch = "aarch64") { "syscallno" } else { "orig_ax" })
 }
 
-/// Where the fields of a tracepoint lie in the words of its records.
+/// Where the fields of a tracepoint lie in the words of its records; those of switches and wake-ups are read by [`frequent`].
 pub fn layout_of(point: Tracepoint) -> Layout {
     match point {
-        Tracepoint::Switch => {
-            Layout::of_words(&[Some(0), Some(1), Some(4), Some(2), Some(3), None])
-        }
         Tracepoint::SyscallEnter => {
             Layout::of_words(&[Some(0), Some(2)]).with_size(0, 8).with_size(1, 48)
         }
         Tracepoint::SyscallExit => {
             Layout::of_words(&[Some(0), Some(2)]).with_size(0, 8).with_size(1, 8)
         }
+        // Only `devices` reads them.
+        _ if devices::is_device(point) => Layout::default(),
         _ => Layout::of_words(&[Some(0), Some(1)]),
     }
 }
 
-/// Translates the kernel's own numbers in a record into those of the tracepoint: `prev_state` and `common_flags`.
-pub fn translate(record: &mut [u8]) {
-    let Some(number) = le::u64(record, 8) else { return };
-    let word = |index: usize| le::u32(record, WORDS as usize + index * 4);
-    let (index, value) = match number.wrapping_sub(FIRST_NUMBER) {
-        point if point == Tracepoint::Switch as u64 => {
-            let (Some(state), Some(exit_state), Some(is_preempted)) = (word(4), word(5), word(6))
-            else {
-                return;
-            };
-            (4, reported_state(state, exit_state, is_preempted & 1 != 0))
+/// Reads a switch, a wake-up, or a record of [`devices`]; `None`: the record is another one.
+pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
+    let (header, words) = record.split_at_checked(WORDS as usize)?;
+    let point = le::u64(header, 8)?.checked_sub(FIRST_NUMBER)?;
+    let word = |index: usize| le::u32(words, index * 4);
+    let detail = if point == Tracepoint::Switch as u64 {
+        let (state, exit_state, is_preempted) = (word(4)?, word(5)?, word(6)?);
+        let state = thread_state(state, exit_state, is_preempted & 1 != 0);
+        Detail::Switch {
+            old: SwitchedOut { thread: word(0)?, priority: word(1)? as i32, state },
+            new: SwitchedIn { thread: word(2)?, priority: word(3)? as i32 },
         }
-        point
-            if [Tracepoint::Waking, Tracepoint::NewTaskWakeup]
-                .map(|one| one as u64)
-                .contains(&point) =>
-        {
-            let Some(count) = word(1) else { return };
-            (1, common_flags(count))
-        }
-        _ => return,
+    } else if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].map(|one| one as u64).contains(&point)
+    {
+        Detail::Wake { thread: word(0)?, is_interrupt: is_interrupt(word(1)?) }
+    } else {
+        devices::detail(point, words)?
     };
-    let at = WORDS as usize + index * 4;
-    record[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    Some(Parsed {
+        time: le::u64(header, 0x20)?,
+        cpu: le::u32(header, 0x28)? as u16,
+        process: le::u32(header, 0x18)?,
+        thread: le::u32(header, 0x1c)?,
+        stack: Stack::default(),
+        user: None,
+        detail: PerfDetail::Neutral(detail),
+    })
 }
 
-/// `prev_state` of `sched_switch`: bits of a thread's state, as the kernel reports them.
-fn reported_state(state: u32, exit_state: u32, is_preempted: bool) -> u32 {
-    const PREEMPTED: u32 = 0x100;
+/// The state of a thread that leaves its CPU, as `sched_switch` reports it.
+fn thread_state(state: u32, exit_state: u32, is_preempted: bool) -> ThreadState {
     const REPORTED: u32 = 0x7f;
-    const UNINTERRUPTIBLE: u32 = 2;
     /// Uninterruptible, and no part of the load.
     const IDLE: u32 = 0x402;
-    const REPORTED_IDLE: u32 = 0x80;
     /// Waits for a lock of a kernel for real time.
     const LOCK_WAIT: u32 = 0x1000;
     if is_preempted {
-        return PREEMPTED;
+        return ThreadState::Preempted;
     }
     if state & IDLE == IDLE {
-        return REPORTED_IDLE;
+        return ThreadState::Idle;
     }
     if state & LOCK_WAIT != 0 {
-        return UNINTERRUPTIBLE;
+        return ThreadState::Blocked;
     }
-    let reported = (state | exit_state) & REPORTED;
-    reported.checked_ilog2().map_or(0, |highest| 1 << highest)
+    // The highest bit counts: S, D, T, t, X, Z, P.
+    match ((state | exit_state) & REPORTED).checked_ilog2() {
+        None => ThreadState::Ready,
+        Some(0) => ThreadState::Sleeping,
+        Some(1) => ThreadState::Blocked,
+        Some(4 | 5) => ThreadState::Dead,
+        Some(_) => ThreadState::Stopped,
+    }
 }
 
-/// `common_flags` of a tracepoint: whether the CPU handles an interrupt or a soft interrupt.
-fn common_flags(preempt_count: u32) -> u32 {
+/// Whether the CPU handles an interrupt or a soft interrupt.
+fn is_interrupt(preempt_count: u32) -> bool {
     const INTERRUPTS: u32 = 0xf << 16;
     const IN_SOFT_INTERRUPT: u32 = 1 << 8;
-    let flag = |mask, flag| if preempt_count & mask != 0 { flag } else { 0 };
-    flag(INTERRUPTS, 8) | flag(IN_SOFT_INTERRUPT, 16)
+    preempt_count & (INTERRUPTS | IN_SOFT_INTERRUPT) != 0
 }
 
 /// Registers: 0 is a call's result, 1 to 5 are its arguments, 6 to 9 survive calls.
@@ -389,8 +543,27 @@ impl Assembler {
                 self.load64(8, CONTEXT, argument * 8);
                 self.load64(register, 8, offset);
             }
-            Word::InterruptCount(_) => {}
+            Word::Pointer(argument) => self.load64(register, CONTEXT, argument * 8),
+            Word::DeepMember(argument, [first, second, last]) => {
+                self.load64(8, CONTEXT, argument * 8);
+                self.load64(8, 8, first);
+                self.load64(8, 8, second);
+                self.load32(register, 8, last);
+            }
+            Word::InterruptCount(_) | Word::Copied(..) => {}
         }
+    }
+
+    /// Copies bytes behind the pointer of an argument into the record. A failed copy gives zeros.
+    fn store_copy(&mut self, at: i16, (argument, offset, size): (i16, i16, i16)) {
+        const PROBE_READ_KERNEL: i32 = 113;
+        self.copy(1, RECORD);
+        // Additions of 64 bits.
+        self.put(0x07, 1, 0, 0, at.into());
+        self.set(2, size.into());
+        self.load64(3, CONTEXT, argument * 8);
+        self.put(0x07, 3, 0, 0, offset.into());
+        self.call(PROBE_READ_KERNEL);
     }
 
     /// Ends the program, unless the system call with the number `call` is recorded, and another process made it. Returns the jumps.
@@ -435,6 +608,33 @@ impl Assembler {
         self.store32(0x18, RESULT);
     }
 
+    /// Writes the count of interrupts.
+    fn store_count(&mut self, at: i16, count: CountAt) {
+        const PROBE_READ_KERNEL: i32 = 113;
+        const THIS_CPU_PTR: i32 = 154;
+        const GET_CURRENT_TASK: i32 = 158;
+        const SIZE: i32 = 4;
+        match count {
+            CountAt::Variable(variable) => {
+                self.load_wide(1, 3, variable as i32, 0);
+                self.call(THIS_CPU_PTR);
+                self.load32(1, RESULT, 0);
+                self.store32(at, 1);
+            }
+            CountAt::RunQueue { fair_queue, run_queue, distance } => {
+                self.call(GET_CURRENT_TASK);
+                self.load64(3, RESULT, fair_queue);
+                self.load64(3, 3, run_queue);
+                // Additions of 64 bits.
+                self.put(0x07, 3, 0, 0, distance);
+                self.copy(1, RECORD);
+                self.put(0x07, 1, 0, 0, at.into());
+                self.set(2, SIZE);
+                self.call(PROBE_READ_KERNEL);
+            }
+        }
+    }
+
     fn submit(&mut self) {
         const RINGBUF_SUBMIT: i32 = 132;
         const NO_WAKEUP: i32 = 1;
@@ -444,8 +644,9 @@ impl Assembler {
         self.end();
     }
 
-    fn count_loss(&mut self, maps: Maps, lost: usize) {
-        self.load_shared(1, maps, lost);
+    /// Adds 1 to a shared word.
+    fn count(&mut self, maps: Maps, word: usize) {
+        self.load_shared(1, maps, word);
         self.set(2, 1);
         // An atomic addition of 64 bits.
         self.put(0xdb, 1, 2, 0, 0);
@@ -455,15 +656,17 @@ impl Assembler {
     fn record(
         &mut self,
         maps: Maps,
-        Target { number, lost }: Target,
+        Target { number, lost, runs }: Target,
         words: &[Word],
         thread: Option<(i16, i16)>,
         call: Option<Word>,
     ) {
-        const THIS_CPU_PTR: i32 = 154;
         let mut closed = vec![self.test_gate(maps)];
         if let Some(call) = call {
             closed.extend(self.test_call(maps, call));
+        }
+        if let Some(runs) = runs {
+            self.count(maps, runs);
         }
         let size: usize = words.iter().map(Word::size).sum();
         let full = self.reserve(maps, number, size as i32);
@@ -480,34 +683,40 @@ impl Assembler {
         let mut at = WORDS;
         for word in words {
             match *word {
-                Word::InterruptCount(variable) => {
-                    self.load_wide(1, 3, variable as i32, 0);
-                    self.call(THIS_CPU_PTR);
-                    self.load32(1, RESULT, 0);
+                Word::InterruptCount(count) => self.store_count(at, count),
+                Word::Copied(argument, offset, size) => {
+                    self.store_copy(at, (argument, offset, size));
                 }
-                word => self.load_word(1, word),
-            }
-            self.store32(at, 1);
-            if word.size() > 4 {
-                // The upper half.
-                self.put(0x77, 1, 0, 0, 32);
-                self.store32(at + 4, 1);
+                Word::Pointer(_) => {
+                    self.load_word(1, *word);
+                    self.store64(at, 1);
+                }
+                word => {
+                    self.load_word(1, word);
+                    self.store32(at, 1);
+                    if word.size() > 4 {
+                        // The upper half.
+                        self.put(0x77, 1, 0, 0, 32);
+                        self.store32(at + 4, 1);
+                    }
+                }
             }
             at += word.size() as i16;
         }
         self.submit();
         self.land(full);
-        self.count_loss(maps, lost);
+        self.count(maps, lost);
         closed.into_iter().for_each(|jump| self.land(jump));
         self.end();
     }
 
     /// The program that records the arguments of a program which a process executes: `u32` bytes, `u32` 0 or an error, the arguments.
-    fn record_arguments(&mut self, maps: Maps, Target { number, lost }: Target, at: Arguments) {
+    fn record_arguments(&mut self, maps: Maps, target: Target, at: Arguments) {
         const PROBE_READ_USER: i32 = 112;
         const LENGTH: Register = 8;
         const FIRST: Register = 9;
         const FIELDS: i16 = 8;
+        let Target { number, lost, .. } = target;
         let closed = self.test_gate(maps);
         self.load64(1, CONTEXT, 0);
         self.load64(1, 1, at.memory);
@@ -545,7 +754,7 @@ impl Assembler {
         for jump in full {
             self.land(jump);
         }
-        self.count_loss(maps, lost);
+        self.count(maps, lost);
         self.land(closed);
         self.end();
     }
@@ -580,23 +789,47 @@ mod tests {
 
     #[test]
     fn states_are_those_that_the_tracepoint_reports() {
-        let layout = layout_of(Tracepoint::Switch);
-        let state = |state, exit, preempted| {
-            layout.thread_state(reported_state(state, exit, preempted).into())
-        };
         use ThreadState::*;
-        assert_eq!(state(0, 0, false), Ready);
-        assert_eq!(state(1, 0, true), Preempted);
-        assert_eq!(state(1, 0, false), Sleeping);
-        assert_eq!(state(0x2001, 0, false), Sleeping, "freezable");
-        assert_eq!(state(2, 0, false), Blocked);
-        assert_eq!(state(0x402, 0, false), Idle);
-        assert_eq!(state(0x1000, 0, false), Blocked);
-        assert_eq!(state(0x80, 0x10, false), Dead);
-        assert_eq!(state(0x80, 0x20, false), Dead);
-        assert_eq!(state(4, 0, false), Stopped);
-        assert_eq!(common_flags(0x1_0001), 8);
-        assert_eq!(common_flags(0x100), 16);
-        assert_eq!(common_flags(0x203), 0, "soft interrupts are disabled");
+        assert_eq!(thread_state(0, 0, false), Ready);
+        assert_eq!(thread_state(1, 0, true), Preempted);
+        assert_eq!(thread_state(1, 0, false), Sleeping);
+        assert_eq!(thread_state(0x2001, 0, false), Sleeping, "freezable");
+        assert_eq!(thread_state(2, 0, false), Blocked);
+        assert_eq!(thread_state(0x402, 0, false), Idle);
+        assert_eq!(thread_state(0x1000, 0, false), Blocked);
+        assert_eq!(thread_state(0x80, 0x10, false), Dead);
+        assert_eq!(thread_state(0x80, 0x20, false), Dead);
+        assert_eq!(thread_state(4, 0, false), Stopped);
+        assert_eq!(thread_state(0x40, 0, false), Stopped, "parked");
+        assert!(is_interrupt(0x1_0001) && is_interrupt(0x100));
+        assert!(!is_interrupt(0x203), "soft interrupts are disabled");
+    }
+
+    fn record(point: Tracepoint, words: &[u32]) -> Vec<u8> {
+        let mut record = Vec::new();
+        for word in [9, number_of(point), 0, 50 | 51 << 32, 999, 3, 0] {
+            record.extend(u64::to_le_bytes(word));
+        }
+        record.truncate(WORDS as usize);
+        record.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        record
+    }
+
+    #[test]
+    fn switches_and_wake_ups_are_read_and_damage_is_refused() {
+        let switch = record(Tracepoint::Switch, &[51, 120, 60, 100, 2, 0, 0]);
+        let parsed = frequent(&switch).unwrap();
+        assert_eq!((parsed.time, parsed.cpu, parsed.process, parsed.thread), (999, 3, 50, 51));
+        let PerfDetail::Neutral(Detail::Switch { old, new }) = parsed.detail else { panic!() };
+        assert_eq!((old.thread, old.priority, old.state), (51, 120, ThreadState::Blocked));
+        assert_eq!((new.thread, new.priority), (60, 100));
+        let wake = record(Tracepoint::Waking, &[60, 0x1_0001]);
+        let parsed = frequent(&wake).unwrap();
+        let PerfDetail::Neutral(Detail::Wake { thread: 60, is_interrupt: true }) = parsed.detail
+        else {
+            panic!("{parsed:?}");
+        };
+        assert!((0..switch.len()).all(|size| frequent(&switch[..size]).is_none()));
+        assert!(frequent(&record(Tracepoint::SyscallExit, &[1, 2, 3, 4])).is_none());
     }
 }

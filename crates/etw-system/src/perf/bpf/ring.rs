@@ -81,7 +81,7 @@ pub struct ProgramRing {
     data: Mapping,
     page: usize,
     size: usize,
-    /// Everything before has been copied. The kernel keeps it until [`commit`](ProgramRing::commit).
+    /// Everything before has been read. The kernel keeps it until [`commit`](ProgramRing::commit).
     read_until: u64,
 }
 
@@ -103,7 +103,7 @@ impl ProgramRing {
         self.size
     }
 
-    /// The position up to which records have been copied.
+    /// The position up to which records have been read.
     pub fn read_until(&self) -> u64 {
         self.read_until
     }
@@ -119,16 +119,29 @@ impl ProgramRing {
             if header & BUSY != 0 || size > self.size {
                 return;
             }
-            if header & DISCARDED == 0 {
-                // SAFETY: the record lies in the data, which are mapped twice, and the kernel does not write to it before it is committed.
-                let record = unsafe {
-                    let at = self.data.memory.as_ptr().add(self.page + start + HEADER as usize);
-                    std::slice::from_raw_parts(at, size)
-                };
-                give(self.read_until, record);
-            }
+            let position = self.read_until;
             self.read_until += (size as u64 + HEADER).next_multiple_of(8);
+            if header & DISCARDED == 0
+                && let Some(record) = self.record(position)
+            {
+                give(position, record);
+            }
         }
+    }
+
+    /// The record at a position that [`read`](ProgramRing::read) gave and that has not been committed.
+    pub fn record(&self, position: u64) -> Option<&[u8]> {
+        let start = position as usize & (self.size - 1);
+        let header = self.data.word32(self.page + start).load(Ordering::Relaxed);
+        let size = (header & !(BUSY | DISCARDED)) as usize;
+        if header & BUSY != 0 || size > self.size || position >= self.read_until {
+            return None;
+        }
+        // SAFETY: the record lies in the data, which are mapped twice, and the kernel does not write to it before it is committed.
+        Some(unsafe {
+            let at = self.data.memory.as_ptr().add(self.page + start + HEADER as usize);
+            std::slice::from_raw_parts(at, size)
+        })
     }
 
     /// Gives the kernel the memory of the records before a position.

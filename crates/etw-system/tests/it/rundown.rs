@@ -1,0 +1,151 @@
+//! Processes and threads that begin and end while a recording begins and ends.
+#![cfg(target_os = "linux")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::invariants::Taken;
+use crate::live::{is_first_namespace, record_and_count};
+
+/// Something lived between these times at least.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    id: u32,
+    since: Instant,
+    until: Instant,
+}
+
+/// Lives that have ended, of processes and of threads.
+#[derive(Clone, Debug, Default)]
+struct Lives {
+    processes: Vec<Life>,
+    threads: Vec<Life>,
+}
+
+/// Makes processes and threads until it ends.
+struct Churn {
+    is_over: Arc<AtomicBool>,
+    lives: Arc<Mutex<Lives>>,
+    makers: Vec<JoinHandle<()>>,
+}
+
+/// Lives for so long; some threads outlive a step of the rundown, others do not.
+fn live_for(round: u64) -> Life {
+    // SAFETY: it takes nothing and returns a number.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    let since = Instant::now();
+    std::thread::sleep(Duration::from_micros(round % 7 * 500));
+    Life { id, since, until: Instant::now() }
+}
+
+fn make_process(round: u64) -> Life {
+    // SAFETY: the child makes two system calls and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: they take numbers.
+        unsafe {
+            libc::usleep((round % 5 * 700) as u32);
+            libc::_exit(0);
+        }
+    }
+    let since = Instant::now();
+    let until = Instant::now();
+    let mut status = 0;
+    // SAFETY: memory that outlives the call.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    Life { id: child as u32, since, until }
+}
+
+impl Churn {
+    fn new() -> Churn {
+        let (is_over, lives) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Lives>>::default());
+        let maker = |is_process: bool| {
+            let (is_over, lives) = (is_over.clone(), lives.clone());
+            std::thread::spawn(move || {
+                for round in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let life = match is_process {
+                        true => make_process(round),
+                        false => std::thread::spawn(move || live_for(round)).join().unwrap(),
+                    };
+                    let mut lives = lives.lock().unwrap();
+                    let all = if is_process { &mut lives.processes } else { &mut lives.threads };
+                    all.push(life);
+                }
+            })
+        };
+        let makers = [true, false, false].map(maker).into();
+        Churn { is_over, lives, makers }
+    }
+
+    fn end(self) -> Lives {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.makers.into_iter().for_each(|maker| maker.join().unwrap());
+        self.lives.lock().unwrap().clone()
+    }
+}
+
+/// How often each id has one of two hooks.
+fn counts(records: &[Taken], hooks: [u16; 2], at: usize) -> HashMap<u32, u32> {
+    let mut counts = HashMap::new();
+    for record in records.iter().filter(|one| hooks.contains(&one.hook)) {
+        *counts.entry(record.u32(at)).or_default() += 1;
+    }
+    counts
+}
+
+/// OV-23: nothing falls between the rundown and the live events, at both ends: a process or thread that lived while the recording ran has
+/// one start, live or of the rundown, and one end.
+#[test]
+fn nothing_is_missing_between_rundown_and_live_events() {
+    for _ in 0..5 {
+        let churn = Churn::new();
+        std::thread::sleep(Duration::from_millis(20));
+        let (mut since, mut until) = (None, None);
+        let recording = record_and_count("process,thread", None, |live| {
+            since = Some(Instant::now());
+            for _ in 0..30 {
+                std::thread::sleep(Duration::from_millis(3));
+                live.poll();
+            }
+            until = Some(Instant::now());
+        });
+        let lives = churn.end();
+        let (Some(recording), Some(since), Some(until)) = (recording, since, until) else { return };
+        if recording.losses.total() > 0 || !is_first_namespace() {
+            eprintln!("left out: the rings were full, or a namespace");
+            continue;
+        }
+        let records = &recording.records;
+        let of = |lives: &[Life]| -> Vec<u32> {
+            let ran = lives.iter().filter(|one| one.until >= since && one.since <= until);
+            ran.map(|one| one.id).collect()
+        };
+        let (processes, threads) = (of(&lives.processes), of(&lives.threads));
+        eprintln!("{} processes, {} threads", processes.len(), threads.len());
+        assert!(!processes.is_empty() && !threads.is_empty());
+        let kinds = [
+            ("process", processes, 8, [0x0301, 0x0303], [0x0302, 0x0304]),
+            ("thread", threads, 4, [0x0501, 0x0503], [0x0502, 0x0504]),
+        ];
+        for (kind, ids, at, starts, ends) in kinds {
+            let (starts, ends) = (counts(records, starts, at), counts(records, ends, at));
+            for id in ids {
+                let count = |of: &HashMap<u32, u32>| of.get(&id).copied().unwrap_or(0);
+                assert_eq!((count(&starts), count(&ends)), (1, 1), "{kind} {id}");
+            }
+            // Those that ended before the recording had begun have one start and one end, or none.
+            let all_lives = lives.processes.iter().chain(&lives.threads);
+            for life in all_lives {
+                let count = |of: &HashMap<u32, u32>| of.get(&life.id).copied().unwrap_or(0);
+                assert!(count(&starts) <= 1, "{kind} {life:?}");
+                assert_eq!(count(&starts), count(&ends), "{kind} {life:?}");
+            }
+        }
+    }
+}
