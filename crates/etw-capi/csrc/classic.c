@@ -1,30 +1,25 @@
 /*
- * TraceMessage and TraceMessageVa, which are variadic, so that C has to define them. Their arguments are pairs of an address and a size_t;
- * an address of NULL ends them.
+ * TraceMessageVa, whose va_list only C can read, and TraceMessage where src/classic.rs does not find its variable arguments by itself. The
+ * arguments are pairs of an address and a size_t; an address of NULL ends them.
  */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    MOST_ARGUMENTS = 128,
-    INVALID_PARAMETER = 87,
-    /* No event is so large, and no sum of arguments of this size overflows. */
-    TOO_LARGE = 1 << 24,
+    /* One more than a message may have, so that too many are noticed. */
+    MOST_ARGUMENTS = 129,
 };
 
-/* EVENT_DATA_DESCRIPTOR: a piece of the payload. */
+/* src/classic.rs has the same structure. */
 struct argument {
-    uint64_t data;
-    uint32_t size;
-    uint32_t kind;
+    const void *data;
+    size_t size;
 };
 
-/* Rust defines it. Returns 0, or the status of a message that cannot be written. */
-extern uint32_t etw_classic_message_status(uint64_t logger, uint32_t flags, const void *id);
-extern uint32_t etw_classic_message_write(uint64_t logger, uint32_t flags, const void *id,
-                                          uint16_t number, const struct argument *arguments,
-                                          uint32_t count);
+/* src/classic.rs defines it. */
+extern uint32_t etw_classic_message(uint64_t logger, uint64_t flags_and_number, const void *id,
+                                    const struct argument *others, const void *first, size_t first_size);
 
 /*
  * The message's number is a USHORT, so the upper half of its register is undefined. It is declared wider here, because the last named
@@ -33,31 +28,25 @@ extern uint32_t etw_classic_message_write(uint64_t logger, uint32_t flags, const
 
 /* A shared library exports only Rust's symbols. Those jump to these functions. */
 #if defined(__x86_64__) || defined(__aarch64__)
-#define TraceMessage etw_classic_message
+#define TraceMessage etw_classic_message_variadic
 #define TraceMessageVa etw_classic_message_va
 #endif
 
 uint32_t TraceMessageVa(uint64_t logger, uint32_t flags, const void *id, uint32_t number,
                         va_list list)
 {
-    struct argument arguments[MOST_ARGUMENTS];
+    struct argument arguments[MOST_ARGUMENTS + 1];
     uint32_t count = 0;
-    uint32_t status = etw_classic_message_status(logger, flags, id);
-    if (status != 0)
-        return status;
-    for (;;) {
-        const void *data = va_arg(list, const void *);
-        if (data == NULL)
-            break;
-        if (count == MOST_ARGUMENTS)
-            return INVALID_PARAMETER;
-        size_t size = va_arg(list, size_t);
-        arguments[count].data = (uintptr_t)data;
-        arguments[count].size = size < TOO_LARGE ? (uint32_t)size : TOO_LARGE;
-        arguments[count].kind = 0;
+    const void *data;
+    while (count < MOST_ARGUMENTS && (data = va_arg(list, const void *)) != NULL) {
+        arguments[count].data = data;
+        arguments[count].size = va_arg(list, size_t);
         count++;
     }
-    return etw_classic_message_write(logger, flags, id, (uint16_t)number, arguments, count);
+    arguments[count].data = NULL;
+    arguments[count].size = 0;
+    return etw_classic_message(logger, (uint64_t)(uint16_t)number << 32 | flags, id, arguments + 1, arguments[0].data,
+                               arguments[0].size);
 }
 
 uint32_t TraceMessage(uint64_t logger, uint32_t flags, const void *id, uint32_t number, ...)

@@ -19,8 +19,17 @@ extern int etw_log_sink_wants(uint32_t level, int registers);
 extern int etw_log_sink_init(void);
 extern void etw_log_sink_failed(void);
 extern void etw_log_sink_emit(uint32_t level, const void *pairs, uint32_t count, const struct form *form,
-                              const char *file, const char *func, int line, const char *message,
-                              size_t length);
+                              const char *file, const char *func, int line, char *message, size_t length,
+                              size_t capacity);
+
+enum {
+    /* The longest message of an event is shorter, so this buffer truncates nothing that the event would keep. */
+    MESSAGE_SIZE = 4096,
+    /* Memory behind the message, for the rest of the event. Events with more values cost more. */
+    BEHIND = 1024,
+    /* Levels that c-logging has, all of which the gate knows. */
+    LEVELS = 5,
+};
 
 extern uint32_t log_context_get_property_value_pair_count(const void *context)
     __attribute__((weak));
@@ -62,24 +71,23 @@ struct context {
     uint32_t pair_count;
 };
 
-/* Whether a session enabled the level. If none did, the gate shows it without a call. */
+/* Whether a session enabled the level. The gate shows it without a call; etw_log_sink_emit looks once more. */
 static inline int wants(uint32_t level, int registers)
 {
     const uint32_t *gate = __atomic_load_n(&etw_log_sink_gate, __ATOMIC_ACQUIRE);
-    if (gate != NULL && level < 5 && level + 1 >= __atomic_load_n(gate, __ATOMIC_RELAXED))
-        return 0;
+    if (gate != NULL && level < LEVELS)
+        return level + 1 < __atomic_load_n(gate, __ATOMIC_RELAXED);
     return etw_log_sink_wants(level, registers);
 }
 
-__attribute__((noinline)) static void emit(uint32_t level, const void *context, int is_seed, const char *file,
-                 const char *func, int line, const char *format, va_list arguments)
+static inline __attribute__((always_inline)) void emit_form(int is_seed, uint32_t level, const void *context, const char *file,
+                                                            const char *func, int line, const char *format, va_list arguments)
 {
     const struct form form = {is_seed, wchar_size()};
-    /* The longest message of an event is shorter, so this buffer truncates nothing that the event would keep. */
-    char message[4096];
+    char message[MESSAGE_SIZE + BEHIND];
     const void *pairs = NULL;
     uint32_t count = 0;
-    int length = vsnprintf(message, sizeof message, format, arguments);
+    int length = vsnprintf(message, MESSAGE_SIZE, format, arguments);
     if (length < 0) {
         etw_log_sink_failed();
         return;
@@ -92,27 +100,64 @@ __attribute__((noinline)) static void emit(uint32_t level, const void *context, 
         pairs = ((const struct context *)context)->pairs;
         count = ((const struct context *)context)->pair_count;
     }
-    if ((size_t)length >= sizeof message)
-        length = sizeof message - 1;
-    etw_log_sink_emit(level, pairs, count, &form, file, func, line, message, (size_t)length);
+    if (length >= MESSAGE_SIZE)
+        length = MESSAGE_SIZE - 1;
+    etw_log_sink_emit(level, pairs, count, &form, file, func, line, message, (size_t)length, sizeof message);
+}
+
+/* With the parameters of log, which then only jumps here. */
+__attribute__((noinline)) static void emit(uint32_t level, const void *context, const char *file, const char *func, int line,
+                                           const char *format, va_list arguments)
+{
+    emit_form(0, level, context, file, func, line, format, arguments);
+}
+
+/* The same, for contexts of May 2023. */
+__attribute__((noinline)) static void emit_seed(uint32_t level, const void *context, const char *file, const char *func, int line,
+                                                const char *format, va_list arguments)
+{
+    emit_form(1, level, context, file, func, line, format, arguments);
+}
+
+/* Where the gate does not decide. Functions of their own, so that log saves no registers for a call. */
+__attribute__((noinline)) static void log_ungated(uint32_t level, const void *context, const char *file, const char *func, int line,
+                                                  const char *format, va_list arguments)
+{
+    if (etw_log_sink_wants(level, 0))
+        emit(level, context, file, func, line, format, arguments);
+}
+
+__attribute__((noinline)) static void auto_log_ungated(uint32_t level, const void *context, const char *file, const char *func, int line,
+                                                       const char *format, va_list arguments)
+{
+    if (etw_log_sink_wants(level, 1))
+        emit(level, context, file, func, line, format, arguments);
 }
 
 /* Today's form: as in c-logging, a log before init writes nothing. */
 void etw_log_sink_log(uint32_t level, const void *context, const char *file, const char *func,
                       int line, const char *format, va_list arguments)
 {
-    if (format == NULL || !wants(level, 0))
+    const uint32_t *gate = __atomic_load_n(&etw_log_sink_gate, __ATOMIC_ACQUIRE);
+    if (format == NULL)
         return;
-    emit(level, context, 0, file, func, line, format, arguments);
+    if (gate == NULL || level >= LEVELS)
+        log_ungated(level, context, file, func, line, format, arguments);
+    else if (level + 1 < __atomic_load_n(gate, __ATOMIC_RELAXED))
+        emit(level, context, file, func, line, format, arguments);
 }
 
 /* The same, and the first log registers. */
 void etw_log_sink_auto_log(uint32_t level, const void *context, const char *file, const char *func,
                            int line, const char *format, va_list arguments)
 {
-    if (format == NULL || !wants(level, 1))
+    const uint32_t *gate = __atomic_load_n(&etw_log_sink_gate, __ATOMIC_ACQUIRE);
+    if (format == NULL)
         return;
-    emit(level, context, 0, file, func, line, format, arguments);
+    if (gate == NULL || level >= LEVELS)
+        auto_log_ungated(level, context, file, func, line, format, arguments);
+    else if (level + 1 < __atomic_load_n(gate, __ATOMIC_RELAXED))
+        emit(level, context, file, func, line, format, arguments);
 }
 
 /* The variadic form with three members: as in today's form, a log before init writes nothing. */
@@ -124,7 +169,7 @@ void etw_log_sink_variadic_log(uint32_t level, const void *context, const char *
     if (format == NULL || !wants(level, 0))
         return;
     va_start(arguments, format);
-    emit(level, context, has_no_bool, file, func, line, format, arguments);
+    (has_no_bool ? emit_seed : emit)(level, context, file, func, line, format, arguments);
     va_end(arguments);
 }
 
@@ -133,7 +178,7 @@ static void seed_log(uint32_t level, const void *context, const char *file, cons
 {
     if (format == NULL || !wants(level, 1))
         return;
-    emit(level, context, 1, file, func, line, format, arguments);
+    emit_seed(level, context, file, func, line, format, arguments);
 }
 
 /* The form of May 2023: variadic, and the first log registers. */

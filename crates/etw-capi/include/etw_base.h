@@ -11,6 +11,11 @@
 #error "On Windows use the headers of the Windows SDK."
 #endif
 
+/* With -std=c11, the C library declares what these headers need only if a program asks. */
+#if defined(__STRICT_ANSI__) && !defined(_FEATURES_H) && !defined(_DEFAULT_SOURCE)
+#define _DEFAULT_SOURCE 1
+#endif
+
 #ifdef __cplusplus
 extern "C++" {
 #endif

@@ -53,6 +53,9 @@ extern "C++" {
 #ifdef __cplusplus
 }
 #endif
+#ifndef CLOCK_MONOTONIC
+#error "With -std=c11, give the compiler -D_DEFAULT_SOURCE (or use -std=gnu11), or include this header before the C library's."
+#endif
 
 /* Programs have #pragma comment(lib, "..."). g++ before 13 needs -Wno-unknown-pragmas as well. */
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"

@@ -6,9 +6,8 @@
  * Texts are UTF-16; names and paths in arguments may also be wchar_t. A trace can contain schemas of its own events (TRACE_EVENT_INFO,
  * manifests of EventSources). They are available in the callbacks of the ProcessTrace that reads the trace, on its thread.
  *
- * Not supported (ERROR_NOT_SUPPORTED): TdhEnumerateProviderFilters; TdhEnumerateManifestProviderEvents; payload filters of a field that
- * follows a field whose length another field contains; TdhEnumerateProviderFieldInformation and TdhQueryProviderFieldInformation, except
- * for keywords.
+ * Not supported (ERROR_NOT_SUPPORTED): TdhEnumerateProviderFilters; payload filters of a field that follows a field whose length another
+ * field contains.
  */
 #ifndef __TDH_H__
 #define __TDH_H__

@@ -10,7 +10,7 @@
  *
  * Schemas, names and messages of publishers come from manifests that TdhLoadManifest loaded and that `etw manifest install` registered.
  *
- * Not supported (ERROR_NOT_SUPPORTED): EvtOpenSession, and a session in any call; EvtArchiveExportedLog; EvtFormatMessageId.
+ * Not supported (ERROR_NOT_SUPPORTED): EvtOpenSession, and a session in any call; EvtArchiveExportedLog.
  */
 #ifndef __WINDOWS_EVENTS_H__
 #define __WINDOWS_EVENTS_H__

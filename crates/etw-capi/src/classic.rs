@@ -15,12 +15,9 @@ use etw_api::evntrace::{
 use etw_api::rt::{FillRoom, Room};
 use etw_api::{EventClass, Guid, Level, Status};
 
-use crate::abi::{
-    CallbackContext, RawData, RawGuid, array, bytes, guarded, guid_of, pointer, read, store,
-};
+use crate::abi::{CallbackContext, RawGuid, array, bytes, guarded, guid_of, pointer, read, store};
 use crate::last_error::SetLastError;
 use crate::status::ERROR_INVALID_FLAG_NUMBER;
-use crate::write::Pieces;
 
 /// `MAX_MOF_FIELDS`
 const MAX_MOF_FIELDS: usize = 16;
@@ -456,70 +453,201 @@ unsafe fn read_info(info: *const RawInstanceInfo) -> (ClassHandle, u32) {
 
 // ---- messages -------------------------------------------------------------------------------------------------------------
 
-/// Whether a message can be written. `csrc/classic.c` calls this before it reads the variable arguments.
-#[unsafe(no_mangle)]
-pub extern "C" fn etw_classic_message_status(session: u64, flags: u32, id: *const c_void) -> u32 {
-    let wants_id = flags & (TRACE_MESSAGE_GUID | TRACE_MESSAGE_COMPONENT_ID) != 0;
-    if session == 0 || !evntrace::is_enabled(LoggerHandle(session)) {
-        Status::ERROR_INVALID_HANDLE.0
-    } else if wants_id && id.is_null() {
-        Status::ERROR_INVALID_PARAMETER.0
-    } else {
-        Status::ERROR_SUCCESS.0
+/// More arguments than this are an error.
+const MOST_ARGUMENTS: usize = 128;
+
+/// An argument of a message, as it lies in variable arguments of 64 bits each: an address, and a `size_t`. NULL ends them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Argument {
+    data: *const u8,
+    size: usize,
+}
+
+/// The arguments of a message. The first one may have come in registers, so it is not in front of the others.
+#[derive(Clone, Copy)]
+struct Arguments {
+    first: Argument,
+    others: *const Argument,
+}
+
+impl Arguments {
+    /// All arguments behind the first one.
+    ///
+    /// # Safety
+    /// CODE: `first` is NULL, or `others` leads to readable arguments up to one of NULL, until the iterator is dropped.
+    #[inline(always)]
+    unsafe fn others(self) -> impl Iterator<Item = (*const u8, usize)> + Clone {
+        let mut next = self.others;
+        std::iter::from_fn(move || {
+            // SAFETY: CODE. The size behind NULL is not read: nobody has put it there.
+            unsafe {
+                let data = (&raw const (*next).data).read();
+                if data.is_null() {
+                    return None;
+                }
+                let size = (&raw const (*next).size).read();
+                next = next.add(1);
+                Some((data, size))
+            }
+        })
+    }
+
+    /// The size of all of them; `None` if there are too many.
+    ///
+    /// # Safety
+    /// CODE, as for [`others`](Self::others).
+    #[inline(always)]
+    unsafe fn size(self) -> Option<usize> {
+        if self.first.data.is_null() {
+            return Some(0);
+        }
+        let (mut left, mut total) = (MOST_ARGUMENTS, self.first.size);
+        // SAFETY: CODE.
+        for (_, size) in unsafe { self.others() } {
+            left -= 1;
+            if left == 0 {
+                etw_types::cold_path();
+                return None;
+            }
+            total = total.saturating_add(size);
+        }
+        Some(total)
     }
 }
 
+impl FillRoom for Arguments {
+    #[inline(always)]
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        let Argument { data, size } = self.first;
+        if data.is_null() {
+            return room;
+        }
+        // SAFETY: CODE of `etw_classic_message`, until that function returns, and BYTES for each argument.
+        unsafe { room.put_pieces(std::iter::once((data, size))).put_pieces(self.others()) }
+    }
+}
+
+/// Writes a message: `TraceMessage` with its number in the upper half of `flags`, and with the arguments behind the first one in memory.
+///
 /// # Safety
-/// ONE `id`, as a GUID or a component id, depending on `flags`; ARRAY `arguments`, `count`; BYTES for each argument.
+/// ONE `id`, as a GUID or a component id, depending on `flags`; CODE: `first` is NULL, or `others` leads to further arguments up to one of
+/// NULL; BYTES for each argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn etw_classic_message_write(
+pub unsafe extern "C" fn etw_classic_message(
     session: u64,
-    flags: u32,
+    flags: u64,
+    id: *const c_void,
+    others: *const Argument,
+    first: *const u8,
+    first_size: usize,
+) -> u32 {
+    let (flags, number) = (flags as u32, (flags >> 32) as u16);
+    let arguments = Arguments { first: Argument { data: first, size: first_size }, others };
+    // The session has one clock, so a message that asks for another one gets the session's (a guess).
+    let has_time = flags & (TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_PERFORMANCE_TIMESTAMP) != 0;
+    let parts = MessageFlags(flags as u16 | if has_time { MessageFlags::TIMESTAMP.0 } else { 0 });
+    let session = LoggerHandle(session);
+    // SAFETY: CODE.
+    let size = unsafe { arguments.size() };
+    // If both flags are set, the component id wins, as it does for readers of the record.
+    let ids = flags & (TRACE_MESSAGE_GUID | TRACE_MESSAGE_COMPONENT_ID);
+    if let Some(size) = size
+        && ids == TRACE_MESSAGE_GUID
+        && !id.is_null()
+    {
+        let guid = id.cast();
+        // SAFETY: ONE.
+        let written = unsafe {
+            evntrace::try_trace_message_inline(session, parts, guid, number, size, arguments)
+        };
+        if let Some(status) = written {
+            return status.0;
+        }
+    }
+    // SAFETY: ONE.
+    unsafe { message_anywhere(session, Start { parts, ids, id, number }, size, arguments) }
+}
+
+/// The arguments of `TraceMessage` in front of those of the message. `ids`: the flags that say which id it has.
+#[derive(Clone, Copy)]
+struct Start {
+    parts: MessageFlags,
+    ids: u32,
     id: *const c_void,
     number: u16,
-    arguments: *const RawData,
-    count: u32,
+}
+
+/// Writes a message that the fast path has refused. `size`: of all arguments; `None` if there are too many.
+///
+/// # Safety
+/// As [`etw_classic_message`].
+#[cold]
+#[inline(never)]
+unsafe fn message_anywhere(
+    session: LoggerHandle,
+    Start { parts, ids, id, number }: Start,
+    size: Option<usize>,
+    arguments: Arguments,
 ) -> u32 {
     guarded(|| {
-        let arguments = Pieces { count, data: arguments };
-        // SAFETY: ARRAY.
-        let Some(size) = (unsafe { arguments.payload_size() }) else {
+        if !evntrace::is_enabled(session) {
+            return Status::ERROR_INVALID_HANDLE;
+        }
+        let Some(size) = size.filter(|_| ids == 0 || !id.is_null()) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        // SAFETY: ONE. If both flags are set, the component id wins, as it does for readers of the record.
+        // SAFETY: ONE.
         let id = unsafe {
-            if flags & TRACE_MESSAGE_COMPONENT_ID != 0 {
-                MessageId::Component(id.cast::<u32>().read_unaligned())
-            } else if flags & TRACE_MESSAGE_GUID != 0 {
-                MessageId::Guid(id.cast::<RawGuid>().read_unaligned().guid())
-            } else {
-                MessageId::None
+            match ids {
+                0 => MessageId::None,
+                TRACE_MESSAGE_GUID => MessageId::Guid(id.cast::<RawGuid>().read_unaligned().guid()),
+                _ => MessageId::Component(id.cast::<u32>().read_unaligned()),
             }
         };
-        // The session has one clock, so a message that asks for another one gets the session's (a guess).
-        let has_time = flags & (TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_PERFORMANCE_TIMESTAMP) != 0;
-        let flags = flags as u16 | if has_time { MessageFlags::TIMESTAMP.0 } else { 0 };
-        let (session, flags) = (LoggerHandle(session), MessageFlags(flags));
-        evntrace::trace_message_filled(session, flags, id, number, size, &|room: Room<'_>| {
+        evntrace::trace_message_filled(session, parts, id, number, size, &|room: Room<'_>| {
             arguments.fill(room)
         })
     })
 }
 
-/// Exports of the C functions: a shared library exports only the symbols that Rust defines.
+/// Exports of the variadic functions: a shared library exports only the symbols that Rust defines.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod variadic {
     use std::arch::naked_asm;
 
     unsafe extern "C" {
-        fn etw_classic_message();
+        #[cfg(not(all(target_arch = "x86_64", unix)))]
+        fn etw_classic_message_variadic();
         fn etw_classic_message_va();
     }
 
+    /// `TraceMessage(session, flags, id, number, ...)`. The first argument of the message comes in registers, and the others lie on the
+    /// stack behind the return address, each as an [`Argument`](super::Argument): nothing has to be copied.
+    ///
+    /// # Safety
+    /// As [`etw_classic_message`](super::etw_classic_message): the arguments are pairs of an address and a `size_t`, up to a NULL.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    #[unsafe(naked)]
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn TraceMessage() {
+        // The number is a USHORT, so the upper half of its register is undefined.
+        naked_asm!(
+            "movzx ecx, cx",
+            "shl rcx, 32",
+            "mov esi, esi",
+            "or rsi, rcx",
+            "lea rcx, [rsp + 8]",
+            "jmp {}",
+            sym super::etw_classic_message,
+        );
+    }
+
     macro_rules! jumps {
-        ($($name:ident $to:ident)*) => {$(
+        ($($(#[$cfg:meta])* $name:ident $to:ident)*) => {$(
             /// # Safety
             /// CODE: the function jumps to its C definition with the arguments unchanged.
+            $(#[$cfg])*
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name() {
@@ -532,7 +660,8 @@ mod variadic {
     }
 
     jumps! {
-        TraceMessage etw_classic_message
+        #[cfg(not(all(target_arch = "x86_64", unix)))]
+        TraceMessage etw_classic_message_variadic
         TraceMessageVa etw_classic_message_va
     }
 }

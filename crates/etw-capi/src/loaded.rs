@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use etw_api::{Guid, Status};
 use etw_decode::Catalog;
-use etw_decode::manifest::{self, KeywordName, ManifestError};
+use etw_decode::manifest::{self, ManifestError};
 use etw_decode::wevt::{self, Messages};
 
 use crate::status::{ERROR_INVALID_DATA, ERROR_NOT_FOUND, ERROR_XML_PARSE_ERROR};
@@ -22,7 +22,6 @@ pub enum Key {
 pub struct Provider {
     pub guid: Guid,
     pub name: String,
-    pub keywords: Vec<KeywordName>,
 }
 
 struct Source {
@@ -169,11 +168,7 @@ fn add(catalog: &mut Catalog, source: &Source) -> Result<Vec<Provider>, Status> 
     let providers = manifest.map_err(|_| ERROR_INVALID_DATA)?.providers;
     let mut told = Vec::new();
     for provider in providers {
-        told.push(Provider {
-            guid: provider.guid,
-            name: provider.name.clone(),
-            keywords: provider.keywords.clone(),
-        });
+        told.push(Provider { guid: provider.guid, name: provider.name.clone() });
         catalog.add_provider(provider);
     }
     Ok(told)

@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use etw_api::Status;
-use etw_log_sink::encode::MAX_PAIRS;
-use etw_log_sink::{Emit, EtwSink, LogLevel, Message, Pair, Value};
+use etw_api::rt::Room;
+use etw_log_sink::encode::{self, Field, MAX_PAIRS, Message, Parts, Properties, Text};
+use etw_log_sink::{EtwSink, LogLevel, Pair, Value};
 
 use crate::abi::{RawGuid, guarded, guid_of, text_of, utf16_units_of, utf32_of};
 
@@ -189,6 +189,53 @@ struct RawPair {
     kind: *const RawType,
 }
 
+impl RawPair {
+    /// The first bytes of the value.
+    ///
+    /// # Safety
+    /// BYTES: the value has as many.
+    #[inline(always)]
+    unsafe fn bytes<const N: usize>(&self) -> [u8; N] {
+        // SAFETY: BYTES; bytes have no alignment.
+        unsafe { self.value.cast::<[u8; N]>().read() }
+    }
+
+    /// Puts the value if its type is one of this kind. Wide texts have to be converted first.
+    ///
+    /// # Safety
+    /// TEXT for a value of type number 1, else BYTES for the value.
+    #[inline(always)]
+    unsafe fn put(self, number: u32, kind: u16, room: Room<'_>) -> Option<Room<'_>> {
+        // SAFETY: TEXT, BYTES.
+        unsafe {
+            let (in_type, room) = match number {
+                1 => {
+                    let text = CStr::from_ptr(self.value.cast()).to_bytes_with_nul();
+                    (encode::ANSI_STRING, room.put_short(text))
+                }
+                2 => {
+                    let value = i32::from(self.bytes() != [0]);
+                    (encode::BOOL32, room.put(&value.to_le_bytes()))
+                }
+                3 => (encode::INT64, room.put(&self.bytes::<8>())),
+                4 => (encode::UINT64, room.put(&self.bytes::<8>())),
+                5 => (encode::INT32, room.put(&self.bytes::<4>())),
+                6 => (encode::UINT32, room.put(&self.bytes::<4>())),
+                7 => (encode::INT16, room.put(&self.bytes::<2>())),
+                8 => (encode::UINT16, room.put(&self.bytes::<2>())),
+                9 => (encode::INT8, room.put(&self.bytes::<1>())),
+                10 => (encode::UINT8, room.put(&self.bytes::<1>())),
+                11 => {
+                    let [count] = self.bytes();
+                    return (encode::kind_of(encode::STRUCT, count) == kind).then_some(room);
+                }
+                _ => return None,
+            };
+            (u16::from(in_type) == kind).then_some(room)
+        }
+    }
+}
+
 /// `LOG_CONTEXT_PROPERTY_TYPE_IF`, 32 bytes.
 #[repr(C)]
 struct RawType {
@@ -203,10 +250,167 @@ const _: () = {
     assert!(size_of::<RawPair>() == 24 && size_of::<RawType>() == 32);
 };
 
+/// A text of a C program, as a log's arguments have it. NULL is an empty text.
+#[derive(Clone, Copy)]
+struct RawText(*const c_char);
+
+impl Text for RawText {
+    #[inline(always)]
+    fn address(self) -> usize {
+        self.0.addr()
+    }
+
+    #[inline(always)]
+    fn is(self, known: &CStr) -> bool {
+        if self.0.is_null() {
+            return known.is_empty();
+        }
+        // SAFETY: TEXT, which `etw_log_sink_emit` has for each text that it makes.
+        unsafe { is_text(self.0, known) }
+    }
+
+    fn bytes<'a>(self) -> &'a [u8]
+    where
+        Self: 'a,
+    {
+        // SAFETY: TEXT, which `etw_log_sink_emit` has until it returns.
+        unsafe { text_of(self.0) }.unwrap_or_default()
+    }
+}
+
+/// Whether a text is the known one.
+///
+/// # Safety
+/// TEXT `text`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn is_text(text: *const c_char, known: &CStr) -> bool {
+    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8};
+    const PAGE: usize = 4096;
+
+    /// Loads a register from a text that may be shorter. An instruction of its own, because the language knows only loads from within one
+    /// object.
+    macro_rules! load {
+        ($move:literal, $register:ident, $from:expr) => {{
+            let value;
+            let from = $from;
+            std::arch::asm!(
+                concat!($move, " [{1}]"), out($register) value, in(reg) from,
+                options(nostack, preserves_flags, readonly)
+            );
+            value
+        }};
+    }
+
+    let text = text.cast::<u8>();
+    let known = known.to_bytes_with_nul();
+    let (size, known) = (known.len(), known.as_ptr());
+    if text.addr() % PAGE + size > PAGE {
+        // SAFETY: TEXT; the known text ends with a NUL, too.
+        return unsafe { libc::strcmp(text.cast(), known.cast()) == 0 };
+    }
+    // SAFETY: the page in which the text begins has `size` bytes from there on, so no load faults; each ends with them at most.
+    unsafe {
+        match size {
+            16.. => {
+                let tail = size - 16;
+                let mut at = 0;
+                loop {
+                    let part: __m128i = load!("movdqu {0},", xmm_reg, text.wrapping_add(at));
+                    let other = known.add(at).cast::<__m128i>().read_unaligned();
+                    if _mm_movemask_epi8(_mm_cmpeq_epi8(part, other)) != 0xffff {
+                        return false;
+                    }
+                    if at == tail {
+                        return true;
+                    }
+                    at = (at + 16).min(tail);
+                }
+            }
+            8.. => {
+                let first: u64 = load!("mov {0},", reg, text);
+                let last: u64 = load!("mov {0},", reg, text.wrapping_add(size - 8));
+                first == known.cast::<u64>().read_unaligned()
+                    && last == known.add(size - 8).cast::<u64>().read_unaligned()
+            }
+            4.. => {
+                let first: u32 = load!("mov {0:e},", reg, text);
+                let last: u32 = load!("mov {0:e},", reg, text.wrapping_add(size - 4));
+                first == known.cast::<u32>().read_unaligned()
+                    && last == known.add(size - 4).cast::<u32>().read_unaligned()
+            }
+            2.. => {
+                let first: u32 = load!("movzx {0:e}, word ptr", reg, text);
+                let last: u32 = load!("movzx {0:e}, word ptr", reg, text.wrapping_add(size - 2));
+                first == u32::from(known.cast::<u16>().read_unaligned())
+                    && last == u32::from(known.add(size - 2).cast::<u16>().read_unaligned())
+            }
+            _ => *text == 0,
+        }
+    }
+}
+
+/// Whether a text is the known one.
+///
+/// # Safety
+/// TEXT `text`.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn is_text(text: *const c_char, known: &CStr) -> bool {
+    // SAFETY: TEXT; the known text ends with a NUL, too.
+    unsafe { libc::strcmp(text, known.as_ptr()) == 0 }
+}
+
+/// The properties of a context of c-logging.
+struct RawProperties<'a> {
+    pairs: *const RawPair,
+    count: usize,
+    form: &'a Form,
+}
+
+impl RawProperties<'_> {
+    #[inline(always)]
+    fn pair(&self, index: usize) -> RawPair {
+        debug_assert!(index < self.count);
+        // SAFETY: ARRAY, which `etw_log_sink_emit` has for the pairs.
+        unsafe { self.pairs.add(index).read_unaligned() }
+    }
+}
+
+impl Properties for RawProperties<'_> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    fn put_all<'r>(&self, fields: &[Field], room: Room<'r>) -> Option<Room<'r>> {
+        let mut room = room;
+        let mut next = self.pairs;
+        for field in &fields[..self.count.min(fields.len())] {
+            // SAFETY: ARRAY, which `etw_log_sink_emit` has for the pairs.
+            let pair = unsafe { next.read_unaligned() };
+            next = next.wrapping_add(1);
+            if pair.value.is_null() || !RawText(pair.name).is(field.name) {
+                return None;
+            }
+            // SAFETY: CODE; TEXT and BYTES, by the property's type.
+            room = unsafe { pair.put(number_of(&pair, self.form), field.kind, room) }?;
+        }
+        Some(room)
+    }
+
+    fn pairs(&self) -> Cow<'_, [Pair<'_>]> {
+        // SAFETY: CODE.
+        let pairs = (0..self.count).map(|index| unsafe { pair_of(self.pair(index), self.form) });
+        Cow::Owned(pairs.collect())
+    }
+}
+
 /// For the C side: writes an event.
 ///
 /// # Safety
-/// ARRAY `pairs`, `count`, of pairs as c-logging makes them; TEXT `file`; TEXT `func`; BYTES `message`, `length`.
+/// ARRAY `pairs`, `count`, of pairs as c-logging makes them; TEXT `file`; TEXT `func`; BYTES `message`, `capacity`, which may be written
+/// to. The first `length` bytes are the message, and a NUL follows them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn etw_log_sink_emit(
     level: u32,
@@ -216,85 +420,66 @@ unsafe extern "C" fn etw_log_sink_emit(
     file: *const c_char,
     func: *const c_char,
     line: c_int,
-    message: *const c_char,
+    message: *mut c_char,
     length: usize,
+    capacity: usize,
 ) {
     guarded(|| {
-        let count = match count as usize {
-            _ if pairs.is_null() => 0,
-            // An event with too many properties has none.
-            count => {
-                if count <= MAX_PAIRS {
-                    count
-                } else {
-                    0
-                }
-            }
+        // An event with too many properties has none.
+        let is_sound = !pairs.is_null() && count as usize <= MAX_PAIRS;
+        let count = if is_sound { count as usize } else { 0 };
+        // SAFETY: BYTES.
+        let memory = unsafe { std::slice::from_raw_parts_mut(message.cast::<u8>(), capacity) };
+        let parts = Parts {
+            level: LogLevel(level),
+            file: RawText(file),
+            func: RawText(func),
+            line,
+            properties: &RawProperties { pairs: pairs.cast(), count, form },
         };
-        let pairs = (0..count).map(|n| {
-            // SAFETY: ARRAY.
-            unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), form) }
-        });
-        let mut few = [const { MaybeUninit::uninit() }; 8];
-        let mut many = Vec::new();
-        let mut owns_text = false;
-        // Most events have few properties, which need no allocation. Each is written in place: a copy would wait for the stores.
-        let list: &mut [Pair<'_>] = match count {
-            ..=8 => {
-                for (room, pair) in few.iter_mut().zip(pairs) {
-                    owns_text |= matches!(pair.value, Value::Wide(Cow::Owned(_)));
-                    room.write(pair);
-                }
-                // SAFETY: the loop initialised the first `count` elements.
-                unsafe { few[..count].assume_init_mut() }
-            }
-            _ => {
-                many.extend(pairs);
-                &mut many
-            }
-        };
-        // SAFETY: BYTES, TEXT.
-        let (message, file, func) = unsafe {
-            let message = std::slice::from_raw_parts(message.cast::<u8>(), length);
-            (message, text_of(file), text_of(func))
-        };
-        let message = Message::Bytes(message);
-        SINK.emit(&Emit { level: LogLevel(level), message, file, func, line, pairs: list });
-        if owns_text {
-            // SAFETY: the first `count` elements are initialised, and nothing uses them afterwards. A panic before this leaks them.
-            unsafe { few[..count].assume_init_drop() };
-        }
+        SINK.emit(&parts, Message { memory, size: length, is_text: false });
         Status::ERROR_SUCCESS
     });
 }
 
 /// # Safety
-/// CODE: a pair of c-logging, whose function `get_type` may be called; TEXT for its name and ONE for its value, for as long as `'a`.
+/// CODE: a pair of c-logging, whose function `get_type` may be called.
 #[inline(always)]
+unsafe fn number_of(pair: &RawPair, form: &Form) -> u32 {
+    if pair.kind.is_null() {
+        return todays_number(0, form);
+    }
+    // SAFETY: CODE.
+    let number = unsafe { (*pair.kind).get_type.map_or(0, |get_type| get_type()) };
+    todays_number(number, form)
+}
+
+/// # Safety
+/// CODE, as in [`number_of`]; TEXT for the pair's name and ONE for its value, for as long as `'a`.
 unsafe fn pair_of<'a>(pair: RawPair, form: &Form) -> Pair<'a> {
-    // SAFETY: TEXT.
+    // SAFETY: CODE, TEXT, ONE.
     unsafe {
         let name = Cow::Borrowed(text_of(pair.name).unwrap_or_default());
-        let number = match pair.kind.is_null() {
-            false => (*pair.kind).get_type.map_or(0, |get_type| get_type()),
-            true => 0,
-        };
-        Pair { name, value: value_of(pair.value, todays_number(number, form), form.wchar_size) }
+        let number = number_of(&pair, form);
+        Pair { name, value: value_of(pair.value, number, form.wchar_size) }
     }
 }
 
 /// Today's number of a property type. The types of May 2023 have no `bool`, which is the second one today, and no `wchar_t_ptr`.
+#[inline(always)]
 fn todays_number(number: u32, form: &Form) -> u32 {
+    if form.is_seed == 0 {
+        return number;
+    }
     match number {
-        2..=10 if form.is_seed != 0 => number + 1,
-        11.. if form.is_seed != 0 => 0,
+        2..=10 => number + 1,
+        11.. => 0,
         _ => number,
     }
 }
 
 /// # Safety
 /// ONE `value`, of type `number`, at any alignment, for as long as `'a`.
-#[inline(always)]
 unsafe fn value_of<'a>(value: *const u8, number: u32, wchar_size: u32) -> Value<'a> {
     if value.is_null() {
         // A text without a value is empty; other types cannot lack a value.
@@ -326,6 +511,58 @@ unsafe fn value_of<'a>(value: *const u8, number: u32, wchar_size: u32) -> Value<
                 Value::Wide(text.encode_utf16().collect())
             }
             _ => Value::Unknown,
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    /// Two pages, of which the second cannot be read.
+    fn page_before_a_hole() -> *mut u8 {
+        let (size, none) = (2 * 4096, std::ptr::null_mut());
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: memory of its own, which stays mapped.
+        unsafe {
+            let page = libc::mmap(none, size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(page.wrapping_byte_add(4096), 4096, libc::PROT_NONE), 0);
+            page.cast()
+        }
+    }
+
+    #[test]
+    fn texts_are_compared_whole_and_not_behind_their_page() {
+        let page = page_before_a_hole();
+        let is = |text: &[u8], known: &CStr| {
+            // SAFETY: the page has space for the text and its NUL, and nothing else uses it.
+            unsafe {
+                let start = page.add(4096 - text.len() - 1);
+                std::ptr::copy_nonoverlapping(text.as_ptr(), start, text.len());
+                *start.add(text.len()) = 0;
+                let at_end = is_text(start.cast(), known);
+                // In the middle of a page, with other bytes behind it.
+                let start = page.add(100);
+                std::ptr::write_bytes(start, 0x55, 300);
+                std::ptr::copy_nonoverlapping(text.as_ptr(), start, text.len());
+                *start.add(text.len()) = 0;
+                assert_eq!(is_text(start.cast(), known), at_end, "{text:?} {known:?}");
+                at_end
+            }
+        };
+        for size in 0..80u8 {
+            let text: Vec<u8> = (1..=size).collect();
+            let known = CString::new(text.clone()).unwrap();
+            assert!(is(&text, &known), "{size}");
+            assert!(!is(&[&text[..], b"x"].concat(), &known), "{size}");
+            for at in 0..text.len() {
+                assert!(!is(&text[..at], &known), "{size} {at}");
+                let mut other = text.clone();
+                other[at] ^= 0x80;
+                assert!(!is(&other, &known), "{size} {at}");
+            }
         }
     }
 }

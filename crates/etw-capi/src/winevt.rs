@@ -40,6 +40,7 @@ const ERROR_EVT_INVALID_QUERY: Status = Status(15_001);
 const ERROR_EVT_PUBLISHER_METADATA_NOT_FOUND: Status = Status(15_002);
 const ERROR_EVT_QUERY_RESULT_STALE: Status = Status(15_011);
 const ERROR_EVT_MESSAGE_NOT_FOUND: Status = Status(15_027);
+const ERROR_EVT_MESSAGE_ID_NOT_FOUND: Status = Status(15_028);
 
 /// A failed call: the last error, and its explanation for `EvtGetExtendedStatus`.
 #[derive(Debug)]

@@ -60,7 +60,7 @@ impl FillRoom for Pieces {
     #[inline(always)]
     fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
         // SAFETY: every function that makes `Pieces` has ARRAY for them and BYTES for each element, until its call returns.
-        unsafe { room.put_pieces(self.data.cast(), self.count as usize) }
+        unsafe { room.put_pieces(Piece::all(self.data.cast(), self.count as usize)) }
     }
 }
 

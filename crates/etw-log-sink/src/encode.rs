@@ -9,9 +9,10 @@
 //! Layout and limits are those of c-logging's ETW sink, byte for byte.
 
 use std::borrow::Cow;
+use std::ffi::{CStr, CString};
 
-use etw::rt::{FillRoom, Room, Site};
-use etw::{Channel, EventDescriptor, Level};
+use etw::rt::{Room, Site};
+use etw::{Channel, EventDescriptor};
 
 use crate::context::{Pair, Value};
 use crate::level::LogLevel;
@@ -24,23 +25,34 @@ pub const MAX_PAIRS: usize = 64;
 /// The size of the size and the tag.
 const HEAD: usize = 4;
 
-const UNICODE_STRING: u8 = 1;
-const ANSI_STRING: u8 = 2;
-const INT8: u8 = 3;
-const UINT8: u8 = 4;
-const INT16: u8 = 5;
-const UINT16: u8 = 6;
-const INT32: u8 = 7;
-const UINT32: u8 = 8;
-const INT64: u8 = 9;
-const UINT64: u8 = 10;
-const BOOL32: u8 = 13;
-/// `_TlgInSTRUCT | _TlgInChain`
-const STRUCT: u8 = 0x98;
+/// UTF-16 text with a zero unit.
+pub const UNICODE_STRING: u8 = 1;
+/// 8-bit text with a NUL.
+pub const ANSI_STRING: u8 = 2;
+/// 8 bits, signed.
+pub const INT8: u8 = 3;
+/// 8 bits.
+pub const UINT8: u8 = 4;
+/// 16 bits, signed.
+pub const INT16: u8 = 5;
+/// 16 bits.
+pub const UINT16: u8 = 6;
+/// 32 bits, signed.
+pub const INT32: u8 = 7;
+/// 32 bits.
+pub const UINT32: u8 = 8;
+/// 64 bits, signed.
+pub const INT64: u8 = 9;
+/// 64 bits.
+pub const UINT64: u8 = 10;
+/// A truth value in 32 bits.
+pub const BOOL32: u8 = 13;
+/// The head of a structure: `_TlgInSTRUCT | _TlgInChain`.
+pub const STRUCT: u8 = 0x98;
 
 /// The number of shapes that an encoder caches.
 const KNOWN: usize = 64;
-/// The number of slots for sites of the source.
+/// The number of slots for call sites.
 const SITES: usize = 256;
 
 const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
@@ -76,81 +88,168 @@ const fn start(level: u32) -> Start {
     Start { bytes, size }
 }
 
-/// The contents of an event, before it is encoded.
+/// A text of an event, in the form of its caller's language. Its first NUL ends it.
+pub trait Text: Copy {
+    /// The address of the text. It finds what is cached for a call site.
+    fn address(self) -> usize;
+
+    /// Whether the text is the known one.
+    fn is(self, known: &CStr) -> bool;
+
+    /// The bytes of the text; a NUL among them ends it.
+    fn bytes<'a>(self) -> &'a [u8]
+    where
+        Self: 'a;
+}
+
+impl Text for &[u8] {
+    #[inline(always)]
+    fn address(self) -> usize {
+        self.as_ptr().addr()
+    }
+
+    #[inline(always)]
+    fn is(self, known: &CStr) -> bool {
+        same(self, known.to_bytes())
+    }
+
+    fn bytes<'a>(self) -> &'a [u8]
+    where
+        Self: 'a,
+    {
+        self
+    }
+}
+
+/// The properties of an event, in the form of its caller's language. Each structure is followed by its members.
+pub trait Properties {
+    /// The number of properties and structures.
+    fn count(&self) -> usize;
+
+    /// Puts all values into the payload, if there are as many as `fields`, the properties have the names and kinds of the fields, and no
+    /// value needs a change.
+    fn put_all<'r>(&self, fields: &[Field], room: Room<'r>) -> Option<Room<'r>>;
+
+    /// The properties in Rust's form.
+    fn pairs(&self) -> Cow<'_, [Pair<'_>]>;
+}
+
+impl Properties for [Pair<'_>] {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn put_all<'r>(&self, fields: &[Field], room: Room<'r>) -> Option<Room<'r>> {
+        let mut room = room;
+        for (pair, field) in self.iter().zip(fields) {
+            if !same(&pair.name, field.name.to_bytes()) {
+                return None;
+            }
+            let (kind, rest) = put_value(room, &pair.value)?;
+            if kind != field.kind {
+                return None;
+            }
+            room = rest;
+        }
+        Some(room)
+    }
+
+    fn pairs(&self) -> Cow<'_, [Pair<'_>]> {
+        Cow::Borrowed(self)
+    }
+}
+
+/// A record without its message, whose texts and properties are in the form of their caller's language.
 #[derive(Clone, Copy, Debug)]
-pub struct Parts<'a> {
-    /// The event's descriptor; its level and channel are part of its shape.
-    pub descriptor: EventDescriptor,
+pub struct Parts<'a, T: Text = &'a [u8], P: Properties + ?Sized = [Pair<'a>]> {
     /// The severity, which names the event.
     pub level: LogLevel,
-    /// The message.
-    pub message: &'a [u8],
-    /// Whether the message is UTF-8: if it is too long, it is truncated between characters, else between any two bytes.
-    pub is_text: bool,
     /// The source file.
-    pub file: &'a [u8],
+    pub file: T,
     /// The function.
-    pub func: &'a [u8],
+    pub func: T,
     /// The line in the file.
     pub line: i32,
-    /// The properties; each structure is followed by its members.
-    pub pairs: &'a [Pair<'a>],
+    /// The properties.
+    pub properties: &'a P,
 }
 
-/// The values of an event, which are put straight into its record. No text has a NUL.
-#[derive(Clone, Copy, Debug)]
-pub struct Payload<'a> {
-    message: &'a [u8],
-    file: &'a [u8],
-    func: &'a [u8],
-    line: i32,
-    pairs: &'a [Pair<'a>],
-    size: usize,
+/// A message, and the memory behind it, for the rest of its event's payload.
+#[derive(Debug)]
+pub struct Message<'m> {
+    /// The message, a NUL, and more memory. If the memory is too small for an event, the event is made in other memory.
+    pub memory: &'m mut [u8],
+    /// The size of the message without its NUL.
+    pub size: usize,
+    /// Whether the message is UTF-8: if it is too long, it is truncated between characters, else between any two bytes.
+    pub is_text: bool,
 }
 
-impl<'a> Payload<'a> {
-    fn new(parts: &Parts<'a>, values_size: usize) -> Payload<'a> {
-        let Parts { message, file, func, line, pairs, .. } = *parts;
-        let size = message.len() + file.len() + func.len() + 3 + size_of::<i32>() + values_size;
-        Payload { message, file, func, line, pairs, size }
-    }
-
-    /// Its size in bytes.
-    pub fn size(&self) -> usize {
-        self.size
+impl Message<'_> {
+    /// The message without its NUL.
+    #[inline(always)]
+    fn text(&self) -> &[u8] {
+        self.memory.get(..self.size).unwrap_or(&[])
     }
 }
 
-/// Puts all values, in the order of the metadata.
-impl FillRoom for &Payload<'_> {
-    fn fill<'r>(self, mut room: Room<'r>) -> Room<'r> {
-        for text in [self.message, self.file, self.func] {
-            room = room.put_short(text).put(&[0]);
-        }
-        room = room.put(&self.line.to_le_bytes());
-        for pair in self.pairs {
-            room = put_value(room, &pair.value);
-        }
-        room
-    }
+/// The name and the kind of a property of a known shape.
+#[derive(Debug)]
+pub struct Field {
+    /// The name.
+    pub name: &'static CStr,
+    /// The in-type, with the number of members of a structure in the upper byte.
+    pub kind: u16,
 }
 
 /// A shape whose site is known.
 #[derive(Debug)]
 struct Known {
+    /// Each level has its own.
     start: &'static Start,
-    level: Level,
     channel: Channel,
     site: &'static Site,
-    /// Metadata behind the start: names, which have no NUL, and the types of [`form_of`].
-    fields: Vec<(&'static [u8], u16)>,
+    fields: Vec<Field>,
+    /// The size of the longest message that needs no cut.
+    longest_message: usize,
+}
+
+/// A call in the source that logged, with the parts of its events that are always the same.
+#[derive(Debug)]
+struct CallSite {
+    file: CString,
+    func: CString,
+    line: i32,
+    /// File, function and line as in a payload.
+    payload: Vec<u8>,
+    /// The index of the shape of its last event.
+    shape: usize,
+}
+
+impl CallSite {
+    fn new(file: &[u8], func: &[u8], line: i32) -> CallSite {
+        let [file, func] = [file, func].map(|text| {
+            let text = CStr::from_bytes_until_nul(text).map(CStr::to_bytes).unwrap_or(text);
+            CString::new(text).unwrap_or_default()
+        });
+        let payload =
+            [file.as_bytes_with_nul(), func.as_bytes_with_nul(), &line.to_le_bytes()].concat();
+        CallSite { file, func, line, payload, shape: 0 }
+    }
+
+    #[inline(always)]
+    fn is_of<T: Text, P: Properties + ?Sized>(&self, parts: &Parts<'_, T, P>) -> bool {
+        self.line == parts.line && parts.file.is(&self.file) && parts.func.is(&self.func)
+    }
 }
 
 /// A known shape that an event has.
 struct Found {
     site: &'static Site,
-    /// The size of the properties in the payload.
-    values_size: usize,
+    /// The size of the event's payload.
+    size: usize,
 }
 
 /// Finds the shapes of events. A shape that it has seen costs a comparison of names.
@@ -158,8 +257,8 @@ struct Found {
 pub struct Encoder {
     /// Indexed by [`index_of`].
     known: Vec<Option<Known>>,
-    /// The index of the shape that a site of the source wrote last, by [`slot_of`]. Sites may share a slot: the shape is compared.
-    by_site: [u8; SITES],
+    /// Indexed by [`slot_of`]. Call sites may share a slot: the texts are compared.
+    sites: Vec<Option<CallSite>>,
     metadata: Vec<u8>,
 }
 
@@ -167,140 +266,175 @@ impl Encoder {
     /// An encoder that has not allocated yet.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Encoder {
-        Encoder { known: Vec::new(), by_site: [0; SITES], metadata: Vec::new() }
+        Encoder { known: Vec::new(), sites: Vec::new(), metadata: Vec::new() }
     }
 
     /// Calls `write` with the event's site (its metadata if there are too many shapes) and its payload.
-    #[inline]
-    pub fn encode<R>(
+    #[inline(always)]
+    pub fn encode<'a, T: Text + 'a, P: Properties + ?Sized, R>(
         &mut self,
-        parts: &Parts<'_>,
-        write: impl FnOnce(Result<&'static Site, &[u8]>, &Payload<'_>) -> R,
+        mut message: Message<'_>,
+        channel: Channel,
+        parts: &Parts<'a, T, P>,
+        write: impl FnOnce(Result<&'static Site, &[u8]>, &[u8]) -> R,
     ) -> R {
-        let start = start_of(parts.level);
-        let slot = slot_of(parts);
-        let found = self.known(usize::from(self.by_site[slot]), start, parts);
-        match found.or_else(|| self.known_elsewhere(slot, start, parts)) {
-            Some(Found { site, values_size }) => write(Ok(site), &Payload::new(parts, values_size)),
-            None => self.encode_new(start, parts, write),
+        match self.find(&mut message, channel, parts) {
+            Some(Found { site, size }) => write(Ok(site), &message.memory[..size]),
+            None => self.encode_slowly(message, channel, parts, write),
         }
     }
 
-    /// The shape at an index, if it is that of the event and no text has to be cut or changed.
-    #[inline(always)]
-    fn known(&self, index: usize, start: &'static Start, parts: &Parts<'_>) -> Option<Found> {
-        let pairs = parts.pairs;
-        let known = self.known.get(index)?.as_ref()?;
-        if !std::ptr::eq(known.start, start)
-            || (known.level, known.channel) != (parts.descriptor.level, parts.descriptor.channel)
-            || known.fields.len() != pairs.len()
-            || known.site.metadata().len() - HEAD + parts.message.len() + 1 > MAX_SIZE
-            || [parts.message, parts.file, parts.func].into_iter().any(has_nul)
+    /// The site of an event whose call site and shape are known, of which no text has to be cut or changed, and whose values fit into the
+    /// memory behind the message.
+    ///
+    /// A function of its own: in its caller, most of its values would lie in memory.
+    #[inline(never)]
+    fn find<T: Text, P: Properties + ?Sized>(
+        &self,
+        message: &mut Message<'_>,
+        channel: Channel,
+        parts: &Parts<'_, T, P>,
+    ) -> Option<Found> {
+        let call = self.sites.get(slot_of(parts.file.address(), parts.line))?.as_ref()?;
+        let known = self.known.get(call.shape)?.as_ref()?;
+        if !std::ptr::eq(known.start, start_of(parts.level))
+            || known.channel != channel
+            || known.fields.len() != parts.properties.count()
+            || known.longest_message < message.size
+            || !call.is_of(parts)
+            || has_nul(message.text())
         {
             return None;
         }
-        let mut values_size = 0;
-        for (pair, (name, kind)) in pairs.iter().zip(&known.fields) {
-            let form = form_of(&pair.value)?;
-            if form.kind != *kind || !same(&pair.name, name) {
-                return None;
-            }
-            values_size += form.size;
-        }
-        Some(Found { site: known.site, values_size })
+        let memory_size = message.memory.len();
+        let room = Room::of(message.memory.get_mut(message.size + 1..)?);
+        let room = parts.properties.put_all(&known.fields, room.put_short(&call.payload))?;
+        Some(Found { site: known.site, size: memory_size - room.left()? })
     }
 
-    /// [`known`](Self::known) where the names lead, which the slot remembers.
+    /// [`encode`](Self::encode) of an event whose call site has not logged this shape last.
     #[cold]
     #[inline(never)]
-    fn known_elsewhere(
+    fn encode_slowly<'a, T: Text + 'a, P: Properties + ?Sized, R>(
         &mut self,
-        slot: usize,
-        start: &'static Start,
-        parts: &Parts<'_>,
-    ) -> Option<Found> {
-        let index = index_of(start, parts.pairs);
-        self.by_site[slot] = index as u8;
-        self.known(index, start, parts)
+        mut message: Message<'_>,
+        channel: Channel,
+        parts: &Parts<'a, T, P>,
+        write: impl FnOnce(Result<&'static Site, &[u8]>, &[u8]) -> R,
+    ) -> R {
+        let slot = slot_of(parts.file.address(), parts.line);
+        let pairs = parts.properties.pairs();
+        let Parts { level, line, .. } = *parts;
+        let (file, func) = (parts.file.bytes(), parts.func.bytes());
+        let parts = Parts { level, file, func, line, properties: &*pairs };
+        self.sites.resize_with(SITES, || None);
+        let call = &mut self.sites[slot];
+        let call = match call.take_if(|call| !call.is_of(&parts)) {
+            Some(_) => call.insert(CallSite::new(file, func, line)),
+            None => call.get_or_insert_with(|| CallSite::new(file, func, line)),
+        };
+        call.shape = index_of(start_of(level), &pairs);
+        match self.find(&mut message, channel, &parts) {
+            Some(Found { site, size }) => write(Ok(site), &message.memory[..size]),
+            None => self.encode_new(&message, channel, &parts, write),
+        }
     }
 
-    /// [`encode`](Self::encode) of a shape that is not known, or of texts that have to be cut or changed.
-    #[cold]
-    #[inline(never)]
+    /// [`encode`](Self::encode) of a shape that is not known, or of texts that have to be cut or changed, or of long texts.
     fn encode_new<R>(
         &mut self,
-        start: &'static Start,
+        message: &Message<'_>,
+        channel: Channel,
         parts: &Parts<'_>,
-        write: impl FnOnce(Result<&'static Site, &[u8]>, &Payload<'_>) -> R,
+        write: impl FnOnce(Result<&'static Site, &[u8]>, &[u8]) -> R,
     ) -> R {
-        let message = sound_message(start, parts);
-        let pairs = if parts.pairs.len() > MAX_PAIRS { &[] } else { parts.pairs };
-        let pairs: Vec<Pair<'_>> = pairs.iter().map(sound_pair).collect();
-        let values_size = self.properties(start, &pairs, message.len() + 1);
-        let parts = Parts {
-            message: &message,
-            file: up_to_nul(parts.file),
-            func: up_to_nul(parts.func),
-            pairs: if values_size.is_some() { &pairs } else { &[] },
-            ..*parts
-        };
-        let payload = Payload::new(&parts, values_size.unwrap_or(0));
-        match sites::find(&parts.descriptor, &self.metadata) {
+        let start = start_of(parts.level);
+        let mut payload = sound_message(start, message);
+        let pairs = if parts.properties.len() > MAX_PAIRS { &[] } else { parts.properties };
+        let mut pairs: Vec<Pair<'_>> = pairs.iter().map(sound_pair).collect();
+        if !self.write_metadata(start, &pairs, payload.len()) {
+            pairs.clear();
+        }
+        payload.extend(CallSite::new(parts.file, parts.func, parts.line).payload);
+        for pair in &pairs {
+            let start = payload.len();
+            payload.resize(start + longest_value(&pair.value), 0);
+            let room = put_value(Room::of(&mut payload[start..]), &pair.value);
+            let left = room.and_then(|(_, room)| room.left()).unwrap_or(0);
+            payload.truncate(payload.len() - left);
+        }
+        match sites::find(&descriptor(parts.level, channel), &self.metadata) {
             Some(site) => {
-                self.remember(start, site, &parts);
+                self.remember(start, channel, site, &pairs);
                 write(Ok(site), &payload)
             }
             None => write(Err(&self.metadata), &payload),
         }
     }
 
-    /// Remembers a site. The parts have the properties that its metadata names.
-    fn remember(&mut self, start: &'static Start, site: &'static Site, parts: &Parts<'_>) {
+    /// Remembers a site whose metadata names these properties.
+    fn remember(
+        &mut self,
+        start: &'static Start,
+        channel: Channel,
+        site: &'static Site,
+        pairs: &[Pair<'_>],
+    ) {
         let mut rest = &site.metadata()[start.size..];
-        let mut fields = Vec::with_capacity(parts.pairs.len());
-        for pair in parts.pairs {
-            let (Some((name, after)), Some(form)) =
-                (rest.split_at_checked(pair.name.len()), form_of(&pair.value))
-            else {
-                return;
+        let mut fields = Vec::with_capacity(pairs.len());
+        for _ in pairs {
+            let Ok(name) = CStr::from_bytes_until_nul(rest) else { return };
+            let (in_type, count) = match &rest[name.count_bytes() + 1..] {
+                [STRUCT, count, after @ ..] => {
+                    rest = after;
+                    (STRUCT, *count)
+                }
+                [in_type, after @ ..] => {
+                    rest = after;
+                    (*in_type, 0)
+                }
+                [] => return,
             };
-            fields.push((name, form.kind));
-            rest = &after[1 + form.kind_size()..];
+            fields.push(Field { name, kind: kind_of(in_type, count) });
         }
         self.known.resize_with(KNOWN, || None);
-        let EventDescriptor { level, channel, .. } = parts.descriptor;
-        let known = Known { start, level, channel, site, fields };
-        self.known[index_of(start, parts.pairs)] = Some(known);
+        let longest_message = (MAX_SIZE + HEAD).saturating_sub(site.metadata().len() + 1);
+        let known = Known { start, channel, site, fields, longest_message };
+        self.known[index_of(start, pairs)] = Some(known);
     }
 
-    /// Writes metadata with all pairs, and returns the size of their values; if one cannot be encoded or the metadata gets too large, writes
-    /// metadata without pairs.
-    fn properties(
+    /// Writes metadata with all pairs; if one cannot be encoded or the metadata gets too large, writes metadata without pairs and returns
+    /// `false`.
+    fn write_metadata(
         &mut self,
         start: &'static Start,
         pairs: &[Pair<'_>],
         message_size: usize,
-    ) -> Option<usize> {
+    ) -> bool {
         self.metadata.clear();
         self.metadata.extend_from_slice(&start.bytes[..start.size]);
-        let mut values_size = 0;
         for pair in pairs {
-            let form = form_of(&pair.value);
-            if let Some(form) = form {
+            let kind = kind_of_value(&pair.value);
+            if let Some(kind) = kind {
+                let [in_type, count] = kind.to_le_bytes();
                 self.metadata.extend_from_slice(&pair.name);
-                self.metadata.push(0);
-                self.metadata.extend_from_slice(&form.kind.to_le_bytes()[..form.kind_size()]);
-                values_size += form.size;
+                self.metadata.extend_from_slice(&[0, in_type]);
+                self.metadata.extend((in_type == STRUCT).then_some(count));
             }
-            if form.is_none() || self.metadata.len() - HEAD + message_size > MAX_SIZE {
+            if kind.is_none() || self.metadata.len() - HEAD + message_size > MAX_SIZE {
                 self.metadata.truncate(start.size);
-                return None;
+                return false;
             }
         }
         let size = self.metadata.len() as u16;
         self.metadata[..2].copy_from_slice(&size.to_le_bytes());
-        Some(values_size)
+        true
     }
+}
+
+/// The descriptor of events of a level.
+pub(crate) fn descriptor(level: LogLevel, channel: Channel) -> EventDescriptor {
+    EventDescriptor { channel, level: level.etw_level(), ..EventDescriptor::default() }
 }
 
 /// The metadata of an event of this level without properties.
@@ -312,19 +446,17 @@ fn start_of(level: LogLevel) -> &'static Start {
     }
 }
 
-/// The message without NULs, which would end the text for readers, and not too long.
-fn sound_message<'a>(start: &Start, parts: &Parts<'a>) -> Cow<'a, [u8]> {
+/// The message with blanks in place of NULs, which would end the text for readers, not too long, and with a NUL behind it.
+fn sound_message(start: &Start, message: &Message<'_>) -> Vec<u8> {
     let longest = MAX_SIZE - (start.size - HEAD) - 1;
-    let end = match parts.is_text {
-        _ if parts.message.len() <= longest => parts.message.len(),
-        true => char_boundary(parts.message, longest),
+    let text = message.text();
+    let end = match message.is_text {
+        _ if text.len() <= longest => text.len(),
+        true => char_boundary(text, longest),
         false => longest,
     };
-    let message = &parts.message[..end];
-    match has_nul(message) {
-        false => Cow::Borrowed(message),
-        true => message.iter().map(|byte| if *byte == 0 { b' ' } else { *byte }).collect(),
-    }
+    let sound = text[..end].iter().map(|byte| if *byte == 0 { b' ' } else { *byte });
+    sound.chain([0]).collect()
 }
 
 /// The pair with its texts up to their first NUL.
@@ -343,10 +475,10 @@ fn up_to_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or(&[])
 }
 
-/// The slot of an event's site in the source: a hash of where its name of the file lies, and of the line.
-#[inline]
-fn slot_of(parts: &Parts<'_>) -> usize {
-    let site = parts.file.as_ptr().addr() as u64 ^ u64::from(parts.line as u32) << 32;
+/// The slot of a call site: a hash of where its name of the file lies, and of the line.
+#[inline(always)]
+fn slot_of(file: usize, line: i32) -> usize {
+    let site = file as u64 ^ u64::from(line as u32) << 32;
     (site.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % SITES
 }
 
@@ -361,119 +493,135 @@ fn index_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
     (glance.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % KNOWN
 }
 
-const fn kind_of_struct(in_type: u8, count: u8) -> u16 {
+/// An in-type, and the number of members of a structure.
+pub const fn kind_of(in_type: u8, count: u8) -> u16 {
     in_type as u16 | (count as u16) << 8
 }
 
-/// How a value is encoded.
-#[derive(Clone, Copy)]
-struct Form {
-    /// The in-type, with the number of members of a structure in the upper byte.
-    kind: u16,
-    /// The size of the value in the payload.
-    size: usize,
+/// The kind of a value; `None` for a type that cannot be encoded, and for a text with a NUL.
+fn kind_of_value(value: &Value<'_>) -> Option<u16> {
+    let mut memory = vec![0; longest_value(value)];
+    Some(put_value(Room::of(&mut memory), value)?.0)
 }
 
-impl Form {
-    const fn new(in_type: u8, size: usize) -> Form {
-        Form { kind: in_type as u16, size }
-    }
-
-    /// The size of the kind in the metadata.
-    fn kind_size(self) -> usize {
-        if self.kind as u8 == STRUCT { 2 } else { 1 }
-    }
-}
-
-/// The form of a value; `None` for a type that cannot be encoded, and for a text with a NUL.
-#[inline]
-fn form_of(value: &Value<'_>) -> Option<Form> {
-    Some(match value {
-        Value::Ansi(text) if has_nul(text) => return None,
-        Value::Ansi(text) => Form::new(ANSI_STRING, text.len() + 1),
-        Value::Wide(units) if units.contains(&0) => return None,
-        Value::Wide(units) => Form::new(UNICODE_STRING, 2 * units.len() + 2),
-        Value::Bool(_) => Form::new(BOOL32, 4),
-        Value::Int64(_) => Form::new(INT64, 8),
-        Value::Uint64(_) => Form::new(UINT64, 8),
-        Value::Int32(_) => Form::new(INT32, 4),
-        Value::Uint32(_) => Form::new(UINT32, 4),
-        Value::Int16(_) => Form::new(INT16, 2),
-        Value::Uint16(_) => Form::new(UINT16, 2),
-        Value::Int8(_) => Form::new(INT8, 1),
-        Value::Uint8(_) => Form::new(UINT8, 1),
-        // Readers treat a larger number as a flag that a tag follows.
-        Value::Struct(count) if *count < 0x80 => {
-            Form { kind: kind_of_struct(STRUCT, *count), size: 0 }
-        }
-        Value::Struct(_) | Value::Unknown => return None,
-    })
-}
-
-/// Puts a value; a structure has none.
-#[inline]
-fn put_value<'r>(mut room: Room<'r>, value: &Value<'_>) -> Room<'r> {
+/// The size that a value has at most in a payload.
+fn longest_value(value: &Value<'_>) -> usize {
     match value {
-        Value::Ansi(text) => room.put_short(text).put(&[0]),
+        Value::Ansi(text) => text.len() + 1,
+        Value::Wide(units) => 2 * units.len() + 2,
+        _ => size_of::<u64>(),
+    }
+}
+
+/// Puts a value, and returns its kind; a structure has no value. `None` for a type that cannot be encoded, and for a text with a NUL.
+#[inline(always)]
+fn put_value<'r>(mut room: Room<'r>, value: &Value<'_>) -> Option<(u16, Room<'r>)> {
+    let in_type = match value {
+        Value::Ansi(text) if has_nul(text) => return None,
+        Value::Ansi(text) => {
+            room = room.put_short(text).put(&[0]);
+            ANSI_STRING
+        }
+        Value::Wide(units) if units.contains(&0) => return None,
         Value::Wide(units) => {
             for unit in units.iter().chain(&[0]) {
                 room = room.put(&unit.to_le_bytes());
             }
-            room
+            UNICODE_STRING
         }
-        Value::Bool(value) => room.put(&i32::from(*value).to_le_bytes()),
-        Value::Int64(value) => room.put(&value.to_le_bytes()),
-        Value::Uint64(value) => room.put(&value.to_le_bytes()),
-        Value::Int32(value) => room.put(&value.to_le_bytes()),
-        Value::Uint32(value) => room.put(&value.to_le_bytes()),
-        Value::Int16(value) => room.put(&value.to_le_bytes()),
-        Value::Uint16(value) => room.put(&value.to_le_bytes()),
-        Value::Int8(value) => room.put(&value.to_le_bytes()),
-        Value::Uint8(value) => room.put(&value.to_le_bytes()),
-        Value::Struct(_) | Value::Unknown => room,
-    }
+        Value::Bool(value) => {
+            room = room.put(&i32::from(*value).to_le_bytes());
+            BOOL32
+        }
+        Value::Int64(value) => {
+            room = room.put(&value.to_le_bytes());
+            INT64
+        }
+        Value::Uint64(value) => {
+            room = room.put(&value.to_le_bytes());
+            UINT64
+        }
+        Value::Int32(value) => {
+            room = room.put(&value.to_le_bytes());
+            INT32
+        }
+        Value::Uint32(value) => {
+            room = room.put(&value.to_le_bytes());
+            UINT32
+        }
+        Value::Int16(value) => {
+            room = room.put(&value.to_le_bytes());
+            INT16
+        }
+        Value::Uint16(value) => {
+            room = room.put(&value.to_le_bytes());
+            UINT16
+        }
+        Value::Int8(value) => {
+            room = room.put(&value.to_le_bytes());
+            INT8
+        }
+        Value::Uint8(value) => {
+            room = room.put(&value.to_le_bytes());
+            UINT8
+        }
+        // Readers treat a larger number as a flag that a tag follows.
+        Value::Struct(count) if *count < 0x80 => return Some((kind_of(STRUCT, *count), room)),
+        Value::Struct(_) | Value::Unknown => return None,
+    };
+    Some((kind_of(in_type, 0), room))
 }
 
-/// Whether a text contains a NUL. Texts are short, so this reads overlapping words instead of calling a search function.
+/// Whether a text contains a NUL. Texts are short, so this reads overlapping blocks instead of calling a search function.
 #[inline]
 fn has_nul(text: &[u8]) -> bool {
+    // Compiles to one comparison of vectors.
+    let in_block = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == 0));
     // Sets a bit for each zero byte, and possibly for bytes above one.
     let in_word =
         |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
     if let Some(last) = text.last_chunk() {
-        let words = text.chunks_exact(8).filter_map(<[u8]>::first_chunk);
-        let found = words.fold(in_word(u64::from_le_bytes(*last)), |found, word| {
-            found | in_word(u64::from_le_bytes(*word))
-        });
-        return found != 0;
+        let blocks = text.chunks_exact(16).filter_map(<[u8]>::first_chunk);
+        return blocks.fold(in_block(last), |found, block| found | in_block(block));
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        return in_word(first) | in_word(last) != 0;
     }
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
         let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
         return in_word(u64::from(first) | u64::from(last) << 32) != 0;
     }
-    match *text {
-        [] => false,
-        [a] => a == 0,
-        [a, b] => a == 0 || b == 0,
-        [a, b, ref rest @ ..] => a == 0 || b == 0 || rest.contains(&0),
-    }
+    text.contains(&0)
 }
 
 /// Whether two texts are equal. Short texts are compared as words: a library call costs more, and may read a page that was never touched.
-#[inline]
+#[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {
-    fn ends<const N: usize>(text: &[u8]) -> Option<([u8; N], [u8; N])> {
-        Some((*text.first_chunk()?, *text.last_chunk()?))
+    /// Whether the first and the last `N` bytes are equal.
+    #[inline(always)]
+    fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+        a.first_chunk::<N>() == b.first_chunk() && a.last_chunk::<N>() == b.last_chunk()
     }
-    a.len() == b.len()
-        && match a.len() {
-            0 => true,
-            1 => a[0] == b[0],
-            2..4 => ends::<2>(a) == ends::<2>(b),
-            4..8 => ends::<4>(a) == ends::<4>(b),
-            8..=16 => ends::<8>(a) == ends::<8>(b),
-            _ => a == b,
+    let size = a.len();
+    if size != b.len() {
+        return false;
+    }
+    // Now the compiler knows both lengths as one value.
+    let b = &b[..size];
+    if size >= 8 {
+        if size <= 16 {
+            return ends::<8>(a, b);
         }
+        if size <= 32 {
+            return ends::<16>(a, b);
+        }
+        return if size <= 64 { ends::<32>(a, b) } else { a == b };
+    }
+    if size >= 4 {
+        return ends::<4>(a, b);
+    }
+    if size >= 2 { ends::<2>(a, b) } else { a.first() == b.first() }
 }
 
 /// The length of the longest prefix of at most `longest` bytes that does not end inside a UTF-8 character.

@@ -1,23 +1,21 @@
 //! The ETW sink: registration, and events from records.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{BorrowMutError, Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw::evntprov::{
-    EventDataDescriptor, EventInfoClass, RegHandle, event_gate, event_provider_enabled,
-    event_register, event_set_information, event_unregister, event_write_site,
-    event_write_transfer,
+    EventDataDescriptor, EventInfoClass, RegHandle, event_gate, event_register,
+    event_set_information, event_unregister, event_write_transfer, provider_of_handle,
 };
-use etw::rt::{FillRoom, Room};
-use etw::{Channel, EventDescriptor, Guid, Keyword, Status};
+use etw::rt::{only_route, routes, write_site_of_bytes};
+use etw::{Channel, Guid, Keyword, Provider, Status};
 
-use crate::context::Pair;
-use crate::encode::{Encoder, Parts};
+use crate::buffer::Line;
+use crate::encode::{self, Encoder, Message, Parts, Properties, Text};
 use crate::level::LogLevel;
 use crate::{LogRecord, LogSink};
 
@@ -67,42 +65,23 @@ struct Built {
     name: Option<String>,
 }
 
-/// The message of a record.
-#[derive(Clone, Copy, Debug)]
-pub enum Message<'a> {
-    /// Text that is formatted. If it is too long, it is truncated between characters.
-    Text(fmt::Arguments<'a>),
-    /// Bytes, as in C. If there are too many, they are truncated between any two.
-    Bytes(&'a [u8]),
-}
-
-/// A record whose texts are bytes, as in C. Each ends at its first NUL.
-#[derive(Clone, Copy, Debug)]
-pub struct Emit<'a> {
-    /// The severity.
-    pub level: LogLevel,
-    /// The message.
-    pub message: Message<'a>,
-    /// The source file.
-    pub file: Option<&'a [u8]>,
-    /// The function.
-    pub func: Option<&'a [u8]>,
-    /// The line in the file.
-    pub line: i32,
-    /// The properties; each structure is followed by its members.
-    pub pairs: &'a [Pair<'a>],
+/// The sessions that want records of a level.
+#[derive(Clone, Copy)]
+struct Route {
+    provider: &'static Provider,
+    /// As [`only_route`] says.
+    only: Option<u64>,
 }
 
 /// Memory that a thread uses for one event after another.
 struct Buffers {
     encoder: Encoder,
-    /// The formatted message.
-    message: Vec<u8>,
+    message: Line,
 }
 
 impl Buffers {
     const fn new() -> Buffers {
-        Buffers { encoder: Encoder::new(), message: Vec::new() }
+        Buffers { encoder: Encoder::new(), message: Line::new() }
     }
 }
 
@@ -157,6 +136,7 @@ impl EtwSink {
     }
 
     /// The channel of all events.
+    #[inline]
     fn channel(&self) -> Channel {
         match self.channel.load(Ordering::Relaxed) {
             0 => Channel::TRACE_LOGGING,
@@ -195,10 +175,12 @@ impl EtwSink {
     }
 
     /// Whether the sink is registered.
+    #[inline]
     pub fn is_registered(&self) -> bool {
         self.state.load(Ordering::Acquire) == REGISTERED
     }
 
+    #[inline]
     fn handle(&self) -> RegHandle {
         RegHandle(self.handle.load(Ordering::Acquire))
     }
@@ -296,17 +278,20 @@ impl EtwSink {
         if !self.wants(LogLevel::INFO) {
             return;
         }
-        self.emit(&Emit {
+        let parts = Parts {
             level: LogLevel::INFO,
-            message: Message::Text(format_args!(
+            file: file!().as_bytes(),
+            func: b"self_test",
+            line: line!() as i32,
+            properties: &[][..],
+        };
+        self.emit_formatted(
+            &parts,
+            format_args!(
                 "ETW provider was registered succesfully (self test). \
                  Executable file full path name = {path}"
-            )),
-            file: Some(file!().as_bytes()),
-            func: Some(b"self_test"),
-            line: line!() as i32,
-            pairs: &[],
-        });
+            ),
+        );
     }
 
     /// A number above the ETW levels of all records that sessions enabled; `None` while the sink is not registered.
@@ -321,69 +306,118 @@ impl EtwSink {
     /// Whether a session enabled records of this level. The first call registers the sink.
     #[inline]
     pub fn wants(&self, level: LogLevel) -> bool {
-        self.ensure_registered()
-            && event_provider_enabled(self.handle(), level.etw_level(), Keyword(0))
+        self.ensure_registered() && self.route(level).is_some()
     }
 
-    /// Writes an event to the sessions that enabled its level. Call it only if the sink [`wants`](EtwSink::wants) the level: a record that no
-    /// session enabled is formatted in vain.
-    pub fn emit(&self, emit: &Emit<'_>) {
-        let mut write = Some(|buffers: &mut Buffers| self.write(emit, buffers));
-        let mut run = |buffers: &mut Buffers| write.take().map(|write| write(buffers));
+    /// The sessions that want records of this level; `None` if there are none.
+    #[inline(always)]
+    fn route(&self, level: LogLevel) -> Option<Route> {
+        if !self.is_registered() {
+            return None;
+        }
+        let provider = provider_of_handle(self.handle())?;
+        if !provider.has_level(level.etw_level()) {
+            return None;
+        }
+        let only = only_route(provider, level.etw_level(), Keyword(0));
+        let is_wanted = match only {
+            Some(route) => route != 0,
+            None => routes(provider, level.etw_level(), Keyword(0)).any(),
+        };
+        is_wanted.then_some(Route { provider, only })
+    }
+
+    /// Writes an event to the sessions that enabled its level, with a message that is formatted only if there are any. If the message is
+    /// too long, it is truncated between characters.
+    #[inline(always)]
+    fn emit_formatted(&self, parts: &Parts<'_>, message: fmt::Arguments<'_>) {
+        let Some(route) = self.route(parts.level) else { return };
         // A message may log while it is formatted, and a thread may log while it ends: both use new buffers.
-        let status = BUFFERS
-            .try_with(|buffers| buffers.try_borrow_mut().ok().and_then(|mut b| run(&mut b)))
-            .ok()
-            .flatten()
-            .or_else(|| run(&mut Buffers::new()));
+        let status = BUFFERS.try_with(|buffers| {
+            let mut buffers = buffers.try_borrow_mut()?;
+            Ok::<_, BorrowMutError>(self.format_and_write(route, parts, message, &mut buffers))
+        });
+        let status = match status {
+            Ok(Ok(status)) => status,
+            _ => self.write_with_new_buffers(|buffers| {
+                self.format_and_write(route, parts, message, buffers)
+            }),
+        };
+        self.report(status);
+    }
+
+    #[inline(always)]
+    fn format_and_write(
+        &self,
+        route: Route,
+        parts: &Parts<'_>,
+        message: fmt::Arguments<'_>,
+        Buffers { encoder, message: line }: &mut Buffers,
+    ) -> Status {
+        line.clear();
+        // If a value fails to format, the text in front of it stays.
+        let _ = line.write_fmt(message);
+        self.write(route, parts, line.message(), encoder)
+    }
+
+    /// Writes an event to the sessions that enabled its level, with a message that is formatted already. Writes nothing if the sink is not
+    /// registered.
+    #[inline]
+    pub fn emit<'a, T: Text + 'a, P: Properties + ?Sized>(
+        &self,
+        parts: &Parts<'a, T, P>,
+        message: Message<'_>,
+    ) {
+        let Some(route) = self.route(parts.level) else { return };
+        let Message { memory, size, is_text } = message;
+        let status = BUFFERS.try_with(|buffers| {
+            let mut buffers = buffers.try_borrow_mut()?;
+            let message = Message { memory: &mut *memory, size, is_text };
+            Ok::<_, BorrowMutError>(self.write(route, parts, message, &mut buffers.encoder))
+        });
+        let status = match status {
+            Ok(Ok(status)) => status,
+            _ => self.write_with_new_buffers(|buffers| {
+                self.write(route, parts, Message { memory, size, is_text }, &mut buffers.encoder)
+            }),
+        };
+        self.report(status);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_with_new_buffers(&self, write: impl FnOnce(&mut Buffers) -> Status) -> Status {
+        write(&mut Buffers::new())
+    }
+
+    #[inline(always)]
+    fn report(&self, status: Status) {
         // If another thread has just unregistered the sink, no session waits for the event.
-        if status.is_some_and(|status| !status.is_success() && self.is_registered()) {
+        if !status.is_success() && self.is_registered() {
             self.print_failure();
         }
     }
 
-    fn write(&self, emit: &Emit<'_>, buffers: &mut Buffers) -> Status {
-        let (message, is_text) = match emit.message {
-            Message::Bytes(bytes) => (bytes, false),
-            Message::Text(text) => {
-                buffers.message.clear();
-                // If a value fails to format, the text in front of it stays.
-                let _ = Bytes(&mut buffers.message).write_fmt(text);
-                (&buffers.message[..], true)
-            }
-        };
-        let parts = Parts {
-            descriptor: self.descriptor(emit.level),
-            level: emit.level,
-            message,
-            is_text,
-            file: emit.file.unwrap_or_default(),
-            func: emit.func.unwrap_or_default(),
-            line: emit.line,
-            pairs: emit.pairs,
-        };
-        buffers.encoder.encode(&parts, |shape, payload| match shape {
-            Ok(site) => {
-                event_write_site(self.handle(), site, payload.size(), &|room| payload.fill(room))
-            }
+    #[inline(always)]
+    fn write<'a, T: Text + 'a, P: Properties + ?Sized>(
+        &self,
+        Route { provider, only }: Route,
+        parts: &Parts<'a, T, P>,
+        message: Message<'_>,
+        encoder: &mut Encoder,
+    ) -> Status {
+        let channel = self.channel();
+        encoder.encode(message, channel, parts, |shape, payload| match shape {
+            Ok(site) => write_site_of_bytes(provider, site, only, payload),
             Err(metadata) => {
-                let mut memory = vec![MaybeUninit::uninit(); payload.size()];
-                let bytes = Room::fill_whole(&mut memory, payload);
+                let descriptor = encode::descriptor(parts.level, channel);
                 let data = [
                     EventDataDescriptor::of_kind(metadata, EventDataDescriptor::EVENT_METADATA),
-                    EventDataDescriptor::new(bytes.unwrap_or_default()),
+                    EventDataDescriptor::new(payload),
                 ];
-                event_write_transfer(self.handle(), Some(&parts.descriptor), None, None, &data)
+                event_write_transfer(self.handle(), Some(&descriptor), None, None, &data)
             }
         })
-    }
-
-    fn descriptor(&self, level: LogLevel) -> EventDescriptor {
-        EventDescriptor {
-            channel: self.channel(),
-            level: level.etw_level(),
-            ..EventDescriptor::default()
-        }
     }
 
     /// Prints that a write failed, at most once a second.
@@ -432,32 +466,23 @@ fn is_privileged() -> bool {
     vector.chunks_exact(2 * WORD).any(|e| word(&e[..WORD]) == 23 && word(&e[WORD..]) != 0)
 }
 
-/// Formatted text appended to bytes.
-struct Bytes<'a>(&'a mut Vec<u8>);
-
-impl fmt::Write for Bytes<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
 impl LogSink for EtwSink {
+    #[inline]
     fn is_enabled(&self, level: LogLevel) -> bool {
         self.wants(level)
     }
 
     fn log(&self, record: &LogRecord<'_>) {
-        if !self.wants(record.level) {
+        if !self.ensure_registered() {
             return;
         }
-        self.emit(&Emit {
+        let parts = Parts {
             level: record.level,
-            message: Message::Text(record.message),
-            file: Some(record.file.as_bytes()),
-            func: Some(record.func.as_bytes()),
+            file: record.file.as_bytes(),
+            func: record.func.as_bytes(),
             line: record.line,
-            pairs: record.context.map_or(&[], |context| context.pairs()),
-        });
+            properties: record.context.map_or(&[][..], |context| context.pairs()),
+        };
+        self.emit_formatted(&parts, record.message);
     }
 }

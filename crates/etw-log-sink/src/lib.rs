@@ -34,6 +34,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod callback;
 #[cfg(feature = "console")]
 mod console;
@@ -53,7 +54,7 @@ pub use callback::CallbackSink;
 #[cfg(feature = "console")]
 pub use console::ConsoleSink;
 pub use context::{LogContext, Pair, Value};
-pub use etw_sink::{DEFAULT_PROVIDER_ID, DEFAULT_PROVIDER_NAME, Emit, EtwSink, Message};
+pub use etw_sink::{DEFAULT_PROVIDER_ID, DEFAULT_PROVIDER_NAME, EtwSink};
 pub use level::LogLevel;
 #[cfg(feature = "log")]
 pub use log_crate::LogAdapter;

@@ -76,6 +76,8 @@ pub struct SourceEvent {
     name: String,
     message: Option<String>,
     fields: Vec<(String, SourceType)>,
+    /// Maps of fields, by the field's index.
+    maps: BTreeMap<usize, String>,
 }
 
 impl SourceEvent {
@@ -87,7 +89,13 @@ impl SourceEvent {
             task: 0xfffe - id.min(0xfffd),
             ..EventDescriptor::default()
         };
-        SourceEvent { descriptor, name: name.to_owned(), message: None, fields: Vec::new() }
+        SourceEvent {
+            descriptor,
+            name: name.to_owned(),
+            message: None,
+            fields: Vec::new(),
+            maps: BTreeMap::new(),
+        }
     }
 
     /// Sets the level.
@@ -111,6 +119,13 @@ impl SourceEvent {
         self
     }
 
+    /// Sets the task. [`EventSourceBuilder::task`] names it; several events may have it.
+    #[must_use]
+    pub fn task(mut self, task: u16) -> SourceEvent {
+        self.descriptor.task = task;
+        self
+    }
+
     /// Sets the version: increase it if fields are added.
     #[must_use]
     pub fn version(mut self, version: u8) -> SourceEvent {
@@ -131,6 +146,22 @@ impl SourceEvent {
         self.fields.push((name.to_owned(), kind));
         self
     }
+
+    /// Adds a field of an integer type whose values have names: those of a map that
+    /// [`EventSourceBuilder::value_map`] or [`bit_map`](EventSourceBuilder::bit_map) describes.
+    #[must_use]
+    pub fn mapped_field(mut self, name: &str, kind: SourceType, map: &str) -> SourceEvent {
+        self.maps.insert(self.fields.len(), map.to_owned());
+        self.field(name, kind)
+    }
+}
+
+/// Names of values or bits.
+#[derive(Clone, Debug)]
+struct SourceMap {
+    name: String,
+    is_bits: bool,
+    entries: Vec<(u32, String)>,
 }
 
 /// Describes an [`EventSource`].
@@ -139,6 +170,9 @@ pub struct EventSourceBuilder {
     name: String,
     id: Guid,
     keywords: Vec<(String, Keyword)>,
+    tasks: BTreeMap<u16, String>,
+    opcodes: BTreeMap<u8, String>,
+    maps: Vec<SourceMap>,
     events: Vec<SourceEvent>,
     is_self_describing: bool,
 }
@@ -155,6 +189,38 @@ impl EventSourceBuilder {
     #[must_use]
     pub fn keyword(mut self, name: &str, keyword: Keyword) -> EventSourceBuilder {
         self.keywords.push((name.to_owned(), keyword));
+        self
+    }
+
+    /// Names a task. A task without a name has that of its first event.
+    #[must_use]
+    pub fn task(mut self, name: &str, task: u16) -> EventSourceBuilder {
+        self.tasks.insert(task, name.to_owned());
+        self
+    }
+
+    /// Names an opcode of the source's own, from 11 to 239.
+    #[must_use]
+    pub fn opcode(mut self, name: &str, opcode: Opcode) -> EventSourceBuilder {
+        self.opcodes.insert(opcode.0, name.to_owned());
+        self
+    }
+
+    /// Names values, as an enum of .NET does.
+    #[must_use]
+    pub fn value_map(self, name: &str, entries: &[(u32, &str)]) -> EventSourceBuilder {
+        self.map(name, false, entries)
+    }
+
+    /// Names bits, as an enum with `[Flags]` does.
+    #[must_use]
+    pub fn bit_map(self, name: &str, entries: &[(u32, &str)]) -> EventSourceBuilder {
+        self.map(name, true, entries)
+    }
+
+    fn map(mut self, name: &str, is_bits: bool, entries: &[(u32, &str)]) -> EventSourceBuilder {
+        let entries = entries.iter().map(|(value, text)| (*value, (*text).to_owned())).collect();
+        self.maps.push(SourceMap { name: name.to_owned(), is_bits, entries });
         self
     }
 
@@ -178,14 +244,15 @@ impl EventSourceBuilder {
     /// `ERROR_INVALID_PARAMETER`: as [`register`](Self::register).
     pub fn manifest(&self) -> Result<String, Status> {
         self.check()?;
-        Ok(manifest::xml(&self.name, &self.id, &self.keywords, &self.events))
+        Ok(manifest::xml(self))
     }
 
     /// Registers the provider, until the source is dropped.
     ///
     /// # Errors
     /// `ERROR_INVALID_PARAMETER`: an empty name or one with a control character, an id or a name that two events have, an id
-    /// outside of 1 to 65533, a keyword of several bits.
+    /// outside of 1 to 65533, a keyword of several bits, an opcode outside of 11 to 239, a map that is not described or not of an
+    /// integer, or one that names several bits at once.
     pub fn register(self) -> Result<EventSource, Status> {
         self.check()?;
         let provider = Provider::dynamic(&self.name, self.id, None)?;
@@ -224,11 +291,41 @@ impl EventSourceBuilder {
             .keywords
             .iter()
             .all(|(name, keyword)| is_name(name) && keyword.0.count_ones() == 1);
-        let is_sound = is_name(&self.name) && are_sound && keywords;
+        let opcodes = self.opcodes.keys().all(|opcode| (11..240).contains(opcode));
+        let names_of_own = self.tasks.values().chain(self.opcodes.values());
+        let is_sound = is_name(&self.name)
+            && are_sound
+            && keywords
+            && opcodes
+            && names_of_own.into_iter().all(|name| is_name(name))
+            && self.has_sound_maps();
         match is_sound && ids.len() == count && names.len() == count {
             true => Ok(()),
             false => Err(Status::ERROR_INVALID_PARAMETER),
         }
+    }
+}
+
+impl EventSourceBuilder {
+    fn has_sound_maps(&self) -> bool {
+        let mut names: Vec<&str> = self.maps.iter().map(|map| map.name.as_str()).collect();
+        names.sort_unstable();
+        let are_single = names.windows(2).all(|pair| pair[0] != pair[1]);
+        let are_sound = self.maps.iter().all(|map| {
+            let is_entry = |(value, text): &(u32, String)| {
+                !text.contains(char::is_control) && (!map.is_bits || value.count_ones() == 1)
+            };
+            !map.name.is_empty()
+                && !map.name.contains(char::is_control)
+                && map.entries.iter().all(is_entry)
+        });
+        let are_known = self.events.iter().all(|event| {
+            let is_known = |(index, map): (&usize, &String)| {
+                event.fields[*index].1.can_have_map() && names.binary_search(&map.as_str()).is_ok()
+            };
+            event.maps.iter().all(is_known)
+        });
+        are_single && are_sound && are_known
     }
 }
 
@@ -239,6 +336,9 @@ impl EventSource {
             name: name.to_owned(),
             id: Guid::from_name(name),
             keywords: Vec::new(),
+            tasks: BTreeMap::new(),
+            opcodes: BTreeMap::new(),
+            maps: Vec::new(),
             events: Vec::new(),
             is_self_describing: false,
         }

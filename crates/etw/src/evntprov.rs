@@ -36,6 +36,6 @@ pub use handle::{
     provider_of_handle,
 };
 pub use write::{
-    SiteOptions, WriteOptions, etw_event_write_full, event_write, event_write_ex, event_write_site,
+    SiteOptions, WriteOptions, etw_event_write_full, event_write, event_write_ex,
     event_write_site_ex, event_write_string, event_write_transfer, event_write_units,
 };

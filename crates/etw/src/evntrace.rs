@@ -46,4 +46,7 @@ pub use registration::{
     ClassicRegistration, ControlCallback, ControlRequest, RequestCode, TraceEnable, enable_info,
     is_enabled, register_trace_guids, unregister_trace_guids,
 };
-pub use write::{trace_event, trace_event_instance, trace_message, trace_message_filled};
+pub use write::{
+    trace_event, trace_event_instance, trace_message, trace_message_filled,
+    try_trace_message_inline,
+};

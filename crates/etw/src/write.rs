@@ -20,7 +20,8 @@
 //!                                     then Writer::write         one timestamp, commit
 //! ```
 //!
-//! TraceMessage tries `try_write_message` before `write_any`: its header travels in the record, and it belongs to no activity.
+//! TraceMessage tries `try_write_message` before `write_any`, if its message has a GUID: its header travels in the record, and it
+//! belongs to no activity.
 //!
 //! # Names
 //!
@@ -51,9 +52,11 @@ mod status;
 pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
 pub use described::{Described, try_write_described_inline, write_described};
-pub(crate) use message::try_write_message;
+pub(crate) use message::{Message, try_write_message};
 pub use site::{LevelAndKeyword, Site, descriptor_bytes};
-pub use site_event::{Extras, try_write_site_inline, write_site, write_site_with};
+pub use site_event::{
+    Extras, try_write_site_inline, write_site, write_site_of_bytes, write_site_with,
+};
 
 use etw_ring::Room;
 #[cfg(doc)]

@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use etw_api::Status;
+use etw_api::{EventDescriptor, Guid, Status};
 use etw_decode::Source;
-use etw_decode::manifest::KeywordName;
+use etw_decode::manifest::{NamedValue, NamedValueKind};
 
 use super::info::event_info;
 use crate::abi::{
@@ -142,7 +142,36 @@ pub unsafe extern "C" fn TdhEnumerateProvidersForDecodingSource(
     })
 }
 
-/// PROVIDER_FIELD_INFOARRAY of the keywords that `includes` accepts.
+/// The name, description and value of an element.
+type Field = (String, String, u64);
+
+/// The elements of a provider: those of loaded manifests, else those of registered ones.
+fn elements(guid: Guid, kind: u32) -> Vec<Field> {
+    let catalogs = [loaded::catalog().1, loaded::registered()];
+    let found = catalogs.iter().find_map(|catalog| catalog.description_of(&guid));
+    let Some(description) = found else { return Vec::new() };
+    let of_kind = match kind {
+        KEYWORDS => NamedValueKind::Keyword,
+        1 => NamedValueKind::Level,
+        3 => NamedValueKind::Task,
+        4 => NamedValueKind::Opcode,
+        _ => {
+            let channels = description.channels.iter();
+            return channels
+                .map(|one| (one.name.clone(), String::new(), one.value.into()))
+                .collect();
+        }
+    };
+    let values = description.named_values.iter().filter(|one| one.kind == of_kind);
+    let value = |one: &NamedValue| match one.kind {
+        // A guess, after EvtPublisherMetadataOpcodeValue: the opcode above its task.
+        NamedValueKind::Opcode => one.value << 16 | u64::from(one.task),
+        _ => one.value,
+    };
+    values.map(|one| (one.name.clone(), one.message.clone(), value(one))).collect()
+}
+
+/// PROVIDER_FIELD_INFOARRAY of the elements whose value `includes` accepts.
 ///
 /// # Safety
 /// ONE `guid`; SIZED `buffer`, `size`.
@@ -158,28 +187,30 @@ unsafe fn fields(
     let Some(guid) = guid.filter(|_| !size.is_null() && kind < FIELD_TYPES) else {
         return Status::ERROR_INVALID_PARAMETER;
     };
-    if kind != KEYWORDS {
-        return Status::ERROR_NOT_SUPPORTED;
-    }
-    let mut keywords: Vec<KeywordName> = Vec::new();
-    for provider in loaded::providers().into_iter().filter(|provider| provider.guid == guid) {
-        keywords.extend(provider.keywords.into_iter().filter(|keyword| includes(keyword.mask.0)));
-    }
-    if keywords.is_empty() {
+    let mut fields = elements(guid, kind);
+    fields.retain(|(_, _, value)| includes(*value));
+    if fields.is_empty() {
         return ERROR_NOT_FOUND;
     }
-    let base = 8 + keywords.len() * 16;
+    let base = 8 + fields.len() * 16;
     let mut out = Vec::with_capacity(base);
-    out.extend((keywords.len() as u32).to_le_bytes());
+    out.extend((fields.len() as u32).to_le_bytes());
     out.extend(kind.to_le_bytes());
-    let mut names = Vec::new();
-    for KeywordName { mask, name } in &keywords {
-        out.extend(((base + names.len()) as u32).to_le_bytes());
-        out.extend(0u32.to_le_bytes());
-        out.extend(mask.0.to_le_bytes());
-        names.extend(utf16_z(name));
+    let mut texts = Vec::new();
+    let put = |text: &str, texts: &mut Vec<u8>| match text.is_empty() {
+        true => 0,
+        false => {
+            let offset = base + texts.len();
+            texts.extend(utf16_z(text));
+            offset as u32
+        }
+    };
+    for (name, description, value) in &fields {
+        out.extend(put(name, &mut texts).to_le_bytes());
+        out.extend(put(description, &mut texts).to_le_bytes());
+        out.extend(value.to_le_bytes());
     }
-    out.extend(names);
+    out.extend(texts);
     // SAFETY: SIZED.
     unsafe { put_bytes(&out, buffer, size) }
 }
@@ -207,8 +238,9 @@ pub unsafe extern "C" fn TdhQueryProviderFieldInformation(
     buffer: *mut u8,
     size: *mut u32,
 ) -> u32 {
+    let includes = |one: u64| if kind == KEYWORDS { one & value != 0 } else { one == value };
     // SAFETY: ONE, SIZED.
-    guarded(|| unsafe { fields(guid, kind, buffer, size, |mask| mask & value != 0) })
+    guarded(|| unsafe { fields(guid, kind, buffer, size, includes) })
 }
 
 /// # Safety
@@ -239,14 +271,40 @@ pub unsafe extern "C" fn TdhGetManifestEventInformation(
     })
 }
 
-/// Returns 50: this library knows a manifest's events by id and version, without the rest of their descriptors.
+/// PROVIDER_EVENT_INFO: a count, four reserved bytes, and the descriptors of a provider's events.
+///
+/// # Safety
+/// ONE `guid`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
-pub extern "C" fn TdhEnumerateManifestProviderEvents(
-    _guid: *const RawGuid,
-    _buffer: *mut c_void,
-    _size: *mut u32,
+pub unsafe extern "C" fn TdhEnumerateManifestProviderEvents(
+    guid: *const RawGuid,
+    buffer: *mut u8,
+    size: *mut u32,
 ) -> u32 {
-    Status::ERROR_NOT_SUPPORTED.0
+    guarded(|| {
+        // SAFETY: ONE.
+        let guid = unsafe { guid_of(guid) };
+        let Some(guid) = guid.filter(|_| !size.is_null()) else {
+            return Status::ERROR_INVALID_PARAMETER;
+        };
+        let catalogs = [loaded::catalog().1, loaded::registered()];
+        let described = catalogs.iter().find(|catalog| catalog.description_of(&guid).is_some());
+        let Some(catalog) = described else { return ERROR_NOT_FOUND };
+        let mut out = vec![0; 8];
+        let mut count = 0u32;
+        for event in catalog.events_of(&guid) {
+            let schema = catalog.event(guid, event.id, event.version);
+            if let Some(descriptor) = schema.and_then(|schema| schema.descriptor) {
+                let descriptor =
+                    EventDescriptor { id: event.id, version: event.version, ..descriptor };
+                out.extend(descriptor.to_bytes());
+                count += 1;
+            }
+        }
+        out[..4].copy_from_slice(&count.to_le_bytes());
+        // SAFETY: SIZED.
+        unsafe { put_bytes(&out, buffer, size) }
+    })
 }
 
 /// Returns 50: this library does not read the filters that manifests define.

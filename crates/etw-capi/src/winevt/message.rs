@@ -2,12 +2,14 @@
 
 use std::ffi::c_void;
 
-use etw_api::Status;
 use etw_decode::Decoder;
 use etw_eventlog::rendering::{Renderer, Rendering};
 
 use super::render::read;
-use super::{ERROR_EVT_MESSAGE_NOT_FOUND, Failure, Object, boolean, object, put_text, wrong_kind};
+use super::{
+    ERROR_EVT_MESSAGE_ID_NOT_FOUND, ERROR_EVT_MESSAGE_NOT_FOUND, Failure, Object, boolean, object,
+    put_text, wrong_kind,
+};
 use crate::loaded;
 
 /// The texts of an event, by the schemas that the process has loaded and the user has registered.
@@ -24,7 +26,7 @@ fn rendering(record: &etw_evtx::Record<'_>) -> Result<Rendering, etw_evtx::Error
 pub unsafe extern "C" fn EvtFormatMessage(
     publisher: *mut c_void,
     event: *mut c_void,
-    _message: u32,
+    message: u32,
     _count: u32,
     _values: *const c_void,
     flags: u32,
@@ -37,10 +39,14 @@ pub unsafe extern "C" fn EvtFormatMessage(
             return wrong_kind();
         }
         if flags == 8 {
-            return Err(Failure::new(
-                Status::ERROR_NOT_SUPPORTED,
-                "messages have no numbers here; give the event",
-            ));
+            let found = object(publisher)?;
+            let Object::Publisher(publisher) = &*found else { return wrong_kind() };
+            let text = publisher.message(message).ok_or_else(|| {
+                let text = format!("the publisher has no message {message:#x}");
+                Failure::new(ERROR_EVT_MESSAGE_ID_NOT_FOUND, text)
+            })?;
+            // SAFETY: OUT.
+            return unsafe { put_text(&text, buffer, size, used) };
         }
         let event = object(event)?;
         let Object::Event(record) = &*event else { return wrong_kind() };

@@ -5,8 +5,10 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 use etw_api::{EventDescriptor, Guid};
+use etw_decode::manifest::{ManifestChannel, NamedValueKind};
 use etw_decode::{Catalog, Schema};
 use etw_evtx::value::ValueType;
+use etw_types::message_id;
 
 use super::variant::Variants;
 use super::{
@@ -19,6 +21,9 @@ use crate::loaded;
 /// The number of a message that there is not.
 const NO_MESSAGE: u32 = u32::MAX;
 
+/// The number of a publisher's own message.
+const PROVIDER_MESSAGE: u32 = message_id::CHANNEL + 1;
+
 /// A provider of a catalog.
 pub struct Publisher {
     guid: Guid,
@@ -29,20 +34,27 @@ pub struct Publisher {
 #[derive(Clone)]
 pub struct EventMetadata {
     descriptor: EventDescriptor,
+    message_id: Option<u32>,
     template: String,
 }
 
 /// A level, task, opcode, keyword or channel.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Element {
     name: String,
     value: u64,
     kind: Kind,
+    /// The task of an opcode; 0: all.
+    task: u16,
+    event_guid: Guid,
+    message_id: Option<u32>,
+    is_imported: bool,
 }
 
 /// The list of a publisher to which an element belongs, as the property that has it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Kind {
+    #[default]
     Channel = 6,
     Level = 12,
     Task = 16,
@@ -78,8 +90,12 @@ impl Publisher {
         found.collect()
     }
 
-    /// The levels, tasks, … that the publisher's events use, by value; keywords as the manifest has them.
+    /// The levels, tasks, … of the manifest, by value; of schemas without a manifest, those that events use.
     fn elements(&self, kind: Kind) -> Vec<Element> {
+        let declared = self.declared(kind);
+        if !declared.is_empty() {
+            return declared;
+        }
         let mut all = BTreeMap::new();
         if kind == Kind::Keyword {
             let keywords = self.catalog.keywords_of(&self.guid).into_iter();
@@ -98,8 +114,68 @@ impl Publisher {
                 all.insert(value, name.clone());
             }
         }
-        all.into_iter().map(|(value, name)| Element { name, value, kind }).collect()
+        let element = |(value, name)| Element { name, value, kind, ..Element::default() };
+        all.into_iter().map(element).collect()
     }
+
+    fn declared(&self, kind: Kind) -> Vec<Element> {
+        let Some(description) = self.catalog.description_of(&self.guid) else { return Vec::new() };
+        let values = description.named_values.iter();
+        let of_kind = values.filter(|one| kind_of(one.kind) == kind).map(|one| Element {
+            name: one.name.clone(),
+            value: one.value,
+            kind,
+            task: one.task,
+            event_guid: one.event_guid,
+            message_id: one.message_id(),
+            is_imported: false,
+        });
+        match kind {
+            Kind::Channel => description.channels.iter().map(channel).collect(),
+            _ => of_kind.collect(),
+        }
+    }
+
+    /// The text of a message; `None` if the publisher has none of that number.
+    pub fn message(&self, id: u32) -> Option<String> {
+        let description = self.catalog.description_of(&self.guid);
+        if let Some(description) = description {
+            if id == PROVIDER_MESSAGE && !description.texts.message.is_empty() {
+                return Some(description.texts.message.clone());
+            }
+            let mut named = description.named_values.iter();
+            if let Some(found) = named.find(|one| one.message_id() == Some(id)) {
+                return Some(found.message.clone());
+            }
+        }
+        let schemas = self.schemas().into_iter();
+        let mut events = schemas.filter(|(descriptor, _)| event_message(descriptor) == id);
+        events.find_map(|(_, schema)| Some(schema.message.as_ref()?.template().to_owned()))
+    }
+}
+
+fn kind_of(kind: NamedValueKind) -> Kind {
+    match kind {
+        NamedValueKind::Level => Kind::Level,
+        NamedValueKind::Opcode => Kind::Opcode,
+        NamedValueKind::Task => Kind::Task,
+        NamedValueKind::Keyword => Kind::Keyword,
+    }
+}
+
+fn channel(channel: &ManifestChannel) -> Element {
+    Element {
+        name: channel.name.clone(),
+        value: channel.value.into(),
+        kind: Kind::Channel,
+        is_imported: channel.config.is_imported,
+        ..Element::default()
+    }
+}
+
+/// The number of an event's message.
+fn event_message(descriptor: &EventDescriptor) -> u32 {
+    message_id::EVENT | u32::from(descriptor.version) << 16 | u32::from(descriptor.id)
 }
 
 /// The template of an event, as in a manifest; empty for an event without fields.
@@ -202,9 +278,25 @@ pub unsafe extern "C" fn EvtGetPublisherMetadataProperty(
                 out.handle(array.unwrap_or(std::ptr::null_mut()));
             }
             (0, _) => out.guid(Some(publisher.guid)),
-            // Paths of programs, help links.
-            (1..=4, _) => out.null(),
-            (5, _) => out.number(ValueType::UINT32, Some(NO_MESSAGE)),
+            (1 | 3 | 4, _) => {
+                let description = publisher.catalog.description_of(&publisher.guid);
+                let text = description.map_or("", |one| match property {
+                    1 => &one.texts.resource_file,
+                    3 => &one.texts.message_file,
+                    _ => &one.texts.help_link,
+                });
+                match text {
+                    "" => out.null(),
+                    text => out.text(Some(text)),
+                }
+            }
+            // The file of parameters.
+            (2, _) => out.null(),
+            (5, _) => {
+                let has_message = publisher.message(PROVIDER_MESSAGE).is_some();
+                let id = if has_message { PROVIDER_MESSAGE } else { NO_MESSAGE };
+                out.number(ValueType::UINT32, Some(id));
+            }
             _ => return Err(Failure::invalid("there is no such property of a publisher")),
         }
         // SAFETY: OUT.
@@ -262,15 +354,23 @@ pub unsafe extern "C" fn EvtGetObjectArrayProperty(
                 out.number(ValueType::UINT32, Some(number));
             }
             // The opcode is in the upper half; the lower one has its task, 0 for opcodes of all tasks.
-            (Kind::Opcode, 23) => out.number(ValueType::UINT32, Some(number << 16)),
+            (Kind::Opcode, 23) => {
+                let value = number << 16 | u32::from(element.task);
+                out.number(ValueType::UINT32, Some(value));
+            }
             (Kind::Keyword, 27) => out.number(ValueType::UINT64, Some(element.value)),
-            (Kind::Channel, 10) => out.number(ValueType::UINT32, Some(0u32)),
-            (Kind::Task, 18) => out.guid(Some(Guid::default())),
+            // 1: another publisher's channel.
+            (Kind::Channel, 10) => {
+                out.number(ValueType::UINT32, Some(u32::from(element.is_imported)));
+            }
+            (Kind::Task, 18) => out.guid(Some(element.event_guid)),
             (Kind::Channel, 11)
             | (Kind::Level, 15)
             | (Kind::Task, 20)
             | (Kind::Opcode, 24)
-            | (Kind::Keyword, 28) => out.number(ValueType::UINT32, Some(NO_MESSAGE)),
+            | (Kind::Keyword, 28) => {
+                out.number(ValueType::UINT32, Some(element.message_id.unwrap_or(NO_MESSAGE)));
+            }
             _ => return Err(Failure::invalid("the objects of the array have no such property")),
         }
         // SAFETY: OUT.
@@ -288,7 +388,10 @@ pub unsafe extern "C" fn EvtOpenEventMetadataEnum(
     handle(|| {
         let found = object(publisher)?;
         let Object::Publisher(publisher) = &*found else { return wrong_kind() };
-        let event = |(descriptor, schema)| EventMetadata { descriptor, template: template(schema) };
+        let event = |(descriptor, schema): (EventDescriptor, &Schema)| {
+            let message_id = schema.message.is_some().then(|| event_message(&descriptor));
+            EventMetadata { descriptor, message_id, template: template(schema) }
+        };
         let events: Vec<EventMetadata> = publisher.schemas().into_iter().map(event).collect();
         Ok(Object::Events(Mutex::new(events.into_iter())))
     })
@@ -319,7 +422,8 @@ pub unsafe extern "C" fn EvtGetEventMetadataProperty(
 ) -> i32 {
     boolean(|| {
         let found = object(event)?;
-        let Object::EventMetadata(EventMetadata { descriptor, template }) = &*found else {
+        let Object::EventMetadata(EventMetadata { descriptor, message_id, template }) = &*found
+        else {
             return wrong_kind();
         };
         let mut out = Variants::default();
@@ -330,7 +434,7 @@ pub unsafe extern "C" fn EvtGetEventMetadataProperty(
             3 => u32::from(descriptor.level.0),
             4 => u32::from(descriptor.opcode.0),
             5 => u32::from(descriptor.task),
-            7 => NO_MESSAGE,
+            7 => message_id.unwrap_or(NO_MESSAGE),
             6 | 8 => 0,
             _ => return Err(Failure::invalid("there is no such property of an event")),
         };

@@ -110,7 +110,7 @@ pub unsafe extern "C" fn EvtNext(
                 }
                 records
             }
-            Object::Subscription(shared) => shared.take(count as usize, timeout),
+            Object::Subscription(shared) => shared.take(count as usize, timeout)?,
             _ => return wrong_kind(),
         };
         if records.is_empty() {

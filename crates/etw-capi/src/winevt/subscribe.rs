@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const QUEUE_LIMIT: usize = 4096;
 /// `EvtSubscribeTolerateQueryErrors`
 const TOLERATE: u32 = 0x1000;
-/// `EvtSubscribeStrict`
+/// `EvtSubscribeStrict`: events that are missing are an error, at the start and later.
 const STRICT: u32 = 0x1_0000;
 
 type Callback = unsafe extern "C" fn(i32, *mut c_void, *mut c_void) -> u32;
@@ -31,12 +31,19 @@ type Set = unsafe extern "C" fn(*mut c_void) -> i32;
 /// The state that a subscriber shares with the thread of its subscription.
 pub struct Shared {
     pub names: Vec<String>,
-    queue: Mutex<VecDeque<StoredRecord>>,
+    queue: Mutex<VecDeque<Item>>,
     changed: Condvar,
     is_stopped: AtomicBool,
     /// Counts calls of `EvtCancel`.
     wakes: Mutex<u64>,
     thread: Mutex<Option<(std::thread::JoinHandle<()>, ThreadId)>>,
+}
+
+/// An item that waits for `EvtNext`.
+enum Item {
+    Event(StoredRecord),
+    /// Events are missing here.
+    Gap,
 }
 
 /// The receiver of events.
@@ -48,7 +55,10 @@ enum Receiver {
 
 impl Shared {
     /// Takes events; waits up to `timeout` milliseconds for the first one.
-    pub fn take(&self, count: usize, timeout: u32) -> Vec<StoredRecord> {
+    ///
+    /// # Errors
+    /// `ERROR_EVT_QUERY_RESULT_STALE`, once, where events are missing before the next one.
+    pub fn take(&self, count: usize, timeout: u32) -> Result<Vec<StoredRecord>, Failure> {
         let until = Instant::now() + Duration::from_millis(u64::from(timeout));
         let wakes = *lock(&self.wakes);
         let mut queue = lock(&self.queue);
@@ -63,10 +73,26 @@ impl Shared {
             let waited = self.changed.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let count = count.min(queue.len());
-        let taken = queue.drain(..count).collect();
+        let mut taken = Vec::new();
+        let mut is_gap = false;
+        while taken.len() < count && !is_gap {
+            match queue.pop_front() {
+                Some(Item::Event(record)) => taken.push(record),
+                Some(Item::Gap) if taken.is_empty() => is_gap = true,
+                Some(Item::Gap) => {
+                    queue.push_front(Item::Gap);
+                    break;
+                }
+                None => break,
+            }
+        }
         self.changed.notify_all();
-        taken
+        match is_gap {
+            true => {
+                Err(Failure::new(ERROR_EVT_QUERY_RESULT_STALE, "events are missing".to_owned()))
+            }
+            false => Ok(taken),
+        }
     }
 
     /// Ends waits.
@@ -88,10 +114,14 @@ impl Shared {
         }
     }
 
-    fn run(&self, mut subscription: Subscription, receiver: &Receiver) {
+    fn run(&self, mut subscription: Subscription, is_strict: bool, receiver: &Receiver) {
         while !self.is_stopped.load(Ordering::Relaxed) {
             // Logs that cannot be read now may be readable later.
             let records = subscription.poll().unwrap_or_default();
+            let has_gap = !subscription.take_gaps().is_empty();
+            if has_gap && is_strict {
+                self.deliver_gap(receiver);
+            }
             self.deliver(records, receiver);
             let queue = lock(&self.queue);
             if !self.is_stopped.load(Ordering::Relaxed) {
@@ -114,21 +144,37 @@ impl Shared {
                     // The callback may have closed it.
                     let _ = remove(event);
                 }
-                Receiver::Signal(signal, set) => {
-                    let mut queue = lock(&self.queue);
-                    while queue.len() >= QUEUE_LIMIT && !self.is_stopped.load(Ordering::Relaxed) {
-                        let waited = self.changed.wait(queue);
-                        queue = waited.unwrap_or_else(PoisonError::into_inner);
-                    }
-                    queue.push_back(record);
-                    drop(queue);
-                    self.changed.notify_all();
-                    if let Some(set) = set.filter(|_| !signal.get().is_null()) {
-                        // SAFETY: CALLBACK: the signal is open until the subscription is closed.
-                        unsafe { set(signal.get()) };
-                    }
-                }
+                Receiver::Signal(signal, set) => self.queue(Item::Event(record), signal, *set),
             }
+        }
+    }
+
+    /// Says that events are missing.
+    fn deliver_gap(&self, receiver: &Receiver) {
+        match receiver {
+            Receiver::Callback(callback, context) => {
+                let code =
+                    std::ptr::without_provenance_mut(ERROR_EVT_QUERY_RESULT_STALE.0 as usize);
+                // SAFETY: CALLBACK. With the action `EvtSubscribeActionError`, the event is an error code.
+                unsafe { callback(0, context.get(), code) };
+            }
+            Receiver::Signal(signal, set) => self.queue(Item::Gap, signal, *set),
+        }
+    }
+
+    /// Puts an item behind the others when there is room, and sets the signal.
+    fn queue(&self, item: Item, signal: &CallbackContext, set: Option<Set>) {
+        let mut queue = lock(&self.queue);
+        while queue.len() >= QUEUE_LIMIT && !self.is_stopped.load(Ordering::Relaxed) {
+            let waited = self.changed.wait(queue);
+            queue = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.push_back(item);
+        drop(queue);
+        self.changed.notify_all();
+        if let Some(set) = set.filter(|_| !signal.get().is_null()) {
+            // SAFETY: CALLBACK: the signal is open until the subscription is closed.
+            unsafe { set(signal.get()) };
         }
     }
 }
@@ -158,13 +204,14 @@ pub unsafe extern "C" fn etw_evt_subscribe(
         if !unknown.is_empty() && (flags & TOLERATE == 0 || known.is_empty()) {
             return Err(unknown.remove(0).failure);
         }
+        let is_strict = flags & STRICT != 0;
         let start = match flags & 3 {
             1 => Start::Future,
             2 => Start::Oldest,
             3 => match &*object(bookmark)? {
                 Object::Bookmark(list) => {
                     let list = lock(list).clone();
-                    Start::After { list, is_strict: flags & STRICT != 0 }
+                    Start::After { list, is_strict }
                 }
                 _ => return wrong_kind(),
             },
@@ -195,7 +242,7 @@ pub unsafe extern "C" fn etw_evt_subscribe(
         let of_thread = Arc::clone(&shared);
         let mut slot = lock(&shared.thread);
         let thread = std::thread::Builder::new().name("etw-evt".to_owned());
-        let thread = thread.spawn(move || of_thread.run(subscription, &receiver));
+        let thread = thread.spawn(move || of_thread.run(subscription, is_strict, &receiver));
         let thread =
             thread.map_err(|error| Failure::new(super::status_of(&error), error.to_string()))?;
         let id = thread.thread().id();

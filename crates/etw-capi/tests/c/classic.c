@@ -257,6 +257,25 @@ static void messages(TRACEHANDLE logger)
           ERROR_SUCCESS);
 #define HUNDRED TEN, TEN, TEN, TEN, TEN, TEN, TEN, TEN, TEN, TEN
     CHECK(TraceMessage(logger, 0, NULL, 14, HUNDRED, TEN, TEN, TEN, NULL), ERROR_INVALID_PARAMETER);
+    /* As many as there may be, and one more. */
+#define EIGHT TWO, TWO, TWO, TWO
+    CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID, &MessageGuid, 16, HUNDRED, TEN, TEN, EIGHT, NULL), ERROR_SUCCESS);
+    CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID, &MessageGuid, 17, HUNDRED, TEN, TEN, EIGHT, "a", (size_t)1, NULL),
+          ERROR_INVALID_PARAMETER);
+    CHECK(message_va(logger, TRACE_MESSAGE_GUID, &MessageGuid, 16, HUNDRED, TEN, TEN, EIGHT, NULL), ERROR_SUCCESS);
+    CHECK(message_va(logger, TRACE_MESSAGE_GUID, &MessageGuid, 17, HUNDRED, TEN, TEN, EIGHT, "a", (size_t)1, NULL),
+          ERROR_INVALID_PARAMETER);
+    /* Arguments that are not short, as the first and the last one. */
+    {
+        char text[90];
+        memset(text, 'c', sizeof text);
+        CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID, &MessageGuid, 18, text, (size_t)65, "a", (size_t)1, text, sizeof text,
+                           NULL),
+              ERROR_SUCCESS);
+    }
+    /* Sizes whose sum overflows. */
+    CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID, &MessageGuid, 19, "a", ~(size_t)0, "b", (size_t)2, NULL), ERROR_MORE_DATA);
+    CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID, &MessageGuid, 19, "a", (size_t)1, "b", (size_t)1 << 32, NULL), ERROR_MORE_DATA);
     CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID, NULL, 15, NULL), ERROR_INVALID_PARAMETER);
     CHECK(TraceMessage(logger, TRACE_MESSAGE_COMPONENTID, NULL, 15, NULL), ERROR_INVALID_PARAMETER);
     CHECK(TraceMessage(0, all, &MessageGuid, 15, NULL), ERROR_INVALID_HANDLE);

@@ -310,6 +310,7 @@ static void check_schemas(const char *path)
     union {
         PROVIDER_ENUMERATION_INFO providers;
         PROVIDER_FIELD_INFOARRAY fields;
+        PROVIDER_EVENT_INFO events;
         BYTE bytes[512];
     } buffer;
     EVENT_TRACE_LOGFILEA logfile = logfile_of(path);
@@ -366,8 +367,21 @@ static void check_schemas(const char *path)
     CHECK(buffer.fields.NumberOfElements, 1);
     CHECK(same((WCHAR *)(void *)(buffer.bytes + buffer.fields.FieldInfoArray[0].NameOffset), "Even"), 1);
     CHECK(TdhEnumerateProviderFieldInformation(&nobody, EventKeywordInformation, &buffer.fields, &size), ERROR_NOT_FOUND);
-    CHECK(TdhEnumerateProviderFieldInformation(&guid, EventLevelInformation, &buffer.fields, &size), ERROR_NOT_SUPPORTED);
+    size = sizeof buffer;
+    CHECK(TdhEnumerateProviderFieldInformation(&guid, EventLevelInformation, &buffer.fields, &size), ERROR_SUCCESS);
+    CHECK(buffer.fields.NumberOfElements, 1);
+    CHECK(buffer.fields.FieldInfoArray[0].Value, 4);
+    CHECK(same((WCHAR *)(void *)(buffer.bytes + buffer.fields.FieldInfoArray[0].NameOffset), "win:Informational"), 1);
+    CHECK(same((WCHAR *)(void *)(buffer.bytes + buffer.fields.FieldInfoArray[0].DescriptionOffset), "Information"), 1);
+    size = sizeof buffer;
+    CHECK(TdhQueryProviderFieldInformation(&guid, 5, EventLevelInformation, &buffer.fields, &size), ERROR_NOT_FOUND);
     CHECK(TdhEnumerateProviderFieldInformation(&guid, EventInformationMax, &buffer.fields, &size), ERROR_INVALID_PARAMETER);
+
+    size = sizeof buffer;
+    CHECK(TdhEnumerateManifestProviderEvents(&guid, &buffer.events, &size), ERROR_SUCCESS);
+    CHECK(buffer.events.NumberOfEvents >= 1 && size == 8 + buffer.events.NumberOfEvents * sizeof(EVENT_DESCRIPTOR), 1);
+    CHECK(buffer.events.EventDescriptorsArray[0].Id, 7);
+    CHECK(buffer.events.EventDescriptorsArray[0].Level, 4);
 
     EventDescCreate(&descriptor, 7, 1, 0, 4, 3, 2, 2);
     size = 0;
@@ -388,7 +402,7 @@ static void check_schemas(const char *path)
     descriptor.Version = 1;
     CHECK(TdhGetManifestEventInformation(&guid, &descriptor, NULL, &size), ERROR_NOT_FOUND);
 
-    CHECK(TdhEnumerateManifestProviderEvents(&guid, NULL, &size), ERROR_NOT_SUPPORTED);
+    CHECK(TdhEnumerateManifestProviderEvents(&guid, NULL, &size), ERROR_NOT_FOUND);
     CHECK(TdhEnumerateProviderFilters(&guid, 0, NULL, &size, NULL, &size), ERROR_NOT_SUPPORTED);
     CHECK(TdhCreatePayloadFilter(&guid, &descriptor, FALSE, 0, NULL, &filter), ERROR_INVALID_PARAMETER);
     CHECK(TdhDeletePayloadFilter(&filter), ERROR_INVALID_PARAMETER);

@@ -214,13 +214,50 @@ static void publishers(void)
     CHECK(equal(VARIANTS[0].StringVal, "Sales"));
     CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataKeywordValue, 0, 0, sizeof buffer, VARIANTS, &used));
     CHECK(VARIANTS[0].UInt64Val == 0x10);
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataKeywordMessageID, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(VARIANTS[0].UInt32Val == 0xffffffff);
     FAILS_WITH(EvtGetObjectArrayProperty(array, EvtPublisherMetadataKeywordName, 1, 0, sizeof buffer, VARIANTS, &used), ERROR_INVALID_PARAMETER);
     CHECK(EvtClose(array));
+    CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataLevels, 0, sizeof buffer, VARIANTS, &used));
+    array = VARIANTS[0].EvtHandleVal;
+    CHECK(EvtGetObjectArraySize(array, &count) && count == 2);
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataLevelName, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(equal(VARIANTS[0].StringVal, "win:Error"));
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataLevelMessageID, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(EvtFormatMessage(publisher, NULL, VARIANTS[0].UInt32Val, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used));
+    CHECK(equal(TEXT_OF_BUFFER, "Error"));
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataLevelName, 1, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(equal(VARIANTS[0].StringVal, "Shop:Loud"));
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataLevelMessageID, 1, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(EvtFormatMessage(publisher, NULL, VARIANTS[0].UInt32Val, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used));
+    CHECK(equal(TEXT_OF_BUFFER, "very loud"));
+    FAILS_WITH(EvtFormatMessage(publisher, NULL, 1, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used), ERROR_EVT_MESSAGE_ID_NOT_FOUND);
+    CHECK(EvtClose(array));
+    CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataOpcodes, 0, sizeof buffer, VARIANTS, &used));
+    array = VARIANTS[0].EvtHandleVal;
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataOpcodeName, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(equal(VARIANTS[0].StringVal, "Ring"));
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataOpcodeValue, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(VARIANTS[0].UInt32Val == (11 << 16 | 3));
+    CHECK(EvtClose(array));
+    CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataTasks, 0, sizeof buffer, VARIANTS, &used));
+    array = VARIANTS[0].EvtHandleVal;
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataTaskEventGuid, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(VARIANTS[0].Type == EvtVarTypeGuid && VARIANTS[0].GuidVal->Data1 == 0x0a0b0c0d);
+    CHECK(EvtClose(array));
+    CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataPublisherMessageID, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(EvtFormatMessage(publisher, NULL, VARIANTS[0].UInt32Val, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used));
+    CHECK(equal(TEXT_OF_BUFFER, "The shop"));
+    CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataResourceFilePath, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(equal(VARIANTS[0].StringVal, "shop.dll"));
     events = EvtOpenEventMetadataEnum(publisher, 0);
     while ((event = EvtNextEventMetadata(events, 0)) != NULL) {
         found++;
         CHECK(EvtGetEventMetadataProperty(event, EventMetadataEventID, 0, sizeof buffer, VARIANTS, &used));
         CHECK(VARIANTS[0].Type == EvtVarTypeUInt32 && VARIANTS[0].UInt32Val == 7);
+        CHECK(EvtGetEventMetadataProperty(event, EventMetadataEventMessageID, 0, sizeof buffer, VARIANTS, &used));
+        CHECK(EvtFormatMessage(publisher, NULL, VARIANTS[0].UInt32Val, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used));
+        CHECK(equal(TEXT_OF_BUFFER, "%1 was sold."));
         CHECK(EvtGetEventMetadataProperty(event, EventMetadataEventTemplate, 0, sizeof buffer, VARIANTS, &used));
         CHECK(contains(VARIANTS[0].StringVal, "<data name=\"Number\" inType=\"win:UInt64\"/>"));
         CHECK(EvtClose(event));
@@ -270,6 +307,50 @@ static DWORD WINAPI receive(EVT_SUBSCRIBE_NOTIFY_ACTION action, PVOID context, E
     if (++pushed->last == 300)
         SetEvent(pushed->done);
     return ERROR_SUCCESS;
+}
+
+struct errors {
+    HANDLE done;
+    LONG errors, events;
+};
+
+static DWORD WINAPI receive_error(EVT_SUBSCRIBE_NOTIFY_ACTION action, PVOID context, EVT_HANDLE event)
+{
+    struct errors *all = (struct errors *)context;
+    if (action == EvtSubscribeActionError) {
+        CHECK((DWORD)(ULONG_PTR)event == ERROR_EVT_QUERY_RESULT_STALE && all->events == 0);
+        all->errors++;
+    } else if (++all->events == 1) {
+        SetEvent(all->done);
+    }
+    return ERROR_SUCCESS;
+}
+
+/* A log that overwrote records before they were read says so to strict subscribers alone. */
+static void gaps(const char *watched, const char *wrapped)
+{
+    WCHAR channel[512];
+    struct errors pushed = {CreateEventW(NULL, TRUE, FALSE, NULL), 0, 0};
+    HANDLE signal = CreateEventW(NULL, TRUE, FALSE, NULL), other = CreateEventW(NULL, TRUE, FALSE, NULL);
+    DWORD strict = EvtSubscribeToFutureEvents | EvtSubscribeStrict;
+    EVT_HANDLE event, callback, pull, tolerant;
+    DWORD returned = 77;
+    ULONGLONG first;
+
+    wide(channel, "file://", watched);
+    callback = EvtSubscribe(NULL, NULL, channel, NULL, NULL, &pushed, receive_error, strict);
+    pull = EvtSubscribe(NULL, signal, channel, NULL, NULL, NULL, NULL, strict);
+    tolerant = EvtSubscribe(NULL, other, channel, NULL, NULL, NULL, NULL, EvtSubscribeToFutureEvents);
+    CHECK(callback != NULL && pull != NULL && tolerant != NULL);
+    CHECK(rename(wrapped, watched) == 0);
+    CHECK(WaitForSingleObject(pushed.done, 120000) == WAIT_OBJECT_0 && pushed.errors == 1);
+    CHECK(WaitForSingleObject(signal, 120000) == WAIT_OBJECT_0);
+    FAILS_WITH(EvtNext(pull, 1, &event, INFINITE, 0, &returned), ERROR_EVT_QUERY_RESULT_STALE);
+    first = next(pull);
+    CHECK(first > 301 && next(pull) == first + 1);
+    CHECK(WaitForSingleObject(other, 120000) == WAIT_OBJECT_0 && next(tolerant) == first);
+    CHECK(EvtClose(callback) && EvtClose(pull) && EvtClose(tolerant));
+    CHECK(CloseHandle(pushed.done) && CloseHandle(signal) && CloseHandle(other));
 }
 
 static void subscriptions(LPCWSTR channel)
@@ -370,7 +451,7 @@ int main(int argc, char **argv)
 {
     WCHAR log[512], channel[512], target[512], manifest[512], backup[512];
 
-    if (argc != 5)
+    if (argc != 7)
         return 2;
     wide(backup, "", argv[4]);
     wide(manifest, "", argv[3]);
@@ -383,6 +464,7 @@ int main(int argc, char **argv)
     rendering(log);
     logs(log, target);
     subscriptions(channel);
+    gaps(argv[5], argv[6]);
     channels(backup);
     printf("%d failures\n", failures);
     return failures != 0;

@@ -332,3 +332,76 @@ fn the_kernels_session_is_controlled_from_c() {
     }
     assert!(ran > 0, "no C compiler is installed");
 }
+
+/// The part of a trace of the system that `TraceSetInformation` sets.
+#[derive(Debug, Default)]
+struct Told {
+    /// Words of the masks of each part that has any.
+    masks: Vec<[u32; 2]>,
+    /// Sample intervals at the beginnings and ends of parts, in 100 ns.
+    intervals: Vec<u32>,
+    /// Times of samples, in 100 ns, by CPU.
+    samples: std::collections::BTreeMap<u16, Vec<i64>>,
+    /// The hooks of all events.
+    hooks: std::collections::BTreeSet<u16>,
+    /// The hooks of those with call stacks.
+    with_stack: std::collections::BTreeSet<u16>,
+}
+
+impl Told {
+    fn read(file: &Path) -> Told {
+        let mut told = Told::default();
+        let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+        // The event before, by CPU.
+        let mut before = std::collections::BTreeMap::new();
+        while let Some(record) = records.next() {
+            let Some(hook) = record.hook.map(|hook| hook.0) else { continue };
+            let number = |at: usize| etw_types::le::u32(record.payload, at).unwrap();
+            match hook {
+                0x0005 if number(0) != 0 => told.masks.push([number(0), number(4)]),
+                0x0f49 | 0x0f4a => told.intervals.push(number(4)),
+                0x0f2e => told.samples.entry(record.cpu).or_default().push(record.order_time),
+                0x1820 => drop(told.with_stack.insert(before[&record.cpu])),
+                _ => {}
+            }
+            told.hooks.insert(hook);
+            before.insert(record.cpu, hook);
+        }
+        told
+    }
+
+    /// No CPU was sampled more often than the interval says. Late timers come closer to the next one: a quarter more, and 4.
+    fn check_samples(&self, interval: i64) {
+        assert!(!self.samples.is_empty());
+        for times in self.samples.values() {
+            let length = times[times.len() - 1] - times[0];
+            let most = length * 5 / (interval * 4) + 4;
+            assert!(times.len() as i64 <= most, "{} samples in {length}", times.len());
+        }
+    }
+}
+
+/// OV-23, OV-24: the trace has the events, call stacks and intervals that a C program sets while the kernel's session or a system logger
+/// runs, and no others.
+#[test]
+fn the_trace_has_what_is_set_from_c() {
+    let folder = Folder::new("system-information");
+    let Some(program) = compile(&folder, "system_information.c", COMPILERS[0]) else { return };
+    let (_host, directory) = host(&folder);
+    let text = succeeds(command(&program, &directory).env("FOLDER", &folder.0), "information");
+    if text.contains("refused") {
+        return eprintln!("left out: this machine does not let a host record the system");
+    }
+    let kernel = Told::read(&folder.0.join("kernel.etl"));
+    assert_eq!(kernel.masks.last(), Some(&[3, 2]));
+    assert_eq!(kernel.intervals, [50_000, 50_000]);
+    assert_eq!(Vec::from_iter(&kernel.with_stack), [&0x0f2e]);
+    assert!(!kernel.hooks.contains(&0x0524) && !kernel.hooks.contains(&0x1403));
+    kernel.check_samples(50_000);
+    let logger = Told::read(&folder.0.join("logger.etl"));
+    assert_eq!(logger.masks.last(), Some(&[7, 6]));
+    assert_eq!(logger.intervals, [80_000, 80_000]);
+    assert_eq!(Vec::from_iter(&logger.with_stack), [&0x0524]);
+    assert!(logger.hooks.contains(&0x0524) && logger.hooks.contains(&0x1403));
+    logger.check_samples(80_000);
+}

@@ -122,6 +122,26 @@ fn windows_h_compiles_before_and_after_headers_of_linux() {
     }
 }
 
+/// With `-std=c11` the C library declares less. `windows.h` asks for more if it comes first, and says what to do otherwise.
+#[test]
+fn windows_h_compiles_in_strict_c() {
+    let folder = Folder::new("strict-c");
+    const BODY: &str = "#include <evntprov.h>\nint main(void) { Sleep(0); return 0; }\n";
+    for compiler in ["gcc", "clang"] {
+        let first = write(&folder, "first.c", &format!("#include <windows.h>\n{BODY}"));
+        let said = messages(compiler, &["-std=c11", "-O2"], &first).unwrap_or_default();
+        assert!(said.is_empty(), "{compiler}: {said}");
+        let text = format!("#include <stdio.h>\n#include <windows.h>\n{BODY}");
+        let behind = write(&folder, "behind.c", &text);
+        let asked = ["-std=c11", "-D_DEFAULT_SOURCE"];
+        let said = messages(compiler, &asked, &behind).unwrap_or_default();
+        assert!(said.is_empty(), "{compiler}: {said}");
+        if let Some(said) = messages(compiler, &["-std=c11"], &behind) {
+            assert!(said.contains("-D_DEFAULT_SOURCE"), "{compiler}: {said}");
+        }
+    }
+}
+
 /// The headers of the C++ library compile behind `windows.h`, with `_WIN32` and with clang's dialect of Microsoft's compiler, too.
 #[test]
 fn the_cpp_library_compiles_behind_windows_h() {

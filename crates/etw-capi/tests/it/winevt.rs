@@ -25,6 +25,11 @@ const PROGRAMS: [Compiler; 5] = [
 
 /// A log with 300 events of `OpenEtw.Shop`, each tenth one an error.
 fn log(path: &Path) {
+    log_of(path, 300, (u64::MAX, Retention::Keep));
+}
+
+/// A log of so many records, of which it keeps the last ones.
+fn log_of(path: &Path, count: u64, (max_size, retention): (u64, Retention)) {
     let provider = Guid::from_name("OpenEtw.Shop");
     let system = vec![
         Node::element(
@@ -59,8 +64,8 @@ fn log(path: &Path) {
         vec![Node::element("System", vec![], system), Node::element("EventData", vec![], data)],
     );
     let template = Arc::new(Template::new(Guid::from_name("winevt"), vec![event]));
-    let mut writer = LogWriter::open(path, u64::MAX, Retention::Keep).unwrap();
-    for id in 1..=300u64 {
+    let mut writer = LogWriter::open(path, max_size, retention).unwrap();
+    for id in 1..=count {
         let time = 133_000_000_000_000_000 + id as i64;
         let text: Vec<u8> =
             format!("text {id}").encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -86,14 +91,17 @@ fn log(path: &Path) {
 
 fn manifest() -> String {
     format!(
-        "<m><provider name='OpenEtw.Shop' guid='{{{}}}'>\
+        "<m><provider name='OpenEtw.Shop' guid='{{{}}}' message='$(string.shop)' resourceFileName='shop.dll'>\
+         <levels><level name='Shop:Loud' value='17' message='$(string.loud)'/></levels>\
          <keywords><keyword name='Sales' mask='0x10'/></keywords>\
-         <tasks><task name='Selling' value='3'/></tasks>\
+         <tasks><task name='Selling' value='3' eventGUID='{{0a0b0c0d-0102-0304-0506-070809101112}}'>\
+         <opcodes><opcode name='Ring' value='11'/></opcodes></task></tasks>\
          <templates><template tid='T'><data name='Number' inType='win:UInt64'/>\
          <data name='Text' inType='win:UnicodeString'/></template></templates>\
-         <events><event value='7' version='0' symbol='Sold' task='Selling' keywords='Sales' template='T' \
+         <events><event value='7' version='0' symbol='Sold' level='win:Error' task='Selling' keywords='Sales' template='T' \
          message='$(string.sold)'/></events></provider>\
          <localization><resources culture='en-US'><stringTable><string id='sold' value='%1 was sold.'/>\
+         <string id='shop' value='The shop'/><string id='loud' value='very loud'/>\
          </stringTable></resources></localization></m>",
         Guid::from_name("OpenEtw.Shop")
     )
@@ -108,6 +116,8 @@ fn the_event_log_from_c() {
         let Some(program) = compile(&folder, "winevt.c", compiler) else { continue };
         let path = |name: &str| folder.0.join(name);
         log(&path("log.evtx"));
+        log(&path("watched.evtx"));
+        log_of(&path("wrapped.evtx"), 3000, (4096 + 2 * 65536, Retention::Overwrite));
         std::fs::write(path("shop.man"), manifest()).unwrap();
         // The logs of root are the machine's.
         for logs in ["data/etw/logs", "machine/logs"] {
@@ -116,6 +126,7 @@ fn the_event_log_from_c() {
         }
         let output = Command::new(program)
             .args([path("log.evtx"), path("export.evtx"), path("shop.man"), path("backup.evtx")])
+            .args([path("watched.evtx"), path("wrapped.evtx")])
             // Without the manifests of the user.
             .env("XDG_DATA_HOME", path("data"))
             .env("ETW_MACHINE_PACKS", path("machine/packs"))

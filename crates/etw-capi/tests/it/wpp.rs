@@ -106,3 +106,38 @@ fn messages_of_c_sources_have_the_texts_that_their_program_prints() {
 fn messages_of_cpp_sources_have_the_texts_that_their_program_prints() {
     BUILDS[2..].iter().for_each(record_and_compare);
 }
+
+/// A source with a driver's calls is compiled for user mode, and says what it cannot have.
+#[test]
+fn sources_of_drivers_trace_without_the_recorder() {
+    let folder = Folder::new("wpp-driver");
+    let path = folder.0.as_path();
+    let source = "\
+        #define WPP_CONTROL_GUIDS WPP_DEFINE_CONTROL_GUID(Driver, (c1a551d2,1111,2222,3333,010203040506), WPP_DEFINE_BIT(Pnp))\n\
+        #define WPP_FLAG_LEVEL_LOGGER(flag, level) WPP_LEVEL_LOGGER(flag)\n\
+        #define WPP_FLAG_LEVEL_ENABLED(flag, level) (WPP_LEVEL_ENABLED(flag) && WPP_CONTROL(WPP_BIT_##flag).Level >= level)\n\
+        /* begin_wpp config\nFUNC TraceEvents(FLAG, LEVEL, MSG, ...);\nend_wpp */\n\
+        #include \"driver.tmh\"\n\
+        LONG DriverEntry(PVOID DriverObject, PVOID RegistryPath)\n{\n\
+        WPP_INIT_TRACING(DriverObject, RegistryPath);\n\
+        TraceEvents(Pnp, TRACE_LEVEL_ERROR,\n    \"%!FUNC! %!STATUS!\", (LONG)0xC000000DL);\n\
+        WPP_CLEANUP(DriverObject);\nreturn 0;\n}\n";
+    std::fs::write(path.join("driver.c"), source).unwrap();
+    etw(path, &["tracewpp", "-km", "-scan:driver.c", "driver.c"]);
+    let compiler = ["gcc", "-std=c11", "-O2"];
+    if !compile(path, &compiler, "driver.c", "driver.o") {
+        return;
+    }
+    let refused = Command::new("gcc")
+        .args(["-std=c11", "-DENABLE_WPP_RECORDER=1", "-I.", "-I"])
+        .arg(home().join("include"))
+        .args(["-c", "driver.c", "-o", "refused.o"])
+        .current_dir(path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("the WPP recorder is not supported"),
+        "{said}"
+    );
+}

@@ -1,10 +1,7 @@
 //! The encoder's cache does not change its output.
 
-use std::mem::MaybeUninit;
-
-use etw::EventDescriptor;
-use etw::rt::Room;
-use etw_log_sink::encode::{Encoder, MAX_SIZE, Parts};
+use etw::Channel;
+use etw_log_sink::encode::{Encoder, MAX_SIZE, Message, Parts};
 use etw_log_sink::{LogLevel, Pair, Value};
 
 /// Metadata and payload of an event.
@@ -16,23 +13,18 @@ struct Encoded {
 
 fn encoded(encoder: &mut Encoder, level: u32, message: &[u8], pairs: &[Pair<'_>]) -> Encoded {
     let parts = Parts {
-        descriptor: EventDescriptor::default(),
         level: LogLevel(level),
-        message,
-        is_text: false,
-        file: b"a file.c",
-        func: b"",
+        file: &b"a file.c"[..],
+        func: &b""[..],
         line: 7,
-        pairs,
+        properties: pairs,
     };
-    encoder.encode(&parts, |shape, payload| {
-        let mut memory = vec![MaybeUninit::uninit(); payload.size()];
-        let payload = Room::fill_whole(&mut memory, payload);
-        Encoded {
-            has_site: shape.is_ok(),
-            metadata: shape.map_or_else(<[u8]>::to_vec, |site| site.metadata().to_vec()),
-            payload: payload.expect("the size of the payload").to_vec(),
-        }
+    let mut memory = [message, &[0; 24]].concat();
+    let message = Message { memory: &mut memory, size: message.len(), is_text: false };
+    encoder.encode(message, Channel(0), &parts, |shape, payload| Encoded {
+        has_site: shape.is_ok(),
+        metadata: shape.map_or_else(<[u8]>::to_vec, |site| site.metadata().to_vec()),
+        payload: payload.to_vec(),
     })
 }
 

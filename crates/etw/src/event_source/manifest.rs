@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use etw_types::{Guid, Keyword};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{SourceEvent, SourceType};
+use super::{EventSourceBuilder, SourceEvent, SourceMap, SourceType};
 
 /// Levels and opcodes that manifests know by name.
 const LEVELS: [&str; 6] = [
@@ -30,27 +31,28 @@ const OPCODES: [(u8, &str); 11] = [
 ];
 
 /// The manifest of a provider.
-pub fn xml(
-    name: &str,
-    id: &Guid,
-    keywords: &[(String, Keyword)],
-    events: &[SourceEvent],
-) -> String {
-    let mut manifest = Manifest { xml: String::new(), strings: String::new() };
+pub fn xml(source: &EventSourceBuilder) -> String {
+    let EventSourceBuilder { name, id, keywords, tasks, opcodes, maps, events, .. } = source;
+    let mut manifest = Manifest::default();
     manifest.head(name, id);
-    manifest.tasks(events);
+    let tasks = all_tasks(tasks, events);
+    manifest.tasks(&tasks);
     manifest.own_levels(events);
-    manifest.own_opcodes(events);
+    manifest.maps(maps);
+    manifest.own_opcodes(opcodes, events);
     manifest.keywords(keywords, events);
-    manifest.events(keywords, events);
+    manifest.events(source, &tasks);
     manifest.templates(events);
     manifest.end()
 }
 
+#[derive(Default)]
 struct Manifest {
     xml: String,
     /// The table of strings.
     strings: String,
+    /// The texts in it, by id.
+    ids: BTreeMap<String, String>,
 }
 
 /// Adds a line to a text; that cannot fail.
@@ -62,6 +64,7 @@ macro_rules! line {
 
 impl Manifest {
     fn head(&mut self, name: &str, id: &Guid) {
+        let symbol = symbol(name);
         let name = escaped(name);
         self.xml.push_str(
             "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\">\n\
@@ -70,8 +73,6 @@ impl Manifest {
         );
         let id = id.to_string();
         let id = id.trim_matches(['{', '}']);
-        let symbol: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         line!(
             self.xml,
             "<provider name=\"{name}\" guid=\"{{{id}}}\" resourceFileName=\"{name}\" \
@@ -79,19 +80,44 @@ impl Manifest {
         );
     }
 
-    fn string(&mut self, id: &str, value: &str) {
-        line!(self.strings, "<string id=\"{id}\" value=\"{}\"/>", escaped(value));
+    /// Adds a text; gives its id, which is .NET's: `task_Selling`. Of two texts with one id, the second has its number instead.
+    fn string(&mut self, kind: &str, name: &str, number: &str, value: &str) -> String {
+        let own = format!("{kind}_{}", escaped(name));
+        let id = match self.ids.get(&own) {
+            Some(known) if known != value => format!("{kind}_{number}"),
+            _ => own,
+        };
+        if self.ids.insert(id.clone(), value.to_owned()).is_none() {
+            line!(self.strings, "<string id=\"{id}\" value=\"{}\"/>", escaped(value));
+        }
+        id
     }
 
-    fn tasks(&mut self, events: &[SourceEvent]) {
+    fn tasks(&mut self, tasks: &BTreeMap<u16, String>) {
         self.xml.push_str("<tasks>\n");
-        for event in events {
-            let (name, task) = (escaped(&event.name), event.descriptor.task);
-            let id = format!("task_{task}");
+        for (task, text) in tasks {
+            let (name, id) = (escaped(text), self.string("task", text, &task.to_string(), text));
             line!(self.xml, "<task name=\"{name}\" message=\"$(string.{id})\" value=\"{task}\"/>");
-            self.string(&id, &event.name);
         }
         self.xml.push_str("</tasks>\n");
+    }
+
+    fn maps(&mut self, maps: &[SourceMap]) {
+        if maps.is_empty() {
+            return;
+        }
+        self.xml.push_str("<maps>\n");
+        for (number, map) in maps.iter().enumerate() {
+            let kind = if map.is_bits { "bitMap" } else { "valueMap" };
+            line!(self.xml, "<{kind} name=\"{}\">", escaped(&map.name));
+            for (value, text) in &map.entries {
+                let name = format!("{}.{text}", map.name);
+                let id = self.string("map", &name, &format!("{number}_{value:x}"), text);
+                line!(self.xml, "<map value=\"{value:#x}\" message=\"$(string.{id})\"/>");
+            }
+            line!(self.xml, "</{kind}>");
+        }
+        self.xml.push_str("</maps>\n");
     }
 
     /// Levels above Verbose need a name of their own.
@@ -105,26 +131,29 @@ impl Manifest {
         }
         self.xml.push_str("<levels>\n");
         for level in levels {
-            let id = format!("level_{level}");
+            let number = level.to_string();
+            let id = self.string("level", &number, &number, &format!("Level {level}"));
             line!(self.xml, "<level name=\"{id}\" message=\"$(string.{id})\" value=\"{level}\"/>");
-            self.string(&id, &format!("Level {level}"));
         }
         self.xml.push_str("</levels>\n");
     }
 
-    fn own_opcodes(&mut self, events: &[SourceEvent]) {
-        let mut opcodes: Vec<u8> = events.iter().map(|event| event.descriptor.opcode.0).collect();
+    fn own_opcodes(&mut self, named: &BTreeMap<u8, String>, events: &[SourceEvent]) {
+        let used = events.iter().map(|event| event.descriptor.opcode.0);
+        let mut opcodes: BTreeSet<u8> = used.chain(named.keys().copied()).collect();
         opcodes.retain(|opcode| OPCODES.iter().all(|(known, _)| known != opcode));
-        opcodes.sort_unstable();
-        opcodes.dedup();
         self.xml.push_str("<opcodes>\n");
         for opcode in opcodes {
-            let id = format!("opcode_{opcode}");
+            let number = opcode.to_string();
+            let id = match named.get(&opcode) {
+                Some(text) => self.string("opcode", text, &number, text),
+                None => self.string("opcode", &number, &number, &format!("Opcode {opcode}")),
+            };
+            let name = escaped(&opcode_name(named, opcode));
             line!(
                 self.xml,
-                "<opcode name=\"{id}\" message=\"$(string.{id})\" value=\"{opcode}\"/>"
+                "<opcode name=\"{name}\" message=\"$(string.{id})\" value=\"{opcode}\"/>"
             );
-            self.string(&id, &format!("Opcode {opcode}"));
         }
         self.xml.push_str("</opcodes>\n");
     }
@@ -133,18 +162,18 @@ impl Manifest {
     fn keywords(&mut self, keywords: &[(String, Keyword)], events: &[SourceEvent]) {
         self.xml.push_str("<keywords>\n");
         for (name, mask) in all_keywords(keywords, events) {
-            let id = format!("keyword_{mask:x}");
+            let id = self.string("keyword", &name, &format!("{mask:x}"), &name);
             line!(
                 self.xml,
                 "<keyword name=\"{}\" message=\"$(string.{id})\" mask=\"{mask:#x}\"/>",
                 escaped(&name)
             );
-            self.string(&id, &name);
         }
         self.xml.push_str("</keywords>\n");
     }
 
-    fn events(&mut self, keywords: &[(String, Keyword)], events: &[SourceEvent]) {
+    fn events(&mut self, source: &EventSourceBuilder, tasks: &BTreeMap<u16, String>) {
+        let EventSourceBuilder { keywords, events, .. } = source;
         let known = all_keywords(keywords, events);
         self.xml.push_str("<events>\n");
         for event in events {
@@ -157,12 +186,15 @@ impl Manifest {
             };
             let _ = write!(
                 self.xml,
-                "<event value=\"{id}\" version=\"{version}\" level=\"{level}\" symbol=\"{name}\" task=\"{name}\""
+                "<event value=\"{id}\" version=\"{version}\" level=\"{level}\" symbol=\"{name}\""
             );
+            if let Some(task) = tasks.get(&descriptor.task) {
+                let _ = write!(self.xml, " task=\"{}\"", escaped(task));
+            }
             let named = OPCODES.iter().find(|(known, _)| *known == descriptor.opcode.0);
             let opcode = match named {
                 Some((_, opcode)) => (*opcode).to_owned(),
-                None => format!("opcode_{}", descriptor.opcode.0),
+                None => escaped(&opcode_name(&source.opcodes, descriptor.opcode.0)),
             };
             if descriptor.opcode.0 != 0 {
                 let _ = write!(self.xml, " opcode=\"{opcode}\"");
@@ -176,8 +208,9 @@ impl Manifest {
                 let _ = write!(self.xml, " template=\"{name}Args\"");
             }
             if let Some(message) = &event.message {
-                let _ = write!(self.xml, " message=\"$(string.event_{id})\"");
-                self.string(&format!("event_{id}"), &inserts(message, event));
+                let number = format!("{id}_{version}");
+                let text = self.string("event", &event.name, &number, &inserts(message, event));
+                let _ = write!(self.xml, " message=\"$(string.{text})\"");
             }
             self.xml.push_str("/>\n");
         }
@@ -188,8 +221,10 @@ impl Manifest {
         self.xml.push_str("<templates>\n");
         for event in events.iter().filter(|event| !event.fields.is_empty()) {
             line!(self.xml, "<template tid=\"{}Args\">", escaped(&event.name));
-            for (name, kind) in &event.fields {
+            for (index, (name, kind)) in event.fields.iter().enumerate() {
                 let (name, in_type) = (escaped(name), kind.in_type());
+                let map = event.maps.get(&index);
+                let map = map.map_or(String::new(), |map| format!(" map=\"{}\"", escaped(map)));
                 match kind {
                     // The count stands in front of the bytes, under a name of its own.
                     SourceType::Bytes => {
@@ -199,7 +234,7 @@ impl Manifest {
                             "<data name=\"{name}\" inType=\"{in_type}\" length=\"{name}Size\"/>"
                         );
                     }
-                    _ => line!(self.xml, "<data name=\"{name}\" inType=\"{in_type}\"/>"),
+                    _ => line!(self.xml, "<data name=\"{name}\" inType=\"{in_type}\"{map}/>"),
                 }
             }
             self.xml.push_str("</template>\n");
@@ -219,15 +254,43 @@ impl Manifest {
     }
 }
 
+/// The tasks of the events, with the names that they were given or that of their first event, and the others that have names.
+fn all_tasks(named: &BTreeMap<u16, String>, events: &[SourceEvent]) -> BTreeMap<u16, String> {
+    let mut tasks = named.clone();
+    for event in events.iter().filter(|event| event.descriptor.task != 0) {
+        tasks.entry(event.descriptor.task).or_insert_with(|| event.name.clone());
+    }
+    tasks
+}
+
+fn opcode_name(named: &BTreeMap<u8, String>, opcode: u8) -> String {
+    named.get(&opcode).cloned().unwrap_or_else(|| format!("opcode_{opcode}"))
+}
+
 fn all_keywords(keywords: &[(String, Keyword)], events: &[SourceEvent]) -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> =
-        keywords.iter().map(|(name, keyword)| (name.clone(), keyword.0)).collect();
+        keywords.iter().map(|(name, keyword)| (in_a_list(name), keyword.0)).collect();
     let named = all.iter().fold(0, |bits, (_, mask)| bits | mask);
     // The upper bits are those of channels and of Windows.
     let used = events.iter().fold(0, |bits, event| bits | event.descriptor.keyword.0);
     let nameless = (0..48).map(|bit| 1u64 << bit).filter(|bit| used & bit & !named != 0);
     all.extend(nameless.map(|bit| (format!("keyword_{bit:x}"), bit)));
     all
+}
+
+/// A keyword's name as an event can name it in its list, where spaces stand between the names.
+fn in_a_list(name: &str) -> String {
+    name.split_whitespace().collect::<Vec<_>>().join("_")
+}
+
+/// The name of a provider as .NET makes a symbol of it: without hyphens, and with `_` for other characters that no C name has.
+fn symbol(name: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let symbol: String = name.chars().filter(|c| *c != '-').map(legal).collect();
+    match symbol.starts_with(|c: char| c.is_ascii_digit()) || symbol.is_empty() {
+        true => format!("_{symbol}"),
+        false => symbol,
+    }
 }
 
 /// `{0}` as the `%1` of manifests. The count of a field of bytes is an insert, too.

@@ -41,6 +41,14 @@ macro_rules! numbers {
         }
 
         impl SourceType {
+            /// Whether a map can name its values: an integer of up to 32 bits.
+            pub(super) fn can_have_map(self) -> bool {
+                matches!(
+                    self.in_type(),
+                    "win:Int8" | "win:UInt8" | "win:Int16" | "win:UInt16" | "win:Int32" | "win:UInt32"
+                )
+            }
+
             /// The type in a manifest.
             pub(super) fn in_type(self) -> &'static str {
                 match self {
@@ -121,6 +129,7 @@ numbers! {
     UInt32(u32) "win:UInt32" add_u32 "`u32`",
     Int64(i64) "win:Int64" add_i64 "`i64`",
     UInt64(u64) "win:UInt64" add_u64 "`u64`",
+    IntPtr(isize) "win:Pointer" add_isize "The size of a pointer, as .NET's `IntPtr`",
     Float(f32) "win:Float" add_f32 "`f32`",
     Double(f64) "win:Double" add_f64 "`f64`",
 }

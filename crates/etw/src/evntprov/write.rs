@@ -117,26 +117,6 @@ pub fn etw_event_write_full(
     write(handle, descriptor, user, 0, activities, data)
 }
 
-/// Writes an event of a static site in the thread's current activity; `fill` puts exactly `payload_size` bytes.
-#[doc(hidden)]
-pub fn event_write_site(
-    handle: RegHandle,
-    site: &'static crate::rt::Site,
-    payload_size: usize,
-    fill: &Fill<'_>,
-) -> Status {
-    let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
-    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
-    if !provider.has_level(level) {
-        return Status::ERROR_SUCCESS;
-    }
-    let routes = crate::rt::routes(provider, level, keyword);
-    if !routes.any() {
-        return Status::ERROR_SUCCESS;
-    }
-    crate::rt::write_site(provider, site, routes, payload_size, fill)
-}
-
 /// How [`event_write_site_ex`] writes.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use etw_types::{Guid, Keyword, Level, Status};
+use etw_types::{Guid, Level, Status};
 
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
@@ -226,10 +226,11 @@ pub fn is_enabled(logger: LoggerHandle) -> bool {
 }
 
 /// The provider of a handle and the route to its session, if the session still has the provider. Async-signal-safe.
+#[inline(always)]
 pub(super) fn provider_of(logger: LoggerHandle) -> Option<(&'static Provider, u64)> {
     let (index, serial) = logger.parts();
     // SAFETY: null, or a provider that is never freed.
     let provider = unsafe { ENTRIES.get(index)?.provider.load(Ordering::Acquire).as_ref() }?;
-    let routes = provider.routes(Level(0), Keyword(0));
+    let routes = provider.classic_route();
     (provider.serial() == serial && routes != 0).then_some((provider, routes))
 }

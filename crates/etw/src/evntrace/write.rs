@@ -1,8 +1,8 @@
 //! Classic events and messages.
 
-use etw_ring::Room;
 use etw_ring::classic::ClassicBytes;
 use etw_ring::prefix::Prefix;
+use etw_ring::{FillRoom, Room};
 use etw_types::{
     Classic, ClassicHeader, EventClass, Guid, MessageFlags, MessageId, Status, is_system_class,
 };
@@ -12,7 +12,7 @@ use super::class::guid_of;
 use super::handle::LoggerHandle;
 use super::registration::provider_of;
 use crate::provider::Provider;
-use crate::write::{Event, Fill, TOO_LARGE, try_write_message, write_any};
+use crate::write::{Event, Fill, Message, TOO_LARGE, try_write_message, write_any};
 
 /// Writes an event of a class. `time`: a time in the session's clock, recorded in place of the time of the write.
 #[doc(alias = "TraceEvent")]
@@ -69,26 +69,45 @@ pub fn trace_message(
 
 /// [`trace_message`] with a function that puts `size` bytes. For callers whose data is not in slices.
 #[doc(hidden)]
-#[inline]
-pub fn trace_message_filled<F>(
+pub fn trace_message_filled(
     logger: LoggerHandle,
     flags: MessageFlags,
     id: MessageId,
     number: u16,
     size: usize,
-    fill: &F,
-) -> Status
-where
-    F: for<'r> Fn(Room<'r>) -> Room<'r>,
-{
+    fill: &Fill<'_>,
+) -> Status {
+    let Some(to) = provider_of(logger) else { return Status::ERROR_INVALID_HANDLE };
+    let header = ClassicHeader::Message { flags: parts_of(flags), id, number };
+    write_classic(to, &classic_of(header), None, size, fill)
+}
+
+/// [`trace_message_filled`] of a message with a GUID if the host's pool has space and needs no attention, compiled into its caller. `None`:
+/// nothing happened, call [`trace_message_filled`].
+///
+/// # Safety
+/// `guid` points to sixteen readable bytes, aligned or not.
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn try_trace_message_inline(
+    logger: LoggerHandle,
+    flags: MessageFlags,
+    guid: *const [u64; 2],
+    number: u16,
+    size: usize,
+    fill: impl FillRoom,
+) -> Option<Status> {
+    let (provider, routes) = provider_of(logger)?;
+    let message = Message { flags: parts_of(flags), guid, number };
+    // SAFETY: the caller's promise.
+    unsafe { try_write_message(provider, routes, message, size, fill) }.map(of_both_limits)
+}
+
+/// The flags of parts that a message may have; all others are ignored.
+#[inline(always)]
+fn parts_of(flags: MessageFlags) -> MessageFlags {
     let parts = MessageFlags::SEQUENCE.0 | MessageFlags::TIMESTAMP.0 | MessageFlags::SYSTEM_INFO.0;
-    let flags = MessageFlags(flags.0 & parts);
-    let Some((provider, routes)) = provider_of(logger) else { return Status::ERROR_INVALID_HANDLE };
-    let event = classic_of(ClassicHeader::Message { flags, id, number });
-    match try_write_message(provider, routes, &event, size, fill) {
-        Some(status) => of_both_limits(status),
-        None => write_classic((provider, routes), &event, None, size, fill),
-    }
+    MessageFlags(flags.0 & parts)
 }
 
 fn classic_of(header: ClassicHeader) -> Classic {

@@ -49,10 +49,20 @@ impl Provider {
         self.serial.load(Ordering::Acquire)
     }
 
+    /// The route to a classic provider's session; 0 without one. The slot lets every event pass, so no level is compared.
+    #[inline(always)]
+    pub(crate) fn classic_route(&self) -> u64 {
+        match self.active.load(Ordering::Acquire) {
+            0 => 0,
+            1 => self.slots[0].route.load(Ordering::Relaxed),
+            _ => self.routes(Level(0), Keyword(0)),
+        }
+    }
+
     /// The enablement of a classic provider; `None` without a session.
     pub(crate) fn classic_enable(&self) -> Option<ClassicEnable> {
         let state = self.state();
-        (self.routes(Level(0), Keyword(0)) != 0).then_some(state.classic)
+        (self.classic_route() != 0).then_some(state.classic)
     }
 
     /// [`set_slot`](Self::set_slot) for a request made at `since`; whether it changed anything. For a classic provider, the newest
@@ -75,7 +85,7 @@ impl Provider {
         if since < enable.since {
             return Ok(false);
         }
-        let is_there = self.routes(Level(0), Keyword(0)) == route;
+        let is_there = self.classic_route() == route;
         // A host that was replaced repeats its requests.
         if is_there && since == enable.since && *wanted == enable.wanted {
             return Ok(false);

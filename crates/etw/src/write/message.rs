@@ -3,41 +3,76 @@
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{MAX_ATTACHMENTS, Request, Room, classic, prefix};
-use etw_types::{Classic, ClassicHeader, Status};
+use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, classic, prefix};
+use etw_types::{MessageFlags, Status};
 
 use super::status::status;
 use crate::pools::writer;
 use crate::provider::{Provider, STACKS};
 
+/// The size of a message's header in a record, and of its GUID.
+const HEADER_SIZE: usize = classic::MESSAGE_START_SIZE + GUID_SIZE;
+const GUID_SIZE: usize = 16;
+
+/// A message with a GUID, whose two words are read when they are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub flags: MessageFlags,
+    pub guid: *const [u64; 2],
+    pub number: u16,
+}
+
 /// Writes a message to the sessions of one host. `fill` puts exactly `payload_size` bytes. `None`: nothing happened, because the
 /// event is none for this path, or the host's pool needs attention; `write_any` writes it.
+///
+/// # Safety
+/// The message's GUID points to sixteen readable bytes, aligned or not.
 #[inline(always)]
-pub(crate) fn try_write_message(
+pub(crate) unsafe fn try_write_message(
     provider: &Provider,
     routes: u64,
-    event: &Classic,
+    message: Message,
     payload_size: usize,
-    fill: &impl for<'r> Fn(Room<'r>) -> Room<'r>,
+    fill: impl FillRoom,
 ) -> Option<Status> {
-    let ClassicHeader::Message { flags, id, number } = &event.header else { return None };
-    let header = classic::message_bytes(*flags, id, *number, event.is_32_bit);
-    if payload_size > MAX_PAYLOAD_SIZE - header.len() {
+    if payload_size > MAX_PAYLOAD_SIZE - HEADER_SIZE {
+        etw_types::cold_path();
         return None;
     }
     let attachment = routes.trailing_zeros() as usize / 8 % MAX_ATTACHMENTS;
     let sessions = u8::try_from(routes >> (attachment * 8)).ok()?;
+    let has = |flag: MessageFlags, size: u32| if message.flags.contains(flag) { size } else { 0 };
+    let size_on_disk = 8
+        + GUID_SIZE as u32
+        + has(MessageFlags::SEQUENCE, 4)
+        + has(MessageFlags::TIMESTAMP, 8)
+        + has(MessageFlags::SYSTEM_INFO, 8);
     let request = Request {
         sessions,
         kind: prefix::METADATA | prefix::CLASSIC,
         registration: provider.registrations[attachment].load(Ordering::Relaxed),
-        metadata_size: header.len() as u16,
-        payload_size: (header.len() + payload_size) as u32,
+        metadata_size: HEADER_SIZE as u16,
+        payload_size: (HEADER_SIZE + payload_size) as u32,
         // With the bit for call stacks, the ring refuses the event here.
-        event_size: (event.size() + payload_size) as u32 | provider.size_of_static(0) & STACKS,
+        event_size: (size_on_disk + payload_size as u32) | provider.size_of_static(0) & STACKS,
         ..Request::default()
     };
-    let written = writer(attachment)?
-        .try_write(attachment, request, |room: Room<'_>| fill(room.put(&header)))?;
+    let written = writer(attachment)?.try_write_fast(attachment, request, Filled(message, fill))?;
     Some(status(provider, written))
+}
+
+/// Puts a message's header, then what the inner fill puts.
+struct Filled<F>(Message, F);
+
+impl<F: FillRoom> FillRoom for Filled<F> {
+    #[inline(always)]
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        let Message { flags, guid, number } = self.0;
+        let is_32_bit = cfg!(target_pointer_width = "32");
+        let start = classic::message_start(flags, 1, number, is_32_bit);
+        // SAFETY: made in `try_write_message` only, whose caller promises a readable GUID.
+        let [first, second] = unsafe { guid.read_unaligned() };
+        let header = [start.to_le(), first, second];
+        self.1.fill(header.into_iter().fold(room, |room, word| room.put(&word.to_ne_bytes())))
+    }
 }

@@ -8,7 +8,7 @@ use etw_types::{Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
 use super::status::status;
-use super::{Fill, Routes, Site};
+use super::{Fill, LevelAndKeyword, Routes, Site};
 use crate::activity;
 use crate::pools::writer;
 use crate::provider::{Provider, STACKS};
@@ -75,6 +75,38 @@ pub fn try_write_site_inline(
     }
     let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
     Some(status(provider, writer.try_write_fast(0, request, fill)?))
+}
+
+/// Writes an event of a site whose payload lies in memory, to the sessions that want it. `only`: what [`only_route`](super::only_route) said of
+/// the site's level and keyword.
+#[inline(never)]
+pub fn write_site_of_bytes(
+    provider: &Provider,
+    site: &'static Site,
+    only: Option<u64>,
+    payload: &[u8],
+) -> Status {
+    if only == Some(0) {
+        return Status::ERROR_SUCCESS;
+    }
+    if only == Some(1) {
+        if let Some(status) = try_write_site_inline(provider, site, 1, payload.len(), payload) {
+            return status;
+        }
+    }
+    write_site_routed(provider, site, payload)
+}
+
+/// [`write_site`] with the routes of this moment.
+#[inline(never)]
+fn write_site_routed(provider: &Provider, site: &'static Site, payload: &[u8]) -> Status {
+    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
+    match provider.routes(level, keyword) {
+        0 => Status::ERROR_SUCCESS,
+        routes => {
+            write_site(provider, site, Routes(routes), payload.len(), &|room| room.put(payload))
+        }
+    }
 }
 
 /// [`write_site`] if the first host wants nothing, if several hosts want the event, or if the machine is not the usual one.

@@ -69,6 +69,7 @@ fn all_types() -> SourceEvent {
         .field("time", SourceType::FileTime)
         .field("bytes", SourceType::Bytes)
         .field("last", SourceType::String)
+        .field("pointer", SourceType::IntPtr)
 }
 
 const BYTES: &[u8] = &[1, 2, 255];
@@ -91,6 +92,7 @@ fn values() -> Vec<SourceValue<'static>> {
         FileTime(10).into(),
         BYTES.into(),
         "end".into(),
+        9isize.into(),
     ]
 }
 
@@ -103,6 +105,7 @@ fn check_values(event: &Event<'_>) {
     assert_eq!(event.get::<Guid>("guid").unwrap(), Guid::from_u128(9));
     assert_eq!(event.get::<Vec<u8>>("bytes").unwrap(), BYTES);
     assert_eq!(event.get::<String>("last").unwrap(), "end");
+    assert_eq!(event.get::<u64>("pointer").unwrap(), 9);
 }
 
 fn builder(name: &str) -> EventSourceBuilder {
@@ -144,6 +147,59 @@ fn a_source_carries_its_manifest_into_the_trace() {
 }
 
 #[test]
+fn sessions_that_stay_get_the_manifest_and_the_last_one_asks_for_it() {
+    let source = builder("Test-Disable").register().unwrap();
+    let id = source.provider().id();
+    let mut at_disable = [0; 2];
+    for (number, asks) in [false, true].into_iter().enumerate() {
+        let write = |_: &Session| {
+            // The callback of a second session's start and end writes to the first.
+            let second = Session::builder("second").memory().start().unwrap();
+            second.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
+            assert_eq!(source.write(7, &values()), Status::ERROR_SUCCESS);
+            second.disable(&id);
+            assert_eq!(source.write(7, &values()), Status::ERROR_SUCCESS);
+            if asks {
+                assert_eq!(source.write_manifest(), Status::ERROR_SUCCESS);
+            }
+        };
+        let ids: Vec<u16> = events_of(id, 64, write, |_| {}).iter().map(|event| event.id).collect();
+        let events = ids.iter().enumerate().filter(|(_, id)| **id == 7).map(|(at, _)| at);
+        let events: Vec<usize> = events.collect();
+        assert!(ids[0] == 0xfffe && ids[events[0] + 1] == 0xfffe, "{ids:?}");
+        at_disable[number] = ids.len() - 1 - events[1];
+    }
+    assert_eq!(at_disable, [0, 1]);
+}
+
+/// OV-21: manifests of .NET's sources have such symbols.
+#[test]
+fn a_manifest_has_a_symbol_and_keywords_without_spaces() {
+    let source = |name: &str| {
+        let event = SourceEvent::new(1, "A").keyword(Keyword(3));
+        let source = EventSource::builder(name).keyword("Large orders", Keyword(2));
+        source.keyword("Tea", Keyword(1)).event(event).manifest().unwrap()
+    };
+    for (name, symbol) in [
+        ("MSOpenTech-Tx-BinaryEventSource", "MSOpenTechTxBinaryEventSource"),
+        ("System.Threading & co", "System_Threading___co"),
+        ("7-Up", "_7Up"),
+    ] {
+        let xml = source(name);
+        assert!(xml.contains(&format!(" symbol=\"{symbol}\">")), "{xml}");
+    }
+    let xml = source("A");
+    assert!(
+        xml.contains("<keyword name=\"Large_orders\" message=\"$(string.keyword_Large_orders)\""),
+        "{xml}"
+    );
+    let keywords = xml.split("keywords=\"").nth(1).unwrap().split('"').next().unwrap();
+    let mut keywords: Vec<&str> = keywords.split(' ').collect();
+    keywords.sort_unstable();
+    assert_eq!(keywords, ["Large_orders", "Tea"]);
+}
+
+#[test]
 fn a_source_can_describe_each_event_instead() {
     let source = builder("Test-SelfDescribing").self_describing().register().unwrap();
     let id = source.provider().id();
@@ -151,6 +207,54 @@ fn a_source_can_describe_each_event_instead() {
     let shown = events_of(id, 64, write, check_values);
     assert_eq!((shown.len(), shown[0].name.as_str(), shown[0].id), (1, "AllTypes", 7));
     assert_eq!(source.write_manifest(), Status(1));
+}
+
+/// OV-21
+#[test]
+fn values_bits_tasks_and_opcodes_have_names() {
+    let paid = SourceEvent::new(3, "Paid").task(5).opcode(Opcode(20)).message("{0} by {1}, {2}");
+    let paid = paid
+        .mapped_field("state", SourceType::UInt32, "State")
+        .mapped_field("means", SourceType::UInt8, "Means")
+        .field("cents", SourceType::Int32);
+    let source = |event: SourceEvent| {
+        EventSource::builder("Test-Maps")
+            .task("Selling", 5)
+            .opcode("Pay", Opcode(20))
+            .value_map("State", &[(0, "open"), (7, "<closed>")])
+            .bit_map("Means", &[(1, "cash"), (2, "card")])
+            .event(event)
+    };
+    let xml = source(paid.clone()).manifest().unwrap();
+    for part in [
+        "<task name=\"Selling\" message=\"$(string.task_Selling)\" value=\"5\"/>",
+        "<valueMap name=\"State\">\n<map value=\"0x0\" message=\"$(string.map_State.open)\"/>",
+        "<bitMap name=\"Means\">",
+        "task=\"Selling\" opcode=\"Pay\"",
+        "<data name=\"state\" inType=\"win:UInt32\" map=\"State\"/>",
+    ] {
+        assert!(xml.contains(part), "{part}: {xml}");
+    }
+    // Texts of one id differ in their numbers.
+    let twice =
+        EventSource::builder("Test-Ids").value_map("A", &[(0, "x")]).value_map("A.x", &[(0, "y")]);
+    let twice = twice.value_map("B", &[(1, "x"), (2, "x")]).manifest().unwrap();
+    assert_eq!(twice.matches("<string id=\"map_B.x\" value=\"x\"/>").count(), 1, "{twice}");
+    let registered = source(paid).register().unwrap();
+    let write = |_: &Session| {
+        let values = [7u32.into(), SourceValue::UInt8(3), 350i32.into()];
+        assert_eq!(registered.write(3, &values), Status::ERROR_SUCCESS);
+    };
+    let shown = events_of(registered.provider().id(), 64, write, |_| {});
+    let event = shown.iter().find(|event| event.id == 3).unwrap();
+    assert_eq!((event.name.as_str(), event.opcode), ("Selling/Pay", 20), "{event:?}");
+    let message = event.message.as_deref().unwrap();
+    assert!(message.starts_with("<closed> by ") && message.contains("cash"), "{message}");
+    let wrong = |event: SourceEvent| source(event).manifest().is_err();
+    assert!(wrong(SourceEvent::new(3, "A").mapped_field("a", SourceType::UInt32, "None")));
+    assert!(wrong(SourceEvent::new(3, "A").mapped_field("a", SourceType::String, "State")));
+    assert!(EventSource::builder("A").bit_map("B", &[(3, "two")]).manifest().is_err());
+    assert!(EventSource::builder("A").opcode("B", Opcode(3)).manifest().is_err());
 }
 
 #[test]

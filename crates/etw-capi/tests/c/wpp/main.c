@@ -5,8 +5,14 @@
 #include <evntrace.h>
 #include <stdio.h>
 #include <stdlib.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 #include "trace.h"
 #include "main.tmh"
+#ifdef __cplusplus
+}
+#endif
 
 #define SAY(...) (printf(__VA_ARGS__), putchar('\n'))
 #define IF_SO(condition, call) \
@@ -58,6 +64,17 @@ static void forms(void)
     SAY("-> forms");
     Leave(Orders, 0);
     SAY("<- forms = 0x00000000(STATUS_SUCCESS)");
+    DoTraceMessage(Orders, "100%% of %d", 7);
+    SAY("100%% of 7");
+    At("with file and line");
+    SAY("[main.c@%d]with file and line", __LINE__ - 1);
+    Log(TRACE_LEVEL_ERROR, Stock,
+        "a condition %d"
+#ifdef NULL
+        " of %s",
+#endif
+        3, text);
+    SAY("a condition 3 of tea");
     /* Neither level nor flag is enabled: no message, and no argument is evaluated. */
     Log(TRACE_LEVEL_VERBOSE + 1, Stock, "too fine %d", count());
     DoTraceMessage(Rest, "another provider %d", count());

@@ -49,6 +49,8 @@ static inline Bytes make_bytes(const void *bytes, int size)
  * USEPREFIX(Enter, "%!STDPREFIX!-> %!FUNC!");
  * USEPREFIX(Leave, "%!STDPREFIX!<- %!FUNC!");
  * USESUFFIX(Leave, " = %!STATUS!", EXP);
+ * FUNC At{LEVEL=TRACE_LEVEL_ERROR, FLAGS=Stock}(MSG, ...);
+ * USEPREFIX(At, "%!STDPREFIX![%s@%u] ", __FILE__, __LINE__);
  * DEFINE_CPLX_TYPE(BYTES, WPP_LOGBYTES, Bytes, ItemHEXDump, "s", _bytes_, 0, 2);
  * DEFINE_CPLX_TYPE(MAC, WPP_LOGMAC, const unsigned char *, ItemMACAddr, "s", _mac_, 0);
  * DEFINE_CPLX_TYPE(IPV6, WPP_LOGIPV6, const unsigned char *, ItemIPV6Addr, "s", _ipv6_, 0);
