@@ -52,11 +52,17 @@ impl AskedNames {
     }
 
     /// Prints a note for each name that none of `shown` records had.
-    pub fn report(&self, shown: u64, traces: &[TraceFile], catalog: &Arc<Catalog>) {
+    /// `traces`: every record that the names may be of.
+    pub fn report(
+        &self,
+        shown: u64,
+        traces: impl FnOnce() -> Vec<TraceFile>,
+        catalog: &Arc<Catalog>,
+    ) {
         if shown == 0 || self.names.iter().all(|asked| asked.is_found.load(Ordering::Relaxed)) {
             return;
         }
-        for note in self.notes(&names_in(traces, catalog)) {
+        for note in self.notes(&names_in(&traces(), catalog)) {
             eprintln!("etw: note: {note}");
         }
     }

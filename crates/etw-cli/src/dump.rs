@@ -127,6 +127,14 @@ fn custom_decoders(protocols: &[u8]) -> Option<&'static CustomDecoders> {
 }
 
 impl Arguments {
+    /// Opens the traces. Returns them, and how many records of event logs are left out because `--where` excludes them.
+    fn open(&self) -> Result<(Vec<TraceFile>, u64), etw_etl::Error> {
+        // Names and schemas may be in other records, and --raw shows the offset of each.
+        let needs_all = self.join || self.two_pass || self.raw;
+        let filter = if needs_all { None } else { self.filter.for_headers() };
+        files::open_selected(&self.files, filter.as_ref())
+    }
+
     fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -170,8 +178,7 @@ impl Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     arguments.check()?;
-    let traces: Vec<TraceFile> =
-        arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
+    let (traces, left_out) = arguments.open()?;
     let threads = match arguments.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -229,12 +236,26 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces.clone(), read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
-    options.view.asked.report(shown.count, &traces, &catalog);
+    // Records that were left out may have the names. A log that cannot be read again has none.
+    let all = || match left_out {
+        0 => traces.clone(),
+        _ => arguments.files.iter().filter_map(|file| files::open_for_names(file).ok()).collect(),
+    };
+    options.view.asked.report(shown.count, all, &catalog);
     if let Some(filter) = &selection.filter {
         filter.report(shown.count, || {
             // Names behind the last record that was shown count, too.
             let (mut kinds, mut store) = (shown.kinds, shown.store);
-            while let Some(record) = records.next() {
+            let mut again;
+            let rest = match left_out {
+                0 => &mut records,
+                _ => {
+                    (kinds, store) = Default::default();
+                    again = Records::with_options(all(), read_options);
+                    &mut again
+                }
+            };
+            while let Some(record) = rest.next() {
                 kinds.number(&record);
                 if Store::is_schema_record(&record) {
                     Arc::make_mut(&mut store).learn(&record);

@@ -6,6 +6,7 @@
 use etw_decode::{Decoded, Decoder, Store, is_string_event};
 use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Hook};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Kinds, and blobs that tell kinds apart, past which no more are kept: only a hostile trace has so many.
 const LIMIT: usize = 1 << 16;
@@ -19,7 +20,7 @@ pub struct EventKinds {
     numbers: HashMap<Key, u32, foldhash::fast::RandomState>,
     recent: Recent,
     /// Numbers of blobs, from 1.
-    blobs: HashMap<Box<[u8]>, u64, foldhash::fast::RandomState>,
+    blobs: HashMap<Arc<[u8]>, u64, foldhash::fast::RandomState>,
     /// Names the records that describe others; it has learnt nothing.
     decoder: Decoder,
 }
@@ -59,8 +60,8 @@ struct Kind {
     version: u8,
     opcode: u8,
     /// TraceLogging metadata and provider traits, which name an event that has no number; empty for none.
-    metadata: Box<[u8]>,
-    traits: Box<[u8]>,
+    metadata: Arc<[u8]>,
+    traits: Arc<[u8]>,
     /// The record's own name, if records of one number describe different events.
     name: Option<String>,
     is_string: bool,
@@ -100,7 +101,8 @@ impl EventKinds {
                 let number = self.kinds.len() as u32;
                 let name = Store::is_schema_record(record)
                     .then(|| self.decoder.decode(record).event_name().map(String::from));
-                self.kinds.push(Kind::of(record, key, name.flatten()));
+                let kind = Kind::of(record, key, name.flatten(), |blob| self.shared(blob));
+                self.kinds.push(kind);
                 self.numbers.insert(key, number);
                 number
             }
@@ -144,10 +146,18 @@ impl EventKinds {
         Some(number)
     }
 
+    /// The memory of a blob that has a number.
+    fn shared(&self, blob: &[u8]) -> Arc<[u8]> {
+        self.blobs.get_key_value(blob).map_or_else(|| blob.into(), |(shared, _)| Arc::clone(shared))
+    }
+
     /// Decodes a record of each kind, as a dump of its first record would. `decoder` has the schemas of the whole trace.
     pub fn resolve(self, mut decoder: Decoder, mut each: impl FnMut(ResolvedKind<'_>)) {
         decoder.set_learning(false);
-        for (number, kind) in self.kinds.iter().enumerate() {
+        // The rest is not needed any more, and makes room for what the caller keeps.
+        let EventKinds { kinds, numbers, recent, blobs, decoder: own } = self;
+        drop((numbers, recent, blobs, own));
+        for (number, kind) in kinds.into_iter().enumerate() {
             kind.with_record(|record| {
                 let decoded = decoder.decode(record);
                 let own_name = kind.name.as_deref();
@@ -204,7 +214,12 @@ impl Key {
 }
 
 impl Kind {
-    fn of(record: &EventRecord<'_>, key: Key, name: Option<String>) -> Kind {
+    fn of(
+        record: &EventRecord<'_>,
+        key: Key,
+        name: Option<String>,
+        shared: impl Fn(&[u8]) -> Arc<[u8]>,
+    ) -> Kind {
         let item = |ext_type| record.extended.find(ext_type).unwrap_or_default();
         Kind {
             header: record.header,
@@ -213,8 +228,8 @@ impl Kind {
             id: record.descriptor.id,
             version: record.descriptor.version,
             opcode: record.descriptor.opcode.0,
-            metadata: item(ExtType::EVENT_SCHEMA_TL).into(),
-            traits: item(ExtType::PROV_TRAITS).into(),
+            metadata: shared(item(ExtType::EVENT_SCHEMA_TL)),
+            traits: shared(item(ExtType::PROV_TRAITS)),
             name,
             is_string: key.numbers & IS_STRING != 0,
             payload_size: record.payload.len(),

@@ -403,17 +403,29 @@ impl Job<'_> {
             return Ok(xml + "\n");
         }
         let or_na = |text: Option<String>| text.unwrap_or_else(|| "N/A".to_owned());
-        let keywords = Some(rendering.keywords.join(",")).filter(|all| !all.is_empty());
         let system = record.system();
+        let is_classic = system.keywords().is_some_and(|mask| mask & CLASSIC != 0);
+        // A classic event of a publisher without a manifest: its texts are Windows' own.
+        let own = |number: Option<u64>, name: &str| {
+            let has_own = is_classic && system.provider().is_none() && number.unwrap_or(0) == 0;
+            has_own.then(|| name.to_owned())
+        };
+        let mut keywords = rendering.keywords;
+        if is_classic && !keywords.iter().any(|name| name == "Classic") {
+            keywords.push("Classic".to_owned());
+        }
+        let keywords = Some(keywords.join(",")).filter(|all| !all.is_empty());
+        let task = rendering.task.or_else(|| own(system.task().map(u64::from), "None"));
+        let opcode = rendering.opcode.or_else(|| own(system.opcode().map(u64::from), "Info"));
         let mut text = String::new();
         for (key, value) in [
             ("Log Name", system.channel().unwrap_or_default()),
             ("Source", system.provider_name().unwrap_or_default()),
             ("Date", system.time().unwrap_or(record.time()).to_string()),
             ("Event ID", system.event_id().unwrap_or(0).to_string()),
-            ("Task", or_na(rendering.task)),
+            ("Task", or_na(task)),
             ("Level", or_na(rendering.level)),
-            ("Opcode", or_na(rendering.opcode)),
+            ("Opcode", or_na(opcode)),
             ("Keyword", or_na(keywords)),
             ("User", or_na(system.user())),
             ("User Name", or_na(None)),
@@ -425,6 +437,9 @@ impl Job<'_> {
         Ok(text)
     }
 }
+
+/// The keyword of events that were written by `ReportEvent`: WINEVENT_KEYWORD_EVENTLOG_CLASSIC.
+const CLASSIC: u64 = 0x0080_0000_0000_0000;
 
 /// A query of `wevtutil qe`.
 #[derive(Default)]
@@ -602,8 +617,8 @@ fn report(sources: &[Source]) -> Outcome {
             eprintln!("etw: {path}: {note}");
         }
         if source.too_large > 0 {
-            let count = source.too_large;
-            eprintln!("etw: {path}: {count} records expand to more text than is allowed");
+            let records = counted(source.too_large, "record");
+            eprintln!("etw: {path}: left out {records} with more text than is allowed");
         }
         if !source.damage.is_empty() || !source.notes.is_empty() || source.too_large > 0 {
             outcome = Outcome::Damaged;

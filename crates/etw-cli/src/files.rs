@@ -1,12 +1,15 @@
 //! Traces that commands read: opening them, and notes on their state, losses and damage.
 
 use crate::output::{Outcome, counted};
+use etw_decode::Store;
+use etw_decode::expr::Expr;
 use etw_etl::DamageLog;
 use etw_etl::read::{Records, TraceFile};
-use etw_eventlog::trace::is_event_log;
+use etw_eventlog::trace::{Order, Wanted, is_event_log};
 use etw_host::leftover::Overlay;
+use etw_types::{EventRecord, FileTime};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Opens a trace or an event log; with a trace, what a killed program left in `FILE.part` beside it.
 pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
@@ -38,6 +41,46 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
             eprintln!("etw: note: {name}: what a program left beside it cannot be read: {error}");
             TraceFile::open(path)
         }
+    }
+}
+
+/// Opens traces and event logs. Where `filter` is false by the header of a log's record, the record is left out. The number is that of
+/// all records left out.
+pub fn open_selected(
+    paths: &[PathBuf],
+    filter: Option<&Expr>,
+) -> Result<(Vec<TraceFile>, u64), etw_etl::Error> {
+    let Some(filter) = filter else {
+        return Ok((paths.iter().map(open).collect::<Result<_, _>>()?, 0));
+    };
+    // Schemas of other records are needed in any case.
+    let by_header = |record: &EventRecord<'_>, time: Option<FileTime>| {
+        Store::is_schema_record(record) || filter.by_header(record, time) != Some(false)
+    };
+    let wanted = Wanted {
+        by_header: &by_header,
+        with_provider_name: filter.names_providers(),
+        order: if paths.len() > 1 { Order::Merged } else { Order::Alone },
+    };
+    let mut left_out = 0;
+    let open_one = |path: &PathBuf| {
+        if !is_event_log(path) {
+            return open(path);
+        }
+        let selected = etw_eventlog::trace::open_selected(path, wanted)?;
+        left_out += selected.left_out;
+        Ok(selected.trace)
+    };
+    let traces = paths.iter().map(open_one).collect::<Result<_, _>>()?;
+    Ok((traces, left_out))
+}
+
+/// Opens what has the names in a trace or an event log: all of a trace, of a log a few records of each kind.
+pub fn open_for_names(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
+    let path = path.as_ref();
+    match is_event_log(path) {
+        true => etw_eventlog::trace::open_samples(path),
+        false => open(path),
     }
 }
 

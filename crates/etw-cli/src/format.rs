@@ -15,7 +15,7 @@ pub use view::View;
 use crate::join::Names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use etw_decode::{Decoded, Reason, Style, Visited, Visitor};
+use etw_decode::{Decoded, Inserts, Reason, Style, Visited, Visitor};
 use etw_types::{Clock, EventRecord, Guid};
 use std::borrow::Cow;
 use view::Chosen;
@@ -115,6 +115,20 @@ impl Options {
         match self.view.fields.is_empty() {
             true => decoded.visit_part(record, visitor),
             false => decoded.visit_part(record, &mut Chosen::new(visitor, &self.view)),
+        }
+    }
+
+    /// Begins to gather the message of a record whose fields are visited next. Returns whether the message needs them.
+    fn start_message(
+        &self,
+        inserts: &mut Inserts,
+        record: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+    ) -> bool {
+        match self.view.fields.is_empty() {
+            true => inserts.start(record, decoded),
+            // A message is made of all fields.
+            false => inserts.start_none(),
         }
     }
 

@@ -187,7 +187,7 @@ impl Grouping {
             }
         });
         for asked in [by, sum] {
-            asked.report(scanned.records, std::slice::from_ref(&scan.trace), &scan.catalog);
+            asked.report(scanned.records, || vec![scan.trace.clone()], &scan.catalog);
         }
         if has_text && groups.values().all(|group| group.sum.count == 0) {
             let name = self.sum.as_ref().map_or("", |column| &column.name);

@@ -1,12 +1,14 @@
 //! Names of processes, threads, files and code, from the events of a trace that describe them.
 
 mod code;
+mod code_file;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::output::{Failure, Progress};
 pub use code::StackFrame;
 use code::{Code, Image, SymbolSource, is_method};
+use code_file::Place;
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
@@ -54,6 +56,31 @@ fn is_file_name(hook: Hook) -> bool {
 /// The process of a perf map: `perf-PID.map`.
 fn perf_map_process(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.strip_prefix("perf-")?.strip_suffix(".map")?.parse().ok()
+}
+
+/// Where a process may have written its perf map. A container has a `/tmp` of its own, and other ids, which are known as long as the
+/// process lives.
+fn perf_maps_of(process: u32) -> Vec<Place> {
+    let named = |process: &dyn std::fmt::Display| PathBuf::from(format!("/tmp/perf-{process}.map"));
+    let mut all = vec![Place::Here(named(&process))];
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    if let Some(innermost) = ids.and_then(|ids| ids.split_whitespace().next_back()) {
+        all.push(Place::InRootOf(process, named(&innermost)));
+    }
+    all
+}
+
+/// When a process that lives began, up to a second earlier: `/proc` counts in hundredths of seconds.
+fn process_start(process: u32) -> Option<FileTime> {
+    const TICKS: f64 = 100.0;
+    const FIELD: usize = 19;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let start: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(FIELD)?.parse().ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let age = std::time::Duration::try_from_secs_f64(uptime - start / TICKS + 1.0).ok()?;
+    file_time(std::time::SystemTime::now().checked_sub(age)?)
 }
 
 fn file_time(time: std::time::SystemTime) -> Option<FileTime> {
@@ -128,8 +155,8 @@ impl Names {
         names
     }
 
-    /// Reads perf maps: files called `perf-PID.map`, or folders of them; those in `/tmp` of our own programs in any case, if they
-    /// were written since `start`.
+    /// Reads perf maps: files called `perf-PID.map`, or folders of them. Those in `/tmp` of our own programs are read in any case, if
+    /// they were written since `start`, or since the recorded process began if it still lives.
     pub fn read_perf_maps(&mut self, paths: &[PathBuf], start: FileTime) -> Result<(), Failure> {
         for path in paths {
             let maps: Vec<(u32, PathBuf)> = match path.is_dir() {
@@ -150,26 +177,34 @@ impl Names {
             };
             for (process, path) in maps {
                 self.code
-                    .read_perf_map(process, &path)
+                    .read_perf_map(process, &Place::Here(path.clone()), None)
                     .map_err(|error| crate::schemas::refused(&path, error))?;
             }
         }
-        let written_since = |path: &Path| {
-            let written = path.metadata().and_then(|metadata| metadata.modified()).ok();
-            written.and_then(file_time).is_some_and(|time| time >= start)
-        };
         let mut own = self.own_processes.clone();
         own.extend(self.code.linux_processes());
+        // A process that lives may have compiled its code before the trace began.
+        let since = |code: &Code, process| {
+            let recorded = code.lives(process).then(|| process_start(process)).flatten();
+            recorded.map_or(start, |began| began.min(start))
+        };
         for process in own {
-            let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
-            let is_new = written_since(&path) && !paths.contains(&path);
-            if is_new && self.code.read_perf_map(process, &path).is_ok() {
-                eprintln!("etw: note: names of compiled code from {}", path.display());
+            let since = Some(since(&self.code, process));
+            for place in perf_maps_of(process) {
+                let is_new = !paths.iter().any(|path| place.is(path));
+                if is_new && self.code.read_perf_map(process, &place, since).is_ok() {
+                    eprintln!("etw: note: names of compiled code from {place}");
+                    break;
+                }
             }
         }
-        for path in self.code.jit_dumps() {
-            if written_since(&path) && self.code.read_jit_dump(&path).is_ok() {
-                eprintln!("etw: note: names of compiled code from {}", path.display());
+        for (process, path) in self.code.jit_dumps() {
+            let since = since(&self.code, process);
+            for place in [Place::Here(path.clone()), Place::InRootOf(process, path)] {
+                if self.code.read_jit_dump(process, &place, since).is_ok() {
+                    eprintln!("etw: note: names of compiled code from {place}");
+                    break;
+                }
             }
         }
         Ok(())

@@ -4,9 +4,11 @@
 
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output, counted};
-use crate::output_file::NewFile;
+use crate::output_file::{self, NewFile};
 use crate::{pack_show, schemas};
 use clap::{Args, Subcommand};
+#[cfg(target_os = "linux")]
+use etw_decode::manifest::NamedValue;
 use etw_decode::pack::{Pack, PackBuilder, ProviderContents};
 use etw_decode::registered;
 use std::fmt::Write;
@@ -182,6 +184,15 @@ pub fn installed_providers() -> Vec<(etw_types::Guid, String)> {
     providers.filter_map(|provider| Some((provider.guid, provider.provider?))).collect()
 }
 
+/// Levels, opcodes, tasks and keywords of an installed provider; none if no manifest of it is installed.
+#[cfg(target_os = "linux")]
+pub fn named_values_of(id: &etw_types::Guid) -> Vec<NamedValue> {
+    let installed = all_installed().unwrap_or_default();
+    let mut providers = installed.into_iter().flat_map(|one| one.providers);
+    let found = providers.find(|one| one.guid == *id || one.control_guid == Some(*id));
+    found.map_or_else(Vec::new, |one| one.named_values)
+}
+
 fn install(manifest: &Path, scope: &Scope, force: bool) -> Result<(), Failure> {
     let bytes = schemas::read(manifest)?;
     let name = manifest.file_name().unwrap_or_default().to_string_lossy();
@@ -193,6 +204,12 @@ fn install(manifest: &Path, scope: &Scope, force: bool) -> Result<(), Failure> {
     };
     let warnings = added.map_err(|error| schemas::refused(manifest, error))?;
     schemas::tell(manifest, &warnings);
+    if etw_decode::manifest::parse(&bytes).is_ok_and(|parsed| parsed.is_cut) {
+        return Err(schemas::refused(
+            manifest,
+            "the manifest is not complete; nothing was installed",
+        ));
+    }
     let pack = builder.finish();
     let opened =
         Pack::open(pack.clone().into()).map_err(|error| schemas::refused(manifest, error))?;
@@ -202,42 +219,75 @@ fn install(manifest: &Path, scope: &Scope, force: bool) -> Result<(), Failure> {
         return Err(schemas::refused(manifest, "no provider in it"));
     }
     let folder = scope.folder()?;
-    let path = folder.join(format!("{PREFIX}{}.etwpack", file_name(&name)));
-    let mut replaced = Vec::new();
-    for other in installed_in(&folder, scope.machine)? {
-        let same =
-            providers.iter().find(|one| other.providers.iter().any(|two| two.guid == one.guid));
-        let Some(same) = same else {
-            if other.path == path && !force {
-                let what = format!("{}: exists; --force replaces it", path.display());
-                return Err(Failure::new(what));
-            }
-            continue;
-        };
-        if !force {
-            return Err(schemas::refused(
-                manifest,
-                format!(
-                    "{} is installed already, from {}; uninstall it first, or use --force",
-                    safe(same.provider.as_deref().unwrap_or_default()),
-                    other.path.display()
-                ),
-            ));
-        }
-        replaced.push(other.path);
-    }
     std::fs::create_dir_all(&folder).map_err(|error| schemas::refused(&folder, error))?;
+    let lock = lock(&folder);
+    if lock.is_some() {
+        output_file::remove_abandoned(&folder);
+    }
+    let path = folder.join(format!("{PREFIX}{}.etwpack", file_name(&name)));
+    let replaced = replaced_by(&providers, manifest, &path, scope, force)?;
     let new = NewFile::create(&path, &[manifest.to_owned()], true)?;
     new.file().write_all(&pack).map_err(|error| new.failure(&error))?;
     new.keep()?;
     for old in replaced.iter().filter(|old| **old != path) {
         std::fs::remove_file(old).map_err(|error| schemas::refused(old, error))?;
     }
+    drop(lock);
     let mut text = String::new();
     for provider in &providers {
         let _ = writeln!(text, "{}", line(provider));
     }
     print(&text)
+}
+
+/// Keeps other installations of the folder waiting until the file is dropped; `None` where folders cannot be locked.
+fn lock(folder: &Path) -> Option<std::fs::File> {
+    let file = std::fs::File::open(folder).ok()?;
+    file.lock().ok()?;
+    Some(file)
+}
+
+/// The packs that a manifest with these providers replaces, if `force` allows it.
+fn replaced_by(
+    providers: &[ProviderContents],
+    manifest: &Path,
+    path: &Path,
+    scope: &Scope,
+    force: bool,
+) -> Result<Vec<PathBuf>, Failure> {
+    let name_of =
+        |one: &ProviderContents| safe(one.provider.as_deref().unwrap_or_default()).into_owned();
+    let mut replaced = Vec::new();
+    for other in installed_in(&scope.folder()?, scope.machine)? {
+        let is_new = |one: &&ProviderContents| providers.iter().any(|new| new.guid == one.guid);
+        let Some(same) = other.providers.iter().find(is_new) else {
+            if other.path == *path && !force {
+                let what = format!("{}: exists; --force replaces it", path.display());
+                return Err(Failure::new(what));
+            }
+            continue;
+        };
+        if !force {
+            let what = format!(
+                "{} is installed already, from {}; uninstall it first, or use --force",
+                name_of(same),
+                other.path.display()
+            );
+            return Err(schemas::refused(manifest, what));
+        }
+        let lost = other.providers.iter().find(|one| !is_new(one));
+        if let Some(lost) = lost.filter(|_| other.path != *path) {
+            let what = format!(
+                "{} is installed from {}, which describes {}, too; uninstall both first",
+                name_of(same),
+                other.path.display(),
+                name_of(lost)
+            );
+            return Err(schemas::refused(manifest, what));
+        }
+        replaced.push(other.path);
+    }
+    Ok(replaced)
 }
 
 /// A file's name with `_` for every character that has a meaning in shells or file systems.

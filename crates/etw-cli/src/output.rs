@@ -1,6 +1,6 @@
 //! Output of commands, and how commands end.
 
-use crate::terminal::Pager;
+use crate::terminal::{self, Pager};
 use clap::Args;
 use etw_etl::read::TraceFile;
 use etw_types::Position;
@@ -94,6 +94,13 @@ impl Output {
     /// Whether it goes to a terminal or a pager.
     pub fn is_on_terminal(&self) -> bool {
         self.path.is_none() && io::stdout().is_terminal()
+    }
+
+    /// Prepares for as much output as a reader takes.
+    pub fn expect_much(&self) {
+        if self.path.is_none() {
+            terminal::widen_pipe();
+        }
     }
 
     /// Writes all bytes.

@@ -142,3 +142,36 @@ impl Drop for NewFile {
         }
     }
 }
+
+/// Removes the temporary files of a folder whose writers were killed.
+pub fn remove_abandoned(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_abandoned = name.to_str().and_then(writer_of).is_some_and(|pid| !is_alive(pid));
+        if is_abandoned && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            // A file that stays does no harm: its name says that it is temporary.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process that wrote a temporary file of this name.
+fn writer_of(name: &str) -> Option<u32> {
+    let (pid, number) = name.strip_prefix(".etw-")?.strip_suffix(".tmp")?.split_once('-')?;
+    number.parse::<u32>().ok()?;
+    pid.parse().ok()
+}
+
+/// Whether a process may be running; processes of other users count.
+#[cfg(unix)]
+fn is_alive(pid: u32) -> bool {
+    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
+    // SAFETY: numbers; signal 0 only asks whether the process exists.
+    let error = unsafe { libc::kill(pid, 0) };
+    error == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+#[cfg(not(unix))]
+fn is_alive(_: u32) -> bool {
+    true
+}

@@ -15,7 +15,7 @@ use crate::output::{Failure, Output, Progress};
 use crate::where_filter::Filter;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
-use etw_etl::record;
+use etw_etl::record::{self, Extent};
 use etw_types::{Clock, EventRecord, FileTime, HeaderType, Position};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -25,6 +25,11 @@ use std::sync::{Arc, Mutex};
 const BATCH_RECORDS: usize = 512;
 /// … or at this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Bytes of compiled schemas that all threads together keep, …
+const CACHED_BYTES: usize = 32 << 20;
+/// … but each at least so many.
+const CACHED_BYTES_OF_THREAD: usize = 8 << 20;
 
 /// The selection of records, and their decoding.
 pub struct Selection {
@@ -77,6 +82,7 @@ pub fn run(
 ) -> Result<Shown, Failure> {
     let facts: Vec<FileFacts> = records.files().iter().map(file_facts).collect();
     let shared = Shared { files: records.files().to_vec(), facts, options, selection };
+    output.expect_much();
     output.write(options.prologue().as_bytes())?;
     let mut reader = Reader::new(records, selection, options.names.clone());
     if output.is_on_terminal() {
@@ -84,7 +90,7 @@ pub fn run(
     }
     let mut limit = Limit::of(selection);
     if threads <= 1 {
-        let mut formatter = Formatter::of(selection);
+        let mut formatter = Formatter::of(selection, 1);
         let mut batch = Batch::default();
         let mut text = Vec::new();
         while reader.fill(&mut batch) {
@@ -131,7 +137,7 @@ fn run_parallel(
     let (spare, spares) = sync_channel::<(Batch, Vec<u8>)>(2 * in_flight);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| format_jobs(&queue, shared));
+            scope.spawn(|| format_jobs(&queue, shared, threads));
         }
         scope.spawn(move || {
             loop {
@@ -159,8 +165,8 @@ fn run_parallel(
     })
 }
 
-fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>) {
-    let mut formatter = Formatter::of(shared.selection);
+fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>, threads: usize) {
+    let mut formatter = Formatter::of(shared.selection, threads);
     loop {
         let job = match queue.lock() {
             Ok(queue) => queue.recv(),
@@ -182,8 +188,11 @@ struct Formatter {
 }
 
 impl Formatter {
-    fn of(selection: &Selection) -> Formatter {
-        Formatter { decoder: selection.decoder(), heads: Heads::default() }
+    /// For one of so many threads.
+    fn of(selection: &Selection, threads: usize) -> Formatter {
+        let mut decoder = selection.decoder();
+        decoder.set_cache_limit((CACHED_BYTES / threads.max(1)).max(CACHED_BYTES_OF_THREAD));
+        Formatter { decoder, heads: Heads::default() }
     }
 }
 
@@ -204,7 +213,8 @@ impl Shared<'_> {
             let bytes = &batch.bytes[start..item.end];
             start = item.end;
             let file = item.position.file_index as usize;
-            let Ok(mut record) = record::parse(bytes, self.files[file].record_context()) else {
+            let context = self.files[file].record_context();
+            let Ok(mut record) = record::parse_checked(bytes, item.extent, context) else {
                 unreachable!("the reader gives whole records");
             };
             record.cpu = item.cpu;
@@ -289,6 +299,7 @@ impl Limit {
 
 struct Item {
     end: usize,
+    extent: Extent,
     cpu: u16,
     order_time: i64,
     position: Position,
@@ -371,8 +382,9 @@ impl<'r> Reader<'r> {
                 }
                 continue;
             }
-            batch.bytes.extend_from_slice(self.records.stored_bytes());
-            batch.items.push(Item { end: batch.bytes.len(), cpu, order_time, position });
+            let (bytes, extent) = self.records.stored();
+            batch.bytes.extend_from_slice(bytes);
+            batch.items.push(Item { end: batch.bytes.len(), extent, cpu, order_time, position });
             self.given += 1;
         }
         self.progress.update_at(self.seen, last);

@@ -6,8 +6,9 @@ use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use etw_decode::{Catalog, Decoder, Store, Style};
+use etw_etl::lzxpress::Level;
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::WriteError;
@@ -51,6 +52,9 @@ struct Target {
     /// Compress the buffers
     #[arg(long)]
     compress: bool,
+    /// Effort for a small file
+    #[arg(long, value_enum, default_value_t, requires = "compress")]
+    level: CompressionLevel,
     /// Add the schemas of the events, from the named manifests and packs and the registered ones: other machines then
     /// decode the trace without them
     #[arg(long)]
@@ -59,6 +63,25 @@ struct Target {
     replace: ReplaceOption,
     #[command(flatten)]
     json: JsonOption,
+}
+
+/// `--level`
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum CompressionLevel {
+    /// Compress fast
+    #[default]
+    Fast,
+    /// Take about twice as long for a file that is 5 to 7 % smaller
+    Small,
+}
+
+impl From<CompressionLevel> for Level {
+    fn from(level: CompressionLevel) -> Level {
+        match level {
+            CompressionLevel::Fast => Level::Fast,
+            CompressionLevel::Small => Level::Small,
+        }
+    }
 }
 
 pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
@@ -76,6 +99,7 @@ pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> 
     let target = Target {
         output,
         compress: false,
+        level: CompressionLevel::default(),
         with_schemas: false,
         replace,
         json: JsonOption::default(),
@@ -169,6 +193,7 @@ fn run(
     read.read_ahead_threads = usize::from(threads > 1 && compressed);
     let mut options = RelogOptions::default();
     (options.compressed, options.read) = (target.compress, read);
+    (options.level, options.has_helper) = (target.level.into(), threads > 1);
     let mut relog = Relog::new(traces, options)?;
     let new = NewFile::create(&target.output, paths, target.replace.force)?;
     let mut progress = Progress::of(relog.records().files());

@@ -93,6 +93,16 @@ mod console {
     }
 }
 
+/// Lets the pipe that standard output may be hold 256 KiB: this program and the reader of the pipe then wait for each other less
+/// often. Without effect on other outputs, and where the system allows no more.
+pub fn widen_pipe() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: takes and returns numbers.
+    unsafe {
+        libc::fcntl(libc::STDOUT_FILENO, libc::F_SETPIPE_SZ, 1 << 18);
+    }
+}
+
 /// A running pager.
 pub struct Pager {
     child: Child,

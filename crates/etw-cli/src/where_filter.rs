@@ -19,6 +19,18 @@ pub struct WhereOption {
 }
 
 impl WhereOption {
+    /// The expression, for records of which only the header is known before the trace is open. `None`: the header decides nothing, or
+    /// the expression needs the start of the trace or the size of the fields, or is wrong.
+    pub fn for_headers(&self) -> Option<Expr> {
+        let time = |text: &str| match text.parse()? {
+            When::At(time) => Ok(time),
+            When::After(_) => Err("it counts from the start of the trace".to_owned()),
+        };
+        let expr = Expr::parse(self.expression.as_deref()?, time).ok()?;
+        let headers = expr.names().headers;
+        (!headers.is_empty() && !headers.iter().any(|name| name == "size")).then_some(expr)
+    }
+
     /// Compiles the expression; `+1.5s` counts from `start`.
     pub fn compile(&self, start: FileTime) -> Result<Option<Filter>, Failure> {
         let Some(text) = &self.expression else { return Ok(None) };

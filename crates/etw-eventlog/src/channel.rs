@@ -256,7 +256,11 @@ impl Settings {
             // Windows rounds up to whole chunks.
             new.max_size = new.max_size.checked_next_multiple_of(64 << 10).unwrap_or(u64::MAX);
         }
-        new.validate(kind)?;
+        new.validate(kind).map_err(|error| match (error, change.max_size) {
+            // The message names the size that was asked for.
+            (SettingError::MaxSize { .. }, Some(max_size)) => SettingError::MaxSize { max_size },
+            (error, _) => error,
+        })?;
         *self = new;
         Ok(())
     }
@@ -431,7 +435,10 @@ mod tests {
         let mut channel = Channel::global("Application", Isolation::Application, Path::new("/l"));
         let before = channel.settings.clone();
         for (change, text) in [
-            (Change { max_size: Some(1000), ..Change::default() }, "1 MiB"),
+            (
+                Change { max_size: Some(1000), ..Change::default() },
+                "1 MiB to 1 TiB, not 1000 bytes",
+            ),
             (Change { auto_backup: Some(true), ..Change::default() }, "retention"),
             (Change { file: Some("a.evtx".into()), ..Change::default() }, "absolute"),
             (Change { file: Some("/a.etl".into()), ..Change::default() }, ".evtx"),

@@ -9,6 +9,7 @@
 //! | [`kept_log`] | the log that a session's host appends to |
 //! | [`channel_logs`] | the logs of all channels behind one session |
 //! | [`log_file`] | one log that buffers are stored in, each record once |
+//! | [`archives`] | the files of a log that was archived |
 //! | [`import`] | entries of journald and syslog as records |
 //! | [`report`] | what a program gives to `ReportEvent` |
 //! | [`record`] | one event as a record of a log |
@@ -37,6 +38,7 @@
 
 pub mod access;
 pub mod accounts;
+pub mod archives;
 pub mod channel;
 pub mod channel_logs;
 mod computer;

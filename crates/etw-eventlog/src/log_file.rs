@@ -4,6 +4,7 @@
 //! killed, the next one stores the same buffers again, and the mark says which of their records the log has.
 
 use crate::access::Access;
+use crate::archives::archive_file;
 use crate::permissions::permit;
 use etw_evtx::Error;
 use etw_evtx::write::{LogWriter, Mark, Retention};
@@ -233,7 +234,7 @@ impl LogFile {
     }
 }
 
-/// [`LogFile::clear`] of a log that no host keeps, with its rights. A log without a file has no records; a backup of it is an error.
+/// [`LogFile::clear`] of a log that no host keeps, with its rights. A log without a file has no records, nor has its backup.
 ///
 /// # Errors
 /// Those of the system.
@@ -241,7 +242,7 @@ pub fn clear_file(path: &Path, backup: Option<&Path>, access: &Access) -> io::Re
     if !path.exists() {
         return match backup {
             None => Ok(()),
-            Some(_) => Err(io::Error::new(io::ErrorKind::NotFound, "the log has no records yet")),
+            Some(backup) => empty_log(backup, access).map_err(io_error),
         };
     }
     let limit = Limit { max_size: u64::MAX, when_full: WhenFull::Refuse };
@@ -249,6 +250,14 @@ pub fn clear_file(path: &Path, backup: Option<&Path>, access: &Access) -> io::Re
     log.access = Some(access.clone());
     log.clear(backup)?;
     log.finish()
+}
+
+/// Writes a log without records, with its rights, to a file that does not exist.
+fn empty_log(path: &Path, access: &Access) -> Result<(), Error> {
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    // Without access lists, the mode bits are set nevertheless.
+    let _ = permit(path, access);
+    LogWriter::from_file(file, u64::MAX, Retention::Keep)?.close()
 }
 
 /// Copies a log to a file that does not exist, and closes the copy. Those who may not read the log may not read the copy.
@@ -292,14 +301,10 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// `Archive-NAME-DATE.evtx` beside a log, for the present time; no such file exists.
 fn archive_name(path: &Path) -> PathBuf {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let mut time = FileTime::UNIX_EPOCH.0 + since.map_or(0, |since| since.as_nanos() / 100) as i64;
     loop {
-        // 2026-01-31T23:59:59.1234567Z, to the millisecond.
-        let date = FileTime(time).to_string();
-        let date = date.get(..23).unwrap_or(&date).replace(['T', ':', '.'], "-");
-        let archive = path.with_file_name(format!("Archive-{name}-{date}.evtx"));
+        let archive = archive_file(path, &FileTime(time).to_string());
         if !archive.exists() {
             return archive;
         }

@@ -4,6 +4,7 @@ use crate::translate::Translator;
 use etw_decode::{Decoder, Style};
 use etw_etl::record::RecordContext;
 use etw_evtx::{Error, Record};
+use etw_types::Level;
 use std::fmt::Write;
 
 /// The texts that a record's schema has for it.
@@ -50,7 +51,7 @@ impl Renderer {
         let names = decoded.names();
         Ok(Rendering {
             message: decoded.message(&event, &Style::default()),
-            level: event.descriptor.level.name().map(str::to_owned),
+            level: level_name(event.descriptor.level),
             task: names.and_then(|names| names.task.clone()),
             opcode: names.and_then(|names| names.opcode.clone()),
             channel: names.and_then(|names| names.channel.clone()),
@@ -93,6 +94,15 @@ impl Rendering {
         }
         xml + "</Keywords></RenderingInfo>"
     }
+}
+
+/// The name of a level as Windows shows it: events without a level are information.
+fn level_name(level: Level) -> Option<String> {
+    let name = match level {
+        Level(0) | Level::INFO => Some("Information"),
+        level => level.name(),
+    };
+    name.map(str::to_owned)
 }
 
 fn escaped(text: &str) -> String {

@@ -1,14 +1,17 @@
 //! [`Subscription`]: new records of logs, as their writers append them.
 //!
 //! A log is a file that its host appends to. A subscription looks at the file when it is polled, and reads the chunks that may
-//! have records behind the last one that it returned. A log that does not exist yet counts as empty.
+//! have records behind the last one that it returned, also those of archives that were made meanwhile. A log that does not exist yet
+//! counts as empty.
 
+use crate::archives::logs_behind;
 use crate::stored_record::{StoredRecord, number};
 use etw_evtx::bookmark::BookmarkList;
 use etw_evtx::query::Selector;
 use etw_evtx::{Error, Log};
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -77,10 +80,22 @@ impl fmt::Display for SubscribeError {
 
 impl std::error::Error for SubscribeError {}
 
+/// Records that a log lost before its subscription had read them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gap {
+    /// The channel or file, as the subscriber names it.
+    pub name: Arc<str>,
+    /// From the first to the last one that is missing.
+    pub records: RangeInclusive<u64>,
+}
+
 /// New records of one or several logs.
 #[derive(Debug)]
 pub struct Subscription {
     watched: Vec<Watched>,
+    /// Records that were read when another log could not be read.
+    ready: Vec<StoredRecord>,
 }
 
 #[derive(Debug)]
@@ -90,6 +105,10 @@ struct Watched {
     selector: Selector,
     /// Records up to this id were seen.
     seen: u64,
+    /// Whether the record `seen` was there: later records that are not in the log are in its archives, or missing.
+    follows: bool,
+    /// Records that are missing.
+    missing: Option<RangeInclusive<u64>>,
     /// The file's size and time when it was last read, and when that was.
     last: Option<(u64, SystemTime, Instant)>,
 }
@@ -103,23 +122,40 @@ impl Subscription {
         let mut watched = Vec::new();
         let is_only = logs.len() == 1;
         for Watch { name, path, selector } in logs {
-            let mut one = Watched { name: name.into(), path, selector, seen: 0, last: None };
+            let mut one = Watched {
+                name: name.into(),
+                path,
+                selector,
+                seen: 0,
+                follows: false,
+                missing: None,
+                last: None,
+            };
             one.begin(start, is_only)?;
             watched.push(one);
         }
-        Ok(Subscription { watched })
+        Ok(Subscription { watched, ready: Vec::new() })
     }
 
     /// Returns the records that were written since the last call, of each log oldest first.
     ///
     /// # Errors
-    /// Those of reading a log.
+    /// Those of reading a log. What was read before is returned by the next call.
     pub fn poll(&mut self) -> Result<Vec<StoredRecord>, Error> {
-        let mut records = Vec::new();
         for watched in &mut self.watched {
-            watched.poll(&mut records)?;
+            watched.poll(&mut self.ready)?;
         }
-        Ok(records)
+        Ok(std::mem::take(&mut self.ready))
+    }
+
+    /// Takes the gaps in front of the records of the last [`poll`](Self::poll): the log was overwritten, cleared or damaged before they
+    /// were read. One for each log, from the first record that is missing to the last.
+    pub fn take_gaps(&mut self) -> Vec<Gap> {
+        let gaps = self.watched.iter_mut().filter_map(|watched| {
+            let records = watched.missing.take()?;
+            Some(Gap { name: Arc::clone(&watched.name), records })
+        });
+        gaps.collect()
     }
 }
 
@@ -129,13 +165,17 @@ impl Watched {
         let log = |error| SubscribeError::Log { name: name.clone(), error };
         match start {
             Start::Oldest => {}
-            Start::Future => self.seen = self.newest().map_err(log)?,
+            Start::Future => {
+                self.seen = self.newest().map_err(log)?;
+                self.follows = self.seen > 0;
+            }
             Start::After { list, is_strict } => {
                 let Some(record_id) = list.record_id(&self.name, is_only) else { return Ok(()) };
                 self.seen = record_id;
                 if *is_strict && !self.has(record_id).map_err(log)? {
                     return Err(SubscribeError::Stale { name, record_id });
                 }
+                self.follows = *is_strict;
             }
         }
         Ok(())
@@ -186,6 +226,18 @@ impl Watched {
             _ => self.last = Some((stamp.0, stamp.1, now)),
         }
         let Some(log) = self.open()? else { return Ok(()) };
+        let logs = match self.follows {
+            true => logs_behind(&self.path, log, self.seen)?,
+            false => vec![log],
+        };
+        for log in &logs {
+            self.read(log, records)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the selected records behind the last one.
+    fn read(&mut self, log: &Log, records: &mut Vec<StoredRecord>) -> Result<(), Error> {
         let ids = self.seen.saturating_add(1)..=u64::MAX;
         for location in log.chunks().iter().filter(|location| log.may_hold(location, &ids)) {
             let mut chunk = log.chunk(location)?;
@@ -194,7 +246,12 @@ impl Watched {
                 if record.id() <= self.seen {
                     continue;
                 }
+                if self.follows && record.id() > self.seen + 1 {
+                    let first = self.missing.as_ref().map_or(self.seen + 1, |gap| *gap.start());
+                    self.missing = Some(first..=record.id() - 1);
+                }
                 self.seen = record.id();
+                self.follows = true;
                 if self.selector.matches(&record).unwrap_or(false) {
                     records.push(StoredRecord {
                         chunk: Arc::clone(&bytes),

@@ -38,10 +38,7 @@ impl Translator {
     /// [`Error::TooLarge`]: the record expands beyond all bounds.
     pub fn stored(&mut self, record: &Record<'_>) -> Result<(&[u8], i64), Error> {
         let fields = record.fields()?;
-        // A damaged record may have lost its time.
-        let time = record.system().time().unwrap_or(record.time()).0;
-        let time = if time > 0 { time } else { self.time };
-        self.time = time;
+        let time = self.time_of(record);
         self.bytes.clear();
         if !put_event(record, &fields, time, &mut self.bytes) {
             let mut xml = record.to_xml()?;
@@ -55,6 +52,73 @@ impl Translator {
         }
         Ok((&self.bytes, time))
     }
+
+    /// The header of the event in its stored form, with the number and the related activity of the record but without its fields, and
+    /// its time. `with_provider_name`: with the name of its provider. `None`: only the whole event has a header.
+    pub(crate) fn header(
+        &mut self,
+        record: &Record<'_>,
+        with_provider_name: bool,
+    ) -> Option<(&[u8], i64)> {
+        let time = self.time_of(record);
+        let system = record.system();
+        let item = log_item(record);
+        let related = system.related_activity().map(|id| id.0);
+        let mut items = ExtendedItemsBuf::new();
+        items.push(ExtType::EVENT_LOG, &item.to_bytes()).ok()?;
+        if let Some(related) = related {
+            items.push(ExtType::RELATED_ACTIVITYID, &related).ok()?;
+        }
+        if with_provider_name && let Some(traits) = traits_of(record) {
+            items.push(ExtType::PROV_TRAITS, &traits).ok()?;
+        }
+        let mut event = event_of(record, time, &[]);
+        event.extended = items.as_items();
+        self.bytes.clear();
+        encode(&event, &mut self.bytes).ok()?;
+        Some((&self.bytes, time))
+    }
+
+    /// The time of a record; a damaged record that lost its time has that of the record before it.
+    fn time_of(&mut self, record: &Record<'_>) -> i64 {
+        let time = record.system().time().unwrap_or(record.time()).0;
+        if time > 0 {
+            self.time = time;
+        }
+        self.time
+    }
+}
+
+/// The facts of a record that have no field in an event, but for its texts.
+fn log_item<'t>(record: &Record<'_>) -> LogItem<'t> {
+    let record_id = record.system().record_id().unwrap_or(record.id());
+    LogItem { record_id, channel: "", computer: "", message: None }
+}
+
+/// The name of the record's provider, as the traits of an event.
+fn traits_of(record: &Record<'_>) -> Option<Vec<u8>> {
+    let name = record.system().provider_name()?.replace('\0', "");
+    let traits = provider_traits(name, None).ok()?;
+    ProviderTraits::parse(&traits).is_ok().then_some(traits)
+}
+
+/// The event of a record without extended items.
+fn event_of<'p>(record: &Record<'_>, time: i64, payload: &'p [u8]) -> EventRecord<'p> {
+    let system = record.system();
+    let mut event = EventRecord::new(HeaderType::Event64, payload);
+    event.order_time = time;
+    event.provider = Some(system.provider().unwrap_or_default());
+    event.process_id = system.process_id();
+    event.thread_id = system.thread_id();
+    event.descriptor.id = system.event_id().unwrap_or(0);
+    event.descriptor.version = system.version().unwrap_or(0);
+    event.descriptor.channel = Channel(0);
+    event.descriptor.level = Level(system.level().unwrap_or(0));
+    event.descriptor.opcode = Opcode(system.opcode().unwrap_or(0));
+    event.descriptor.task = system.task().unwrap_or(0);
+    event.descriptor.keyword = Keyword(system.keywords().unwrap_or(0));
+    event.activity_id = system.activity().unwrap_or_default();
+    event
 }
 
 /// Appends the event; `false` if it does not fit, and `out` is as it was.
@@ -71,15 +135,13 @@ fn put_event(record: &Record<'_>, fields: &[DataField<'_>], time: i64, out: &mut
     let (channel, computer) = (system.channel(), system.computer());
     let message = record.rendered_message();
     let item = LogItem {
-        record_id: system.record_id().unwrap_or(record.id()),
         channel: channel.as_deref().unwrap_or_default(),
         computer: computer.as_deref().unwrap_or_default(),
         message: message.as_deref(),
+        ..log_item(record)
     };
     let mut items = ExtendedItemsBuf::new();
-    let name = system.provider_name().map(|name| name.replace('\0', ""));
-    let traits = name.and_then(|name| provider_traits(name, None).ok());
-    let traits = traits.filter(|traits| ProviderTraits::parse(traits).is_ok());
+    let traits = traits_of(record);
     let related = system.related_activity().map(|id| id.0);
     let sid = system.user_sid();
     let parts: [(ExtType, Option<&[u8]>); 5] = [
@@ -96,19 +158,7 @@ fn put_event(record: &Record<'_>, fields: &[DataField<'_>], time: i64, out: &mut
             return false;
         }
     }
-    let mut event = EventRecord::new(HeaderType::Event64, &payload);
-    event.order_time = time;
-    event.provider = Some(system.provider().unwrap_or_default());
-    event.process_id = system.process_id();
-    event.thread_id = system.thread_id();
-    event.descriptor.id = system.event_id().unwrap_or(0);
-    event.descriptor.version = system.version().unwrap_or(0);
-    event.descriptor.channel = Channel(0);
-    event.descriptor.level = Level(system.level().unwrap_or(0));
-    event.descriptor.opcode = Opcode(system.opcode().unwrap_or(0));
-    event.descriptor.task = system.task().unwrap_or(0);
-    event.descriptor.keyword = Keyword(system.keywords().unwrap_or(0));
-    event.activity_id = system.activity().unwrap_or_default();
+    let mut event = event_of(record, time, &payload);
     event.extended = items.as_items();
     encode(&event, out).is_ok()
 }

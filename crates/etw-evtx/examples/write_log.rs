@@ -1,6 +1,6 @@
 //! Appends records to a log until it is killed, and prints the id of the last record of each write that the system has.
 //!
-//! `cargo run -p etw-evtx --example write_log -- FILE SIZE overwrite|keep`
+//! `cargo run -p etw-evtx --example write_log -- FILE SIZE overwrite|keep [IDS]`; IDS is the number of event ids
 //!
 //! A record's values follow from its id, so that `cargo xtask readers` can check what other readers have of it.
 
@@ -43,8 +43,10 @@ fn template() -> Arc<Template> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [path, size, retention] = &arguments[..] else {
-        return Err("usage: write_log FILE SIZE overwrite|keep".into());
+    let (path, size, retention, ids) = match &arguments[..] {
+        [path, size, retention] => (path, size, retention, 60_000),
+        [path, size, retention, ids] => (path, size, retention, ids.parse::<u64>()?),
+        _ => return Err("usage: write_log FILE SIZE overwrite|keep [IDS]".into()),
     };
     let retention = match retention.as_str() {
         "overwrite" => Retention::Overwrite,
@@ -62,7 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .flat_map(u16::to_le_bytes)
                 .collect();
         let (id_bytes, time_bytes) = (id.to_le_bytes(), time.to_le_bytes());
-        let event_id = ((id % 60_000) as u16).to_le_bytes();
+        let event_id = ((id % ids) as u16).to_le_bytes();
         let guid = Guid::from_name("readers").0;
         let values: [(ValueType, &[u8]); 8] = [
             (ValueType::UINT16, &event_id),

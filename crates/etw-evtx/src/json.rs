@@ -13,7 +13,7 @@ pub(crate) use self::planned::push_record;
 use self::planned::{GAP, Recording};
 use self::utf16::push_utf16_content;
 use crate::Error;
-use crate::json_plan::Plans;
+use crate::json_plan::{Plans, Repeated};
 use crate::tree::{
     Argument, Attribute, Budget, Content, Element, Fragment, Instance, MAX_WORK, Node, entity,
 };
@@ -105,6 +105,9 @@ pub fn push_data(
     Ok(())
 }
 
+/// Stands for the number of members with a name, where each event of a shape has its own.
+const UNKNOWN: usize = usize::MAX;
+
 /// An object under construction: knows the names it has.
 struct Object<'o, 'n> {
     out: &'o mut String,
@@ -124,6 +127,8 @@ impl<'o, 'n> Object<'o, 'n> {
             self.out.push(',');
         }
         match self.names.iter_mut().find(|(known, _)| *known == name) {
+            // There is no plan for a gap without a value.
+            Some((_, UNKNOWN)) => self.out.push(GAP),
             Some((_, count)) => {
                 *count += 1;
                 let numbered = format!("{name}#{count}");
@@ -135,6 +140,17 @@ impl<'o, 'n> Object<'o, 'n> {
             }
         }
         self.out.push(':');
+    }
+
+    /// Returns the number of members that have a name. From now on, it is unknown.
+    fn repeat(&mut self, name: &'n str) -> usize {
+        match self.names.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => std::mem::replace(count, UNKNOWN),
+            None => {
+                self.names.push((name.into(), UNKNOWN));
+                0
+            }
+        }
     }
 
     fn close(self) {
@@ -166,6 +182,9 @@ fn push_member<'f, 'a>(
     work.spend(1)?;
     match node {
         Node::Element(element) if !content.is_hidden(element) => match content.repeated(element) {
+            Some(array) if work.recording.is_some() => {
+                record_members(object, element, content, array, work);
+            }
             Some(array) => {
                 for item in array.items() {
                     push_element(object, element, content, Some(item), work)?;
@@ -184,6 +203,42 @@ fn push_member<'f, 'a>(
         _ => {}
     }
     Ok(())
+}
+
+/// Leaves a gap in a plan for the members that an element makes of an array.
+fn record_members<'f, 'a>(
+    object: &mut Object<'_, 'f>,
+    element: &'f Element,
+    content: Content<'f, 'a>,
+    array: Value<'a>,
+    work: &mut Work<'f, 'a>,
+) {
+    if array.bytes.is_empty() {
+        return;
+    }
+    let attributes: Vec<&Attribute> = content.attributes(element).collect();
+    let name = match &attributes[..] {
+        [] => &*element.name,
+        [one] if &*element.name == "Data" && &*one.name == "Name" => match &one.value[..] {
+            [Node::Text(name)] => name.as_str(),
+            _ => return work.give_up_plan(),
+        },
+        _ => return work.give_up_plan(),
+    };
+    let ([Node::Substitution(one)], Some(recording)) = (&element.children[..], &mut work.recording)
+    else {
+        return;
+    };
+    let is_first = object.names.is_empty();
+    let known = object.repeat(name);
+    if known == UNKNOWN {
+        return recording.give_up();
+    }
+    let mut escaped = Vec::new();
+    push_escaped(&mut escaped, name);
+    let repeated = Repeated { name: escaped, known, is_first, value_type: array.value_type };
+    recording.members(content, one.index, object.out.len(), repeated);
+    object.out.push(GAP);
 }
 
 fn push_element<'f, 'a>(
@@ -325,19 +380,23 @@ pub(crate) fn push_plain(
 
 fn push_value(out: &mut String, value: Value<'_>, work: &mut Work<'_, '_>) -> Result<(), Error> {
     work.spend(1 + value.bytes.len() / 16)?;
-    if !value.value_type.is_array() {
-        push_item(out, value);
-        return Ok(());
+    match value.value_type.is_array() {
+        true => push_items(out, value),
+        false => push_item(out, value),
     }
-    out.push('[');
-    for (index, item) in value.items().enumerate() {
+    Ok(())
+}
+
+/// Appends the items of an array.
+fn push_items(out: &mut impl Text, array: Value<'_>) {
+    out.push_ascii(b"[");
+    for (index, item) in array.items().enumerate() {
         if index > 0 {
-            out.push(',');
+            out.push_ascii(b",");
         }
         push_item(out, item);
     }
-    out.push(']');
-    Ok(())
+    out.push_ascii(b"]");
 }
 
 /// Appends a value that is no array.

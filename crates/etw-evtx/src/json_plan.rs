@@ -49,12 +49,14 @@ pub(crate) struct Frame {
     /// [`Facts::number`](crate::facts::Facts::number) of its template.
     pub template: u64,
     pub values: Vec<Expected>,
+    /// The numbers of its arrays that have items. An array without items makes another shape: its element is not shown.
+    pub arrays: Vec<usize>,
     /// The number of its first end among the ends of all frames: each frame has one in front of each value and one behind them.
     pub first: usize,
 }
 
-/// The form of a value in JSON. All but [`Number`](Form::Number) and [`Any`](Form::Any) stand in quotes, which belong to the text of the
-/// plan.
+/// The form of a value in JSON. Values of one number, text, GUID, time or SID that are not [`Number`](Form::Number) stand in quotes,
+/// which belong to the text of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Unsigned, of 1, 2, 4 or 8 bytes.
@@ -65,6 +67,22 @@ pub(crate) enum Form {
     Sid,
     Utf16,
     Any(ValueType),
+    /// The items of an array, in brackets.
+    Array(ValueType),
+    /// A member for each item of an array: the number of its [`Repeated`].
+    Members(usize),
+}
+
+/// An element that is repeated for each item of an array.
+#[derive(Debug)]
+pub(crate) struct Repeated {
+    /// Its name as the content of a JSON string.
+    pub name: Vec<u8>,
+    /// Members of the same object that have the name already.
+    pub known: usize,
+    /// The object has no other member before it.
+    pub is_first: bool,
+    pub value_type: ValueType,
 }
 
 /// A gap in the text, and its value.
@@ -86,6 +104,7 @@ pub(crate) struct Plan {
     /// The text without its gaps, and [`PADDING`] bytes behind it.
     pub text: Vec<u8>,
     pub gaps: Vec<Gap>,
+    pub repeated: Vec<Repeated>,
     /// Work of an event without the bytes of its values.
     pub work: usize,
 }

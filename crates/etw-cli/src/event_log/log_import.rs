@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     print(&format!("{}: {}\n", output.display(), counted(total.stored, "record")))?;
     if damaged > 0 {
-        eprintln!("etw: {damaged} entries could not be read and were left out");
+        eprintln!("etw: left out {} that could not be read", counted(damaged, "entry"));
         return Ok(Outcome::Damaged);
     }
     Ok(Outcome::Done)

@@ -4,6 +4,7 @@ use super::{Job, Printing};
 use crate::format::TextOrJson;
 use crate::output::{Failure, Outcome, Output};
 use clap::Args;
+use etw_eventlog::archives::logs_behind;
 use etw_evtx::Log;
 use std::path::Path;
 use std::time::Duration;
@@ -52,30 +53,65 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             std::thread::sleep(PAUSE);
             continue;
         };
-        let mut locations: Vec<_> = log.chunks().to_vec();
-        locations.sort_by_key(|location| location.first_id);
-        let newest = locations.last().map(|location| location.first_id);
-        for location in locations {
-            // The header of the newest chunk may be behind its records.
-            if location.last_id <= last && Some(location.first_id) != newest {
-                continue;
-            }
-            let Ok(mut chunk) = log.chunk(&location) else { continue };
-            while let Some(record) = chunk.next().filter(|_| left > 0) {
-                if record.id() <= last {
-                    continue;
-                }
-                last = record.id();
-                if let Ok(text) = job.format(&record) {
-                    output.write(text.as_bytes())?;
-                    left -= 1;
-                }
-            }
+        let logs = match last {
+            0 => vec![log],
+            _ => logs_behind(&path, log, last).map_err(|error| failure(&path, &error))?,
+        };
+        for log in logs {
+            let mut printer = Printer { job: &mut job, output: &mut output, last, left };
+            printer.print(&log)?;
+            Printer { last, left, .. } = printer;
         }
         output.finish()?;
     }
     output.finish()?;
     Ok(Outcome::Done)
+}
+
+/// Prints the records of a log behind the last one.
+struct Printer<'p, 'j> {
+    job: &'p mut Job<'j>,
+    output: &'p mut Output,
+    /// Id of the last record.
+    last: u64,
+    /// Records that may be printed.
+    left: u64,
+}
+
+impl Printer<'_, '_> {
+    fn print(&mut self, log: &Log) -> Result<(), Failure> {
+        let mut locations: Vec<_> = log.chunks().to_vec();
+        locations.sort_by_key(|location| location.first_id);
+        let newest = locations.last().map(|location| location.first_id);
+        for location in locations {
+            // The header of the newest chunk may be behind its records.
+            if location.last_id <= self.last && Some(location.first_id) != newest {
+                continue;
+            }
+            let Ok(mut chunk) = log.chunk(&location) else { continue };
+            while let Some(record) = chunk.next().filter(|_| self.left > 0) {
+                if record.id() <= self.last {
+                    continue;
+                }
+                if self.last > 0 && record.id() > self.last + 1 {
+                    let (first, last) = (self.last + 1, record.id() - 1);
+                    eprintln!(
+                        "etw: note: records {first} to {last} are missing: overwritten, cleared or damaged before they were read"
+                    );
+                }
+                self.last = record.id();
+                if let Ok(text) = self.job.format(&record) {
+                    self.output.write(text.as_bytes())?;
+                    self.left -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failure(path: &Path, error: &etw_evtx::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// Length and time of the last change.
@@ -89,7 +125,7 @@ fn open(path: &Path) -> Result<Option<Log>, Failure> {
     match Log::open(path) {
         Ok(log) => Ok(Some(log)),
         Err(etw_evtx::Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()))),
+        Err(error) => Err(failure(path, &error)),
     }
 }
 

@@ -20,7 +20,7 @@ pub fn write(
 ) {
     // Windows shows classic events with the fields that they lack as 0.
     let is_event = record.header.is_event() || is_classic(record);
-    let head = heads.of(record, decoded, false, |out| {
+    let head = heads.kinds.of(record, decoded, (false, None), |out| {
         put_head(out, record, decoded, is_event);
         [0, 0]
     });

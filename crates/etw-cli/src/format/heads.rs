@@ -1,16 +1,25 @@
 //! [`Heads`]: the parts of a record's output that all records of one kind share, rendered once.
 
-use etw_decode::{Decoded, Source};
+use etw_decode::{Decoded, Inserts, Names, Source};
 use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, HeaderType, Hook};
 
 /// Kinds that are kept, a power of two; another kind with the same slot replaces one.
 const SLOTS: usize = 256;
 
-/// Rendered parts, by what they are made of. A thread that formats has its own.
+/// The state that a thread that formats keeps from record to record.
+#[derive(Default)]
 pub struct Heads {
-    slots: Vec<Option<Head>>,
+    /// Rendered parts.
+    pub kinds: Kinds,
     /// Memory for a value that is written twice.
     pub scratch: Vec<u8>,
+    /// Memory for messages.
+    pub inserts: Inserts,
+}
+
+/// Rendered parts, by what they are made of.
+pub struct Kinds {
+    slots: Vec<Option<Head>>,
 }
 
 /// The rendered parts of one kind of records.
@@ -21,6 +30,8 @@ pub struct Head {
     is_named_by_traits: bool,
     provider_name: Option<Box<str>>,
     event_name: Option<Box<str>>,
+    /// The names of the schema, if the parts have them.
+    names: Option<Names>,
     text: Vec<u8>,
     /// The ends of all parts but the last.
     ends: [usize; 2],
@@ -54,9 +65,10 @@ impl Head {
         &self.text[self.ends[1]..]
     }
 
-    fn is_of(&self, key: &Key, decoded: &Decoded<'_>) -> bool {
+    fn is_of(&self, key: &Key, decoded: &Decoded<'_>, names: Option<&Names>) -> bool {
         let traits = decoded.provider_traits().map(|traits| traits.as_bytes());
         self.key == *key
+            && self.names.as_ref() == names
             && self.event_name.as_deref() == decoded.event_name()
             && self.traits.as_deref() == traits
             && (self.is_named_by_traits
@@ -64,22 +76,21 @@ impl Head {
     }
 }
 
-impl Default for Heads {
-    fn default() -> Heads {
-        let slots = std::iter::repeat_with(|| None).take(SLOTS).collect();
-        Heads { slots, scratch: Vec::new() }
+impl Default for Kinds {
+    fn default() -> Kinds {
+        Kinds { slots: std::iter::repeat_with(|| None).take(SLOTS).collect() }
     }
 }
 
-impl Heads {
+impl Kinds {
     /// The parts of the record's kind. `render` appends them to its argument and returns the ends of the first two. It may use the names
     /// of provider and event, source and tag of the schema, the provider's traits, and of the record what is the same for all of a
-    /// kind: header, hook, provider and descriptor.
+    /// kind: header, hook, provider and descriptor; and `is_logged` and the names, which tell kinds apart, too.
     pub fn of(
         &mut self,
         record: &EventRecord<'_>,
         decoded: &Decoded<'_>,
-        is_logged: bool,
+        (is_logged, names): (bool, Option<&Names>),
         render: impl FnOnce(&mut Vec<u8>) -> [usize; 2],
     ) -> &Head {
         let key = Key {
@@ -94,7 +105,7 @@ impl Heads {
         let slot = key.hash(decoded.event_name().unwrap_or_default()) as usize;
         let slot = slot & (self.slots.len() - 1);
         let slot = &mut self.slots[slot];
-        if slot.as_ref().is_none_or(|head| !head.is_of(&key, decoded)) {
+        if slot.as_ref().is_none_or(|head| !head.is_of(&key, decoded, names)) {
             let mut text = Vec::new();
             let ends = render(&mut text);
             let traits = decoded.provider_traits();
@@ -104,6 +115,7 @@ impl Heads {
                 is_named_by_traits: traits.is_some_and(|traits| !traits.name().is_empty()),
                 provider_name: decoded.provider_name().map(Into::into),
                 event_name: decoded.event_name().map(Into::into),
+                names: names.cloned(),
                 text,
                 ends,
             });
@@ -150,13 +162,13 @@ mod tests {
 
     #[test]
     fn kinds_with_the_same_slot_do_not_share_their_parts() {
-        let mut heads = Heads { slots: vec![None], scratch: Vec::new() };
+        let mut kinds = Kinds { slots: vec![None] };
         let mut decoder = Decoder::new();
         let mut event = EventRecord::new(HeaderType::Event64, &[]);
         for id in [1, 1, 2, 1] {
             event.descriptor.id = id;
             let decoded = decoder.decode(&event);
-            let head = heads.of(&event, &decoded, false, |out| {
+            let head = kinds.of(&event, &decoded, (false, None), |out| {
                 out.extend_from_slice(&id.to_le_bytes());
                 [0, 1]
             });

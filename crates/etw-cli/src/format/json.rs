@@ -3,7 +3,7 @@
 use super::heads::{Head, Heads, has_items};
 use super::{FileFacts, Options, put_hex, put_hex16, put_number};
 use crate::join::Names;
-use etw_decode::{Decoded, Field, Style, Value, Visitor, write_json_string};
+use etw_decode::{Decoded, Escape, Field, Inserts, Style, Value, Visitor, write_json_string};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
 
 pub fn write(
@@ -16,7 +16,8 @@ pub fn write(
 ) {
     let has_items = has_items(record);
     let is_logged = has_items && record.log_item().is_some();
-    let head = heads.of(record, decoded, is_logged, |out| {
+    let Heads { kinds, inserts, .. } = heads;
+    let head = kinds.of(record, decoded, (is_logged, None), |out| {
         put_start(out, record, is_logged);
         let start = out.len();
         put_names(out, record, decoded, is_logged);
@@ -37,7 +38,7 @@ pub fn write(
     if has_items {
         put_items(out, record);
     }
-    put_content(options, head, out, record, decoded);
+    put_content(options, (head, inserts), out, record, decoded);
     if options.raw {
         for (key, item) in
             [("traits", ExtType::PROV_TRAITS), ("metadata", ExtType::EVENT_SCHEMA_TL)]
@@ -294,7 +295,7 @@ fn put_item(out: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {
 /// `decoded`, `reason`, `fields`, `rest`, `message`, `payload`.
 fn put_content(
     options: &Options,
-    head: &Head,
+    (head, inserts): (&Head, &mut Inserts),
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
@@ -304,15 +305,24 @@ fn put_content(
     }
     let start = out.len();
     out.extend_from_slice(head.end());
-    let mut fields = Fields { out, style: &options.style, arrays: 0 };
-    let visited = options.visit(record, decoded, &mut fields);
+    let (style, arrays) = (&options.style, 0);
+    let visited = match options.start_message(inserts, record, decoded) {
+        true => {
+            let mut fields = Fields::<true> { out, style, inserts, arrays };
+            options.visit(record, decoded, &mut fields)
+        }
+        false => {
+            let mut fields = Fields::<false> { out, style, inserts, arrays };
+            options.visit(record, decoded, &mut fields)
+        }
+    };
     out.push(b'}');
     if let Some(reason) = visited.as_ref().and_then(|visited| visited.failure()) {
         out.truncate(start);
         return put_undecoded(out, record, Some(&reason.text()));
     }
-    if let Some(visited) = visited {
-        if let Some(reason) = visited.reason {
+    if let Some(visited) = &visited {
+        if let Some(reason) = &visited.reason {
             put_key(out, "reason");
             write_json_string(out, &reason.text());
         }
@@ -322,10 +332,9 @@ fn put_content(
             out.push(b'"');
         }
     }
-    if let Some(message) = decoded.message(record, &options.style) {
-        out.extend_from_slice(b",\"message\":");
-        write_json_string(out, &message);
-    }
+    let event = (record, decoded, visited.as_ref());
+    let around = (&b",\"message\":\""[..], &b"\""[..]);
+    inserts.put_message(out, event, around, &options.style, Escape::Json);
     if options.raw {
         put_payload(out, record);
     }
@@ -377,14 +386,16 @@ fn guid(out: &mut Vec<u8>, value: Option<Guid>) {
     }
 }
 
-struct Fields<'o> {
+/// `MESSAGE`: whether the record's message is made of its fields. Most records have none, and nothing asks for each of their fields.
+struct Fields<'o, const MESSAGE: bool> {
     out: &'o mut Vec<u8>,
     style: &'o Style,
+    inserts: &'o mut Inserts,
     /// One bit for every open bracket, the innermost lowest: whether it is an array, whose values have no keys.
     arrays: u128,
 }
 
-impl Fields<'_> {
+impl<const MESSAGE: bool> Fields<'_, MESSAGE> {
     fn key(&mut self, field: &Field) {
         if !matches!(self.out.last(), Some(b'{' | b'[')) {
             self.out.push(b',');
@@ -406,27 +417,45 @@ impl Fields<'_> {
     }
 }
 
-impl Visitor for Fields<'_> {
+impl<const MESSAGE: bool> Visitor for Fields<'_, MESSAGE> {
     fn value(&mut self, field: &Field, value: Value<'_>) {
+        let mut start = self.out.len();
         if !field.is_custom_length {
             self.key(field);
+            start = self.out.len();
             value.write_json(self.out, self.style);
+        }
+        if MESSAGE {
+            let written = (&self.out[..], start..self.out.len());
+            self.inserts.value(field, &value, written, self.style, Escape::Json);
         }
     }
 
     fn begin_array(&mut self, field: &Field, _count: usize) {
         self.open(field, true);
+        if MESSAGE {
+            self.inserts.begin(true);
+        }
     }
 
     fn end_array(&mut self, _field: &Field) {
         self.close(b']');
+        if MESSAGE {
+            self.inserts.end(true);
+        }
     }
 
     fn begin_struct(&mut self, field: &Field) {
         self.open(field, false);
+        if MESSAGE {
+            self.inserts.begin(false);
+        }
     }
 
     fn end_struct(&mut self, _field: &Field) {
         self.close(b'}');
+        if MESSAGE {
+            self.inserts.end(false);
+        }
     }
 }

@@ -9,7 +9,8 @@ use super::{FileFacts, Options, View, failure_text, put_hex, put_number};
 use crate::column::level_colour;
 use crate::join::Names;
 use etw_decode::{
-    Decoded, Field, Reason, Source, Style, Value, Visitor, activity_path, write_json_string,
+    Decoded, Escape, Field, Inserts, Reason, Source, Style, Value, Visitor, activity_path,
+    write_json_string,
 };
 use etw_types::{EventRecord, HeaderType, Opcode};
 use std::io::Write;
@@ -56,14 +57,16 @@ pub fn write(
     {
         put(out, format_args!("[{}]", interrupt.name()));
     }
-    let head = heads.of(record, decoded, false, |out| {
+    let Heads { kinds, inserts, .. } = heads;
+    let head = kinds.of(record, decoded, (false, None), |out| {
         put_head(view, out, record, decoded);
         [0, 0]
     });
     out.extend_from_slice(head.end());
     put_activity(out, record);
     let start = out.len();
-    let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
+    options.start_message(inserts, record, decoded);
+    let mut fields = Fields { out, style: &options.style, inserts, depth: 0, opened: false };
     let visited = options.visit(record, decoded, &mut fields);
     let failure = failure_text(decoded, visited.as_ref());
     let visited = match &visited {
@@ -87,10 +90,9 @@ pub fn write(
         }
         put_stack(names, out, record);
     }
-    if let Some(message) = decoded.message(record, &options.style) {
-        out.extend_from_slice(b" message=");
-        write_json_string(out, &message);
-    }
+    let event = (record, decoded, Some(visited));
+    let around = (&b" message=\""[..], &b"\""[..]);
+    inserts.put_message(out, event, around, &options.style, Escape::Json);
     if options.raw {
         put_payload(out, record);
     }
@@ -232,6 +234,7 @@ fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
 struct Fields<'o> {
     out: &'o mut Vec<u8>,
     style: &'o Style,
+    inserts: &'o mut Inserts,
     depth: u32,
     /// Nothing stands yet behind the innermost bracket.
     opened: bool,
@@ -242,10 +245,14 @@ impl Fields<'_> {
         if !std::mem::replace(&mut self.opened, false) {
             self.out.push(b' ');
         }
-        if !in_array {
-            self.out.extend_from_slice(safe(&field.name).as_bytes());
-            self.out.push(b'=');
+        if in_array {
+            return;
         }
+        match field.has_plain_name() {
+            true => self.out.extend_from_slice(field.name.as_bytes()),
+            false => self.out.extend_from_slice(safe(&field.name).as_bytes()),
+        }
+        self.out.push(b'=');
     }
 
     fn open(&mut self, field: &Field, in_array: bool, bracket: u8) {
@@ -264,53 +271,64 @@ impl Fields<'_> {
 
 impl Visitor for Fields<'_> {
     fn value(&mut self, field: &Field, value: Value<'_>) {
-        if field.is_custom_length || field.no_print {
-            return;
-        }
-        self.name(field, field.is_array());
-        match value {
-            Value::Text(_) => {
-                let start = self.out.len();
-                value.write_json(self.out, self.style);
-                escape_controls(self.out, start);
+        let mut start = self.out.len();
+        if !field.is_custom_length && !field.no_print {
+            self.name(field, field.is_array());
+            start = self.out.len();
+            match value {
+                Value::Text(_) => {
+                    value.write_json(self.out, self.style);
+                    if escape_controls(self.out, start) {
+                        // The message has them.
+                        start = self.out.len();
+                    }
+                }
+                Value::Mapped { value: number, map } => match map.name_of(number) {
+                    Some(name) => self.out.extend_from_slice(safe(&name).as_bytes()),
+                    None => put_number(self.out, number),
+                },
+                _ => value.write_text(self.out, self.style),
             }
-            Value::Mapped { value: number, map } => match map.name_of(number) {
-                Some(name) => self.out.extend_from_slice(safe(&name).as_bytes()),
-                None => put_number(self.out, number),
-            },
-            _ => value.write_text(self.out, self.style),
         }
+        let written = (&self.out[..], start..self.out.len());
+        self.inserts.value(field, &value, written, self.style, Escape::Json);
     }
 
     fn begin_array(&mut self, field: &Field, _count: usize) {
         if !field.no_print {
             self.open(field, false, b'[');
         }
+        self.inserts.begin(true);
     }
 
     fn end_array(&mut self, field: &Field) {
         if !field.no_print {
             self.close(b']');
         }
+        self.inserts.end(true);
     }
 
     fn begin_struct(&mut self, field: &Field) {
         self.open(field, field.is_array(), b'{');
+        self.inserts.begin(false);
     }
 
     fn end_struct(&mut self, _field: &Field) {
         self.close(b'}');
+        self.inserts.end(false);
     }
 }
 
-/// JSON leaves DEL and the C1 controls alone; a terminal does not.
-fn escape_controls(out: &mut Vec<u8>, start: usize) {
+/// JSON leaves DEL and the C1 controls alone; a terminal does not. Returns whether there may have been one.
+fn escape_controls(out: &mut Vec<u8>, start: usize) -> bool {
     let suspect = |bytes: &[u8]| bytes.iter().any(|&byte| byte == 0x7f || byte == 0xc2);
-    if !is_printable_ascii(&out[start..]) && suspect(&out[start..]) {
+    let is_suspect = !is_printable_ascii(&out[start..]) && suspect(&out[start..]);
+    if is_suspect {
         let text = String::from_utf8_lossy(&out[start..]).into_owned();
         out.truncate(start);
         out.extend_from_slice(safe(&text).as_bytes());
     }
+    is_suspect
 }
 
 #[cfg(test)]

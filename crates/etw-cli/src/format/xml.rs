@@ -3,7 +3,7 @@
 use super::heads::{Heads, has_items};
 use super::{FileFacts, Options, failure_text, guid_text, is_classic};
 use super::{put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Field, Names, Style, Value, Visitor};
+use etw_decode::{Decoded, Escape, Field, Inserts, Names, Style, Value, Visited, Visitor};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, Hook, le};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
@@ -17,30 +17,50 @@ pub fn write(
     decoded: &Decoded<'_>,
     file: &FileFacts,
 ) {
-    let head = heads.of(record, decoded, false, |out| {
+    let Heads { kinds, scratch, inserts } = heads;
+    let is_classic = is_classic(record);
+    let names = decoded.names().filter(|_| !is_classic);
+    let head = kinds.of(record, decoded, (false, names), |out| {
         put_head(out, record, decoded);
-        [0, 0]
+        let start = out.len();
+        let mut middle = start;
+        if is_classic {
+            put_class_rendering(out, record, decoded);
+            put_class(out, record);
+        } else if let Some(names) = names {
+            put_rendering_start(out, names, decoded);
+            middle = out.len();
+            put_rendering_end(out, names, decoded);
+        }
+        [start, middle]
     });
-    out.extend_from_slice(head.end());
+    out.extend_from_slice(head.start());
     put_system(out, record, decoded, file);
     out.extend_from_slice(b"</System>");
-    put_data(options, &mut heads.scratch, out, record, decoded);
-    let message = decoded.message(record, &options.style);
-    if is_classic(record) {
-        put_class_rendering(out, record, decoded);
-    } else if let Some(names) = decoded.names() {
-        put_rendering(out, names, decoded, message.as_deref());
+    let visited = put_data(options, (scratch, inserts), out, record, decoded);
+    out.extend_from_slice(head.middle());
+    if names.is_some() {
+        let start = out.len();
+        let event = (record, decoded, visited.as_ref());
+        let around = (&b"<Message>"[..], &b"</Message>"[..]);
+        inserts.put_message(out, event, around, &options.style, Escape::With(escape));
+        if out.len() == start {
+            out.extend_from_slice(b"<Message/>");
+        }
     }
-    if is_classic(record)
-        && let Some(class) = record.provider
-    {
+    out.extend_from_slice(head.end());
+    out.extend_from_slice(b"</Event>\n");
+}
+
+/// The class of a classic event.
+fn put_class(out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    if let Some(class) = record.provider {
         out.extend_from_slice(
-                b"<ExtendedTracingInfo xmlns=\"http://schemas.microsoft.com/win/2004/08/events/trace\">",
-            );
+            b"<ExtendedTracingInfo xmlns=\"http://schemas.microsoft.com/win/2004/08/events/trace\">",
+        );
         element(out, "EventGuid", |out| braced(out, &class.to_ascii()));
         out.extend_from_slice(b"</ExtendedTracingInfo>");
     }
-    out.extend_from_slice(b"</Event>\n");
 }
 
 /// Up to the keywords.
@@ -81,33 +101,38 @@ fn put_system(
     file: &FileFacts,
 ) {
     let descriptor = &record.descriptor;
-    out.extend_from_slice(b"<TimeCreated");
-    if let Some(time) = record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
-        attribute(out, "SystemTime", |out| out.extend_from_slice(&time));
+    match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
+        Some(time) => {
+            out.extend_from_slice(b"<TimeCreated SystemTime=\"");
+            out.extend_from_slice(&time);
+            out.extend_from_slice(b"\"/>");
+        }
+        None => out.extend_from_slice(b"<TimeCreated/>"),
     }
-    out.extend_from_slice(b"/>");
     let has_items = has_items(record);
     let logged = record.log_item().filter(|_| has_items);
     if let Some(item) = &logged {
         element(out, "EventRecordID", |out| put_number(out, item.record_id));
     }
-    out.extend_from_slice(b"<Correlation");
-    attribute(out, "ActivityID", |out| braced(out, &guid_text(&record.activity_id)));
+    out.extend_from_slice(b"<Correlation ActivityID=\"{");
+    out.extend_from_slice(&guid_text(&record.activity_id));
+    out.extend_from_slice(b"}\"");
     if let Some(related) = record.related_activity_id().filter(|_| has_items) {
         attribute(out, "RelatedActivityID", |out| braced(out, &related.to_ascii()));
     }
-    out.extend_from_slice(b"/><Execution");
-    for (name, value) in [
-        // Where there is none, Windows shows the largest number.
-        ("ProcessID", record.process_id.or(Some(u32::MAX))),
-        ("ThreadID", record.thread_id.or(Some(u32::MAX))),
-        ("ProcessorID", logged.is_none().then_some(u32::from(record.cpu))),
-        ("KernelTime", record.cpu_times.map(|times| times.kernel)),
-        ("UserTime", record.cpu_times.map(|times| times.user)),
-    ] {
-        if let Some(value) = value {
-            attribute(out, name, |out| put_number(out, value));
-        }
+    // Where there is none, Windows shows the largest number.
+    out.extend_from_slice(b"/><Execution ProcessID=\"");
+    put_number(out, record.process_id.unwrap_or(u32::MAX));
+    out.extend_from_slice(b"\" ThreadID=\"");
+    put_number(out, record.thread_id.unwrap_or(u32::MAX));
+    if logged.is_none() {
+        out.extend_from_slice(b"\" ProcessorID=\"");
+        put_number(out, record.cpu);
+    }
+    out.push(b'"');
+    if let Some(times) = record.cpu_times {
+        attribute(out, "KernelTime", |out| put_number(out, times.kernel));
+        attribute(out, "UserTime", |out| put_number(out, times.user));
     }
     out.extend_from_slice(b"/>");
     if let Some(item) = &logged {
@@ -130,26 +155,28 @@ fn put_system(
     out.extend_from_slice(b"<Computer/>");
 }
 
-fn put_data(
+fn put_data<'p>(
     options: &Options,
-    scratch: &mut Vec<u8>,
+    (scratch, inserts): (&mut Vec<u8>, &mut Inserts),
     out: &mut Vec<u8>,
-    record: &EventRecord<'_>,
+    record: &EventRecord<'p>,
     decoded: &Decoded<'_>,
-) {
+) -> Option<Visited<'p>> {
     let start = out.len();
     out.extend_from_slice(b"<EventData>");
-    let mut data = Data { out, style: &options.style, array: None, scratch };
-    let visited = options.visit(record, decoded, &mut data);
-    let failure = failure_text(decoded, visited.as_ref());
-    let visited = match &visited {
+    options.start_message(inserts, record, decoded);
+    let mut data = Data { out, style: &options.style, array: None, scratch, inserts };
+    let result = options.visit(record, decoded, &mut data);
+    let failure = failure_text(decoded, result.as_ref());
+    let visited = match &result {
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            let is_unfit = visited.is_some();
+            let is_unfit = result.is_some();
             let code = if is_unfit { ERROR_EVT_INVALID_EVENT_DATA } else { ERROR_NOT_FOUND };
             put_error(out, record, failure.as_deref().unwrap_or_default(), code);
-            return element(out, "BinaryEventData", |out| put_hex(out, record.payload));
+            element(out, "BinaryEventData", |out| put_hex(out, record.payload));
+            return result;
         }
     };
     out.extend_from_slice(b"</EventData>");
@@ -161,6 +188,7 @@ fn put_data(
     } else if !visited.rest.is_empty() {
         element(out, "Rest", |out| put_hex(out, visited.rest));
     }
+    result
 }
 
 /// The error of Windows' decoder without a schema, and for a payload that does not fit its schema.
@@ -211,28 +239,36 @@ fn put_class_rendering(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &De
     out.extend_from_slice(b"</RenderingInfo>");
 }
 
-fn put_rendering(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>, message: Option<&str>) {
+/// From the level to the task.
+fn put_rendering_start(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>) {
     out.extend_from_slice(b"<RenderingInfo Culture=\"en-US\">");
-    let put = |out: &mut Vec<u8>, name: &str, value: Option<&str>| match value {
+    put_text(out, "Level", names.level.as_deref());
+    put_text(out, "Opcode", names.opcode.as_deref());
+    out.extend_from_slice(b"<Keywords>");
+    for keyword in &names.keywords {
+        put_text(out, "Keyword", Some(keyword));
+    }
+    out.extend_from_slice(b"</Keywords>");
+    put_text(out, "Task", names.task.as_deref().or(decoded.event_name()));
+}
+
+/// Behind the message.
+fn put_rendering_end(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>) {
+    put_text(out, "Channel", names.channel.as_deref());
+    put_text(out, "Provider", decoded.provider_name().as_deref());
+    out.extend_from_slice(b"</RenderingInfo>");
+}
+
+/// An element with a text, or an empty one.
+fn put_text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    match value {
         Some(value) => element(out, name, |out| escape(out, value)),
         None => {
             out.push(b'<');
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"/>");
         }
-    };
-    put(out, "Level", names.level.as_deref());
-    put(out, "Opcode", names.opcode.as_deref());
-    out.extend_from_slice(b"<Keywords>");
-    for keyword in &names.keywords {
-        put(out, "Keyword", Some(keyword));
     }
-    out.extend_from_slice(b"</Keywords>");
-    put(out, "Task", names.task.as_deref().or(decoded.event_name()));
-    put(out, "Message", message);
-    put(out, "Channel", names.channel.as_deref());
-    put(out, "Provider", decoded.provider_name().as_deref());
-    out.extend_from_slice(b"</RenderingInfo>");
 }
 
 fn element(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<u8>)) {
@@ -259,47 +295,48 @@ fn braced(out: &mut Vec<u8>, guid: &[u8]) {
     out.push(b'}');
 }
 
-/// Whether a byte is, or begins, a character that [`escape`] replaces.
-const IS_SPECIAL: [bool; 256] = {
-    let mut special = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        special[byte] = true;
-        byte += 1;
-    }
-    let mut marks: &[u8] = b"<>&\"";
-    while let [mark, others @ ..] = marks {
-        special[*mark as usize] = true;
-        marks = others;
-    }
-    // U+FFFE and U+FFFF, among others.
-    special[0xef] = true;
-    special
-};
-
-/// Bytes at the front that are not special, as far as whole words of eight show it.
-fn plain_words(text: &[u8]) -> usize {
+/// Bytes in front of the first character that [`escape`] may replace: controls, marks, and what begins with EF, as U+FFFE and U+FFFF do.
+fn plain_length(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let has_zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let is_plain = |word: &&[u8]| {
-        let word = le::u64(word, 0).unwrap_or_default();
+    // The highest bit of each byte that is special. Bits above the first one may be wrong.
+    let found = |word: u64| {
         let marks = b"<>&\"\xef".iter();
         let found = marks.fold(word.wrapping_sub(ONES * 0x20) & !word, |found, mark| {
             found | has_zero(word ^ (ONES * u64::from(*mark)))
         });
-        found & ONES << 7 == 0
+        found & ONES << 7
     };
-    text.chunks_exact(8).take_while(is_plain).count() * 8
+    let words = text.chunks_exact(8);
+    let tail = words.remainder();
+    for (number, word) in words.enumerate() {
+        let found = found(le::u64(word, 0).unwrap_or_default());
+        if found != 0 {
+            return number * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    // The last word overlaps bytes that are not special, and a shorter text ends with letters.
+    let before = text.len() - tail.len();
+    let (word, shown) = match text.last_chunk() {
+        Some(last) => (u64::from_le_bytes(*last), 8),
+        None => {
+            let mut word = *b"aaaaaaaa";
+            word[..tail.len()].copy_from_slice(tail);
+            (u64::from_le_bytes(word), tail.len())
+        }
+    };
+    match found(word) {
+        0 => text.len(),
+        found if before == 0 => (found.trailing_zeros() as usize / 8).min(shown),
+        found => text.len() - 8 + found.trailing_zeros() as usize / 8,
+    }
 }
 
 /// Characters that XML 1.0 cannot hold become U+FFFD.
 fn escape(out: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     loop {
-        let skipped = plain_words(rest.as_bytes());
-        let special = rest.bytes().skip(skipped).position(|byte| IS_SPECIAL[usize::from(byte)]);
-        let special = special.map(|at| at + skipped);
-        let (plain, behind) = rest.split_at(special.unwrap_or(rest.len()));
+        let (plain, behind) = rest.split_at(plain_length(rest.as_bytes()));
         out.extend_from_slice(plain.as_bytes());
         let mut chars = behind.chars();
         let Some(c) = chars.next() else { return };
@@ -327,6 +364,7 @@ struct Data<'o> {
     /// Values of the innermost array so far, where it is one of values.
     array: Option<usize>,
     scratch: &'o mut Vec<u8>,
+    inserts: &'o mut Inserts,
 }
 
 impl Data<'_> {
@@ -338,7 +376,45 @@ impl Data<'_> {
     fn tag(&mut self, name: &str, field: &Field) {
         self.out.push(b'<');
         self.out.extend_from_slice(name.as_bytes());
-        attribute(self.out, "Name", |out| escape(out, &field.name));
+        self.put_attributes(field);
+    }
+
+    fn put_attributes(&mut self, field: &Field) {
+        self.out.extend_from_slice(b" Name=\"");
+        match field.has_plain_name() {
+            true => self.out.extend_from_slice(field.name.as_bytes()),
+            false => escape(self.out, &field.name),
+        }
+        self.out.push(b'"');
+    }
+
+    fn put_value(&mut self, value: &Value<'_>) {
+        self.scratch.clear();
+        match *value {
+            // Digits, letters and marks that need no escape.
+            Value::Int(_)
+            | Value::UInt(_)
+            | Value::Hex(_)
+            | Value::Bool(_)
+            | Value::F32(_)
+            | Value::F64(_)
+            | Value::Guid(_)
+            | Value::Sid(_)
+            | Value::Binary(_)
+            | Value::Ipv4(_)
+            | Value::FileTime(_) => return value.write_text(self.out, self.style),
+            // The form for decoders without the protocol.
+            Value::Custom { protocol, data, .. }
+                if self.style.custom.is_none_or(|decoders| !decoders.knows(protocol)) =>
+            {
+                return put_hex(self.out, data);
+            }
+            _ => value.write_text(self.scratch, self.style),
+        }
+        match std::str::from_utf8(self.scratch) {
+            Ok(text) => escape(self.out, text),
+            Err(_) => escape(self.out, &String::from_utf8_lossy(self.scratch)),
+        }
     }
 }
 
@@ -349,20 +425,10 @@ impl Visitor for Data<'_> {
             Some(_) => self.out.extend_from_slice(b", "),
             None => self.open("Data", field),
         }
-        self.scratch.clear();
-        match value {
-            // The form for decoders without the protocol.
-            Value::Custom { protocol, data, .. }
-                if self.style.custom.is_none_or(|decoders| !decoders.knows(protocol)) =>
-            {
-                put_hex(self.scratch, data);
-            }
-            _ => value.write_text(self.scratch, self.style),
-        }
-        match std::str::from_utf8(self.scratch) {
-            Ok(text) => escape(self.out, text),
-            Err(_) => escape(self.out, &String::from_utf8_lossy(self.scratch)),
-        }
+        let start = self.out.len();
+        self.put_value(&value);
+        let written = (&self.out[..], start..self.out.len());
+        self.inserts.value(field, &value, written, self.style, Escape::With(escape));
         if self.array.is_none() {
             self.out.extend_from_slice(b"</Data>");
         }
@@ -376,6 +442,7 @@ impl Visitor for Data<'_> {
             self.tag("ComplexData", field);
             self.out.extend_from_slice(b"/>");
         }
+        self.inserts.begin(true);
     }
 
     fn end_array(&mut self, field: &Field) {
@@ -383,13 +450,48 @@ impl Visitor for Data<'_> {
             self.out.extend_from_slice(b"</Data>");
             self.array = None;
         }
+        self.inserts.end(true);
     }
 
     fn begin_struct(&mut self, field: &Field) {
         self.open("ComplexData", field);
+        self.inserts.begin(false);
     }
 
     fn end_struct(&mut self, _field: &Field) {
         self.out.extend_from_slice(b"</ComplexData>");
+        self.inserts.end(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn characters_are_escaped_wherever_they_are() {
+        let expected = |c: char| match c {
+            '<' => "&lt;".to_owned(),
+            '>' => "&gt;".to_owned(),
+            '&' => "&amp;".to_owned(),
+            '"' => "&quot;".to_owned(),
+            '\t' | '\n' | '\r' => format!("&#{};", c as u32),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}".to_owned(),
+            c => c.to_string(),
+        };
+        for special in "<>&\"\t\r\n\0\x1f!'\x7f\u{80}\u{fffd}\u{fffe}\u{ffff}\u{f000}😀".chars() {
+            for length in 0..20 {
+                for at in 0..=length {
+                    let text: String =
+                        (0..=length).map(|n| if n == at { special } else { 'x' }).collect();
+                    for text in [format!("{text}{special}"), text] {
+                        let mut out = Vec::new();
+                        escape(&mut out, &text);
+                        let expected: String = text.chars().map(expected).collect();
+                        assert_eq!(String::from_utf8(out).unwrap(), expected);
+                    }
+                }
+            }
+        }
     }
 }

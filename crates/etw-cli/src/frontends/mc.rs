@@ -5,10 +5,12 @@ use super::table::{ALL, Effect, Help, Row, Table, option, refused};
 use crate::output::{Failure, Outcome};
 use crate::output_file::NewFile;
 use etw_decode::pack::PackBuilder;
+use etw_eventlog::access::Access;
 use etw_mc::header::{self, Code};
+use etw_mc::manifest::Place;
 use etw_mc::message_text::{self, Language, MessageText};
 use etw_mc::messages::{self, MessageIds};
-use etw_mc::{Diagnostic, Manifest, elf, resource_script, review, rust, wevt};
+use etw_mc::{Diagnostic, Manifest, Severity, elf, resource_script, review, rust, wevt};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,8 @@ struct Command {
     has_lint: bool,
     message_text: message_text::Options,
     has_long_table_names: bool,
+    /// `-m`: longer messages are worth a warning.
+    longest_message: Option<usize>,
 }
 
 /// The encoding of generated text.
@@ -180,7 +184,14 @@ const ROWS: &[Row<Command>] = &[
     ),
     option(
         ALL,
-        "m x w W",
+        "m",
+        "N",
+        "Warn of each message that is longer than N characters",
+        Effect::Count(|command, most| command.longest_message = Some(most as usize)),
+    ),
+    option(
+        ALL,
+        "x w W",
         "VALUE",
         "Accepted with their values; nothing changes",
         Effect::Text(|_, _| ()),
@@ -196,7 +207,7 @@ const ROWS: &[Row<Command>] = &[
         ALL,
         "t",
         "DIR",
-        "Reject the manifest if it breaks what the baseline in DIR promised: changed or missing events, keywords, channels, tasks",
+        "Reject the manifest if it breaks what the baseline in DIR promised: changed or missing events, keywords, channels, tasks, opcodes, levels, values of maps",
         Effect::Text(|command, folder| command.baseline = Some(folder.into())),
     ),
     option(
@@ -276,7 +287,10 @@ fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
         }
     }
     let lint = if command.has_lint { review::lint(&manifest) } else { Vec::new() };
-    for warning in manifest.warnings.iter().chain(&lint) {
+    let most = command.longest_message;
+    let long = most.map_or(Vec::new(), |most| messages::longer_than(&manifest, most));
+    let rights = rights(&manifest);
+    for warning in manifest.warnings.iter().chain(&rights).chain(&lint).chain(&long) {
         eprintln!("{shown}:{warning}");
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -320,6 +334,18 @@ fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
     write_all(command, files)
 }
 
+/// Warnings of channels' rights that logs cannot have. mc takes any text; the log is refused where the manifest is installed.
+fn rights(manifest: &Manifest) -> Vec<Diagnostic> {
+    let mut warnings = Vec::new();
+    for channel in manifest.providers.iter().flat_map(|provider| &provider.channels) {
+        let Some(Err(error)) = channel.access.as_deref().map(Access::parse) else { continue };
+        let Place { line, column } = channel.place;
+        let message = format!("channel `{}`: {error}", channel.name);
+        warnings.push(Diagnostic { severity: Severity::Warning, line, column, message });
+    }
+    warnings
+}
+
 /// The outputs of a message text file.
 fn message_files(
     command: &Command,
@@ -335,7 +361,9 @@ fn message_files(
         return Err(Failure::Message(text));
     }
     let messages = MessageText::parse(bytes).map_err(|problems| rejected(path, &problems))?;
-    for warning in &messages.warnings {
+    let most = command.longest_message;
+    let long = most.map_or(Vec::new(), |most| messages.longer_than(most));
+    for warning in messages.warnings.iter().chain(&long) {
         eprintln!("{shown}:{warning}");
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -35,13 +35,17 @@ const ROWS: &[Row<Options>] = &[
     row(
         "ctl",
         ":GUID",
-        "The provider, as (l,w,w,w,ll) without parentheses, if the source names none",
+        "The provider, if the source names none; its flags are Error, Unusual and Noise",
     ),
     row("D", "NAME[=VALUE]", "Define a macro in the header"),
     row("argbase", ":N", "Number of a message's first argument; default: 10"),
-    row("noshrieks", "", "%!NAME! is plain text"),
+    row("noshrieks", "", "Types need no exclamation marks: %NAME is %!NAME!, too"),
     row("reorder", "", "Put larger values of a message first"),
-    row("km um dll", "", "Accepted: names of templates; the header is the same"),
+    row(
+        "km um dll",
+        "",
+        "Define WPP_KERNEL_MODE or WPP_DLL; -km selects templates for kernel mode",
+    ),
     row("v verbose", "", "List sources and outputs"),
     refused("man", "manifests are not made of messages; use etw mc"),
 ];
@@ -56,7 +60,7 @@ static TABLE: Table<Options> = Table {
     rows: ROWS,
     notes: "It writes NAME.tmh for each source, which the source includes. Values follow a colon, options start with - \
             or /, and names of sources may have * and ?. The formats of the messages are in the section .etw.tmf of the \
-            compiled program: etw dump --tmf PROGRAM reads them. Headers of an earlier run are replaced. An error is reported with its file and line, and then \
+            compiled program: etw dump --tmf PROGRAM reads them. The environment variable WPP_FLAGS may have options, too. Headers of an earlier run are replaced. An error is reported with its file and line, and then \
             nothing is written.",
 };
 
@@ -70,6 +74,10 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         return show_help(&TABLE.help());
     }
     let mut options = Options::default();
+    if let Ok(flags) = std::env::var("WPP_FLAGS") {
+        let applied = options.apply_all(&flags);
+        applied.map_err(|what| usage(format!("tracewpp: WPP_FLAGS: {what}")))?;
+    }
     for word in words {
         options.apply(word).map_err(|what| usage(format!("tracewpp: {what}")))?;
     }

@@ -319,7 +319,10 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
             bookmark: command.bookmark.clone().map(Into::into),
             saved_bookmark: command.saved_bookmark.clone().map(Into::into),
         }),
-        ("gli", [log]) => print(&log_info(&command.file(log)?)?),
+        ("gli", [log]) => print(&log_info(command.info_file(log)?.as_deref())?),
+        ("epl", [_, output]) if !command.overwrites && Path::new(output).is_file() => {
+            Err(Failure::new(format!("{output}: exists; /ow:true replaces it")))
+        }
         ("epl", [list, output]) if command.is_query_file => {
             event_log::export_list(Path::new(list), Path::new(output), command.overwrites)?;
             Ok(Outcome::Done)
@@ -341,15 +344,12 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 }
 
 impl Command {
-    /// The file of a log, which may not exist yet.
-    fn file(&self, log: &str) -> Result<PathBuf, Failure> {
+    /// The file of a log; `None`: nothing was written to the log yet.
+    fn info_file(&self, log: &str) -> Result<Option<PathBuf>, Failure> {
         if self.is_query_file {
             return Err(usage("wevtutil -sq: only qe and epl read a file with a query list"));
         }
-        match self.is_file {
-            true => Ok(log.into()),
-            false => channels::log_file(log),
-        }
+        self.queried_file(log)
     }
 
     /// The file of a log or of a query list; `None`: nothing was written to the log yet.
@@ -361,37 +361,62 @@ impl Command {
     }
 }
 
-/// The facts of `gli`. The oldest record is the log's own, also after a clear.
-fn log_info(path: &Path) -> Result<String, Failure> {
-    let failure =
-        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-    let log = event_log::open(path)?;
-    let metadata = std::fs::metadata(path).map_err(|error| failure(&error))?;
-    let mut records = log.records();
-    let (mut count, mut oldest) = (0u64, None);
-    while let Some(record) = records.next().map_err(|error| failure(&error))? {
-        count += 1;
-        oldest.get_or_insert(record.id());
-    }
-    let time = |time: std::io::Result<SystemTime>| {
-        let since = time.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-        since.map_or(String::new(), |since| {
-            FileTime(FileTime::UNIX_EPOCH.0 + (since.as_nanos() / 100) as i64).to_string()
-        })
-    };
+/// The facts of `gli`. The oldest record is the log's own, also after a clear. Without a file, nothing was written to the log yet.
+fn log_info(path: Option<&Path>) -> Result<String, Failure> {
+    let info = path.map_or(Ok(LogInfo::default()), LogInfo::read)?;
     let mut text = String::new();
     for (key, value) in [
-        ("creationTime", time(metadata.created())),
-        ("lastAccessTime", time(metadata.accessed())),
-        ("lastWriteTime", time(metadata.modified())),
-        ("fileSize", metadata.len().to_string()),
+        ("creationTime", info.created),
+        ("lastAccessTime", info.accessed),
+        ("lastWriteTime", info.written),
+        ("fileSize", info.size.to_string()),
         // FILE_ATTRIBUTE_ARCHIVE, which every log of Windows has.
         ("attributes", "32".to_owned()),
-        ("numberOfLogRecords", count.to_string()),
-        ("oldestRecordNumber", oldest.unwrap_or(0).to_string()),
+        ("numberOfLogRecords", info.records.to_string()),
+        ("oldestRecordNumber", info.oldest.unwrap_or(0).to_string()),
     ] {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{key}: {value}");
     }
     Ok(text)
+}
+
+/// The file of a log and its records. Times are as `gli` prints them, and empty if they are not known.
+#[derive(Default)]
+struct LogInfo {
+    created: String,
+    accessed: String,
+    written: String,
+    size: u64,
+    records: u64,
+    /// Number of the oldest record.
+    oldest: Option<u64>,
+}
+
+impl LogInfo {
+    fn read(path: &Path) -> Result<LogInfo, Failure> {
+        let failure =
+            |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        let log = event_log::open(path)?;
+        let metadata = std::fs::metadata(path).map_err(|error| failure(&error))?;
+        let time = |time: std::io::Result<SystemTime>| {
+            let since = time.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+            since.map_or(String::new(), |since| {
+                FileTime(FileTime::UNIX_EPOCH.0 + (since.as_nanos() / 100) as i64).to_string()
+            })
+        };
+        let mut info = LogInfo {
+            created: time(metadata.created()),
+            accessed: time(metadata.accessed()),
+            written: time(metadata.modified()),
+            size: metadata.len(),
+            ..LogInfo::default()
+        };
+        let mut records = log.records();
+        while let Some(record) = records.next().map_err(|error| failure(&error))? {
+            info.records += 1;
+            info.oldest.get_or_insert(record.id());
+        }
+        Ok(info)
+    }
 }

@@ -1,9 +1,10 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
+use super::code_file::Place;
 use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
-use etw_types::{EventRecord, Guid, le};
+use etw_types::{EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Microsoft-Windows-DotNETRuntime
@@ -14,8 +15,6 @@ const CLR_RUNDOWN: Guid = Guid::from_u128(0xa669021c_c450_4609_a035_5af59af4df18
 const LIMIT: usize = 1 << 20;
 /// Bytes of the names of methods and of their IL maps.
 const METHOD_BYTES: usize = 256 << 20;
-/// Bytes of a perf map or jitdump file that are read.
-const CODE_FILE_LIMIT: u64 = 256 << 20;
 
 /// A loaded file.
 #[derive(Debug)]
@@ -179,21 +178,43 @@ impl Code {
         all.map(|(process, _)| *process).collect()
     }
 
-    /// Paths of jitdump files that processes mapped, to mark them for profilers.
-    pub fn jit_dumps(&self) -> BTreeSet<std::path::PathBuf> {
-        let sources = self.images.values().flat_map(BTreeMap::values);
-        let paths = sources.filter_map(|image| Some(&image.source.as_ref()?.module.path));
-        let is_dump = |path: &&std::path::PathBuf| {
+    /// Whether the recorded process still lives on this machine: the process with its id has an image at the same address.
+    pub fn lives(&self, process: u32) -> bool {
+        let Some(images) = self.images.get(&process) else { return false };
+        let maps = std::fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        let has_image = |line: &str| {
+            let base = line.split('-').next().and_then(|base| u64::from_str_radix(base, 16).ok());
+            let source = base.and_then(|base| images.get(&base)?.source.as_ref());
+            source
+                .and_then(|source| source.module.path.to_str())
+                .is_some_and(|path| line.strip_suffix(path).is_some_and(|rest| rest.ends_with(' ')))
+        };
+        String::from_utf8_lossy(&maps).lines().any(has_image)
+    }
+
+    /// jitdump files that processes mapped, to mark them for profilers: processes and paths.
+    pub fn jit_dumps(&self) -> BTreeSet<(u32, PathBuf)> {
+        let is_dump = |path: &Path| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             name.starts_with("jit-") && name.ends_with(".dump")
         };
-        paths.filter(is_dump).cloned().collect()
+        let of = |(process, images): (&u32, &BTreeMap<u64, Image>)| {
+            let sources = images.values().filter_map(|image| image.source.as_ref());
+            let paths = sources.map(|source| &source.module.path).filter(|path| is_dump(path));
+            paths.map(|path| (*process, path.clone())).collect::<Vec<_>>()
+        };
+        self.images.iter().flat_map(of).collect()
     }
 
     /// Reads the symbols of a perf map.
-    pub fn read_perf_map(&mut self, process: u32, path: &Path) -> std::io::Result<usize> {
+    pub fn read_perf_map(
+        &mut self,
+        process: u32,
+        place: &Place,
+        since: Option<FileTime>,
+    ) -> std::io::Result<usize> {
         let mut count = 0;
-        for code in perf_map::parse(&read_limited(path)?) {
+        for code in perf_map::parse(&place.read(since)?) {
             count += 1;
             let method = Method { size: code.size, id: 0, name: code.name.into() };
             self.add_method(process, code.start, method);
@@ -201,15 +222,20 @@ impl Code {
         Ok(count)
     }
 
-    /// Reads the code of a jitdump file.
-    pub fn read_jit_dump(&mut self, path: &Path) -> std::io::Result<usize> {
-        let Some(dump) = jit_dump::parse(&read_limited(path)?) else {
+    /// Reads the code of a jitdump file that a process mapped. In a container, the file has another number of the process.
+    pub fn read_jit_dump(
+        &mut self,
+        process: u32,
+        place: &Place,
+        since: FileTime,
+    ) -> std::io::Result<usize> {
+        let Some(dump) = jit_dump::parse(&place.read(Some(since))?) else {
             return Err(std::io::Error::other("it is not a jitdump file"));
         };
         let count = dump.code.len();
         for code in dump.code {
             let method = Method { size: code.size, id: 0, name: code.name.into() };
-            self.add_method(dump.process, code.start, method);
+            self.add_method(process, code.start, method);
         }
         Ok(count)
     }
@@ -302,14 +328,6 @@ impl Code {
     }
 }
 
-/// The first bytes of a file, up to a limit.
-fn read_limited(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(CODE_FILE_LIMIT).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// NUL-terminated UTF-16 text, and the bytes behind it.
 fn wide_text(bytes: &[u8]) -> Option<(String, &[u8])> {
     let length = bytes.chunks_exact(2).position(|unit| unit == [0, 0])?;
@@ -325,6 +343,26 @@ fn wide_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 mod tests {
     use super::*;
     use etw_types::HeaderType;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn code_files_are_neither_links_nor_devices() {
+        let folder = std::env::temp_dir().join(format!("etw-code-files-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (map, link) = (folder.join("perf-7.map"), folder.join("perf-8.map"));
+        std::fs::write(&map, "1000 10 compiled\n").unwrap();
+        std::os::unix::fs::symlink(&map, &link).unwrap();
+        let mut code = Code::default();
+        let mut read = |path: &Path, since| {
+            code.read_perf_map(7, &Place::Here(path.to_owned()), since).is_ok()
+        };
+        assert!(read(&map, None));
+        assert!(!read(&link, None));
+        assert!(!read(Path::new("/dev/null"), None));
+        assert!(read(&map, Some(FileTime(0))));
+        assert!(!read(&map, Some(FileTime(i64::MAX))), "it was written before the trace");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     fn event(provider: Guid, id: u16, payload: &[u8]) -> EventRecord<'_> {
         let mut record = EventRecord::new(HeaderType::Event64, payload);
@@ -371,7 +409,7 @@ mod tests {
         let lines = b"7f00 20 LazyCompile:*add /shop.js:3\nbad line\n7f40 8 \xff\n8000\n";
         std::fs::write(&path, lines).unwrap();
         let mut code = Code::default();
-        assert_eq!(code.read_perf_map(7, &path).unwrap(), 2);
+        assert_eq!(code.read_perf_map(7, &Place::Here(path.clone()), None).unwrap(), 2);
         std::fs::remove_file(&path).unwrap();
         let name = code.name_of(Some(7), 0x7f04);
         assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));

@@ -58,7 +58,9 @@ impl Stacks {
                     return;
                 };
                 if hook.0 == 0x1820 {
-                    let frames = (0..).map_while(|number| pointer(16 + number * width)).collect();
+                    // 0 stands for frames that nobody knows.
+                    let frames = (0..).map_while(|number| pointer(16 + number * width));
+                    let frames = frames.filter(|frame| *frame != 0).collect();
                     self.add((file, time), thread, frames);
                 } else if let Some(key) = pointer(16).filter(|_| self.pending_count < PENDING_LIMIT)
                 {

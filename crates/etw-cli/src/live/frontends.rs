@@ -4,12 +4,15 @@
 //! A command parses all of its words before it asks a host: a command with a word that is not supported changes nothing.
 
 mod kernel;
+#[cfg(test)]
+mod kernel_forms;
 pub mod logman;
 mod setup;
 pub mod tracelog;
 pub mod wpr;
 pub mod xperf;
 
+use self::kernel::Kernel;
 use super::host::{self, HostChoice, ask, ask_session};
 use super::options::resolve;
 use super::session;
@@ -156,6 +159,19 @@ impl Controller {
             }
         }
         ask(&self.client, &Request::Update { session: name.to_owned(), update }).map(drop)
+    }
+
+    /// Changes the kernel's events of a session, if any were given. The recording ends with its rundown, and a new one begins.
+    fn change_kernel(&self, command: &str, name: &str, kernel: Kernel) -> Result<(), Failure> {
+        if kernel.is_empty() {
+            return Ok(());
+        }
+        let Some(now) = self.query(name)?.system else {
+            let what = format!("{command}: session {name} records no events of the kernel");
+            return Err(usage(what));
+        };
+        let system = kernel.changed(command, now)?;
+        ask(&self.client, &Request::System { session: name.to_owned(), system }).map(drop)
     }
 
     fn enable(&self, name: &str, enablement: &Enablement, timeout_ms: u32) -> Result<(), Failure> {

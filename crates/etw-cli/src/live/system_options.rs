@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn wrong_words_name_their_option() {
         for (system, stack, option) in
-            [("nothing", None, "--system"), ("profile", Some("ProcessCreate"), "--stack")]
+            [("nothing", None, "--system"), ("profile", Some("RegQueryKey"), "--stack")]
         {
             let Err(Failure::Usage(message)) = config(system, stack) else { panic!("{system}") };
             assert!(message.starts_with(option), "{message}");

@@ -60,6 +60,8 @@ fn new_decoder(store: Arc<Store>, schemas: &UserSchemas) -> Decoder {
     let mut decoder = Decoder::with_store(store);
     decoder.set_catalog(schemas.named.clone());
     decoder.set_own_catalog(schemas.own.clone());
+    // The counts of all kinds need memory, too.
+    decoder.set_cache_limit(8 << 20);
     decoder
 }
 
@@ -215,13 +217,16 @@ impl Counter {
         }
     }
 
-    fn finish(self, records: Records) -> Counted {
+    fn finish(mut self, records: Records) -> Counted {
+        drop(self.decoder);
         let mut rows = Vec::new();
         self.kinds.resolve(self.reader, |kind| {
-            let row = self.rows.get(kind.number).cloned().unwrap_or_default();
-            rows.push(EventRow::new(&kind, row));
+            let row = self.rows.get_mut(kind.number).map(std::mem::take).unwrap_or_default();
+            if row.count > 0 {
+                rows.push(EventRow::new(&kind, row));
+            }
         });
-        rows.retain(|row: &EventRow| row.count > 0);
+        drop(self.rows);
         merge_equal(&mut rows);
         Counted {
             views: self.views,

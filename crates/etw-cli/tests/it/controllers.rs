@@ -54,6 +54,7 @@ impl Place {
         command
             .env("ETW_RUNTIME_DIR", self.runtime())
             .env("HOME", &self.folder)
+            .env("ETW_MACHINE_PACKS", self.file("machine/packs"))
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_DATA_HOME")
             .env_remove("ETW_PACKS")
@@ -365,7 +366,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("tracelog -start -guid *A", "records the kernel only"),
     ("tracelog -start s -stackwalk Profile", "name its flags"),
     ("tracelog -start -setprofint 1", "shortest interval"),
-    ("tracelog -start -stackwalk ImageLoad", "no call stacks of this event"),
+    ("tracelog -start -stackwalk RegQueryKey", "no call stacks of this event"),
     ("tracelog -addautologger s", "sessions.json"),
     ("tracelog -start s -um", "private session"),
     ("tracelog -start s -gs", "sequence numbers"),
@@ -487,7 +488,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("xperf -stopall", "by its name"),
     ("xperf -i a.etl -a sysconfig", "etw dump"),
     ("xperf -i a.etl -a process -range 0 1", "-a dumper"),
-    ("xperf -providers", "etw provider list"),
+    ("xperf -providers I", "etw provider list"),
     ("xperf -boottrace Base", "kernel"),
     ("xperf trace.etl", "belongs to no option"),
     ("xperf -nonsense", "no such option"),

@@ -476,6 +476,43 @@ fn an_installed_manifest_decodes_without_being_named() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// OV-26: an installation that was killed leaves a temporary file; the next one removes it, and those of running processes stay.
+#[test]
+#[cfg(unix)]
+fn an_installation_removes_the_temporary_files_of_dead_processes() {
+    let folder = std::env::temp_dir().join(format!("etw-abandoned-{}", std::process::id()));
+    let packs = folder.join("machine");
+    std::fs::create_dir_all(&packs).unwrap();
+    let mut child = Command::new("true").spawn().unwrap();
+    let dead = child.id();
+    child.wait().unwrap();
+    let abandoned = packs.join(format!(".etw-{dead}-0.tmp"));
+    let others = [
+        format!(".etw-{}-7.tmp", std::process::id()),
+        ".etw-notes.tmp".to_owned(),
+        format!(".etw-{dead}-x.tmp"),
+    ];
+    std::fs::write(&abandoned, "half a pack").unwrap();
+    others.iter().for_each(|name| std::fs::write(packs.join(name), "kept").unwrap());
+    let manifest = folder.join("maker.man");
+    std::fs::write(
+        &manifest,
+        "<m><provider name='Maker' guid='{0a0b0c0d-0102-0304-0506-0708090a0b0c}'>\
+         <events><event value='1' symbol='Made'/></events></provider></m>",
+    )
+    .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["manifest", "install", "--machine"])
+        .arg(&manifest)
+        .env("ETW_MACHINE_PACKS", &packs)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!abandoned.exists());
+    others.iter().for_each(|name| assert!(packs.join(name).exists(), "{name}"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A manifest whose templates are too short and too long for the payload, and one that fits: nothing is dropped, the one that
 /// fits wins, and `stat` counts.
 #[test]

@@ -5,7 +5,9 @@ use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
 use etw_evtx::value::{Value, ValueType};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_types::{FileTime, Guid};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// An element with attributes of constant text.
@@ -20,6 +22,12 @@ fn value(index: u16, value_type: ValueType) -> Vec<Node> {
 
 /// Records `numbers`, a second apart, with the level 4 or, where the number is divisible by 10, 2.
 fn log(path: &Path, numbers: impl Iterator<Item = u64>) {
+    let mut writer = LogWriter::open(path, 4096 + 8 * 65536, Retention::Overwrite).unwrap();
+    append(&mut writer, numbers);
+    writer.close().unwrap();
+}
+
+fn append(writer: &mut LogWriter, numbers: impl Iterator<Item = u64>) {
     let text = |text: &str| vec![Node::text(text)];
     let system = element(
         "System",
@@ -42,7 +50,6 @@ fn log(path: &Path, numbers: impl Iterator<Item = u64>) {
     );
     let nodes = vec![element("Event", &[], vec![system, data])];
     let template = Arc::new(Template::new(Guid::from_name("event_log"), nodes));
-    let mut writer = LogWriter::open(path, 4096 + 8 * 65536, Retention::Overwrite).unwrap();
     for number in numbers {
         let level = [if number % 10 == 0 { 2 } else { 4 }];
         let units: Vec<u8> =
@@ -63,7 +70,6 @@ fn log(path: &Path, numbers: impl Iterator<Item = u64>) {
         let time = FileTime(133_000_000_000_000_000 + number as i64 * 10_000_000);
         writer.push(time, &fragment).unwrap();
     }
-    writer.close().unwrap();
 }
 
 /// The standard output of a run that succeeds.
@@ -348,7 +354,7 @@ fn wevtutil_queries_describes_and_exports_logs() {
         text.starts_with("Event[0]:\n  Log Name: Test/Operational\n  Source: OpenEtw.Test\n"),
         "{text}"
     );
-    assert!(text.contains("\nEvent[1]:\n") && text.contains("  Level: Informational\n"), "{text}");
+    assert!(text.contains("\nEvent[1]:\n") && text.contains("  Level: Information\n"), "{text}");
     let query = "/q:*[System[Level=2]]";
     let long =
         ["wevtutil", "query-events", &name, "/LogFile:true", query, "/format:xml", "/e:Root"];
@@ -356,12 +362,14 @@ fn wevtutil_queries_describes_and_exports_logs() {
     assert_eq!(xml.lines().count(), 7, "{xml}");
     assert!(xml.starts_with("<Root>\n<Event>") && xml.ends_with("</Root>\n"), "{xml}");
     let rendered = etw(&["wevtutil", "qe", &name, "/lf:true", "/c:1", "/f:renderedxml"]);
-    assert!(rendered.contains("<Level>Informational</Level>"), "{rendered}");
+    assert!(rendered.contains("<Level>Information</Level>"), "{rendered}");
     let info = etw(&["wevtutil", "gli", &name, "/lf:true"]);
     assert!(info.contains("numberOfLogRecords: 50\noldestRecordNumber: 1\n"), "{info}");
     // Exported records keep their numbers.
     let (_, output) = path(&folder, "b.evtx");
     etw(&["wevtutil", "epl", &name, &output, "/lf:true", query]);
+    let (status, text) = etw_fails(&["wevtutil", "epl", &name, &output, "/lf:true"]);
+    assert!(status == 3 && text.ends_with("b.evtx: exists; /ow:true replaces it\n"), "{text}");
     let exported = etw(&["dump", "--json", &output]);
     assert_eq!(numbers(&exported), [10, 20, 30, 40, 50]);
     assert!(etw(&["check", &output]).contains("sound, 5 records"));
@@ -520,4 +528,145 @@ fn a_dump_of_an_event_log_has_the_names_and_messages_of_manifests_and_records() 
     {
         assert!(xml.contains(part), "{part}: {xml}");
     }
+}
+
+/// OV-22: a filter that leaves out records before they are translated has the same output and notes as one that does not: a test of the
+/// size needs every record.
+#[test]
+fn a_filter_by_header_has_the_output_and_the_notes_of_one_that_reads_every_record() {
+    let folder = scratch("event_log_where");
+    let (first, first_name) = path(&folder, "a.evtx");
+    let (second, second_name) = path(&folder, "b.evtx");
+    log(&first, 1..=1000);
+    log(&second, 500..=1500);
+    let mut bytes = std::fs::read(&second).unwrap();
+    bytes[4096..4104].fill(0x5a);
+    bytes[4096 + 0x200..4096 + 0x8000].fill(0x5a);
+    std::fs::write(&second, bytes).unwrap();
+    let notes = [
+        ("level == 2", ""),
+        ("level == 4 and Number > 900", ""),
+        ("record_id in (1, 5, 7..9) or level == 2", ""),
+        ("time >= \"2022-06-18T04:30:00Z\" and level <= 2", ""),
+        ("level == 2 and Numer == 3", "no event has a field Numer; did you mean Number?"),
+        ("level == 9 and Numer == 3", "no event has a field Numer; did you mean Number?"),
+        ("provider == \"OpenEtw.Test\" and level == 2 and Number < 400", ""),
+        ("not (provider_name like \"openetw.*\")", ""),
+        ("provider == \"OpenEtw.Tset\"", "did you mean \"OpenEtw.Test\"?"),
+        ("level == 9 and provider == \"OpenEtw.Tset\"", "did you mean \"OpenEtw.Test\"?"),
+        ("level == 9", ""),
+    ];
+    for (filter, note) in notes {
+        for more in [&[&*first_name][..], &[&second_name], &[&first_name, &second_name]] {
+            for columns in [&["--json"][..], &["--columns", "level,Number,Txet"]] {
+                let run = |filter: &str| {
+                    let words = [&["dump", "--where", filter], columns, more].concat();
+                    let output = fixture::etw(&words, &[]);
+                    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                    (output.status.code(), text, fixture::stderr(&output))
+                };
+                let selected = run(filter);
+                assert_eq!(
+                    selected,
+                    run(&format!("({filter}) and size >= 0")),
+                    "{filter} {more:?}"
+                );
+                assert!(selected.2.contains(note), "{filter}: {}", selected.2);
+            }
+        }
+    }
+}
+
+/// OV-22: texts that Windows has itself for events of `ReportEvent`.
+#[test]
+fn wevtutil_prints_the_texts_of_classic_events() {
+    let folder = scratch("event_log_classic");
+    let (log_path, name) = path(&folder, "a.evtx");
+    let mut writer = LogWriter::open(&log_path, 1 << 20, Retention::Keep).unwrap();
+    // A classic event, one with a category, one of a provider with a manifest, and one without the keyword.
+    let events = [
+        ("0x80000000000000", "0", "", "None Info Classic"),
+        ("0x80000000000000", "3", "", "N/A Info Classic"),
+        ("0x80000000000000", "0", "{11111111-2222-3333-4444-555555555555}", "N/A N/A Classic"),
+        ("0x0", "0", "", "N/A N/A N/A"),
+    ];
+    for (keywords, task, guid, _) in events {
+        let text = |text: &str| vec![Node::text(text)];
+        let mut names = vec![("Name", "OpenEtw.Shop")];
+        names.extend((!guid.is_empty()).then_some(("Guid", guid)));
+        let system = vec![
+            element("Provider", &names, vec![]),
+            element("EventID", &[], text("100")),
+            element("Level", &[], text("4")),
+            element("Task", &[], text(task)),
+            element("Keywords", &[], text(keywords)),
+        ];
+        let system = element("System", &[], system);
+        let id = Guid::from_name(&format!("{keywords}{task}{guid}"));
+        let template = Arc::new(Template::new(id, vec![element("Event", &[], vec![system])]));
+        let fragment =
+            Fragment::Instance(Instance { template, arguments: [].into(), has_header: true });
+        writer.push(FileTime(133_000_000_000_000_000), &fragment).unwrap();
+    }
+    writer.close().unwrap();
+    let text = etw(&["wevtutil", "qe", &name, "/lf:true", "/f:text"]);
+    let values = |key: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix(key));
+        lines.map(str::to_owned).collect()
+    };
+    let (tasks, opcodes) = (values("Task: "), values("Opcode: "));
+    for (number, keyword) in values("Keyword: ").iter().enumerate() {
+        let shown = format!("{} {} {keyword}", tasks[number], opcodes[number]);
+        assert_eq!(shown, events[number].3, "{text}");
+    }
+    assert_eq!(tasks.len(), events.len());
+}
+
+/// OV-22: `etw log tail` follows the archives of its log, and says which records it has missed.
+#[test]
+fn tail_follows_archives_and_names_records_that_are_missing() {
+    let folder = scratch("event_log_tail");
+    let (log_path, name) = path(&folder, "app.evtx");
+    let _ = path(&folder, "Archive-app-2026-01-31-23-59-59-123.evtx");
+    log(&log_path, 1..=10);
+    let mut tail = Command::new(env!("CARGO_BIN_EXE_etw"));
+    tail.args(["log", "tail", &name, "--from-start", "--json", "-n", "45"]);
+    let mut tail = tail.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    let mut next = |count: usize| -> Vec<u64> {
+        let lines = lines.by_ref().take(count).map(|line| line.unwrap());
+        let ids = lines.map(|line| {
+            let record: serde_json::Value = serde_json::from_str(&line).unwrap();
+            record["record_id"].as_u64().unwrap()
+        });
+        ids.collect()
+    };
+    assert_eq!(next(10), (1..=10).collect::<Vec<_>>());
+    // The log becomes an archive with more records than were printed, and a new one begins behind it.
+    let open = |path: &Path| LogWriter::open(path, 4096 + 65536, Retention::Keep).unwrap();
+    let mut archive = open(&folder.join("Archive-app-2026-01-31-23-59-59-123.evtx"));
+    append(&mut archive, 1..=25);
+    let begin = |before: &LogWriter| {
+        let _ = std::fs::remove_file(folder.join("new"));
+        LogWriter::create_after(folder.join("new"), before).unwrap()
+    };
+    let mut second = begin(&archive);
+    append(&mut second, 26..=30);
+    archive.close().unwrap();
+    second.sync().unwrap();
+    std::fs::rename(folder.join("new"), &log_path).unwrap();
+    assert_eq!(next(20), (11..=30).collect::<Vec<_>>());
+    // Records 31 to 45 are nowhere.
+    let mut skipped = begin(&second);
+    append(&mut skipped, 31..=45);
+    let mut third = begin(&skipped);
+    append(&mut third, 46..=60);
+    third.close().unwrap();
+    std::fs::rename(folder.join("new"), &log_path).unwrap();
+    assert_eq!(next(15), (46..=60).collect::<Vec<_>>());
+    let output = tail.wait_with_output().unwrap();
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{notes}");
+    assert_eq!(notes.matches("missing").count(), 1, "{notes}");
+    assert!(notes.contains("records 31 to 45 are missing"), "{notes}");
 }

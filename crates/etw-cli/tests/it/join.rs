@@ -198,3 +198,88 @@ fn idle_dpc_and_interrupt_time_are_rows_of_their_own() {
     let text = stdout(&["dump", "--join"], &[file.path()], 0);
     assert!(text.contains("10.20[DPC] "), "{text}");
 }
+
+/// A process with a `/tmp` of its own, in which it has written its perf map.
+#[cfg(target_os = "linux")]
+struct Contained(std::process::Child);
+
+#[cfg(target_os = "linux")]
+impl Drop for Contained {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Contained {
+    /// `None`: this user may not make mount namespaces.
+    fn start() -> Option<Contained> {
+        use std::io::BufRead;
+        let script = "mount -t tmpfs none /tmp && echo 7f00 20 Compiled:add >/tmp/perf-$$.map && \
+            echo ready && read line";
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "sh", "-c", script]).stderr(std::process::Stdio::null());
+        let pipes =
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut contained = Contained(pipes.spawn().ok()?);
+        let mut line = String::new();
+        std::io::BufReader::new(contained.0.stdout.take()?).read_line(&mut line).ok()?;
+        (line == "ready\n").then_some(contained)
+    }
+
+    /// The address and the path of the first file that it has mapped.
+    fn first_image(&self) -> Option<(u64, String)> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.0.id())).ok()?;
+        let first = maps.lines().find(|line| line.contains('/'))?;
+        let base = u64::from_str_radix(first.split('-').next()?, 16).ok()?;
+        Some((base, first[first.find('/')?..].to_owned()))
+    }
+}
+
+/// A trace of a process that began to record now, with a sample at 0x7f04.
+#[cfg(target_os = "linux")]
+fn trace_of(process: u32, base: u64, path: &str) -> TempFile {
+    let mut file = FileBuilder::new();
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = etw_types::FileTime::UNIX_EPOCH.0 + (elapsed.as_nanos() / 100) as i64;
+    // Later than the map by more than the clocks of files and processes differ.
+    file.header.logfile.start_time = etw_types::FileTime(now + 600 * 10_000_000);
+    let start = file.header.start_raw;
+    let ids = [process, 20].map(u32::to_le_bytes).concat();
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &0x7f04u64.to_le_bytes()].concat();
+    let image = [
+        &base.to_le_bytes()[..],
+        &0x1000u64.to_le_bytes(),
+        &process.to_le_bytes(),
+        &[0; 12],
+        &base.to_le_bytes(),
+        &[0; 16],
+        &wide(path),
+    ]
+    .concat();
+    push_kernel(&mut file, 1, (3, 0x1403), &image);
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 6, (2, 0x1820), &stack);
+    push_kernel(&mut file, 9, (3, 0x0504), &[&ids[..], &[0; 64]].concat());
+    TempFile::new(&file.finish())
+}
+
+/// OV-23: a process that was there before the recording may have written its perf map before, in a mount namespace of its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
+    let Some(contained) = Contained::start() else {
+        return eprintln!("left out: this user may not make mount namespaces");
+    };
+    let process = contained.0.id();
+    let (base, path) = contained.first_image().unwrap();
+    let frames = |base| {
+        let lines = dumped(&trace_of(process, base, &path), &[]);
+        let sample = lines.iter().find(|line| line["event"] == "PerfInfo/SampleProf").unwrap();
+        sample["frames"].clone()
+    };
+    assert_eq!(frames(base), json!(["Compiled:add+0x4"]));
+    // Another process that had this id.
+    assert_eq!(frames(base + 0x1000), json!([null]));
+}

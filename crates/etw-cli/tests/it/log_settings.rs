@@ -179,7 +179,10 @@ fn imported_logs_are_tailed_and_cleared() {
         )
     };
     std::fs::write(home.file("journal"), entry(1) + &entry(2) + "{broken\n").unwrap();
-    home.ends(1, &["log", "import", "journal", "journal", "-o", "out.evtx"]);
+    let output = home.run(&["log", "import", "journal", "journal", "-o", "out.evtx"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.ends_with("left out 1 entry that could not be read\n"), "{text}");
     std::fs::write(home.file("lines"), "<34>Oct 11 22:14:15 host su: failed\n").unwrap();
     home.does(&["log", "import", "syslog", "lines", "-o", "out.evtx"]);
     let text = home.does(&["log", "tail", "out.evtx", "--from-start", "-n", "3", "--json"]);

@@ -28,6 +28,8 @@ mod messages;
 mod names;
 mod packs;
 mod part;
+#[cfg(target_os = "linux")]
+mod publishers;
 mod repair;
 mod results;
 mod rewrite;

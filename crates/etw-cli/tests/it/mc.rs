@@ -54,6 +54,34 @@ fn an_error_is_reported_at_its_line_and_leaves_the_outputs() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
 }
 
+#[test]
+fn rights_that_are_no_sddl_are_a_warning() {
+    let folder = folder("mc-rights");
+    let manifest = folder.join("rights.man");
+    let channel = |access: &str| {
+        format!(
+            "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\"><instrumentation><events>\
+             <provider name=\"P\" guid=\"{{0a0b0c0d-0102-0304-0506-0708090a0b0c}}\" symbol=\"S\" resourceFileName=\"p\"><channels>\n\
+             <channel name=\"C\" type=\"Debug\" access=\"{access}\"/></channels></provider></events></instrumentation>\
+             </instrumentationManifest>"
+        )
+    };
+    for (access, warning) in [
+        ("rwx", "rights.man:2:1: warning: channel `C`: access: expected D:"),
+        // mc compiles this one, which is in manifests.
+        ("O:BAG:SYD:", ""),
+    ] {
+        fs::write(&manifest, channel(access)).unwrap();
+        let out = mc(&folder, &["rights.man"]);
+        assert!(out.status.success());
+        let shown = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            if warning.is_empty() { shown.is_empty() } else { shown.contains(warning) },
+            "{shown}"
+        );
+    }
+}
+
 fn folder(name: &str) -> std::path::PathBuf {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -107,6 +135,42 @@ fn a_manifest_that_breaks_its_baseline_is_rejected() {
     assert!(output.status.success());
     let warnings = String::from_utf8_lossy(&output.stderr);
     assert!(warnings.contains("warning: event 5 has no symbol"), "{warnings}");
+}
+
+#[test]
+fn long_messages_are_a_warning() {
+    let folder = folder("mc-long");
+    fs::write(folder.join("shop.man"), MANIFEST).unwrap();
+    // Two texts, of 4 and 9 characters.
+    let texts =
+        "MessageId=1\nLanguage=English\nfour\n.\nMessageId=2\nLanguage=English\nnine\nchr\n.\n";
+    fs::write(folder.join("texts.mc"), texts).unwrap();
+    let line = MANIFEST.lines().position(|line| line.contains("\"Administrators\"")).unwrap() + 1;
+    let string = format!("shop.man:{line}:");
+    for (words, place, expected) in [
+        (["-m", "14", "shop.man"], "", ""),
+        (
+            ["-m", "13", "shop.man"],
+            &*string,
+            "warning: string `channel` has 14 characters, more than 13\n",
+        ),
+        (["-m", "9", "texts.mc"], "", ""),
+        (
+            ["-m", "8", "texts.mc"],
+            "texts.mc:6:1:",
+            "warning: the text has 9 characters, more than 8\n",
+        ),
+    ] {
+        let output = mc(&folder, &words);
+        assert!(output.status.success());
+        let shown = String::from_utf8_lossy(&output.stderr);
+        let found: Vec<&str> = shown.lines().filter(|line| line.contains("more than")).collect();
+        let expected: Vec<&str> = expected.lines().collect();
+        assert_eq!(found.len(), expected.len(), "{shown}");
+        assert!(found.iter().zip(&expected).all(|(line, end)| line.ends_with(end)), "{shown}");
+        assert!(found.iter().all(|line| line.starts_with(place)), "{shown}");
+    }
+    assert_eq!(mc(&folder, &["-m", "many", "shop.man"]).status.code(), Some(2));
 }
 
 #[test]

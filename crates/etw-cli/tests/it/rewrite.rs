@@ -337,6 +337,23 @@ fn a_full_disk_is_told() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
 }
 
+#[test]
+fn the_level_small_makes_a_smaller_file_of_the_same_records() {
+    let folder = Folder::new();
+    let input = TempFile::new(&session(0..5000, 1));
+    let sizes = ["fast", "small"].map(|level| {
+        let out = folder.path(level);
+        let out = out.to_str().unwrap();
+        stdout(&["relog", "--compress", "--level", level, "-o", out], &[input.path()], 0);
+        assert_eq!(texts(&dump(Path::new(out))).len(), 5000);
+        std::fs::metadata(out).unwrap().len()
+    });
+    assert!(sizes[1] < sizes[0] && sizes[0] < sizes[1] * 5 / 4, "{sizes:?}");
+    let out = folder.path("none.etl");
+    let arguments = ["relog", "--level", "small", "-o", out.to_str().unwrap()];
+    assert_eq!(etw(&arguments, &[input.path()]).status.code(), Some(2));
+}
+
 #[cfg(unix)]
 #[test]
 fn killed_in_mid_run_leaves_no_file() {

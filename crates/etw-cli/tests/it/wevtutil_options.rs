@@ -75,6 +75,20 @@ const QUERIES: &[Row] = &[
     Row("epl several.xml out.evtx /StructuredQuery:true /ow:true", 0, &[]),
     Row("qe out.evtx /lf:true", 0, &["drawer open", "drawer closed"]),
     Row("gli out.evtx /lf:true", 0, &["numberOfLogRecords: 3\n"]),
+    // Nothing was written to Application yet.
+    Row(
+        "gli Application",
+        0,
+        &[
+            "creationTime: \nlastAccessTime: \nlastWriteTime: \nfileSize: 0\nattributes: 32\nnumberOfLogRecords: 0\noldestRecordNumber: 0\n",
+        ],
+    ),
+    Row("gli Nobody", 3, &[]),
+    Row("cl Application", 0, &["!Event"]),
+    Row("cl Application /bu:cleared.evtx", 0, &["!Event"]),
+    Row("gli cleared.evtx /lf:true", 0, &["numberOfLogRecords: 0\n"]),
+    Row("cl Application /bu:cleared.evtx", 3, &[]),
+    Row("cl Nobody", 3, &[]),
     Row("epl Application empty.evtx", 0, &[]),
     Row("gli empty.evtx /lf:true", 0, &["numberOfLogRecords: 0\n"]),
     Row("epl broken.xml out.evtx /sq:true /ow:true", 2, &[]),

@@ -2,7 +2,9 @@
 
 use etw_etl::write::BufferBuilder;
 use etw_eventlog::kept_log::{KeptLog, KeptSession, Limit, WhenFull};
+use etw_eventlog::subscription::{Start, Subscription, Watch};
 use etw_evtx::Log;
+use etw_evtx::query::Selector;
 use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, HeaderType};
 use std::path::{Path, PathBuf};
 
@@ -189,4 +191,42 @@ fn a_log_is_archived_when_it_is_full_and_ids_continue() {
         assert!(std::fs::metadata(log).unwrap().len() <= 1 << 20);
     }
     assert_eq!(all, (0..30_700).collect::<Vec<_>>());
+}
+
+/// OV-22: a subscription that is slower than its log returns the records that were archived meanwhile.
+#[test]
+fn a_subscription_loses_no_record_when_its_log_is_archived() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("archived_behind");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("app.evtx");
+    let mut log = open_limited(&path, 1, Limit { max_size: 1 << 20, when_full: WhenFull::Archive });
+    let mut store = |numbers: std::ops::Range<u16>| {
+        for number in numbers {
+            log.store(&buffer(i64::from(number) + 1, number * 307, 307)).unwrap();
+        }
+    };
+    let archives = || std::fs::read_dir(&folder).unwrap().count() - 1;
+    // Records that were archived before a subscription began, and archives of a log with a similar name, are not its records.
+    store(0..40);
+    assert!(archives() > 1);
+    std::fs::copy(&path, folder.join("Archive-app-2-2026-01-31-23-59-59-123.evtx")).unwrap();
+    let subscribe = |start: &Start| {
+        let selector = Selector::query("*".parse().unwrap(), FileTime(0));
+        let watch = Watch { name: "Test".to_owned(), path: path.clone(), selector };
+        Subscription::new(vec![watch], start).unwrap()
+    };
+    let poll = |subscription: &mut Subscription| -> Vec<u64> {
+        subscription.poll().unwrap().iter().map(|record| record.record_id()).collect()
+    };
+    let (mut future, mut oldest) = (subscribe(&Start::Future), subscribe(&Start::Oldest));
+    let first = records(&path).0;
+    assert_eq!(poll(&mut oldest), (first..=40 * 307).collect::<Vec<_>>());
+    let before = archives();
+    store(40..100);
+    assert!(archives() > before + 1);
+    let wanted: Vec<u64> = (40 * 307 + 1..=100 * 307).collect();
+    assert_eq!(poll(&mut future), wanted);
+    assert_eq!(poll(&mut oldest), wanted);
+    assert!(future.take_gaps().is_empty() && oldest.take_gaps().is_empty());
 }

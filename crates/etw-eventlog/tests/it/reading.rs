@@ -132,12 +132,18 @@ fn subscriptions_return_each_record_once_from_where_they_start() {
         assert_eq!(poll(subscription), [11, 12, 14, 15]);
         assert!(poll(subscription).is_empty());
     }
-    // The log wraps: its oldest records are lost, the others come once.
+    assert!(future.take_gaps().is_empty());
+    // The log wraps: its oldest records are lost, the others come once. A subscriber that had read the last one before learns which are missing.
     append(&mut writer, 16..=9000);
     let seen = poll(&mut future);
+    let lost = future.take_gaps();
+    assert_eq!((lost.len(), &*lost[0].name), (1, "Shop"));
+    assert_eq!(lost[0].records, 16..=seen[0] - 1);
+    assert!(future.take_gaps().is_empty());
     assert_eq!(seen.last(), Some(&9000));
     assert!(seen.windows(2).all(|pair| pair[0] + 1 == pair[1]) && seen[0] > 16, "{}", seen[0]);
     assert_eq!(poll(&mut oldest), seen);
+    assert!(oldest.take_gaps().is_empty());
     let stale = subscribe(&after(8, true)).unwrap_err();
     assert!(matches!(stale, SubscribeError::Stale { record_id: 8, .. }), "{stale}");
     assert_eq!(poll(&mut subscribe(&after(8, false)).unwrap()), seen);

@@ -1,10 +1,17 @@
 //! An event log that is read as a trace has the same records and values.
 
+use etw_decode::expr::Expr;
 use etw_decode::{Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::{Records, TraceFile};
+use etw_eventlog::trace::{Order, Wanted, open, open_samples, open_selected};
+use etw_evtx::tree::{Argument, Fragment, Instance, Node, Template};
+use etw_evtx::value::ValueType;
+use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Log, json};
+use etw_types::{EventRecord, FileTime, Guid};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The real logs; `None` (with a message) where the folder is absent.
 fn logs() -> Option<Vec<PathBuf>> {
@@ -169,4 +176,159 @@ fn a_log_of_windows_xp_is_read_as_a_trace() {
     }
     assert!(count > 15, "{count}");
     assert_eq!(ids, (41 - count..=40).collect::<Vec<u64>>());
+}
+
+/// An array of strings.
+const TEXTS: ValueType = ValueType(ValueType::STRING.0 | ValueType::ARRAY);
+
+/// A new log of `count` records of three providers, with an array each. Record `n` has the event id `n % 10` and is written `time(n)`
+/// seconds after the first one.
+fn log_of_three_providers(name: &str, count: u64, time: impl Fn(u64) -> i64) -> PathBuf {
+    let element = |name: &str, children: Vec<Node>| Node::element(name, Vec::new(), children);
+    let template = |provider: &str| {
+        let system = vec![
+            Node::element("Provider", vec![("Name", Node::text(provider))], vec![]),
+            element("EventID", vec![Node::value(0, ValueType::UINT16)]),
+            element("EventRecordID", vec![Node::value(1, ValueType::UINT64)]),
+        ];
+        let data = element("Data", vec![Node::value(2, TEXTS)]);
+        let event = vec![element("System", system), element("EventData", vec![data])];
+        Arc::new(Template::new(Guid::from_name(provider), vec![element("Event", event)]))
+    };
+    let templates = ["Shop", "Till", "Store"].map(template);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_file(&path);
+    let mut writer = LogWriter::open(&path, 1 << 24, Retention::Keep).unwrap();
+    for number in 1..=count {
+        let text = format!("item {number}\0{}\0", "x".repeat(200));
+        let texts: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let (id, number_bytes) = (((number % 10) as u16).to_le_bytes(), number.to_le_bytes());
+        let values =
+            [(ValueType::UINT16, &id[..]), (ValueType::UINT64, &number_bytes), (TEXTS, &texts)];
+        let arguments = values.map(|(value_type, bytes)| {
+            Argument::Value(etw_evtx::value::Value { value_type, bytes })
+        });
+        let fragment = Fragment::Instance(Instance {
+            template: templates[number as usize % 3].clone(),
+            arguments: arguments.into(),
+            has_header: true,
+        });
+        let time = FileTime(133_000_000_000_000_000 + time(number) * 10_000_000);
+        writer.push(time, &fragment).unwrap();
+    }
+    writer.close().unwrap();
+    path
+}
+
+/// The numbers of the records with the event id 7, in the order of the trace, with their values.
+fn sevens(traces: Vec<TraceFile>) -> Vec<(u64, String, Vec<String>)> {
+    let mut records = Records::new(traces);
+    let mut decoder = Decoder::new();
+    let mut sevens = Vec::new();
+    while let Some(record) = records.next() {
+        if record.descriptor.id == 7 {
+            let decoded = decoder.decode(&record);
+            let mut leaves = Leaves::default();
+            assert_eq!(decoded.visit(&record, &mut leaves), Ok(true));
+            let provider = decoded.provider_name().unwrap_or_default().into_owned();
+            sevens.push((record.log_item().unwrap().record_id, provider, leaves.0));
+        }
+    }
+    sevens
+}
+
+fn only_sevens(record: &EventRecord<'_>, time: Option<FileTime>) -> bool {
+    assert!(time.is_some() && record.log_item().is_some());
+    record.descriptor.id == 7
+}
+
+/// OV-22
+#[test]
+fn records_that_are_not_wanted_are_not_translated() {
+    let path = log_of_three_providers("selected.evtx", 1000, |number| number as i64);
+    let wanted = Wanted { by_header: &only_sevens, with_provider_name: false, order: Order::Alone };
+    // A damaged chunk costs its own records, whether they are wanted or not.
+    for is_damaged in [false, true] {
+        if is_damaged {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[4096 + 0x10000..4096 + 0x10008].fill(0x5a);
+            bytes[4096 + 0x10200..4096 + 0x18000].fill(0x5a);
+            fs::write(&path, bytes).unwrap();
+        }
+        let all = open(&path).unwrap();
+        let selected = open_selected(&path, wanted).unwrap();
+        let expected = sevens(vec![all.clone()]);
+        assert_eq!(selected.translated, expected.len() as u64);
+        let mut records = Records::new(vec![all.clone()]);
+        let count = std::iter::from_fn(|| records.next().map(|_| ())).count() as u64;
+        assert_eq!(selected.left_out + selected.translated, count);
+        assert_eq!(is_damaged, records.damage().count() > 0);
+        assert_eq!(is_damaged, count < 1000);
+        let mut wanted_records = Records::new(vec![selected.trace.clone()]);
+        while wanted_records.next().is_some() {}
+        assert_eq!(wanted_records.damage().count(), records.damage().count());
+        let times = |trace: &TraceFile| trace.header().map(|one| (one.start_time, one.end_time));
+        assert_eq!(times(&selected.trace), times(&all));
+        assert_eq!(sevens(vec![selected.trace]), expected);
+    }
+}
+
+/// OV-22: `--where` of a provider's name decides by the header.
+#[test]
+fn a_provider_is_decided_by_the_name_in_the_header() {
+    let path = log_of_three_providers("providers.evtx", 300, |number| number as i64);
+    for text in ["provider == 'Till'", "provider_name like 'ti*'", "not (provider ~ '^S')"] {
+        let expr = Expr::parse(text, |_| Err("no times".to_owned())).unwrap();
+        assert!(expr.names_providers());
+        let by_header = |record: &EventRecord<'_>, time: Option<FileTime>| {
+            expr.by_header(record, time) != Some(false)
+        };
+        let wanted =
+            Wanted { by_header: &by_header, with_provider_name: true, order: Order::Alone };
+        let selected = open_selected(&path, wanted).unwrap();
+        assert_eq!((selected.translated, selected.left_out), (100, 200), "{text}");
+        let names = sevens(vec![selected.trace]);
+        assert!(names.len() == 10 && names.iter().all(|(_, name, _)| name == "Till"), "{text}");
+    }
+}
+
+/// OV-22: notes on names need a few records of each kind.
+#[test]
+fn samples_of_a_log_have_every_kind_of_its_records() {
+    // Times that go backwards make no difference.
+    let path = log_of_three_providers("samples.evtx", 3000, |number| 5000 - number as i64);
+    let samples = open_samples(&path).unwrap();
+    let mut records = Records::new(vec![samples.clone()]);
+    let count = std::iter::from_fn(|| records.next().map(|_| ())).count();
+    assert_eq!(count, 3 * 10 * 4);
+    let mut providers: Vec<String> =
+        sevens(vec![samples]).into_iter().map(|(_, name, _)| name).collect();
+    providers.sort();
+    assert_eq!(providers, [["Shop"; 4], ["Store"; 4], ["Till"; 4]].concat());
+}
+
+/// OV-22: times that go backwards do not change the order of the records that are selected.
+#[test]
+fn selected_records_keep_their_order_where_times_go_backwards() {
+    // Record 507, which is wanted, is earlier than all others; in the other log record 508, which is not.
+    let one_early = |number: u64| if number == 507 { 1 } else { number as i64 };
+    let other_early = |number: u64| if number == 508 { 1 } else { number as i64 };
+    let early = log_of_three_providers("early_wanted.evtx", 1000, one_early);
+    let other = log_of_three_providers("early_other.evtx", 1000, other_early);
+    let sound = log_of_three_providers("no_early.evtx", 1000, |number| number as i64);
+    for (paths, left_out) in [
+        (vec![&early], 0),
+        (vec![&other], 900),
+        (vec![&sound, &other], 900),
+        (vec![&early, &sound], 900),
+    ] {
+        let order = if paths.len() > 1 { Order::Merged } else { Order::Alone };
+        let wanted = Wanted { by_header: &only_sevens, with_provider_name: false, order };
+        let selected: Vec<_> =
+            paths.iter().map(|path| open_selected(path, wanted).unwrap()).collect();
+        assert_eq!(selected.iter().map(|one| one.left_out).sum::<u64>(), left_out, "{paths:?}");
+        let all = paths.iter().map(|path| open(path).unwrap()).collect();
+        let selected = selected.into_iter().map(|one| one.trace).collect();
+        assert_eq!(sevens(selected), sevens(all), "{paths:?}");
+    }
 }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::facts::Facts;
-use crate::json::push_item;
-use crate::json_plan::{Expected, Form, Frame, Gap, PADDING, Plan, Plans, Within};
+use crate::json::{push_item, push_items};
+use crate::json_plan::{Expected, Form, Frame, Gap, PADDING, Plan, Plans, Repeated, Within};
 use crate::outline::Outline;
 use crate::parse::Cache;
 use crate::tree::{Argument, Content, Fragment, Instance, MAX_WORK};
@@ -105,7 +105,10 @@ impl Expected {
         let descriptor = descriptor(argument);
         let mask = match argument {
             Argument::Fragment(_) => Expected::TYPE,
-            Argument::Value(value) if value.value_type.is_array() => return None,
+            Argument::Value(value) if value.value_type.is_array() => match value.bytes.is_empty() {
+                true => Expected::TYPE_AND_SIZE,
+                false => Expected::TYPE,
+            },
             Argument::Value(value) if value.value_type == ValueType::FRAGMENT => {
                 match value.bytes.is_empty() {
                     true => Expected::TYPE_AND_SIZE,
@@ -147,12 +150,52 @@ impl Form {
             (ValueType::FILETIME, 8) => Form::FileTime,
             (ValueType::SID, _) => Form::Sid,
             (ValueType::STRING, _) => Form::Utf16,
+            (other, _) if other.is_array() => Form::Array(other),
             (other, _) => Form::Any(other),
         }
     }
 
     fn is_quoted(self) -> bool {
-        !matches!(self, Form::Number | Form::Any(_))
+        !matches!(self, Form::Number | Form::Any(_) | Form::Array(_) | Form::Members(_))
+    }
+}
+
+impl Repeated {
+    /// Appends a member for each item.
+    fn push(&self, out: &mut Vec<u8>, Bytes { value, onwards }: Bytes<'_>) {
+        let items = Value { value_type: self.value_type, bytes: value }.items();
+        let mut at = 0;
+        for (index, item) in items.enumerate() {
+            if index > 0 || !self.is_first {
+                out.push(b',');
+            }
+            out.push(b'"');
+            out.extend_from_slice(&self.name);
+            let number = self.known + index + 1;
+            if number > 1 {
+                out.push(b'#');
+                push_decimal(out, number as u64);
+            }
+            out.extend_from_slice(b"\":");
+            if item.value_type != ValueType::STRING {
+                push_item(out, item);
+                continue;
+            }
+            out.push(b'"');
+            let rest = push_plain_utf16(out, item.bytes, onwards.get(at..).unwrap_or_default());
+            if !rest.is_empty() {
+                push_utf16_content(out, rest);
+            }
+            out.push(b'"');
+            // A NUL follows each text.
+            at += item.bytes.len() + 2;
+        }
+    }
+
+    /// Work for the items beside the bytes of the array.
+    fn work(&self, bytes: &[u8]) -> usize {
+        let items = Value { value_type: self.value_type, bytes }.items();
+        items.map(|item| 2 + item.bytes.len() / 16).sum()
     }
 }
 
@@ -200,6 +243,7 @@ impl Plan {
             if instance.template.facts.number != frame.template
                 || arguments.len() != frame.values.len()
                 || !pairs.all(|(argument, value)| value.difference(descriptor(argument)) == 0)
+                || frame.arrays.iter().any(|index| descriptor(&arguments[*index]) & 0xffff == 0)
             {
                 return None;
             }
@@ -246,18 +290,29 @@ impl Plan {
             if difference != 0 || at > instance.end {
                 return None;
             }
+            let is_empty =
+                |index: &usize| ends[frame.first + index] == ends[frame.first + index + 1];
+            if frame.arrays.iter().any(is_empty) {
+                return None;
+            }
         }
         Some(())
     }
 
     /// Whether the work for an event of this shape is allowed, whatever the sizes of its values in a chunk are.
     fn is_always_allowed(&self) -> bool {
-        self.work + self.gaps.len() * (usize::from(u16::MAX) / 16) <= MAX_WORK
+        const OF_BYTES: usize = u16::MAX as usize / 16;
+        // An item has at least one byte.
+        const OF_ITEMS: usize = u16::MAX as usize * 2;
+        self.work + self.gaps.len() * OF_BYTES + self.repeated.len() * OF_ITEMS <= MAX_WORK
     }
 
     /// Whether the work for an event of this shape is allowed.
     fn is_allowed<'a>(&self, value: impl Fn(&Gap) -> &'a [u8]) -> bool {
-        let values = self.gaps.iter().map(|gap| value(gap).len() / 16);
+        let values = self.gaps.iter().map(|gap| match gap.form {
+            Form::Members(number) => self.repeated[number].work(value(gap)),
+            _ => value(gap).len() / 16,
+        });
         self.work + values.sum::<usize>() <= MAX_WORK
     }
 
@@ -286,6 +341,10 @@ impl Plan {
                     }
                 }
                 Form::Any(value_type) => push_item(out, Value { value_type, bytes: value }),
+                Form::Array(value_type) => push_items(out, Value { value_type, bytes: value }),
+                Form::Members(number) => {
+                    self.repeated[number].push(out, Bytes { value, onwards });
+                }
             }
         }
         push_piece(out, &self.text, done..self.text.len() - PADDING);
@@ -298,6 +357,7 @@ pub(super) struct Recording<'f, 'a> {
     frames: Vec<Frame>,
     arguments: Vec<Arguments<'f, 'a>>,
     gaps: Vec<Gap>,
+    repeated: Vec<Repeated>,
     /// The event has a part that depends on more than its shape.
     is_impossible: bool,
 }
@@ -309,6 +369,7 @@ impl<'f, 'a> Recording<'f, 'a> {
             frames: Vec::new(),
             arguments: Vec::new(),
             gaps: Vec::new(),
+            repeated: Vec::new(),
             is_impossible: false,
         };
         recording.push(None, event);
@@ -323,7 +384,13 @@ impl<'f, 'a> Recording<'f, 'a> {
         };
         let first = self.frames.last().map_or(0, |frame| frame.first + frame.values.len() + 1);
         let template = instance.template.facts.number;
-        self.frames.push(Frame { within, template, values, first });
+        let arguments = instance.arguments.iter().enumerate();
+        let arrays = arguments.filter(|(_, argument)| match argument {
+            Argument::Value(value) => value.value_type.is_array() && !value.bytes.is_empty(),
+            Argument::Fragment(_) => false,
+        });
+        let arrays = arrays.map(|(index, _)| index).collect();
+        self.frames.push(Frame { within, template, values, arrays, first });
         self.arguments.push(&instance.arguments);
     }
 
@@ -360,6 +427,22 @@ impl<'f, 'a> Recording<'f, 'a> {
         if let Some(Argument::Value(value)) = self.arguments[frame].get(usize::from(index)) {
             let slot = self.frames[frame].first + usize::from(index);
             self.gaps.push(Gap { at, frame, index, slot, form: Form::of(*value) });
+        }
+    }
+
+    /// A gap for the members that an element makes of the items of an array, which is its only content.
+    pub(super) fn members(
+        &mut self,
+        content: Content<'_, '_>,
+        index: u16,
+        at: usize,
+        repeated: Repeated,
+    ) {
+        let before = self.gaps.len();
+        self.gap(content, index, at);
+        if let Some(gap) = self.gaps.get_mut(before) {
+            gap.form = Form::Members(self.repeated.len());
+            self.repeated.push(repeated);
         }
     }
 
@@ -401,7 +484,8 @@ impl<'f, 'a> Recording<'f, 'a> {
             }
         }
         text.extend_from_slice(&[0; PADDING]);
-        plans.add(Plan { frames: self.frames, text, gaps: self.gaps, work });
+        let Recording { frames, gaps, repeated, .. } = self;
+        plans.add(Plan { frames, text, gaps, repeated, work });
     }
 }
 
@@ -486,7 +570,9 @@ mod tests {
     /// Events of all shapes have the same JSON with a plan as without one, whatever events were before them.
     #[test]
     fn a_plan_gives_the_same_json() {
-        let text: Vec<u8> = "a\"\0".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let utf16 =
+            |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+        let (text, texts) = (utf16("a\"\0"), utf16("one\0\0\u{e9}\"\0a text of some length"));
         let kinds = [
             (ValueType::NULL, &[][..]),
             (ValueType::UINT16, &[1, 2]),
@@ -495,8 +581,14 @@ mod tests {
             (ValueType::BINARY, &[1, 0xab]),
             (ValueType::UINT64, &[1]),
             (ValueType(0x81), &text),
+            (ValueType(0x81), &texts),
+            (ValueType(0x81), &[]),
+            (ValueType(0x86), &[1, 0, 2, 0, 3]),
+            (ValueType(0x82), b"a\0b\n"),
+            (ValueType(0x84), &[]),
         ];
-        for name in [vec![Node::Text("y".into())], vec![value(0)], vec![]] {
+        let names = ["x", "y", "quo\"te"].map(|name| vec![Node::Text(name.into())]);
+        for name in names.into_iter().chain([vec![value(0)], vec![]]) {
             let shared = templates(name.clone());
             for round in 0..3 {
                 for (number, (value_type, bytes)) in kinds.iter().enumerate() {
@@ -528,6 +620,22 @@ mod tests {
             assert!(text.contains(&format!("\"y\":{number},\"x\":{number}")), "{text}");
         }
         assert_eq!(plans(&shared[1]), 1);
+        // The number of an array's items belongs to no shape.
+        let repeated = templates(vec![Node::Text("y".into())]);
+        for number in 1..100usize {
+            let bytes = [b'a', 0, 0, 0].repeat(number);
+            let values = [0, 1, 2, 3].map(|_| argument(ValueType(0x81), &bytes));
+            let text = json(&event(&repeated, values));
+            let last = match number {
+                1 => r#""y":"a","x":"a"}"#.to_owned(),
+                _ => format!(r##""y#{number}":"a","x":"a","x#2":"a""##),
+            };
+            assert!(text.contains(&last), "{text}");
+        }
+        assert_eq!(plans(&repeated[1]), 1);
+        // Without items, it is another shape.
+        let values = [0, 1, 2, 3].map(|_| argument(ValueType(0x81), &[]));
+        assert!(json(&event(&repeated, values)).ends_with(r#""EventData":{}}}"#));
         // A name that is a value is none of a shape.
         let named = templates(vec![value(0)]);
         for _ in 0..10 {

@@ -91,3 +91,52 @@ fn a_chunk_that_differs_from_the_one_before_has_its_own_json() {
     assert_eq!(found[2][6], r#"{"Event":{"First":null}}"#);
     assert_eq!(found[3][7], r#"{"Event":{"Second":307}}"#);
 }
+
+/// A chunk with records of one template: an array of texts, and a number behind it. Each record has one text more, but for every seventh, which has none.
+fn chunk_of_texts() -> Vec<u8> {
+    let data =
+        |index, value_type| Node::element("Data", vec![], vec![Node::value(index, value_type)]);
+    let texts = data(0, ValueType(0x81));
+    let number = Node::element("Number", vec![], vec![Node::value(1, ValueType::UINT16)]);
+    let event = Node::element(
+        "Event",
+        vec![],
+        vec![Node::element("EventData", vec![], vec![texts, number])],
+    );
+    let template = Arc::new(Template::new(Guid::from_name("texts"), vec![event]));
+    let mut writer = ChunkWriter::new();
+    for id in 0..20u16 {
+        let texts: String = (0..id % 7).map(|index| format!("text {index} of \u{fc}\0")).collect();
+        let (texts, number) = (utf16(&texts), id.to_le_bytes());
+        let value = |value_type, bytes| Argument::Value(Value { value_type, bytes });
+        let instance = Instance {
+            template: template.clone(),
+            arguments: vec![value(ValueType(0x81), &texts), value(ValueType::UINT16, &number)],
+            has_header: true,
+        };
+        let id = u64::from(id) + 1;
+        assert!(writer.push(id, FileTime(1), &Fragment::Instance(instance)).unwrap());
+    }
+    writer.to_bytes()
+}
+
+/// OV-22: events with arrays of texts have the same JSON when they are rendered by a plan.
+#[test]
+fn arrays_of_texts_have_the_same_json_with_a_plan() {
+    let bytes = chunk_of_texts();
+    let by_plan = json(&mut Chunk::new(bytes.clone(), 4096, Default::default()));
+    assert_eq!(by_plan.len(), 20);
+    for (index, by_plan) in by_plan.iter().enumerate() {
+        // The first event that a chunk renders has no plan.
+        let mut chunk = Chunk::new(bytes.clone(), 4096, Default::default());
+        for _ in 0..index {
+            chunk.next().unwrap();
+        }
+        assert_eq!(chunk.next().unwrap().to_json().unwrap(), *by_plan);
+    }
+    assert_eq!(by_plan[0], r#"{"Event":{"EventData":{"Number":0}}}"#);
+    assert_eq!(
+        by_plan[3],
+        r##"{"Event":{"EventData":{"Data":"text 0 of ü","Data#2":"text 1 of ü","Data#3":"text 2 of ü","Number":3}}}"##
+    );
+}

@@ -1,8 +1,10 @@
 //! The actions of `wevtutil` on publishers: `ep`, `gp`.
 
 use crate::output::Failure;
+use etw_decode::manifest::NamedValueKind;
 use etw_decode::pack::ProviderContents;
 use etw_eventlog::registry::{self, Scope};
+use etw_types::message_id;
 use std::fmt::Write;
 
 /// Parts of `gp` that are printed on request.
@@ -10,7 +12,7 @@ use std::fmt::Write;
 pub struct Parts {
     /// `/ge`
     pub has_events: bool,
-    /// `/gm`: messages as text; otherwise they are left out.
+    /// `/gm`: messages as text; otherwise their numbers.
     pub has_messages: bool,
 }
 
@@ -52,25 +54,33 @@ pub fn show(name: &str, parts: Parts) -> Result<String, Failure> {
             false => writeln!(text, "{:indent$}{key}: {}", "", crate::format::safe(value)),
         };
     };
+    // Without a message there is no number either.
+    let message = |text: &str, id: u32| match (parts.has_messages, text) {
+        (_, "") => String::new(),
+        (true, text) => text.to_owned(),
+        // A guess: Windows documents that it shows numbers, not how.
+        (false, _) => id.to_string(),
+    };
     line(0, "name", name_of(provider));
     line(0, "guid", &provider.guid.to_string());
-    for key in ["helpLink", "resourceFileName", "messageFileName", "message", "channels"] {
-        line(0, key, "");
+    line(0, "helpLink", &provider.texts.help_link);
+    let files = [
+        ("resourceFileName", &provider.texts.resource_file),
+        ("messageFileName", &provider.texts.message_file),
+    ];
+    for (key, file) in files.into_iter().filter(|(_, file)| !file.is_empty()) {
+        line(0, key, file);
     }
+    line(0, "message", &message(&provider.texts.message, message_id::CHANNEL + 1));
+    line(0, "channels", "");
     for channel in &provider.channels {
         line(2, "channel", "");
         line(4, "name", &channel.name);
         line(4, "id", &channel.value.to_string());
         line(4, "flags", if channel.config.is_imported { "1" } else { "0" });
-        line(4, "message", "");
+        line(4, "message", &message(&channel.message, channel.message_id.unwrap_or(0)));
     }
-    line(0, "keywords", "");
-    for keyword in &provider.keywords {
-        line(2, "keyword", "");
-        line(4, "name", &keyword.name);
-        line(4, "mask", &format!("{:x}", keyword.mask));
-        line(4, "message", "");
-    }
+    put_named_values(provider, &mut line, &message);
     if parts.has_events {
         line(0, "events", "");
         for event in &provider.events {
@@ -83,9 +93,46 @@ pub fn show(name: &str, parts: Parts) -> Result<String, Failure> {
             line(4, "level", &descriptor.level.0.to_string());
             line(4, "task", &descriptor.task.to_string());
             line(4, "keywords", &format!("{:#018x}", descriptor.keyword.0));
-            let message = event.schema.message.as_ref().map(|message| message.template());
-            line(4, "message", message.filter(|_| parts.has_messages).unwrap_or_default());
+            let text = event.schema.message.as_ref().map_or("", |message| message.template());
+            let id = u32::from(descriptor.version) << 16 | u32::from(descriptor.id);
+            line(4, "message", &message(text, message_id::EVENT | id));
         }
     }
     Ok(text)
+}
+
+/// The lists of levels, opcodes, tasks and keywords.
+fn put_named_values(
+    provider: &ProviderContents,
+    line: &mut impl FnMut(usize, &str, &str),
+    message: &impl Fn(&str, u32) -> String,
+) {
+    let lists = [
+        (NamedValueKind::Level, "levels", "level"),
+        (NamedValueKind::Opcode, "opcodes", "opcode"),
+        (NamedValueKind::Task, "tasks", "task"),
+        (NamedValueKind::Keyword, "keywords", "keyword"),
+    ];
+    for (kind, list, item) in lists {
+        line(0, list, "");
+        for one in provider.named_values.iter().filter(|one| one.kind == kind) {
+            line(2, item, "");
+            line(4, "name", &one.name);
+            match kind {
+                NamedValueKind::Keyword => line(4, "mask", &format!("{:x}", one.value)),
+                NamedValueKind::Opcode => {
+                    line(4, "value", &(one.value << 16 | u64::from(one.task)).to_string());
+                    line(6, "task", &one.task.to_string());
+                    line(6, "opcode", &one.value.to_string());
+                }
+                NamedValueKind::Level | NamedValueKind::Task => {
+                    line(4, "value", &one.value.to_string());
+                }
+            }
+            if kind == NamedValueKind::Task {
+                line(4, "eventGUID", &one.event_guid.to_string());
+            }
+            line(4, "message", &message(&one.message, one.message_id().unwrap_or(0)));
+        }
+    }
 }

@@ -13,12 +13,7 @@ pub const KERNEL_LOGGER: &str = "NT Kernel Logger";
 /// logman's name of the kernel as a provider.
 pub const KERNEL_PROVIDER: &str = "Windows Kernel Trace";
 /// Its GUID.
-const KERNEL_GUID: &str = "9e814aad-3204-11d2-9a82-006008a86939";
-
-/// xperf's flags that are known and have no events on Linux, beside those of `etw-system`.
-const WINDOWS_FLAGS: &str = "COMPACT_CSWITCH SPINLOCK KQUEUE CC MEMORY FOOTPRINT POOL CONTMEMGEN REFSET SESSION TIMER \
-    CLOCKINT IPI OPTICAL_IO OPTICAL_IO_INIT FLT_IO FLT_IO_INIT FLT_FASTIO FLT_IO_FAILURE HV_PROFILE KE_CLOCK \
-    IDLE_STATES DEBUG_EVENTS SHOULDYIELD ResidentSet ReferenceSet";
+pub const KERNEL_GUID: &str = "9e814aad-3204-11d2-9a82-006008a86939";
 
 /// The kernel's events that a command asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,10 +36,9 @@ pub fn is_kernel_provider(name: &str) -> bool {
 
 /// Whether a word is a flag or group of the kernel.
 pub fn is_flag(word: &str) -> bool {
-    let is_windows = |flag: &str| flag.eq_ignore_ascii_case(word);
-    let is_number = number(word).is_some();
-    WINDOWS_FLAGS.split_whitespace().any(is_windows)
-        || !is_number && !matches!(Masks::parse(word), Err(FlagError::Unknown(_)))
+    // A provider's name cannot begin like this; a GUID has hyphens.
+    let is_mask = word.starts_with("0x") || word.starts_with("0X");
+    (is_mask || number(word).is_none()) && !matches!(Masks::parse(word), Err(FlagError::Unknown(_)))
 }
 
 impl Kernel {
@@ -60,13 +54,9 @@ impl Kernel {
 
     /// Adds a word of xperf or logman, or a number of `EnableFlags`.
     pub fn add(&mut self, word: &str) -> Result<(), String> {
-        let is_windows = |flag: &str| flag.eq_ignore_ascii_case(word);
         let parsed = match Masks::parse(word) {
             Ok(parsed) => parsed,
             Err(FlagError::NotOnLinux(dropped)) => Parsed { dropped, ..Parsed::default() },
-            Err(FlagError::Unknown(_)) if WINDOWS_FLAGS.split_whitespace().any(is_windows) => {
-                Parsed { dropped: vec![word.to_ascii_uppercase()], ..Parsed::default() }
-            }
             Err(error) => return Err(error.to_string()),
         };
         self.parsed.merge(parsed);
@@ -82,6 +72,11 @@ impl Kernel {
             }
             None => self.add(word),
         }
+    }
+
+    /// Notes a class of Windows that has no events on Linux.
+    pub fn drop_class(&mut self, name: &str) {
+        self.parsed.merge(Parsed { dropped: vec![name.to_owned()], ..Parsed::default() });
     }
 
     /// Removes a class.
@@ -100,9 +95,14 @@ impl Kernel {
         self.parsed.merge(Parsed::of_masks(masks));
     }
 
-    /// Adds events with call stacks, joined by `+` or commas.
+    /// Adds events with call stacks, joined by `+` or commas; or `@FILE` with such names, separated by blanks and lines, and with
+    /// comments behind `!`.
     pub fn add_stacks(&mut self, names: &str) -> Result<(), String> {
-        let hooks = stack_names::parse(names).map_err(|error| error.to_string())?;
+        let names = match names.strip_prefix('@') {
+            Some(file) => stack_file(file)?,
+            None => names.to_owned(),
+        };
+        let hooks = stack_names::parse(&names).map_err(|error| error.to_string())?;
         self.stacks.extend(hooks);
         Ok(())
     }
@@ -119,6 +119,22 @@ impl Kernel {
         Ok(())
     }
 
+    /// The events of a session that records `now` so far: classes, stacks and the interval that were given replace those.
+    pub fn changed(self, command: &str, now: SystemConfig) -> Result<SystemConfig, Failure> {
+        let (has_flags, has_stacks) = (self.has_flags(), !self.stacks.is_empty());
+        let interval = self.interval;
+        let asked = match has_flags {
+            true => self.config(command)?.unwrap_or_default(),
+            false => SystemConfig { masks: now.masks, stacks: self.stacks, ..now.clone() },
+        };
+        Ok(SystemConfig {
+            masks: asked.masks,
+            stacks: if has_stacks { asked.stacks } else { now.stacks },
+            sample_interval: interval.unwrap_or(now.sample_interval),
+            process: now.process,
+        })
+    }
+
     /// The events of the session; `None`: it records none of the kernel's.
     pub fn config(self, command: &str) -> Result<Option<SystemConfig>, Failure> {
         if self.is_empty() {
@@ -133,6 +149,18 @@ impl Kernel {
             return Err(usage(format!("{command}: {error}")));
         }
         Ok(Some(system_config(self.parsed, Some(self.stacks), self.interval)))
+    }
+}
+
+/// The names in a file of events with call stacks.
+fn stack_file(file: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let lines = lines.map(|line| line.split('!').next().unwrap_or_default());
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    match words.is_empty() {
+        true => Err(format!("{file}: the file names no event")),
+        false => Ok(words.join("+")),
     }
 }
 
@@ -165,6 +193,7 @@ mod tests {
         assert!(is_kernel_logger("nt kernel logger") && is_kernel_provider("windows kernel trace"));
         assert!(is_kernel_provider("{9E814AAD-3204-11D2-9A82-006008A86939}"));
         assert!(is_flag("latency") && is_flag("Proc_Thread") && is_flag("spinlock"));
+        assert!(is_flag("0x10005"));
         assert!(!is_flag("*A") && !is_flag("1234"));
     }
 }

@@ -81,6 +81,15 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
 }
 
+/// The kernel's events of the session that a command starts.
+#[cfg(test)]
+pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
+    match parse(words)? {
+        Some(request) => request.command.kernel.config("logman"),
+        None => Ok(None),
+    }
+}
+
 /// A command line as an action on a session or provider.
 #[derive(Debug)]
 struct Request {
@@ -225,6 +234,7 @@ fn act(Request { action, name, command }: Request) -> Result<Outcome, Failure> {
             // A missing session is reported even if nothing changes.
             controller.query(&name)?;
             controller.update("logman update", &name, update)?;
+            controller.change_kernel("logman update", &name, command.kernel)?;
             for enablement in &command.enable {
                 controller.enable(&name, enablement, 1000)?;
             }
@@ -282,9 +292,9 @@ mod tests {
         ];
         assert_eq!(command.enable, expected);
         let text = format!("\u{feff}{guid} 0x30 0x4 Doc of all\r\n\"A b\"\n\n*Doc ff\n");
-        assert_eq!(providers::enablements_of_file("f", &text).unwrap(), expected);
+        assert_eq!(providers::enablements_of_file("f", &text, |_| Ok(())).unwrap(), expected);
         for bad in ["", "\"A b", "a x", "a 1 win:Loud", "a 1 256"] {
-            assert!(providers::enablements_of_file("f", bad).is_err(), "{bad:?}");
+            assert!(providers::enablements_of_file("f", bad, |_| Ok(())).is_err(), "{bad:?}");
         }
         assert_eq!(providers::level_of("win:Informational"), Some(4));
     }

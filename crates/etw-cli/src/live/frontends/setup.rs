@@ -1,6 +1,7 @@
 //! A session's properties, as Windows' commands divide them.
 
 use super::super::options::absolute;
+use super::kernel::{KERNEL_LOGGER, is_kernel_logger};
 use crate::frontends::answer::usage;
 use crate::output::Failure;
 use etw_host::{ConfigError, ConfigOption, FileMode, LogMode, SessionClock, SessionConfig};
@@ -67,6 +68,11 @@ impl Setup {
             self.file = Some(default());
         }
         let mode = self.mode.map(|(mode, _)| mode);
+        if is_kernel_logger(&name) && mode == Some(FileMode::NewFile) {
+            return wrong(&format!(
+                "{KERNEL_LOGGER} cannot write a series of files; use a circular file, or another name for the session"
+            ));
+        }
         let mode = LogMode::of_options(self.buffering, mode, self.max_size).map_err(broken)?;
         let size = self.buffer_kb.unwrap_or(64);
         if !BUFFER_KB.contains(&size) {

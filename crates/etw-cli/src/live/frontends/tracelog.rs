@@ -14,8 +14,8 @@ use crate::live::options::absolute;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
-use etw_host::FileMode;
 use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
+use etw_host::{FileMode, SessionConfig};
 use etw_types::{Keyword, Level};
 use etw_wire::requests::Update;
 use options::*;
@@ -77,6 +77,18 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
 }
 
+/// The kernel's events of the session that a command starts.
+#[cfg(test)]
+pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
+    match parse(words)? {
+        Some((_, mut command)) => {
+            let name = command.name.take().unwrap_or_default();
+            Ok(command.config(name)?.system)
+        }
+        None => Ok(None),
+    }
+}
+
 /// The action and the rest; `None`: the user requested the help.
 fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     let mut command = Command::default();
@@ -131,6 +143,18 @@ impl Command {
             self.kernel.remove(word);
         }
         Ok(())
+    }
+
+    /// The session that the command starts.
+    fn config(self, name: String) -> Result<SessionConfig, Failure> {
+        let mut setup = self.setup;
+        if !self.sizes_in_kb {
+            setup.max_size = setup.max_size.map(|size| size << 10);
+        }
+        setup.config.real_time = self.real_time;
+        setup.config.flush_timer = self.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
+        setup.config.system = self.kernel.config("tracelog")?;
+        setup.finish("tracelog", name, || "LogFile.etl".into())
     }
 
     /// Rejects options about providers without `-guid`, and actions that need it.
@@ -212,15 +236,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     let name = command.name.take().unwrap_or_default();
     match action {
         START => {
-            let mut setup = command.setup;
-            if !command.sizes_in_kb {
-                setup.max_size = setup.max_size.map(|size| size << 10);
-            }
-            setup.config.real_time = command.real_time;
-            setup.config.flush_timer =
-                command.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
-            setup.config.system = command.kernel.config("tracelog")?;
-            let start = setup.finish("tracelog", name, || "LogFile.etl".into())?;
+            let start = command.config(name)?;
             let status = Controller::connect_or_start()?.start(start, enablements)?;
             let mut text = "Logger Started...\n".to_owned();
             if !status.enabled.is_empty() {

@@ -103,6 +103,23 @@ struct Recording {
 }
 
 impl Recording {
+    /// The recording of a command's profiles, and whether it writes files.
+    fn of(command: &Command) -> Result<(Recording, bool), Failure> {
+        let mut recording = Recording::default();
+        let mut is_file_mode = command.is_file_mode;
+        for word in &command.profiles {
+            let profile = profiles::find(word, is_file_mode)?;
+            if profile.system.is_none() && profile.providers.is_empty() {
+                return Err(usage(format!(
+                    "wpr: the profile {word} records nothing that exists on Linux"
+                )));
+            }
+            is_file_mode |= profile.is_file;
+            recording.add(&profile)?;
+        }
+        Ok((recording, is_file_mode))
+    }
+
     fn add(&mut self, profile: &RecordingProfile) -> Result<(), Failure> {
         if let Some(system) = &profile.system {
             keywords::add(&mut self.kernel, system)?;
@@ -126,14 +143,16 @@ fn largest(one: Buffers, other: Buffers) -> Buffers {
     Buffers { size_kb: one.size_kb.max(other.size_kb), count: one.count.max(other.count) }
 }
 
+/// The kernel's events of the profiles that a command starts.
+#[cfg(test)]
+pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
+    let mut command = Command::default();
+    TABLE.parse(words, &mut command)?;
+    Recording::of(&command)?.0.kernel.config("wpr")
+}
+
 fn start(command: &Command) -> Result<Outcome, Failure> {
-    let mut recording = Recording::default();
-    let mut is_file_mode = command.is_file_mode;
-    for word in &command.profiles {
-        let profile = profiles::find(word, is_file_mode)?;
-        is_file_mode |= profile.is_file;
-        recording.add(&profile)?;
-    }
+    let (recording, is_file_mode) = Recording::of(command)?;
     let Recording { kernel, has_system, system_buffers, providers, buffers } = recording;
     if !running()?.is_empty() {
         return Err(Failure::new(

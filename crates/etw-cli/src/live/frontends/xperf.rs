@@ -15,9 +15,11 @@ use crate::frontends::table::show_help;
 use crate::frontends::table::{Help, Table};
 use crate::frontends::words::Words;
 use crate::live::options::absolute;
+use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::rewrite;
-use etw_host::FileMode;
+use etw_host::{FileMode, SessionConfig};
+use etw_system::flags::{Flag, GROUPS};
 use etw_wire::requests::{SessionStatus, Update};
 use options::*;
 use std::fmt::Write;
@@ -33,7 +35,7 @@ static TABLE: Table<Command> = Table {
         "-stop [NAME [NAME]...] [-stop NAME]... [-d MERGED.etl]",
         "-update NAME [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] [-RealTime]",
         "-flush NAME [-f FILE] | -capturestate NAME PROVIDER+... | -loggers",
-        "-merge IN.etl... OUT.etl",
+        "-providers [K|KF|KG] | -merge IN.etl... OUT.etl",
         "-i FILE.etl [-o OUT] [-a dumper|tracestats|process|stack] [-range FROM TO]",
     ],
     repeatable: START | STOP,
@@ -67,7 +69,21 @@ struct Command {
     files: Vec<PathBuf>,
     analysis: Option<analysis::Analysis>,
     range: Option<analysis::Range>,
+    /// `-providers` lists the kernel's flags, groups, or both.
+    shows_flags: bool,
+    shows_groups: bool,
     output: Option<PathBuf>,
+}
+
+impl Logger {
+    fn config(self) -> Result<SessionConfig, Failure> {
+        let mut setup = self.setup;
+        setup.config.real_time = self.real_time;
+        setup.config.flush_timer = self.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
+        setup.config.system = self.kernel.config("xperf")?;
+        let default = if setup.config.system.is_some() { "kernel.etl" } else { "user.etl" };
+        setup.finish("xperf", self.name, || default.into())
+    }
 }
 
 impl Command {
@@ -92,6 +108,14 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
 }
 
+/// The kernel's events of the first session that a command starts.
+#[cfg(test)]
+pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
+    let Some((_, command)) = parse(words)? else { return Ok(None) };
+    let Some(logger) = command.loggers.into_iter().next() else { return Ok(None) };
+    Ok(logger.config()?.system)
+}
+
 /// The action and the rest; `None`: the user requested the help.
 fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     let mut command = Command::default();
@@ -106,9 +130,15 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
             let what = "name a session with -start or -stop, or flags of the kernel with -on";
             return Err(TABLE.wrong(first.name, what));
         }
-        if !logger.enable.is_empty() {
-            let what =
-                format!("{KERNEL_LOGGER} records the kernel only; -start NAME enables providers");
+        if let Some(Enablement { provider, .. }) = logger.enable.first() {
+            let provider = match provider {
+                Named::Id(id) => id.to_string(),
+                Named::Name(name) => name.clone(),
+            };
+            let what = format!(
+                "{provider} is no flag or group of the kernel, and {KERNEL_LOGGER} records the kernel only; -providers K lists its \
+                 flags, and -start NAME enables providers"
+            );
             return Err(TABLE.wrong("on", what));
         }
         logger.name = KERNEL_LOGGER.to_owned();
@@ -170,6 +200,7 @@ fn missing(name: &str, hint: &str) -> Failure {
 fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     match action {
         LOGGERS => return loggers(),
+        PROVIDERS => return print(&kernel_words(command.shows_flags, command.shows_groups)),
         START => return start(command.loggers),
         STOP => return stop(&command.names, command.merged),
         MERGE => {
@@ -181,7 +212,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     }
     let Some(logger) = command.loggers.pop() else { return Ok(Outcome::Done) };
     if action == UPDATE {
-        return update(&logger);
+        return update(logger);
     }
     let controller = Controller::connect_to(&logger.name, missing)?;
     match (action, logger.setup.file) {
@@ -200,13 +231,9 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
 /// Starts all sessions or none: if one fails, those that run already are stopped.
 fn start(loggers: Vec<Logger>) -> Result<Outcome, Failure> {
     let mut all = Vec::new();
-    for logger in loggers {
-        let mut setup = logger.setup;
-        setup.config.real_time = logger.real_time;
-        setup.config.flush_timer = logger.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
-        setup.config.system = logger.kernel.config("xperf")?;
-        let default = if setup.config.system.is_some() { "kernel.etl" } else { "user.etl" };
-        all.push((setup.finish("xperf", logger.name, || default.into())?, logger.enable));
+    for mut logger in loggers {
+        let enable = std::mem::take(&mut logger.enable);
+        all.push((logger.config()?, enable));
     }
     let controller = Controller::connect_or_start()?;
     let mut running: Vec<String> = Vec::new();
@@ -262,7 +289,7 @@ fn stop(names: &[String], merged: Option<PathBuf>) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-fn update(logger: &Logger) -> Result<Outcome, Failure> {
+fn update(logger: Logger) -> Result<Outcome, Failure> {
     let controller = Controller::connect_to(&logger.name, missing)?;
     let update = Update {
         buffers: logger.setup.max_buffers,
@@ -273,10 +300,36 @@ fn update(logger: &Logger) -> Result<Outcome, Failure> {
     // A missing session is reported even if nothing changes.
     controller.query(&logger.name)?;
     controller.update("xperf -update", &logger.name, update)?;
+    controller.change_kernel("xperf -update", &logger.name, logger.kernel)?;
     for enablement in &logger.enable {
         controller.enable(&logger.name, enablement, 1000)?;
     }
     Ok(Outcome::Done)
+}
+
+/// The kernel's flags and groups, as xperf lists them.
+fn kernel_words(shows_flags: bool, shows_groups: bool) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if shows_flags {
+        text += "Kernel Flags:\n";
+        let mut last = "";
+        for Flag { xperf, description, is_recorded, .. } in Flag::ALL {
+            if xperf.is_empty() || *xperf == last {
+                continue;
+            }
+            last = xperf;
+            let without = if *is_recorded || cfg!(windows) { "" } else { " (not on Linux)" };
+            let _ = writeln!(text, "       {xperf:<15}: {description}{without}");
+        }
+    }
+    if shows_groups {
+        text += if shows_flags { "\nKernel Groups:\n" } else { "Kernel Groups:\n" };
+        for (name, members) in GROUPS {
+            let _ = writeln!(text, "       {name:<15}: {members}");
+        }
+    }
+    text
 }
 
 fn loggers() -> Result<Outcome, Failure> {
@@ -319,7 +372,6 @@ fn shown(status: &SessionStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::wanted::Named;
     use etw_types::Guid;
     use etw_types::{Keyword, Level};
 

@@ -43,12 +43,12 @@ const MODES: [(&str, Mode); 8] = [
 ];
 
 /// `(process,thread,img)`, or a number of `EnableFlags`.
-fn kernel_classes(command: &mut Command, words: Option<&str>) -> Result<(), String> {
+fn kernel_classes(kernel: &mut Kernel, words: Option<&str>) -> Result<(), String> {
     let Some(words) = words else {
         return Err(format!("{KERNEL_PROVIDER} needs its flags: (process,thread,img) or a number"));
     };
     let words = words.trim_start_matches('(').trim_end_matches(')');
-    words.split(',').try_for_each(|word| command.kernel.add_class(word.trim()))
+    words.split(',').try_for_each(|word| kernel.add_class(word.trim()))
 }
 
 pub const ROWS: &[Row<Command>] = &[
@@ -78,7 +78,8 @@ pub const ROWS: &[Row<Command>] = &[
             let keywords = words.value();
             let level = keywords.and_then(|_| words.value());
             if is_kernel_provider(provider) {
-                return kernel_classes(command, keywords).map_err(|what| words.wrong(name, what));
+                return kernel_classes(&mut command.kernel, keywords)
+                    .map_err(|what| words.wrong(name, what));
             }
             command.enable.push(enablement(provider, keywords, level)?);
             Ok(())
@@ -106,7 +107,11 @@ pub const ROWS: &[Row<Command>] = &[
             let path = words.needed(name, "a file of providers")?;
             let text = std::fs::read_to_string(path)
                 .map_err(|error| words.wrong(name, format!("{path}: {error}")))?;
-            command.enable.extend(enablements_of_file(path, &text)?);
+            let kernel = &mut command.kernel;
+            let add = |flags: Option<&str>| {
+                kernel_classes(kernel, flags).map_err(|what| words.wrong(name, what))
+            };
+            command.enable.extend(enablements_of_file(path, &text, add)?);
             Ok(())
         }),
     ),

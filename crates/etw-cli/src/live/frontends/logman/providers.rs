@@ -1,6 +1,6 @@
 //! Providers of `logman`: `-p`, `-pf`, and `query providers`.
 
-use super::super::kernel::is_kernel_provider;
+use super::super::kernel::{KERNEL_GUID, KERNEL_PROVIDER, is_kernel_provider};
 use super::super::{Controller, Enablement, ProviderNames, braced};
 use super::{DONE, TABLE};
 use crate::format::safe;
@@ -11,7 +11,9 @@ use crate::live::provider::add_installed;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
-use etw_decode::manifest::KeywordName;
+use etw_decode::manifest::{NamedValue, NamedValueKind};
+use etw_system::flags::Flag;
+use etw_types::winmeta::{self, Predefined};
 use etw_types::{Guid, Keyword, Level};
 use etw_wire::requests::ProviderStatus;
 use std::fmt::Write;
@@ -54,9 +56,14 @@ pub fn level_of(text: &str) -> Option<u8> {
     }
 }
 
-/// The lines of a file of providers: `{GUID} flags level name`, or a name instead of the GUID.
-pub fn enablements_of_file(path: &str, text: &str) -> Result<Vec<Enablement>, Failure> {
+/// The lines of a file of providers: `{GUID} flags level name`, or a name instead of the GUID. `add_kernel` takes the flags of the kernel.
+pub fn enablements_of_file(
+    path: &str,
+    text: &str,
+    mut add_kernel: impl FnMut(Option<&str>) -> Result<(), Failure>,
+) -> Result<Vec<Enablement>, Failure> {
     let mut all = Vec::new();
+    let mut has_kernel = false;
     for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
         if line.is_empty() {
             continue;
@@ -67,55 +74,105 @@ pub fn enablements_of_file(path: &str, text: &str) -> Result<Vec<Enablement>, Fa
             })?,
             None => line.split_once(char::is_whitespace).unwrap_or((line, "")),
         };
+        if is_kernel_provider(provider) {
+            add_kernel(flags_in(rest))?;
+            has_kernel = true;
+            continue;
+        }
         let mut rest = rest.split_whitespace();
         // The rest of the line is a name for people.
         all.push(enablement(provider, rest.next(), rest.next())?);
     }
-    match all.is_empty() {
+    match all.is_empty() && !has_kernel {
         true => Err(TABLE.wrong("pf", format!("{path}: the file contains no provider"))),
         false => Ok(all),
     }
 }
 
-/// The tables of keywords and levels, as far as a manifest of the user's describes the provider.
-fn put_keywords_and_levels(text: &mut String, id: &Guid) {
-    let own = schemas::own();
-    // Writing to a String cannot fail.
-    let keywords = own.keywords_of(id);
-    if !keywords.is_empty() {
-        let _ = write!(text, "\n{:<20}{:<21}Description\n{:-<79}\n", "Value", "Keyword", "");
-        for KeywordName { mask, name } in keywords {
-            let _ = writeln!(text, "{:<20}{}", format!("{mask:#018x}"), safe(&name));
-        }
-    }
-    let mut levels: Vec<(u8, &str)> = own
-        .events_of(id)
-        .into_iter()
-        .filter_map(|event| {
-            let name = event.level?;
-            let name = name.strip_prefix("win:").unwrap_or(&name).to_ascii_lowercase();
-            LEVELS.into_iter().find(|(_, known)| known[4..].eq_ignore_ascii_case(&name))
-        })
-        .collect();
-    levels.sort();
-    levels.dedup();
-    if levels.is_empty() {
-        levels = LEVELS.to_vec();
-    }
-    let _ = write!(text, "\n{:<20}{:<21}Description\n{:-<79}\n", "Value", "Level", "");
-    for (value, name) in levels {
-        let _ = writeln!(text, "{:<20}{name:<21}{}", format!("{value:#04x}"), &name[4..]);
+/// The flags of the kernel in a line: `(process, thread) 0xff`, or a number.
+fn flags_in(rest: &str) -> Option<&str> {
+    let rest = rest.trim();
+    match rest.starts_with('(').then(|| rest.find(')')).flatten() {
+        Some(end) => Some(&rest[..=end]),
+        None => rest.split_whitespace().next(),
     }
 }
 
-/// Windows' own levels.
-const LEVELS: [(u8, &str); 5] = [
-    (1, "win:Critical"),
-    (2, "win:Error"),
-    (3, "win:Warning"),
-    (4, "win:Informational"),
-    (5, "win:Verbose"),
-];
+/// The kernel as a provider: its GUID, and a keyword for each class that logman names.
+fn kernel_table() -> String {
+    let guid = format!("{{{}}}", KERNEL_GUID.to_ascii_uppercase());
+    let mut text = format!("\n{:<41}{}\n{:-<79}\n", "Provider", "GUID", "");
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{KERNEL_PROVIDER:<41}{guid}");
+    let _ = write!(text, "\n{:<20}{:<21}Description\n{:-<79}\n", "Value", "Keyword", "");
+    let is_named = |flag: &&Flag| !flag.logman.is_empty() && flag.enable != 0;
+    let mut flags: Vec<&Flag> = Flag::ALL.iter().filter(is_named).collect();
+    flags.sort_by_key(|flag| flag.enable);
+    for Flag { enable, logman, description, is_recorded, .. } in flags {
+        let without = if *is_recorded || cfg!(windows) { "" } else { " (not on Linux)" };
+        let value = format!("{enable:#018x}");
+        let _ = writeln!(text, "{value:<20}{logman:<21}{description}{without}");
+    }
+    format!("{text}\n\n{DONE}")
+}
+
+/// The tables of keywords and levels, as far as an installed manifest or the user's own schemas describe the provider.
+fn put_keywords_and_levels(text: &mut String, id: &Guid) {
+    let installed = crate::manifest::named_values_of(id);
+    let rows = |kind| {
+        let of_kind = installed.iter().filter(move |one| one.kind == kind);
+        let row = |one: &NamedValue| Row::new(one.value, &one.name, &one.message);
+        of_kind.map(row).collect::<Vec<_>>()
+    };
+    let mut keywords = rows(NamedValueKind::Keyword);
+    let mut levels = rows(NamedValueKind::Level);
+    let own = schemas::own();
+    if keywords.is_empty() {
+        let names = own.keywords_of(id).into_iter();
+        keywords = names.map(|keyword| Row::new(keyword.mask.0, &keyword.name, "")).collect();
+    }
+    if levels.is_empty() {
+        let used: Vec<String> =
+            own.events_of(id).into_iter().filter_map(|event| event.level).collect();
+        let is_used = |row: &&Predefined<Level>| {
+            let name = row.name.trim_start_matches("win:");
+            let matches = |used: &String| {
+                used.eq_ignore_ascii_case(row.text)
+                    || used.trim_start_matches("win:").eq_ignore_ascii_case(name)
+            };
+            used.is_empty() || used.iter().any(matches)
+        };
+        let rows = winmeta::LEVELS[1..].iter().filter(is_used);
+        levels = rows.map(|row| Row::new(u64::from(row.value.0), row.name, row.text)).collect();
+    }
+    if !keywords.is_empty() {
+        put_table(text, "Keyword", 18, &keywords);
+    }
+    put_table(text, "Level", 4, &levels);
+}
+
+struct Row {
+    value: u64,
+    name: String,
+    description: String,
+}
+
+impl Row {
+    fn new(value: u64, name: &str, description: &str) -> Row {
+        Row { value, name: name.to_owned(), description: description.to_owned() }
+    }
+}
+
+/// A table of values of so many characters, with names and descriptions.
+fn put_table(text: &mut String, title: &str, width: usize, rows: &[Row]) {
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\n{:<20}{title:<21}Description\n{:-<79}\n", "Value", "");
+    for Row { value, name, description } in rows {
+        let value = format!("{value:#0width$x}");
+        let row = format!("{value:<20}{:<21}{}", safe(name), safe(description));
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+}
 
 /// `query providers`: all registered, enabled or installed providers, those of a process, or one with its processes.
 pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> {
@@ -128,7 +185,7 @@ pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> 
         let guid = braced(id);
         let name = names.get(id).unwrap_or(&guid);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<41}{guid}", safe(name));
+        let _ = writeln!(text, "{:<40} {guid}", safe(name));
     };
     let Some(name) = name else {
         let mut shown: Vec<&ProviderStatus> =
@@ -137,6 +194,9 @@ pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> 
         shown.iter().for_each(|each| row(&each.id));
         return print(&format!("{text}\n{DONE}"));
     };
+    if is_kernel_provider(&name) && pid.is_none() {
+        return print(&kernel_table());
+    }
     if pid.is_some() {
         return Err(
             TABLE.wrong("pid", "it lists the providers of a process; give it without a name")

@@ -20,6 +20,7 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("SystemCall", "SYSCALL"),
     ("DiskIO", "DISK_IO"),
     ("DiskIOInit", "DISK_IO_INIT"),
+    ("DiskIOInitialization", "DISK_IO_INIT"),
     ("Filename", "FILENAME"),
     ("FileIO", "FILE_IO"),
     ("FileIOInit", "FILE_IO_INIT"),
@@ -55,6 +56,40 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("ReferenceSet", "ReferenceSet"),
 ];
 
+/// Keywords of Windows whose events Linux lacks, and that have no flag of xperf's.
+const WINDOWS_KEYWORDS: &[&str] = &[
+    "AntiStarvation",
+    "CacheFlush",
+    "ClusterOff",
+    "ContiguousMemorygeneration",
+    "DPCQueue",
+    "FilterIO",
+    "FilterIOFailure",
+    "FilterIOFastIO",
+    "FilterIOInit",
+    "HalClock",
+    "InterruptSteer",
+    "KEClock",
+    "PmcProfile",
+    "ProcessFreeze",
+    "ProcessInSwap",
+    "RefSet",
+    "SpinLockCounters",
+    "SyncObjects",
+    "ThreadAffinity",
+    "WorkerThread",
+    "WSDetail",
+    "WSEntry",
+    "FootPrint",
+    "PoolTrace",
+    "ObHandle",
+    "ObObject",
+    "ShouldYield",
+    "VamapFootprint",
+    "UmsEvents",
+    "DebugEvents",
+];
+
 /// Keywords of configuration, which is always recorded.
 const CONFIGURATION: &[&str] = &["CpuConfig", "SysConfig", "StorageConfig", "NetworkConfig"];
 
@@ -65,6 +100,15 @@ const STACKS: &[(&str, &str)] = &[
     ("SystemCallExit", "SyscallExit"),
     ("VirtualAllocation", "VirtualAlloc"),
 ];
+
+/// The group masks of a custom keyword: the upper three bits are the word.
+fn custom_masks(keyword: &str) -> Option<[u32; 8]> {
+    let digits = keyword.strip_prefix("0x").or_else(|| keyword.strip_prefix("0X"))?;
+    let keyword = u32::from_str_radix(digits, 16).ok()?;
+    let mut masks = [0; 8];
+    masks[(keyword >> 29) as usize] = keyword & 0x1fff_ffff;
+    Some(masks)
+}
 
 fn translated(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
     table.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, other)| *other)
@@ -77,10 +121,17 @@ pub fn add(kernel: &mut Kernel, system: &SystemCollector) -> Result<(), Failure>
         if CONFIGURATION.iter().any(|one| one.eq_ignore_ascii_case(keyword)) {
             continue;
         }
-        let Some(flag) = translated(KEYWORDS, keyword) else {
+        if let Some(flag) = translated(KEYWORDS, keyword) {
+            kernel.add(flag).map_err(wrong)?;
+        } else if let Some(masks) = custom_masks(keyword) {
+            kernel.add_masks(&masks);
+        } else if let Some(known) =
+            WINDOWS_KEYWORDS.iter().find(|one| one.eq_ignore_ascii_case(keyword))
+        {
+            kernel.drop_class(known);
+        } else {
             return Err(wrong(format!("{keyword:?} is not a keyword of the system")));
-        };
-        kernel.add(flag).map_err(wrong)?;
+        }
     }
     for stack in &system.stacks {
         let name = translated(STACKS, stack).unwrap_or(stack);

@@ -17,6 +17,9 @@ pub const ACTIONS: &[(u16, &str)] = &[
     (PROFILES, "profiles"),
 ];
 
+/// Words behind `-status`, which shows all of it.
+const STATUS_WORDS: [&str; 3] = ["profiles", "collectors", "details"];
+
 pub const ROWS: &[Row<Command>] = &[
     help_row(),
     action(
@@ -41,10 +44,22 @@ pub const ROWS: &[Row<Command>] = &[
         },
     ),
     action(CANCEL, "cancel", "", "Stop recording, without a trace", |_, _, _| Ok(())),
-    action(STATUS, "status", "[profiles|collectors]", "Show the recording", |_, words, _| {
-        let _ = words.value();
-        Ok(())
-    }),
+    action(
+        STATUS,
+        "status",
+        "[profiles] [collectors [details]]",
+        "Show the recording",
+        |_, words, option| {
+            while let Some(word) = words.value() {
+                if !STATUS_WORDS.iter().any(|known| known.eq_ignore_ascii_case(word)) {
+                    let known = STATUS_WORDS.join(", ");
+                    return Err(words.wrong(option, format!("{word}: known words are {known}")));
+                }
+            }
+            Ok(())
+        },
+    ),
+    option(STATUS, "details", "", "Accepted; nothing changes", Effect::Nothing),
     action(PROFILES, "profiles", "[FILE.wprp]", "List profiles", |command, words, _| {
         command.file = words.value().map(str::to_owned);
         Ok(())

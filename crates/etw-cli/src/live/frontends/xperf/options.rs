@@ -15,6 +15,7 @@ pub const CAPTURE_STATE: u16 = 1 << 4;
 pub const LOGGERS: u16 = 1 << 5;
 pub const MERGE: u16 = 1 << 6;
 pub const ANALYSE: u16 = 1 << 7;
+pub const PROVIDERS: u16 = 1 << 8;
 
 pub const ACTIONS: &[(u16, &str)] = &[
     (START, "start"),
@@ -25,6 +26,7 @@ pub const ACTIONS: &[(u16, &str)] = &[
     (LOGGERS, "loggers"),
     (MERGE, "merge"),
     (ANALYSE, "i"),
+    (PROVIDERS, "providers"),
 ];
 
 pub const ROWS: &[Row<Command>] = &[
@@ -97,6 +99,28 @@ pub const ROWS: &[Row<Command>] = &[
         }
         Ok(())
     }),
+    action(
+        PROVIDERS,
+        "providers",
+        "[K|KF|KG]",
+        "List the kernel's flags (KF), groups (KG) or both",
+        |command, words, option| {
+            let all = [("k", (true, true)), ("kf", (true, false)), ("kg", (false, true))];
+            let Some(word) = words.value() else {
+                (command.shows_flags, command.shows_groups) = (true, true);
+                return Ok(());
+            };
+            let found = all.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+            let Some((_, (flags, groups))) = found else {
+                let what = format!(
+                    "{word} is not supported; K, KF and KG are, and etw provider list shows other providers"
+                );
+                return Err(words.wrong(option, what));
+            };
+            (command.shows_flags, command.shows_groups) = (*flags, *groups);
+            Ok(())
+        },
+    ),
     option(
         START | UPDATE,
         "on",
@@ -260,7 +284,7 @@ pub const ROWS: &[Row<Command>] = &[
         Effect::Nothing,
     ),
     option(
-        START,
+        START | UPDATE,
         "stackwalk",
         "NAMES",
         "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...",
@@ -270,7 +294,7 @@ pub const ROWS: &[Row<Command>] = &[
         }),
     ),
     option(
-        START,
+        START | UPDATE,
         "setprofint",
         "N [cached]",
         "Time between two CPU samples, in 100 ns",
@@ -291,7 +315,6 @@ pub const ROWS: &[Row<Command>] = &[
         "heap critsec pids pidnewprocess waitfornewprocess",
         "a program starts its private session itself (etw::Session)",
     ),
-    refused("providers", "use etw provider list"),
     refused("symbols", "there are no symbols of Windows; -a stack shows images and offsets"),
     refused("injectonly compress", "use etw relog --compress for small files"),
 ];
