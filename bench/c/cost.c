@@ -1,10 +1,11 @@
 /*
- * The cost of events from C: TraceLoggingWrite, EventWriteTransfer and the log sink, beside a hand-written floor in the same run.
+ * The cost of events from C: TraceLoggingWrite, EventWriteTransfer, TraceMessage and the log sink, beside a hand-written floor in the same run.
  * One JSON object a figure.
  */
 #include "measure.h"
 #include <TraceLoggingProvider.h>
 #include <etw_log.h>
+#include <evntrace.h>
 
 TRACELOGGING_DEFINE_PROVIDER(BENCH, "OpenEtw.Bench.C", (0x5d1e5b6a, 0x1c51, 0x4f0e, 0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x01));
 static const GUID CLASSIC = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x02}};
@@ -34,6 +35,23 @@ __attribute__((noinline)) static void event_write(int n)
     EventWriteTransfer(classic, &descriptor, NULL, NULL, 2, data);
 }
 
+static const GUID MESSAGES = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x07}};
+static TRACEHANDLE logger;
+
+static ULONG WINAPI message_control(WMIDPREQUESTCODE code, PVOID unused, ULONG *size, PVOID buffer)
+{
+    (void)unused, (void)size;
+    logger = code == WMI_ENABLE_EVENTS ? GetTraceLoggerHandle(buffer) : 0;
+    return 0;
+}
+
+/* As WPP calls it. */
+__attribute__((noinline)) static void message(int n)
+{
+    const ULONG parts = TRACE_MESSAGE_SEQUENCE | TRACE_MESSAGE_GUID | TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_SYSTEMINFO;
+    TraceMessage(logger, parts, &MESSAGES, 10, (void *)&n, sizeof n, (void *)(uintptr_t)text, (size_t)32, NULL);
+}
+
 static void format(int n)
 {
     char line[512];
@@ -43,7 +61,7 @@ static void format(int n)
 
 static LOG_CONTEXT *context;
 
-static void log_line(int n)
+static inline __attribute__((always_inline)) void log_line(int n)
 {
     ETW_LOG(LOG_LEVEL_INFO, context, "%s took %d ms", who, n);
 }
@@ -65,6 +83,11 @@ static void one_event(int n)
 __attribute__((noinline)) static double disabled_turn(void)
 {
     return turns(one_event);
+}
+
+__attribute__((noinline)) static double disabled_log_turn(void)
+{
+    return turns(log_line);
 }
 
 int main(void)
@@ -92,7 +115,7 @@ int main(void)
     figure("C: TraceLoggingWrite, disabled, inlined", with_event, "ns");
     figure("C: TraceLoggingWrite, disabled / empty loop turn", with_event / empty, "x");
     figure("C: TraceLoggingWrite, disabled, a call around it", disabled(trace_logging), "ns");
-    figure("C: log sink, not enabled", disabled(log_line), "ns");
+    figure("C: log sink, not enabled", disabled_log_turn(), "ns");
     /* The same as in the Rust examples, with whose figures these are compared. */
     const ETW_SESSION_OPTIONS options = {sizeof options, 0, 0, 16384, 16384};
     if (etw_session_start_ex("cost", NULL, &options, &session) != 0)
@@ -111,10 +134,14 @@ int main(void)
     if (etw_session_start_ex("cost", NULL, &options, &session) != 0)
         return 1;
     static const GUID bench = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x01}};
-    if (etw_session_enable(session, &bench, 5, 0, 0) != 0 || etw_session_enable(session, &CLASSIC, 5, 0, 0) != 0)
+    TRACEHANDLE registration;
+    if (etw_session_enable(session, &bench, 5, 0, 0) != 0 || etw_session_enable(session, &CLASSIC, 5, 0, 0) != 0 ||
+        RegisterTraceGuids(message_control, NULL, &MESSAGES, 0, NULL, NULL, NULL, &registration) != 0 ||
+        etw_session_enable(session, &MESSAGES, 5, 1, 0) != 0)
         return 1;
-    double write[4];
-    costs(session, PINNED_ROUNDS, PINNED_BURST, 4, (void (*const[])(int)){floor_write, event_write, trace_logging, trace_counted}, write);
+    double write[5];
+    costs(session, PINNED_ROUNDS, PINNED_BURST, 5,
+          (void (*const[])(int)){floor_write, event_write, trace_logging, trace_counted, message}, write);
     figure("C: floor", write[0], "ns");
     figure("C: EventWriteTransfer, two descriptors", write[1], "ns");
     figure("C: EventWriteTransfer / floor", write[1] / write[0], "x");
@@ -122,6 +149,8 @@ int main(void)
     figure("C: TraceLoggingWrite / floor", write[2] / write[0], "x");
     figure("C: TraceLoggingWrite of a string of known length, enabled", write[3], "ns");
     figure("C: TraceLoggingWrite of a string of known length / floor", write[3] / write[0], "x");
+    figure("C: TraceMessage", write[4], "ns");
+    figure("C: TraceMessage / EventWriteTransfer", write[4] / write[1], "x");
     if (etw_session_stop(session, &lost) != 0)
         return 1;
     figure("C: lost while measuring", (double)lost, "events");

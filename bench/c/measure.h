@@ -44,7 +44,7 @@ static int ascending(const void *a, const void *b)
 /* First quartiles of many bursts, in turn. The session's pool holds a whole burst and is drained outside of the measured time. */
 static void costs(ETW_SESSION session, int rounds, int burst, int kinds, void (*const of[])(int), double *cost)
 {
-    enum { KINDS = 4 };
+    enum { KINDS = 5 };
     static double bursts[KINDS][ROUNDS];
     for (int round = 0; round < rounds; round++) {
         for (int kind = 0; kind < kinds; kind++) {

@@ -57,10 +57,12 @@ pub fn lzxpress(data: &[u8]) {
             assert!(front == output[..error.output_len]);
         }
     }
-    let mut compressed = Vec::new();
-    lzxpress::compress(stream, &mut compressed);
-    assert!(compressed.len() <= stream.len() * 9 / 8 + 4);
-    let mut back = vec![0; stream.len()];
-    lzxpress::decompress(&compressed, &mut back).expect("what was just compressed");
-    assert!(back == stream);
+    for level in [lzxpress::Level::Fast, lzxpress::Level::Small] {
+        let mut compressed = Vec::new();
+        lzxpress::compress(stream, &mut compressed, level);
+        assert!(compressed.len() <= stream.len() * 9 / 8 + 4);
+        let mut back = vec![0; stream.len()];
+        lzxpress::decompress(&compressed, &mut back).expect("what was just compressed");
+        assert!(back == stream);
+    }
 }

@@ -17,6 +17,8 @@ pub mod symbols;
 #[cfg(target_os = "linux")]
 pub mod system;
 pub mod tracewpp;
+#[cfg(target_os = "linux")]
+pub mod unwind;
 pub mod windows;
 #[cfg(target_os = "linux")]
 pub mod wire;

@@ -3,6 +3,7 @@
 //! Each figure is the best of several runs, beside the median: other users of a machine make single runs slower. Peers and
 //! the floor run in turn with ours under the same load, so their ratio is stable.
 
+mod curves;
 mod decode;
 mod event_log;
 mod inputs;
@@ -13,6 +14,7 @@ mod peer;
 mod providers;
 mod report;
 mod round;
+mod system;
 mod write;
 
 use crate::{Result, corpus, etw_command, root};
@@ -22,16 +24,20 @@ use machine::{State, Ticks};
 use measure::{Rate, Run};
 use report::{Figure, Goal, Report, Unit};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, decode, write,
-    /// log, c, tracing, global, system, providers, evtx, rate, memory
+    /// log, c, tracing, global, system, providers, evtx, curves, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Also measure the groups `rate` and `memory`, which take 10 GB of disk and some minutes
+    /// Also measure the groups `curves`, `rate` and `memory`, which take 10 GB of disk and some minutes, and `system` for longer
     #[arg(long)]
     full: bool,
+    /// Measure the group `curves` alone and draw each curve into target/curves
+    #[arg(long)]
+    plot: bool,
     /// One JSON object a figure
     #[arg(long)]
     json: bool,
@@ -46,7 +52,7 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// Memory that a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 18] = [
+const GROUPS: [&str; 19] = [
     "reader",
     "compressed",
     "streams",
@@ -63,6 +69,7 @@ const GROUPS: [&str; 18] = [
     "system",
     "providers",
     "evtx",
+    "curves",
     "rate",
     "memory",
 ];
@@ -78,11 +85,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         report.finish();
         return Ok(());
     }
+    if arguments.plot || arguments.only.as_deref() == Some("curves") {
+        return curves::run(&Report::new(arguments.json), arguments.plot);
+    }
     let etw = etw_command("release")?;
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     let mut bench = Bench {
         runs: arguments.runs.max(1),
+        full: arguments.full,
         inputs: Inputs::new(folder.clone(), arguments.size * 1_000_000),
         folder,
         etw,
@@ -114,10 +125,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "system" => bench.system()?,
             "providers" => bench.providers()?,
             "evtx" => event_log::run(&mut bench.report, bench.runs)?,
+            "curves" if arguments.full => curves::run(&bench.report, false)?,
             "rate" if arguments.full => bench.offered_rates(10)?,
             "memory" if arguments.full => bench.memory()?,
             _ => {
-                bench.report.skip(group, "gigabytes of disk and some minutes, with --full");
+                bench
+                    .report
+                    .skip(group, "some minutes, and gigabytes of disk for some, with --full");
                 continue;
             }
         }
@@ -129,6 +143,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 struct Bench {
     runs: usize,
+    /// Long measurements, too.
+    full: bool,
     inputs: Inputs,
     folder: PathBuf,
     etw: PathBuf,
@@ -184,13 +200,16 @@ impl Bench {
     /// Without the disk: output is discarded.
     fn relog(&mut self) -> Result<()> {
         let path = self.inputs.plain()?;
-        let (mut plain, mut compressed) = (Rate::default(), Rate::default());
+        let [mut plain, mut compressed, mut helped] = [(); 3].map(|()| Rate::default());
         for _ in 0..self.runs {
-            plain.add(measure::relog(&path, false)?);
-            compressed.add(measure::relog(&path, true)?);
+            plain.add(measure::relog(&path, false, false)?);
+            compressed.add(measure::relog(&path, true, false)?);
+            helped.add(measure::relog(&path, true, true)?);
         }
         self.rate("relog: one thread, no output", &plain, Goal::AtLeast(5.0), "relog");
         self.rate("relog: compressed, one thread, no output", &compressed, Goal::None, "relog");
+        let goal = Goal::AtLeast(8.0);
+        self.rate("relog: compressed, two threads, no output", &helped, goal, "relog");
         let output = self.folder.join("relog.etl");
         let output = output.to_str().ok_or("a folder whose name is not Unicode")?;
         let command = ["relog", "--force", "--compress", "-o", output];
@@ -292,6 +311,30 @@ impl Bench {
         ] {
             self.memory_of(name, command, &path, 64 * MIB, "memory --full")?;
         }
+        self.memory_of_event_logs()
+    }
+
+    fn memory_of_event_logs(&mut self) -> Result<()> {
+        const ID: &str = "*[System[EventID=4711]]";
+        let path = self.inputs.event_log()?;
+        let copy = self.folder.join("export.evtx");
+        for (name, before, after) in [
+            ("memory: 1 GB event log, stat", &["stat"][..], &[][..]),
+            ("memory: 1 GB event log, dump to JSON", &["dump", "--format", "json"], &[]),
+            ("memory: 1 GB event log, dump with --where", &["dump", "--where", "id == 4711"], &[]),
+            ("memory: 1 GB event log, query", &["log", "query"], &[ID]),
+            ("memory: 1 GB event log, query of all", &["log", "query"], &["*"]),
+            ("memory: 1 GB event log, newest first", &["log", "query", "--reverse"], &["*"]),
+            ("memory: 1 GB event log, export", &["log", "export", "--force"], &["*", "-o"]),
+        ] {
+            let mut command = Command::new(&self.etw);
+            command.args(before).arg(&path).args(after);
+            if before.contains(&"export") {
+                command.arg(&copy);
+            }
+            self.add_memory(name, command, 64 * MIB, "memory --full")?;
+        }
+        std::fs::remove_file(copy)?;
         Ok(())
     }
 
@@ -316,8 +359,14 @@ impl Bench {
         bound: u64,
         only: &str,
     ) -> Result<()> {
+        let mut run = Command::new(&self.etw);
+        run.args(command).arg(path);
+        self.add_memory(name, run, bound, only)
+    }
+
+    fn add_memory(&mut self, name: &str, command: Command, bound: u64, only: &str) -> Result<()> {
         let mebibytes = |bytes: u64| bytes as f64 / MIB as f64;
-        let Some(peak) = measure::peak_memory(&self.etw, command, path)? else {
+        let Some(peak) = measure::peak_memory(command)? else {
             self.report.skip(name, "this system does not tell the anonymous memory of a process");
             return Ok(());
         };

@@ -2,7 +2,11 @@
 //!
 //! Instructions depend on the compiler and on the C library, but not on the machine's load: a budget can be checked exactly where
 //! a clock cannot. `bench/budgets` is the program with the paths in Rust, `bench/budgets/c/paths.c` the one in C; both mark the begin
-//! and the end of each path for callgrind. The formats of `etw dump` are counted by two traces of different length.
+//! and the end of each path for callgrind. Both are built with the profile `budgets`, whose one codegen unit a crate keeps a change in one
+//! function from moving the boundaries of all units. Valgrind shows programs a processor of its own, the same on every machine with
+//! AVX2; [`PINNED`] keeps the C library from choosing by it, and [`processor`] gives programs the number of their processor, which
+//! writers read in place of a system call. The formats of `etw dump` are counted by two traces of different length; `--all` counts them,
+//! too, because the command takes minutes to build.
 
 use crate::{Result, build_executable, cargo, etw_command, root};
 use std::collections::BTreeMap;
@@ -15,16 +19,27 @@ pub struct Arguments {
     /// Write the counted instructions to bench/budgets.txt
     #[arg(long)]
     bless: bool,
-    /// Count only paths whose program contains this: rust, c, dump
+    /// Count only the paths of this program: rust, c, dump
     #[arg(long, value_name = "PROGRAM")]
     only: Option<String>,
+    /// Count the formats of `etw dump`, too
+    #[arg(long)]
+    all: bool,
 }
+
+/// The profile of the programs with the paths.
+const PROFILE: &str = "budgets";
 
 /// A path may cost so much more than its budget.
 const TOLERANCE: f64 = 0.02;
 /// Records of the traces whose difference is the cost of a record in `etw dump`.
 const RECORDS: [u32; 2] = [2_000, 6_000];
 const FORMATS: [&str; 4] = ["json", "text", "csv", "xml"];
+
+/// The C library picks its `memcpy`, `memset` and `memcmp` by the processor. Without these features it picks the ones that every x86-64
+/// processor has, and no `rep movsb`, each byte of which would count as an instruction.
+const PINNED: (&str, &str) =
+    ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load");
 
 /// Instructions of one unit of a path, by the path's name.
 type Counts = BTreeMap<String, f64>;
@@ -33,18 +48,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
         return Err("valgrind is not installed".into());
     }
-    let folder = root().join("target/budgets");
+    // Not `target/budgets`, which is the profile's.
+    let folder = root().join("target/counts");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    let is_wanted = |program: &str| arguments.only.as_ref().is_none_or(|only| only == program);
-    let program = build_executable("etw-budgets", &["--package", "etw-budgets"], "release")?;
+    let is_wanted = |program: &str| match &arguments.only {
+        Some(only) => only == program,
+        None => arguments.all || program != "dump",
+    };
+    let processor = processor(&folder)?;
+    let program = build_executable("etw-budgets", &["--package", "etw-budgets"], PROFILE)?;
     let mut counts = Counts::new();
     if is_wanted("rust") {
-        counts.extend(marked(&Command::new(&program), &folder)?);
+        counts.extend(marked(&program, &processor, &folder)?);
     }
     if is_wanted("c") {
         match c_program(&folder)? {
-            Some(program) => counts.extend(marked(&Command::new(program), &folder)?),
+            Some(program) => counts.extend(marked(&program, &processor, &folder)?),
             None => println!("skipped: no C compiler; paths of C are not counted"),
         }
     }
@@ -53,13 +73,32 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let file = root().join("bench/budgets.txt");
     let tools = tools()?;
+    let budgets = std::fs::read_to_string(&file)?;
     if arguments.bless {
-        return Ok(std::fs::write(file, text_of(&counts, &tools))?);
+        // Paths of programs that did not run keep their budgets.
+        let mut all = budgets_of(&budgets);
+        all.extend(counts);
+        return Ok(std::fs::write(file, text_of(&all, &tools))?);
     }
-    compare(&counts, &std::fs::read_to_string(file)?, &tools)
+    compare(&counts, &budgets, &tools)
 }
 
-/// The compiler and the C library, on which counts depend.
+/// Compiles the library that stands for rseq(2), which valgrind has not.
+fn processor(folder: &Path) -> Result<PathBuf> {
+    let library = folder.join("processor.so");
+    let compiled = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+        .arg(root().join("bench/budgets/c/processor.c"))
+        .arg("-o")
+        .arg(&library)
+        .status()?;
+    match compiled.success() {
+        true => Ok(library),
+        false => Err("bench/budgets/c/processor.c does not compile".into()),
+    }
+}
+
+/// The tools and the clock on which counts depend.
 fn tools() -> Result<String> {
     let first_line = |command: &mut Command| -> Result<String> {
         let output = command.output()?;
@@ -68,20 +107,29 @@ fn tools() -> Result<String> {
     };
     let rustc = first_line(Command::new("rustc").arg("--version"))?;
     let libc = first_line(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
-    Ok(format!("{rustc}, {libc}, {}", std::env::consts::ARCH))
+    let compiler = first_line(Command::new("cc").arg("-dumpfullversion"))?;
+    let valgrind = first_line(Command::new("valgrind").arg("--version"))?;
+    // Writers read another clock where the system's is not the processor's counter.
+    let clock =
+        std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let clock = clock.as_deref().map_or("no clock source", str::trim);
+    let machine = std::env::consts::ARCH;
+    Ok(format!("{rustc}, cc {compiler}, {libc}, {valgrind}, {machine}, {clock}"))
 }
 
 /// Runs a program under callgrind; the counts of the paths that it marks. Their names end with the unit, and the program prints how many
 /// units each has.
-fn marked(command: &Command, folder: &Path) -> Result<Counts> {
+fn marked(program: &Path, processor: &Path, folder: &Path) -> Result<Counts> {
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--collect-atstart=no", "-q"])
         .arg(format!("--callgrind-out-file={}", folder.join("marked").display()))
-        .arg(command.get_program());
+        .arg(program)
+        .env("LD_PRELOAD", processor)
+        .env(PINNED.0, PINNED.1);
     let output = valgrind.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
-        return Err(format!("{:?} failed", command.get_program()).into());
+        return Err(format!("{} failed", program.display()).into());
     }
     let mut counts = Counts::new();
     let units = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -107,7 +155,7 @@ fn marked(command: &Command, folder: &Path) -> Result<Counts> {
 /// Compiles the program in C; `None` without a compiler.
 fn c_program(folder: &Path) -> Result<Option<PathBuf>> {
     let output = Command::new(cargo())
-        .args(["build", "--release", "--locked", "--quiet", "--package", "etw-capi"])
+        .args(["build", "--profile", PROFILE, "--locked", "--quiet", "--package", "etw-capi"])
         .args(["--message-format=json"])
         .current_dir(root())
         .stderr(Stdio::inherit())
@@ -159,6 +207,7 @@ fn dump(etw: &Path, trace: &Path, format: &str, folder: &Path) -> Result<f64> {
         .arg(etw)
         .args(["dump", "--format", format])
         .arg(trace)
+        .env(PINNED.0, PINNED.1)
         .stdout(Stdio::null())
         .status()?;
     if !status.success() {
@@ -181,14 +230,19 @@ fn text_of(counts: &Counts, tools: &str) -> String {
     text
 }
 
+/// The budgets in the text of their file.
+fn budgets_of(text: &str) -> Counts {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.trim().split_once("  "))
+        .filter_map(|(count, name)| Some((name.trim().to_owned(), count.parse().ok()?)))
+        .collect()
+}
+
 /// Prints each path beside its budget.
 fn compare(counts: &Counts, budgets: &str, tools: &str) -> Result<()> {
     let is_comparable = budgets.lines().any(|line| line.strip_prefix("# ") == Some(tools));
-    let lines = budgets.lines().filter(|line| !line.starts_with('#'));
-    let budgets: BTreeMap<&str, f64> = lines
-        .filter_map(|line| line.trim().split_once("  "))
-        .filter_map(|(count, name)| Some((name.trim(), count.parse().ok()?)))
-        .collect();
+    let budgets = budgets_of(budgets);
     let (mut over, mut under) = (0, 0);
     for (name, count) in counts {
         let Some(budget) = budgets.get(name.as_str()) else {

@@ -4,6 +4,7 @@
 #include <TraceLoggingProvider.h>
 #include <etw_log.h>
 #include <etw_session.h>
+#include <evntrace.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,6 +62,25 @@ __attribute__((noinline)) static void event_write(int count)
     }
 }
 
+static const GUID MESSAGES = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x06}};
+static TRACEHANDLE logger;
+
+static ULONG WINAPI message_control(WMIDPREQUESTCODE code, PVOID unused, ULONG *size, PVOID buffer)
+{
+    (void)unused, (void)size;
+    logger = code == WMI_ENABLE_EVENTS ? GetTraceLoggerHandle(buffer) : 0;
+    return 0;
+}
+
+/* As WPP calls it. */
+__attribute__((noinline)) static void message(int count)
+{
+    const ULONG parts = TRACE_MESSAGE_SEQUENCE | TRACE_MESSAGE_GUID | TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_SYSTEMINFO;
+    const char *s = text;
+    for (int n = 0; n < count; n++)
+        TraceMessage(logger, parts, &MESSAGES, 10, (void *)&n, sizeof n, (void *)(uintptr_t)s, (size_t)32, NULL);
+}
+
 static LOG_CONTEXT *context;
 
 __attribute__((noinline)) static void log_line(int count)
@@ -93,7 +113,9 @@ int main(void)
     LOG_CONTEXT request_context = ETW_LOG_CONTEXT(pairs);
     context = &request_context;
     TraceLoggingRegister(PROVIDER);
-    if (EventRegister(&CLASSIC, NULL, NULL, &classic) != 0 || log_sink_etw.init() != 0)
+    TRACEHANDLE registration;
+    if (EventRegister(&CLASSIC, NULL, NULL, &classic) != 0 || log_sink_etw.init() != 0 ||
+        RegisterTraceGuids(message_control, NULL, &MESSAGES, 0, NULL, NULL, NULL, &registration) != 0)
         return 1;
     measure("C: TraceLoggingWrite, disabled / event", trace_logging);
     measure("C: log call, not enabled / call", log_line);
@@ -104,10 +126,12 @@ int main(void)
     ETW_SESSION session;
     ULONGLONG lost;
     if (etw_session_start_ex("budgets", NULL, &options, &session) != 0 || etw_session_enable(session, &provider, 5, 0, 0) != 0 ||
-        etw_session_enable(session, &CLASSIC, 5, 0, 0) != 0 || etw_session_enable(session, &SINK, 5, 0, 0) != 0)
+        etw_session_enable(session, &CLASSIC, 5, 0, 0) != 0 || etw_session_enable(session, &SINK, 5, 0, 0) != 0 ||
+        etw_session_enable(session, &MESSAGES, 5, 1, 0) != 0)
         return 1;
     measure("C: TraceLoggingWrite / event", trace_logging);
     measure("C: EventWriteTransfer / event", event_write);
+    measure("C: TraceMessage / message", message);
     measure("C: log call, four properties / call", log_line);
     return etw_session_stop(session, &lost) != 0 || lost != 0;
 }

@@ -23,78 +23,112 @@ const PROVIDER: Guid = Guid::from_u128(0x1234);
 const POOL_SIZE: usize = 16 << 20;
 const BUFFER_SIZE: u32 = 64 << 10;
 const BUFFERS: u32 = 512;
-const POOL: u64 = 1;
 
-/// A program's pool, and an engine with one session.
-struct Host {
-    writer: Writer,
-    engine: Engine<()>,
+/// The size of a host.
+#[derive(Clone, Copy)]
+pub struct Size {
+    pub sessions: usize,
+    pub programs: u64,
+    pub pool: usize,
+    /// Buffers of each session.
+    pub buffers: u32,
+}
+
+/// The pools of programs, and an engine with sessions that record all of them.
+pub struct Host {
+    pub writers: Vec<Writer>,
+    pub engine: Engine<()>,
+    /// All sessions, a bit each.
+    sessions: u8,
 }
 
 impl Host {
-    fn new() -> Result<Host, Box<dyn Error>> {
+    pub fn new(size: Size) -> Result<Host, Box<dyn Error>> {
         let clock = RawClock::best();
         let barrier = Barrier::best(true);
-        let control = Control::create(Memory::heap(Control::SIZE)?, clock, barrier)?;
-        let options = PoolOptions { chunk_size: POOL_SIZE, prefault: usize::MAX };
-        let segment = Memory::heap(options.memory_size())?;
-        let writer = Writer::new(segment, control.memory().clone(), options, 0)?;
         let mut engine = Engine::new(EngineSetup {
             clock,
             barrier,
             first: Pair::now(clock),
             last: LastBatch::new(Arc::new(Memory::heap(LastBatch::SIZE)?))?,
             longest_pause: Duration::from_millis(1),
-            pool_size: POOL_SIZE as u64,
+            pool_size: size.pool as u64,
             interrupt: Box::new(|| false),
         });
-        let config = SessionConfig {
-            name: "budgets".into(),
-            buffer_size: BUFFER_SIZE,
-            buffer_count: BUFFERS,
-            mode: LogMode::Buffering,
-            ..SessionConfig::default()
-        };
-        let prepared = setup::prepare(&config, clock, 1)?;
-        let host = HostFacts { clock: setup::event_clock(&prepared.facts), ..prepared.host };
-        let buffers = (0..BUFFERS).map(|_| BufferMemory::heap(BUFFER_SIZE as usize));
-        let mut session = Session::new(&config, host, buffers.collect::<Result<_, _>>()?)?;
-        session.enable(PROVIDER, EnableInfo::default());
-        let hosted = HostedSession::new(prepared.facts, None, BUFFERS, ());
-        engine.insert_session(0, hosted, session);
-        let segment = writer.segment(0).ok_or("a pool without memory")?.clone();
-        let reader = Reader::new(control, Source::Mapped(segment))?;
-        let process = PoolProcess {
-            id: std::process::id(),
-            facts: ProcessFacts::default(),
-            thread_ids: ThreadIds::same_namespace(),
-        };
-        let growth = Growth::new(POOL_SIZE as u64, POOL_SIZE as u64, 1);
-        let mut pool = AttachedPool::new(POOL, process, growth, &reader).mapped();
-        pool.registrations = Registrations::from_directory(|number| {
-            (number == 1).then(|| Provider { id: PROVIDER, traits: b"\x06\0Abc\0".to_vec() })
-        });
-        engine.attach(pool, reader);
-        engine.take_slot(POOL, 0);
-        Ok(Host { writer, engine })
+        for slot in 0..size.sessions {
+            let config = SessionConfig {
+                name: format!("budgets{slot}"),
+                buffer_size: BUFFER_SIZE,
+                buffer_count: size.buffers,
+                mode: LogMode::Buffering,
+                ..SessionConfig::default()
+            };
+            let prepared = setup::prepare(&config, clock, 1)?;
+            let host = HostFacts { clock: setup::event_clock(&prepared.facts), ..prepared.host };
+            let buffers = (0..size.buffers).map(|_| BufferMemory::heap(BUFFER_SIZE as usize));
+            let mut session = Session::new(&config, host, buffers.collect::<Result<_, _>>()?)?;
+            session.enable(PROVIDER, EnableInfo::default());
+            let hosted = HostedSession::new(prepared.facts, None, size.buffers, ());
+            engine.insert_session(slot, hosted, session);
+        }
+        let mut writers = Vec::new();
+        for pool_number in 1..=size.programs {
+            let control = Control::create(Memory::heap(Control::SIZE)?, clock, barrier)?;
+            let prefault = if size.programs == 1 { usize::MAX } else { 0 };
+            let options = PoolOptions { chunk_size: size.pool, prefault };
+            let segment = Memory::heap(options.memory_size())?;
+            let writer = Writer::new(segment, control.memory().clone(), options, 0)?;
+            let segment = writer.segment(0).ok_or("a pool without memory")?.clone();
+            let reader = Reader::new(control, Source::Mapped(segment))?;
+            let process = PoolProcess {
+                id: std::process::id(),
+                facts: ProcessFacts::default(),
+                thread_ids: ThreadIds::same_namespace(),
+            };
+            let growth = Growth::new(size.pool as u64, size.pool as u64, 1);
+            let mut pool = AttachedPool::new(pool_number, process, growth, &reader).mapped();
+            pool.registrations = Registrations::from_directory(|number| {
+                (number == 1).then(|| Provider { id: PROVIDER, traits: b"\x06\0Abc\0".to_vec() })
+            });
+            engine.attach(pool, reader);
+            for slot in 0..size.sessions {
+                engine.take_slot(pool_number, slot);
+            }
+            writers.push(writer);
+        }
+        let sessions = (0..size.sessions).fold(0, |mask, slot| mask | 1 << slot);
+        Ok(Host { writers, engine, sessions })
     }
 
     /// Writes events through two sites in turn.
-    fn write(&self, count: u32, payload: &[u8]) -> Result<(), Box<dyn Error>> {
+    pub fn write(&self, count: u32, payload: &[u8]) -> Result<(), Box<dyn Error>> {
         static SITES: [SiteCache; 2] = [SiteCache::new(), SiteCache::new()];
+        for writer in &self.writers {
+            self.write_to(writer, &SITES, count, payload)?;
+        }
+        Ok(())
+    }
+
+    fn write_to(
+        &self,
+        writer: &Writer,
+        sites: &[SiteCache; 2],
+        count: u32,
+        payload: &[u8],
+    ) -> Result<(), Box<dyn Error>> {
         let descriptor = EventDescriptor::default().to_bytes();
         for n in 0..count as usize {
             let metadata =
                 [&descriptor[..], &[8, 0, 0, b'A' + (n % 2) as u8, 0, b'n', 0, 8]].concat();
             let request = Request {
-                sessions: 1,
+                sessions: self.sessions,
                 registration: 1,
-                site: self.writer.intern(&SITES[n % 2], &metadata),
+                site: writer.intern(&sites[n % 2], &metadata),
                 payload_size: payload.len() as u32,
                 event_size: 100 + payload.len() as u32,
                 ..Request::default()
             };
-            self.writer
+            writer
                 .write(&request, |event| event.put(payload))
                 .map_err(|refused| format!("an event was refused: {refused:?}"))?;
         }
@@ -117,7 +151,8 @@ impl Host {
 }
 
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let mut host = Host::new()?;
+    let size = Size { sessions: 1, programs: 1, pool: POOL_SIZE, buffers: BUFFERS };
+    let mut host = Host::new(size)?;
     host.count("drained record of 36 bytes / record", 20_000, 36)?;
     host.count("drained record of 2 KiB / record", 2_000, 2048)
 }

@@ -1,9 +1,12 @@
 //! The hot paths of the project, each run between two marks for callgrind. `cargo xtask budgets` runs this program and compares the
 //! instructions with `bench/budgets.txt`.
 //!
+//! `curves` prints the points that `cargo xtask bench --plot` draws.
+//!
 //! Every path warms up first, so that what is counted is the usual case. Names end with what one unit is.
 
 mod callgrind;
+mod curves;
 mod host;
 mod read;
 mod write;
@@ -19,6 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let records = arguments.next().ok_or("no number of records")?.parse()?;
             Ok(std::fs::write(path, read::trace(records, false)?)?)
         }
+        // The paths of a host alone.
+        Some("host") => host::run(),
+        // The points of all curves, or of those with a name that contains the argument.
+        Some("curves") => curves::run(&arguments.next().unwrap_or_default()),
         _ => {
             write::run()?;
             host::run()?;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::hint::black_box;
 
 use etw_decode::Decoder;
-use etw_etl::lzxpress::compress;
+use etw_etl::lzxpress::{self, compress};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::FileBuilder;
@@ -20,15 +20,15 @@ const CPUS: u32 = 4;
 const FIELDS: u32 = 8;
 
 /// Metadata and payload of one event.
-struct Body {
-    metadata: Vec<u8>,
-    payload: Vec<u8>,
+pub struct Body {
+    pub metadata: Vec<u8>,
+    pub payload: Vec<u8>,
 }
 
 impl Body {
     /// A request of a web server.
-    fn request(number: u32) -> Result<Body, Box<dyn Error>> {
-        let metadata = MetadataBuilder::new("Request", 0)
+    pub fn request(name: &str, number: u32) -> Result<Body, Box<dyn Error>> {
+        let metadata = MetadataBuilder::new(name, 0)
             .field("Path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
             .field("Client", InType::UINT32, OutType::IPV4, Count::Scalar, 0)
             .field("Status", InType::UINT16, OutType::NULL, Count::Scalar, 0)
@@ -54,7 +54,7 @@ impl Body {
         Ok(Body { metadata: metadata.finish()?, payload: value.repeat(FIELDS as usize) })
     }
 
-    fn items(&self) -> Result<ExtendedItemsBuf, Box<dyn Error>> {
+    pub fn items(&self) -> Result<ExtendedItemsBuf, Box<dyn Error>> {
         let mut items = ExtendedItemsBuf::new();
         items.push(ExtType::PROV_TRAITS, &provider_traits("OpenEtw.Budgets", None)?)?;
         items.push(ExtType::EVENT_SCHEMA_TL, &self.metadata)?;
@@ -62,7 +62,7 @@ impl Body {
     }
 }
 
-fn record<'a>(payload: &'a [u8], items: &'a ExtendedItemsBuf) -> EventRecord<'a> {
+pub fn record<'a>(payload: &'a [u8], items: &'a ExtendedItemsBuf) -> EventRecord<'a> {
     let mut record = EventRecord::new(HeaderType::Event64, payload);
     record.provider = Some(PROVIDER);
     record.descriptor.level = Level::INFO;
@@ -75,16 +75,22 @@ fn record<'a>(payload: &'a [u8], items: &'a ExtendedItemsBuf) -> EventRecord<'a>
 pub fn trace(records: u32, compressed: bool) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut file = FileBuilder::new();
     file.compressed = compressed;
-    file.header.logfile.number_of_processors = CPUS;
+    put_requests(&mut file, records, CPUS)?;
+    Ok(file.finish())
+}
+
+/// Adds requests on so many processors.
+pub fn put_requests(file: &mut FileBuilder, records: u32, cpus: u32) -> Result<(), Box<dyn Error>> {
+    file.header.logfile.number_of_processors = cpus;
     for number in 0..records {
-        let body = Body::request(number)?;
+        let body = Body::request("Request", number)?;
         let items = body.items()?;
         let mut record = record(&body.payload, &items);
         record.order_time = file.header.start_raw + 100 + i64::from(number) * 37;
         // Runs of a few records of one processor, as traces have them.
-        file.push((number / 3 % CPUS) as u16, &record)?;
+        file.push((number / 3 % cpus) as u16, &record)?;
     }
-    Ok(file.finish())
+    Ok(())
 }
 
 fn read(name: &str, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
@@ -152,10 +158,10 @@ pub fn run() -> Result<(), Box<dyn Error>> {
 
     let buffer = plain.get(0x10000..0x20000).ok_or("a trace without a second buffer")?;
     let mut out = Vec::new();
-    compress(buffer, &mut out);
+    compress(buffer, &mut out, lzxpress::Level::default());
     measure("compressed byte / byte", 0x10000, |_| {
         out.clear();
-        compress(black_box(buffer), &mut out);
+        compress(black_box(buffer), &mut out, lzxpress::Level::default());
     });
     for (name, compressed) in
         [("rewritten record / record", false), ("rewritten record, compressed / record", true)]

@@ -10,7 +10,7 @@ use etw_log_sink::{EtwSink, LogContext, LogLevel, Pair, logger_log};
 
 use crate::callgrind::measure;
 
-define_provider!(PROVIDER, "OpenEtw.Budgets");
+define_provider!(pub PROVIDER, "OpenEtw.Budgets");
 
 static SINK: EtwSink = EtwSink::new();
 
@@ -19,7 +19,7 @@ const WARM_UP: u32 = 500;
 const TEXT: &str = "0123456789abcdef0123456789abcdef";
 
 #[inline(never)]
-fn write_static(count: u32) {
+pub fn write_static(count: u32) {
     let text = black_box(TEXT);
     for n in 0..count as i32 {
         write_event!(PROVIDER, "A", level(Warning), i32("n", &n), str8("s", text));

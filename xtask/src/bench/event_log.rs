@@ -57,6 +57,14 @@ pub fn run(report: &mut Report, runs: usize) -> Result<()> {
     }
     let read = value("read") / ours;
     add("event log: chunks read, not looked at", read, Unit::Ratio, Goal::None);
+    let all = value("plain_json");
+    for (name, figure) in [
+        ("plain_by_id", "event log without summaries: query by id to all"),
+        ("plain_by_time", "event log without summaries: query by time to all"),
+        ("plain_read", "event log without summaries: chunks read"),
+    ] {
+        add(figure, value(name) / all, Unit::Ratio, Goal::None);
+    }
     let write = value("write_ns");
     add("event log: a record written", write, Unit::Nanoseconds, Goal::AtMost(5000.0));
     Ok(())

@@ -1,8 +1,9 @@
 //! The traces that are measured, made once and kept in target/bench.
 
 use super::round::{Form, Round};
-use crate::{Result, corpus, sample};
+use crate::{Result, corpus, root, sample};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The folder in which traces are kept between runs, and their size.
 pub struct Inputs {
@@ -14,6 +15,7 @@ pub struct Inputs {
 pub const CPUS: u16 = 64;
 pub const LARGE_BUFFER: u32 = 1 << 20;
 const HUGE: u64 = 10_000_000_000;
+const HUGE_LOG: u64 = 1_000_000_000;
 
 impl Inputs {
     /// Traces of `size` bytes of records.
@@ -63,6 +65,25 @@ impl Inputs {
         self.made("wrapped64", self.size, |path, size| {
             kernel()?.spread(path, size, Form::Circular, CPUS, LARGE_BUFFER)
         })
+    }
+
+    /// An event log of 1 GB, of records that are alike.
+    pub fn event_log(&self) -> Result<PathBuf> {
+        let path = self.folder.join(format!("log-{}.evtx", HUGE_LOG / 1_000_000));
+        if !path.exists() {
+            eprintln!("making {}", path.display());
+            let part = path.with_extension("part");
+            let mut writer = Command::new(env!("CARGO"));
+            writer.args(["run", "--release", "--locked", "--quiet", "-p", "etw-evtx"]);
+            writer.args(["--example", "write_log", "--"]).arg(&part).arg(HUGE_LOG.to_string());
+            let status =
+                writer.args(["keep", "5000"]).stdout(Stdio::null()).current_dir(root()).status()?;
+            if !status.success() {
+                return Err(format!("the writer of {}: {status}", part.display()).into());
+            }
+            std::fs::rename(part, &path)?;
+        }
+        Ok(path)
     }
 
     /// The path of a trace, which is made unless an earlier run left it.

@@ -21,6 +21,8 @@ pub struct State {
     pub steal_percent: Option<f64>,
     /// Processor time of other processes of this system.
     pub others_percent: Option<f64>,
+    /// The system's average number of runnable threads in the last minute.
+    pub load: Option<f64>,
 }
 
 /// Processor times since the system started, in ticks of all processors.
@@ -68,8 +70,14 @@ impl State {
             copy_ns: copy_cost(),
             steal_percent: shares.map(|(steal, _)| steal),
             others_percent: shares.map(|(_, others)| others),
+            load: load(),
         }
     }
+}
+
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Stolen time and that of others, in percent of all processors.
@@ -130,5 +138,6 @@ mod tests {
         let state = State::since(Ticks::now());
         assert!(state.clock_ns > 0.0 && state.copy_ns > 0.0, "{state:?}");
         assert_eq!(state.steal_percent.is_some(), state.others_percent.is_some());
+        assert_eq!(state.load.is_some(), cfg!(target_os = "linux"));
     }
 }

@@ -55,11 +55,11 @@ pub fn read_all(path: &Path, threads: usize) -> Result<Run> {
     Ok(Run { records: count, seconds })
 }
 
-/// Rewrites a trace to nowhere.
-pub fn relog(path: &Path, compressed: bool) -> Result<Run> {
+/// Rewrites a trace to nowhere, on one thread or with a helper that compresses.
+pub fn relog(path: &Path, compressed: bool, has_helper: bool) -> Result<Run> {
     let start = Instant::now();
     let mut options = RelogOptions::default();
-    options.compressed = compressed;
+    (options.compressed, options.has_helper) = (compressed, has_helper);
     let mut relog = Relog::new(vec![TraceFile::open(path)?], options)?;
     relog.run(std::io::empty(), |_| ())?;
     let seconds = start.elapsed().as_secs_f64();
@@ -161,13 +161,8 @@ pub fn output(etw: &Path, format: &str, threads: u32, files: &[PathBuf]) -> Resu
 }
 
 /// Highest anonymous memory of a run, sampled; `None` if the system does not report it.
-pub fn peak_memory(etw: &Path, command: &[&str], file: &Path) -> Result<Option<u64>> {
-    let mut child = Command::new(etw)
-        .args(command)
-        .arg(file)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+pub fn peak_memory(mut command: Command) -> Result<Option<u64>> {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let status_file = format!("/proc/{}/status", child.id());
     let mut peak = None;
     loop {

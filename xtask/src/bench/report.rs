@@ -134,22 +134,35 @@ impl Report {
         );
     }
 
+    /// Reports the points of a curve.
+    pub fn curve(&self, name: &str, title: &str, x: &str, points: &[(f64, f64)]) {
+        if self.json {
+            println!("{}", json!({ "curve": name, "title": title, "x": x, "points": points }));
+            return;
+        }
+        println!("{name}: {title}, by {x}");
+        for (x, y) in points {
+            println!("{x:>10} {y:>12.2}");
+        }
+    }
+
     /// Reports the machine's state during a group: figures of two runs compare only if these do.
     pub fn machine(&self, group: &str, state: &State) {
-        let State { clock_ns, copy_ns, steal_percent, others_percent } = state;
+        let State { clock_ns, copy_ns, steal_percent, others_percent, load } = state;
         if self.json {
             let object = json!({
                 "machine": group, "clock_ns": clock_ns, "copy_256_ns": copy_ns,
-                "steal_percent": steal_percent, "others_percent": others_percent,
+                "steal_percent": steal_percent, "others_percent": others_percent, "load": load,
             });
             println!("{object}");
             return;
         }
-        let percent = |share: &Option<f64>| share.map_or("?".into(), |share| format!("{share:.1}"));
+        let shown = |share: &Option<f64>| share.map_or("?".into(), |share| format!("{share:.1}"));
         println!(
-            "machine during {group}: clock read {clock_ns:.1} ns, copy of 256 B {copy_ns:.1} ns, steal {} %, other processes {} %",
-            percent(steal_percent),
-            percent(others_percent)
+            "machine during {group}: clock read {clock_ns:.1} ns, copy of 256 B {copy_ns:.1} ns, steal {} %, other processes {} %, load {}",
+            shown(steal_percent),
+            shown(others_percent),
+            shown(load)
         );
     }
 

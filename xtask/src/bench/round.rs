@@ -265,7 +265,7 @@ impl<'r> Output<'r> {
         self.filled += u64::from(header.offset);
         if self.form == Form::Compressed {
             let mut stream = Vec::with_capacity(body.len());
-            lzxpress::compress(&body, &mut stream);
+            lzxpress::compress(&body, &mut stream, lzxpress::Level::Small);
             body = stream;
             header.flags |= BufferFlags::COMPRESSED;
             header.buffer_size = (BufferHeader::SIZE + body.len()) as u32;
