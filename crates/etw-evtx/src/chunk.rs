@@ -243,7 +243,8 @@ pub fn with_record<R>(
     chunk_offset: u64,
     then: impl FnOnce(&Record<'_>) -> R,
 ) -> Option<R> {
-    let extent = extent(bytes, at)?;
+    let end = ChunkHeader::read(bytes).map_or(bytes.len(), |header| header.free as usize);
+    let extent = repaired(bytes, at, end).or_else(|| extent(bytes, at))?;
     let mut cache = Cache::default();
     let fragment = extent.parse(bytes, &mut cache).ok()?;
     let RecordHead { id, time, offset } = extent.head(bytes, chunk_offset);
@@ -329,10 +330,12 @@ impl Cursor {
         }
     }
 
-    /// Whether the header's end of the records is one.
+    /// Whether the header's end of the records is one: it lies behind the last record.
     fn is_plausible(&self, bytes: &[u8]) -> bool {
-        let free = self.header.map(|header| header.free as usize);
-        free.is_some_and(|free| (FIRST_RECORD..=bytes.len()).contains(&free))
+        self.header.is_some_and(|header| {
+            (FIRST_RECORD..=bytes.len()).contains(&(header.free as usize))
+                && (header.last_record < header.free || header.free as usize == FIRST_RECORD)
+        })
     }
 
     /// Compares the checksum of the records before the first one is read. If neither it nor that of the header matches, all bytes of the
@@ -442,9 +445,13 @@ impl Cursor {
             if self.at >= self.end && !self.options.stale {
                 break;
             }
-            match extent(bytes, self.at) {
+            let repaired = repaired(bytes, self.at, self.trusted_end);
+            match repaired.or_else(|| extent(bytes, self.at)) {
                 Some(extent) if self.is_current(extent) => {
                     self.report_skipped(skipped_at, extent.at);
+                    if repaired.is_some() {
+                        self.report(extent.at, DamageKind::RecordSize { id: extent.id });
+                    }
                     self.at += if extent.is_closed { extent.size } else { RECORD_HEADER_SIZE };
                     self.last_id = Some(extent.id);
                     return Some(extent);
@@ -505,4 +512,20 @@ fn extent(bytes: &[u8], at: usize) -> Option<Extent> {
     let record = bytes[at..].get(..size).filter(|_| size >= MIN_RECORD_SIZE)?;
     let is_closed = record.last_chunk::<4>().is_some_and(|last| *last == head[4..8]);
     Some(Extent { at, size, id: le::u64(head, 8)?, is_closed })
+}
+
+/// A record whose size in front is wrong: the size at its end, before the next record or the end of all records, tells where it begins.
+fn repaired(bytes: &[u8], at: usize, end: usize) -> Option<Extent> {
+    let is_record = |at| le::u32(bytes, at) == Some(RECORD_SIGNATURE);
+    if !is_record(at) || extent(bytes, at).is_some_and(|extent| extent.is_closed) {
+        return None;
+    }
+    let mut behind = at + MIN_RECORD_SIZE.next_multiple_of(8);
+    while behind < end && behind < bytes.len() && !is_record(behind) {
+        behind += 8;
+    }
+    let size = behind - at;
+    let last = le::u32(bytes, behind - 4)?;
+    let id = le::u64(bytes, at + 8)?;
+    (last as usize == size).then_some(Extent { at, size, id, is_closed: true })
 }

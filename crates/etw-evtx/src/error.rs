@@ -84,7 +84,7 @@ pub struct Damage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
-    /// The file header's checksum does not match. The header is not used but for its version.
+    /// The file header's checksum does not match. The header is not used.
     FileHeader,
     /// The file ends inside of a chunk, after this many bytes of it.
     TruncatedChunk(u64),
@@ -108,6 +108,11 @@ pub enum DamageKind {
         at: usize,
         /// The expectation that was not met.
         expected: &'static str,
+    },
+    /// A record whose size in front is wrong. The size at its end was used.
+    RecordSize {
+        /// Its number.
+        id: u64,
     },
     /// A record whose size is not repeated at its end: bytes of it may be another record's, or zeros. It is given.
     Unclosed {
@@ -148,6 +153,9 @@ impl fmt::Display for DamageKind {
             DamageKind::Skipped { size } => write!(f, "{size} bytes that are no record, skipped"),
             DamageKind::Record { id, at, expected } => {
                 write!(f, "record {id} cannot be read: expected {expected} at {at:#x} of its chunk")
+            }
+            DamageKind::RecordSize { id } => {
+                write!(f, "the size in front of record {id} is wrong; the one behind it was used")
             }
             DamageKind::Unclosed { id } => {
                 write!(f, "record {id} was overwritten in part; its values may be wrong")

@@ -144,7 +144,8 @@ impl Log {
 
     fn with(input: Input) -> Result<Log, Error> {
         let header = FileHeader::read(&input.read(0, 128)?).ok_or(Error::NotEvtx)?;
-        if header.major != 3 {
+        // A header with a wrong checksum proves nothing about the version.
+        if header.major != 3 && header.is_sound {
             return Err(Error::Unsupported { major: header.major, minor: header.minor });
         }
         let mut damage = Vec::new();

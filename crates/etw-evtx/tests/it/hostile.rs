@@ -1,9 +1,9 @@
 //! Bytes of all kinds: no panic, no hang, no unbounded work.
 
-use etw_evtx::Log;
 use etw_evtx::chunk::{Chunk, Options};
-use etw_evtx::layout::{ChunkHeader, FIRST_RECORD};
+use etw_evtx::layout::{ChunkHeader, FIRST_RECORD, FileHeader};
 use etw_evtx::query::Selector;
+use etw_evtx::{DamageKind, Log};
 use etw_types::FileTime;
 
 use crate::corpus::logs;
@@ -152,6 +152,91 @@ fn a_record_that_expands_without_end_is_refused() {
     let record = chunk.next().unwrap();
     assert!(matches!(record.to_xml(), Err(etw_evtx::Error::TooLarge)));
     assert!(matches!(record.to_json(), Err(etw_evtx::Error::TooLarge)));
+}
+
+/// Four records in a chunk, which ends behind them, and the text of each.
+fn four_records() -> (Vec<u8>, Vec<String>) {
+    use etw_evtx::tree::*;
+    use etw_evtx::value::{Value, ValueType};
+    let node = Node::element("Number", vec![], vec![Node::value(0, ValueType::UINT8)]);
+    let template = std::sync::Arc::new(Template::new(etw_types::Guid::from_name("n"), vec![node]));
+    let mut writer = etw_evtx::write::ChunkWriter::new();
+    for id in 1..=4u8 {
+        let bytes = [id];
+        let arguments =
+            vec![Argument::Value(Value { value_type: ValueType::UINT8, bytes: &bytes })];
+        let instance = Instance { template: template.clone(), arguments, has_header: true };
+        assert!(writer.push(id.into(), FileTime(0), &Fragment::Instance(instance)).unwrap());
+    }
+    let texts = (1..=4).map(|id| format!("<Number>{id}</Number>")).collect();
+    (writer.to_bytes(), texts)
+}
+
+fn texts_of(chunk: &mut Chunk) -> Vec<String> {
+    let mut texts = Vec::new();
+    while let Some(record) = chunk.next() {
+        texts.push(record.to_xml().unwrap());
+    }
+    texts
+}
+
+/// The size behind a record is used if the one in front is wrong.
+#[test]
+fn a_wrong_size_in_front_of_a_record_costs_nothing() {
+    let (bytes, texts) = four_records();
+    let mut chunk = Chunk::new(bytes.clone(), 4096, Options::default());
+    let mut offsets = Vec::new();
+    while let Some(record) = chunk.next() {
+        offsets.push((record.offset() - 4096) as usize);
+    }
+    for (at, id) in offsets.into_iter().zip(1..) {
+        for size in [0u32, 24, 40, 4096, u32::MAX] {
+            let mut bytes = bytes.clone();
+            bytes[at + 4..at + 8].copy_from_slice(&size.to_le_bytes());
+            let mut chunk = Chunk::new(bytes.clone(), 4096, Options::default());
+            assert_eq!(texts_of(&mut chunk), texts, "record {id}, size {size}");
+            let damage = chunk.take_damage();
+            assert!(damage.iter().any(|one| one.kind == DamageKind::RecordSize { id }));
+            let found = etw_evtx::chunk::with_record(&bytes, at, 4096, |record| record.id());
+            assert_eq!(found, Some(id));
+        }
+    }
+}
+
+/// A header that ends the records before their last one is wrong, whatever its checksum says.
+#[test]
+fn a_header_that_ends_before_its_last_record_hides_none() {
+    let (mut bytes, texts) = four_records();
+    let mut header = ChunkHeader::read(&bytes).unwrap();
+    header.free = header.last_record - 8;
+    header.put(&mut bytes);
+    assert_eq!(texts_of(&mut Chunk::new(bytes, 4096, Options::default())), texts);
+}
+
+#[test]
+fn a_version_without_a_sound_checksum_is_not_believed() {
+    let mut bytes = FileHeader {
+        first_chunk: 0,
+        last_chunk: 0,
+        next_record_id: 5,
+        minor: 1,
+        major: 3,
+        chunk_count: 1,
+        flags: 0,
+        is_sound: true,
+    }
+    .to_bytes();
+    let (chunk, texts) = four_records();
+    bytes.extend(chunk);
+    bytes[38] = 186;
+    let log = Log::from_bytes(bytes).unwrap();
+    assert_eq!(log.records().damage()[0].kind, DamageKind::FileHeader);
+    let mut records = log.records();
+    let mut found = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        found.push(record.to_xml().unwrap());
+    }
+    assert_eq!(found, texts);
 }
 
 #[test]
