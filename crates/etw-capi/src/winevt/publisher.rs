@@ -147,6 +147,10 @@ impl Publisher {
             if let Some(found) = named.find(|one| one.message_id() == Some(id)) {
                 return Some(found.message.clone());
             }
+            let mut channels = description.channels.iter();
+            if let Some(found) = channels.find(|one| one.message_id == Some(id)) {
+                return Some(found.message.clone());
+            }
         }
         let schemas = self.schemas().into_iter();
         let mut events = schemas.filter(|(descriptor, _)| event_message(descriptor) == id);
@@ -168,6 +172,7 @@ fn channel(channel: &ManifestChannel) -> Element {
         name: channel.name.clone(),
         value: channel.value.into(),
         kind: Kind::Channel,
+        message_id: channel.message_id,
         is_imported: channel.config.is_imported,
         ..Element::default()
     }
@@ -293,7 +298,9 @@ pub unsafe extern "C" fn EvtGetPublisherMetadataProperty(
             // The file of parameters.
             (2, _) => out.null(),
             (5, _) => {
-                let has_message = publisher.message(PROVIDER_MESSAGE).is_some();
+                // A channel has the first number, if the publisher has no message.
+                let description = publisher.catalog.description_of(&publisher.guid);
+                let has_message = description.is_some_and(|one| !one.texts.message.is_empty());
                 let id = if has_message { PROVIDER_MESSAGE } else { NO_MESSAGE };
                 out.number(ValueType::UINT32, Some(id));
             }

@@ -233,6 +233,18 @@ static void publishers(void)
     CHECK(equal(TEXT_OF_BUFFER, "very loud"));
     FAILS_WITH(EvtFormatMessage(publisher, NULL, 1, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used), ERROR_EVT_MESSAGE_ID_NOT_FOUND);
     CHECK(EvtClose(array));
+    CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataChannelReferences, 0, sizeof buffer, VARIANTS, &used));
+    array = VARIANTS[0].EvtHandleVal;
+    CHECK(EvtGetObjectArraySize(array, &count) && count == 2);
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataChannelReferenceMessageID, 0, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(VARIANTS[0].UInt32Val == 0xffffffff);
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataChannelReferencePath, 1, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(equal(VARIANTS[0].StringVal, "Shop/Till"));
+    CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataChannelReferenceMessageID, 1, 0, sizeof buffer, VARIANTS, &used));
+    CHECK(VARIANTS[0].UInt32Val == 0x90000002);
+    CHECK(EvtFormatMessage(publisher, NULL, VARIANTS[0].UInt32Val, 0, NULL, EvtFormatMessageId, sizeof buffer / 2, (LPWSTR)(void *)buffer, &used));
+    CHECK(equal(TEXT_OF_BUFFER, "At the till"));
+    CHECK(EvtClose(array));
     CHECK(EvtGetPublisherMetadataProperty(publisher, EvtPublisherMetadataOpcodes, 0, sizeof buffer, VARIANTS, &used));
     array = VARIANTS[0].EvtHandleVal;
     CHECK(EvtGetObjectArrayProperty(array, EvtPublisherMetadataOpcodeName, 0, 0, sizeof buffer, VARIANTS, &used));

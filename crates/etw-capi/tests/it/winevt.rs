@@ -92,6 +92,8 @@ fn log_of(path: &Path, count: u64, (max_size, retention): (u64, Retention)) {
 fn manifest() -> String {
     format!(
         "<m><provider name='OpenEtw.Shop' guid='{{{}}}' message='$(string.shop)' resourceFileName='shop.dll'>\
+         <channels><channel name='Shop/Quiet' type='Admin'/>\
+         <channel name='Shop/Till' type='Operational' message='$(string.till)'/></channels>\
          <levels><level name='Shop:Loud' value='17' message='$(string.loud)'/></levels>\
          <keywords><keyword name='Sales' mask='0x10'/></keywords>\
          <tasks><task name='Selling' value='3' eventGUID='{{0a0b0c0d-0102-0304-0506-070809101112}}'>\
@@ -101,7 +103,7 @@ fn manifest() -> String {
          <events><event value='7' version='0' symbol='Sold' level='win:Error' task='Selling' keywords='Sales' template='T' \
          message='$(string.sold)'/></events></provider>\
          <localization><resources culture='en-US'><stringTable><string id='sold' value='%1 was sold.'/>\
-         <string id='shop' value='The shop'/><string id='loud' value='very loud'/>\
+         <string id='shop' value='The shop'/><string id='loud' value='very loud'/><string id='till' value='At the till'/>\
          </stringTable></resources></localization></m>",
         Guid::from_name("OpenEtw.Shop")
     )
