@@ -15,16 +15,25 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// Manifests: that of `etw-mc`, which has every type of field, and those of the corpus, where it is found.
+/// Manifests: those of `etw-mc`, which have every type of field and rare forms, and those of the corpus, where it is found.
 fn manifests() -> Vec<PathBuf> {
-    let mut found = vec![home().join("../etw-mc/tests/it/all_types.man")];
-    let corpus = home().join("../../../shared/corpus/mc");
-    match fs::read_dir(&corpus) {
-        Ok(files) => {
-            let files = files.map(|file| file.unwrap().path());
-            found.extend(files.filter(|path| path.extension().is_some_and(|ext| ext == "man")));
+    let own = ["all_types.man", "odd_forms.man"];
+    let mut found: Vec<PathBuf> =
+        own.iter().map(|name| home().join("../etw-mc/tests/it").join(name)).collect();
+    for folder in ["mc", "manifests"] {
+        let corpus = home().join("../../../shared/corpus").join(folder);
+        match fs::read_dir(&corpus) {
+            Ok(files) => {
+                let files = files.map(|file| file.unwrap().path());
+                let is_manifest = |path: &PathBuf| {
+                    // One is the manifest of a Windows component, which mc does not take.
+                    path.extension().is_some_and(|ext| ext == "man")
+                        && path.file_stem().is_some_and(|stem| stem != "SystemEvents")
+                };
+                found.extend(files.filter(is_manifest));
+            }
+            Err(_) => eprintln!("skipped: no {}", corpus.display()),
         }
-        Err(_) => eprintln!("skipped: no {}", corpus.display()),
     }
     found.sort();
     found

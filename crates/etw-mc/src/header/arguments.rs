@@ -244,13 +244,18 @@ impl Function {
              MCGEN_FUNCTION ULONG {name}_etw({parameters})\n{{\n    EVENT_DATA_DESCRIPTOR EventData[{}];\n",
             count + 1
         );
-        for (index, (address, size)) in self.descriptors.iter().enumerate() {
-            // The bytes behind a counted field's size come first: the size is read from their descriptor.
-            out.push_str(&format!(
-                "    EventDataDescCreate(&EventData[{}], {address}, (ULONG)({size}));\n",
-                index + 1
-            ));
+        let create = |(index, (address, size)): (usize, &(String, String))| {
+            let at = index + 1;
+            format!("    EventDataDescCreate(&EventData[{at}], {address}, (ULONG)({size}));\n")
+        };
+        let mut lines: Vec<String> = self.descriptors.iter().enumerate().map(create).collect();
+        for (index, (address, _)) in self.descriptors.iter().enumerate() {
+            // The descriptor of a counted field's bytes is filled first: its size is the count.
+            if address.starts_with("&EventData[") {
+                lines.swap(index, index + 1);
+            }
         }
+        out.push_str(&lines.concat());
         let activity = if is_kernel { "Activity" } else { "NULL" };
         out.push_str(&format!(
             "    return McGenEventWrite(Context, Descriptor, {activity}, {}, EventData);\n}}\n#endif\n\

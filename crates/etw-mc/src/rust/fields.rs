@@ -167,7 +167,7 @@ impl Writer<'_> {
                 let index = usize::from(index);
                 Some(match self.source(index) {
                     Some(source) => format!("{}.len()", self.place_of(&names[source])),
-                    None => format!("({} as usize)", self.place_of(&names[index])),
+                    None => format!("{} as usize", self.place_of(&names[index])),
                 })
             }
         }
@@ -182,7 +182,8 @@ impl Writer<'_> {
             let (length, count) =
                 (self.number(field.length, names), self.number(field.count, names));
             if let (Some(length), Some(count)) = (length, count) {
-                made.checks.push(format!("Some({place}.len()) == {length}.checked_mul({count})"));
+                made.checks
+                    .push(format!("Some({place}.len()) == usize::checked_mul({length}, {count})"));
             }
             return;
         }
