@@ -20,9 +20,10 @@
 //!
 //! # Limits
 //!
-//! A source has at most 64 MB, a call 64 KB and 128 values, an output 64 MB. Conditions of the C preprocessor are not evaluated:
-//! a call in `#if 0` is a message, too, as it is on Windows.
+//! A source has at most 64 MB, a call 64 KB and 128 values, an output 64 MB. Conditions of the C preprocessor around calls are not
+//! evaluated: a call in `#if 0` is a message, too, as it is on Windows. Inside of a call they are, by the macros of `-D` and of the source itself.
 
+mod condition;
 mod config;
 mod diagnostic;
 mod lexer;

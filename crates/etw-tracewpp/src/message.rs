@@ -261,7 +261,11 @@ fn base_conversion(name: &str) -> &str {
         "zo" => "Io",
         "I64i" | "ji" => "I64d",
         "jx" => "I64x",
-        "lf" | "Lf" | "F" | "a" | "A" | "Le" | "le" | "lg" | "Lg" => "f",
+        "lf" | "Lf" | "F" | "a" | "A" => "f",
+        "le" | "Le" => "e",
+        "lE" | "LE" => "E",
+        "lg" | "Lg" => "g",
+        "lG" | "LG" => "G",
         "hhi" => "hhd",
         other => other,
     }

@@ -308,7 +308,7 @@ impl Run<'_> {
         }
         let config = own_config.as_ref().unwrap_or(&self.config);
         let tokens = Tokens::new(&text);
-        let calls = scan::calls(&tokens, config, &shown)?;
+        let calls = scan::calls(&tokens, config, &self.options.defined_macros(), &shown)?;
         warnings.extend(calls.warnings);
         let facts = Facts {
             file: &file,

@@ -1,5 +1,6 @@
 //! Calls of trace functions in a source, and the functions that contain them.
 
+use crate::condition::{Definitions, remaining};
 use crate::config::{CallForm, Config};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Kind, Token, Tokens};
@@ -39,11 +40,19 @@ pub struct Calls {
 }
 
 /// Finds the calls of a source.
-pub fn calls(tokens: &Tokens<'_>, config: &Config, file: &str) -> Result<Calls, Diagnostic> {
+///
+/// `defined`: macros and their values, for conditions inside of calls.
+pub fn calls(
+    tokens: &Tokens<'_>,
+    config: &Config,
+    defined: &[(String, String)],
+    file: &str,
+) -> Result<Calls, Diagnostic> {
     let macros = Macros::new(tokens);
     let mut scanner = Scanner {
         tokens,
         config,
+        definitions: Definitions::new(tokens, defined),
         file,
         scopes: Scopes::default(),
         groups: Vec::new(),
@@ -228,6 +237,7 @@ const KEYWORDS: &[&str] = &[
 struct Scanner<'a, 's> {
     tokens: &'a Tokens<'s>,
     config: &'a Config,
+    definitions: Definitions<'a>,
     file: &'a str,
     scopes: Scopes,
     /// Open parentheses of invocations: the index of the name in front of each.
@@ -490,16 +500,24 @@ impl Scanner<'_, '_> {
         if close.end - name.start > CALL_LIMIT {
             return Err(wrong("the call is longer than 64 KB".into()));
         }
-        let mut ranges = self.arguments(index + 1);
+        let (remaining, unknown) =
+            remaining(self.tokens, &self.definitions, index + 2..open.partner);
+        for line in unknown {
+            let what = "this condition is inside of a trace call, and nothing in this file says whether it holds: its first branch \
+                        counts; define its macros with -D, or put a call into each branch";
+            self.warnings.push(Diagnostic::warning(self.file, line, what.to_owned()));
+        }
+        let mut ranges = self.arguments(&remaining);
         if definition.form != CallForm::Plain {
             lines.push((name.line, close.line));
             let inner = match definition.form {
-                CallForm::DoubleParentheses => ranges.first().cloned(),
-                _ => ranges.last().cloned(),
+                CallForm::DoubleParentheses => ranges.first().copied(),
+                _ => ranges.last().copied(),
             };
             let inner = inner.and_then(|range| {
-                let open = list.get(range.start)?;
-                (open.is(b'(') && open.partner + 1 == range.end).then_some(range.start)
+                let (open, rest) = range.split_first()?;
+                let (close, inside) = rest.split_last()?;
+                (list[*open].is(b'(') && list[*open].partner == *close).then_some(inside)
             });
             let Some(inner) = inner else {
                 return Err(wrong("its configuration puts the message into parentheses".into()));
@@ -520,7 +538,7 @@ impl Scanner<'_, '_> {
         }
         let fixed = ranges[..fixed_count].iter().map(|range| self.expression(range)).collect();
         let message = match definition.has_message {
-            true => self.message(&ranges[fixed_count]).map_err(|what| wrong(what.to_owned()))?,
+            true => self.message(ranges[fixed_count]).map_err(|what| wrong(what.to_owned()))?,
             false => String::new(),
         };
         let arguments = ranges[needed..].iter().map(|range| self.expression(range)).collect();
@@ -537,39 +555,38 @@ impl Scanner<'_, '_> {
         Ok(())
     }
 
-    /// Tokens of each argument between the parentheses at `open`.
-    fn arguments(&self, open: usize) -> Vec<std::ops::Range<usize>> {
-        let list = &self.tokens.list;
-        let close = list[open].partner;
+    /// The tokens of each argument, of those between two parentheses.
+    fn arguments<'t>(&self, tokens: &'t [usize]) -> Vec<&'t [usize]> {
         let mut ranges = Vec::new();
-        let (mut start, mut index) = (open + 1, open + 1);
-        while index < close {
-            let token = &list[index];
-            let is_in_call = token.directive == list[open].directive;
-            if is_in_call && token.is(b',') {
-                ranges.push(start..index);
-                start = index + 1;
+        let mut rest = tokens;
+        let mut size = 0;
+        while let Some(index) = rest.get(size) {
+            let token = &self.tokens.list[*index];
+            if token.is(b',') {
+                ranges.push(&rest[..size]);
+                rest = &rest[size + 1..];
+                size = 0;
+                continue;
             }
-            index = match token.kind {
-                Kind::Punctuation(b'(' | b'[' | b'{') if token.partner > index => token.partner + 1,
-                _ => index + 1,
+            size += match token.kind {
+                Kind::Punctuation(b'(' | b'[' | b'{') if token.partner > *index => {
+                    let inside = rest[size..].iter().take_while(|inner| **inner < token.partner);
+                    inside.count().max(1)
+                }
+                _ => 1,
             };
         }
-        if start < close || !ranges.is_empty() {
-            ranges.push(start..close);
+        if !rest.is_empty() || !ranges.is_empty() {
+            ranges.push(rest);
         }
         ranges
     }
 
     /// The text of an argument, without comments and line ends.
-    fn expression(&self, range: &std::ops::Range<usize>) -> String {
+    fn expression(&self, range: &[usize]) -> String {
         let mut text = String::new();
         let mut end = None;
-        for token in &self.tokens.list[range.clone()] {
-            // Directives inside of a call, such as #if around an argument.
-            if token.directive != self.tokens.list[range.start].directive {
-                continue;
-            }
+        for token in range.iter().map(|index| &self.tokens.list[*index]) {
             if end.is_some_and(|end| end != token.start) {
                 text.push(' ');
             }
@@ -580,18 +597,13 @@ impl Scanner<'_, '_> {
     }
 
     /// The literals of a message, joined.
-    fn message(&self, range: &std::ops::Range<usize>) -> Result<String, &'static str> {
+    fn message(&self, range: &[usize]) -> Result<String, &'static str> {
         const NEEDED: &str = "its message has to be a string literal";
         let mut message = String::new();
-        let tokens = &self.tokens.list[range.clone()];
-        if tokens.is_empty() {
+        if range.is_empty() {
             return Err(NEEDED);
         }
-        for token in tokens {
-            // Directives between the literals, such as #if around one of them.
-            if token.directive != tokens[0].directive {
-                continue;
-            }
+        for token in range.iter().map(|index| &self.tokens.list[*index]) {
             if token.kind != Kind::Text {
                 return Err(NEEDED);
             }
@@ -673,7 +685,8 @@ mod tests {
         for statement in parse(text, "x", 1).unwrap() {
             config.apply(&statement, "x").unwrap();
         }
-        calls(&Tokens::new(source), &config, "x.c")
+        let defined = [("GIVEN".to_owned(), "3".to_owned())];
+        calls(&Tokens::new(source), &config, &defined, "x.c")
     }
 
     #[test]
@@ -707,11 +720,54 @@ mod tests {
     }
 
     #[test]
-    fn conditions_inside_of_a_call_are_no_part_of_its_text() {
-        let source = "void f() {\nT(A, \"%d\"\n#if 1\n \" of %s\"\n#endif\n, 1\n#ifdef g(a,b)\n, x\n#endif\n);\n}";
-        let calls = scan(source).unwrap().list;
-        assert_eq!(calls[0].message, "%d of %s");
-        assert_eq!(calls[0].arguments, ["1", "x"]);
+    fn conditions_inside_of_a_call_choose_its_text() {
+        let call = |before: &str, condition: &str| {
+            let source = format!(
+                "{before}\nvoid f() {{\nT(A, \"%d\"\n#{condition}\n\" of %s\"\n#else\n\" and no more\"\n#endif\n, 1\n\
+                 #{condition}\n, g(2,\n 3)\n#endif\n);\n}}"
+            );
+            let calls = scan(&source)?.list;
+            Ok((calls[0].message.clone(), calls[0].arguments.clone()))
+        };
+        let both = ("%d of %s".to_owned(), vec!["1".to_owned(), "g(2, 3)".to_owned()]);
+        let one = ("%d and no more".to_owned(), vec!["1".to_owned()]);
+        for (before, condition, wanted) in [
+            ("", "if 1", &both),
+            ("", "if 0", &one),
+            ("#undef DBG", "ifndef DBG", &both),
+            ("#define DBG", "ifdef DBG", &both),
+            ("#define DBG\n#undef DBG", "ifdef DBG", &one),
+            ("", "ifdef GIVEN", &both),
+            ("", "if GIVEN >= 4", &one),
+            ("#define DBG 0x10u", "if DBG == 16 && !defined(OTHER)", &both),
+            ("", "if (defined GIVEN || OTHER) && (GIVEN < 3)", &one),
+        ] {
+            let found: Result<_, Diagnostic> = call(before, condition);
+            assert_eq!(found.as_ref(), Ok(wanted), "{before} #{condition}");
+        }
+        for (condition, wanted) in [
+            ("ifdef NULL", &both),
+            ("ifndef NULL", &both),
+            ("if NULL == 0", &both),
+            ("if NULL && GIVEN > 3", &one),
+            ("if NULL || GIVEN", &both),
+            ("if !defined(NULL) || 0", &both),
+            ("if GIVEN(1)", &both),
+            ("if 1 +", &both),
+            ("ifdef", &both),
+        ] {
+            let source = format!(
+                "T(A,\"%d\"\n#{condition}\n\" of %s\"\n#else\n\" and no more\"\n#endif\n);"
+            );
+            let calls = scan(&source).unwrap();
+            assert_eq!(calls.list[0].message, wanted.0, "#{condition}");
+            let is_known = matches!(condition, "if NULL && GIVEN > 3" | "if NULL || GIVEN");
+            let lines: Vec<u32> = calls.warnings.iter().map(|warning| warning.line).collect();
+            assert_eq!(lines, if is_known { vec![] } else { vec![2] }, "#{condition}");
+        }
+        let branches =
+            "T(A,\n#if 0\n\"a\"\n#elif GIVEN\n\"b\"\n#elif 1\n\"c\"\n#else\n\"d\"\n#endif\n);";
+        assert_eq!(scan(branches).unwrap().list[0].message, "b");
     }
 
     #[test]

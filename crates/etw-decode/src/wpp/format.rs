@@ -214,6 +214,12 @@ fn write_argument(
     style: &Style,
     pointer_size: u8,
 ) {
+    // The formats of %f ask for a text.
+    let is_float = matches!(value, Value::F32(_) | Value::F64(_));
+    let spec = &match spec.is_float() {
+        false if is_float => Spec { conversion: b'f', ..*spec },
+        _ => *spec,
+    };
     let number = match value {
         Value::Bool(_) | Value::Mapped { .. } => None,
         value => value.as_integer(),
@@ -263,9 +269,7 @@ fn write_argument(
     };
     // A precision cuts texts.
     let text = match spec.precision {
-        Some(precision) if number.is_none() && !matches!(value, Value::F32(_) | Value::F64(_)) => {
-            text.chars().take(precision).collect()
-        }
+        Some(precision) if number.is_none() && !is_float => text.chars().take(precision).collect(),
         _ => text,
     };
     spec.pad(out, &text);

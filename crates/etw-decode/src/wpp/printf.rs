@@ -76,7 +76,9 @@ impl Spec {
     pub fn pad(&self, out: &mut String, text: &str) {
         let missing = self.width.saturating_sub(text.chars().count());
         let blanks = " ".repeat(missing);
-        match (self.left, self.zero && self.is_number()) {
+        // Infinity and NaN have no digits that zeros could precede.
+        let has_digits = !self.is_float() || text.contains(|c: char| c.is_ascii_digit());
+        match (self.left, self.zero && self.is_number() && has_digits) {
             (true, _) => {
                 out.push_str(text);
                 out.push_str(&blanks);
@@ -98,7 +100,11 @@ impl Spec {
     }
 
     fn is_number(&self) -> bool {
-        matches!(self.conversion, b'd' | b'i' | b'u' | b'o' | b'x' | b'X' | b'p')
+        matches!(self.conversion, b'd' | b'i' | b'u' | b'o' | b'x' | b'X' | b'p') || self.is_float()
+    }
+
+    pub fn is_float(&self) -> bool {
+        matches!(self.conversion, b'e' | b'E' | b'f' | b'F' | b'g' | b'G')
     }
 }
 
@@ -141,22 +147,109 @@ pub(super) fn integer(number: i128, value: Value<'_>, spec: &Spec) -> String {
     }
 }
 
+/// A number as `%e`, `%f` and `%g` print it.
 pub(super) fn float(value: f64, spec: &Spec) -> String {
+    let sign = match value.is_sign_negative() {
+        true => "-",
+        false if spec.plus => "+",
+        false if spec.blank => " ",
+        false => "",
+    };
+    let size = value.abs();
     let precision = spec.precision.unwrap_or(6);
-    match spec.conversion {
-        b'e' => exponent(format!("{value:.precision$e}"), 'e'),
-        b'E' => exponent(format!("{value:.precision$E}"), 'E'),
-        b'g' | b'G' => format!("{value}"),
-        _ => format!("{value:.precision$}"),
-    }
+    let digits = match spec.conversion {
+        _ if size.is_nan() => "nan".to_owned(),
+        _ if size.is_infinite() => "inf".to_owned(),
+        b'e' | b'E' => exponent(size, precision, spec.alternate),
+        b'g' | b'G' => shortest(size, precision.max(1), spec.alternate),
+        _ => fixed(size, precision, spec.alternate),
+    };
+    let digits = match spec.conversion {
+        b'E' | b'F' | b'G' => digits.to_ascii_uppercase(),
+        _ => digits,
+    };
+    format!("{sign}{digits}")
+}
+
+fn fixed(size: f64, precision: usize, keeps_point: bool) -> String {
+    let point = if keeps_point && precision == 0 { "." } else { "" };
+    format!("{size:.precision$}{point}")
 }
 
 /// A number with its exponent as C writes it: with a sign, and at least two digits.
-fn exponent(text: String, letter: char) -> String {
-    let Some((digits, exponent)) = text.split_once(letter) else { return text };
-    let (sign, size) = match exponent.strip_prefix('-') {
-        Some(size) => ('-', size),
+fn exponent(size: f64, precision: usize, keeps_point: bool) -> String {
+    let text = format!("{size:.precision$e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
         None => ('+', exponent),
     };
-    format!("{digits}{letter}{sign}{size:0>2}")
+    let point = if keeps_point && precision == 0 { "." } else { "" };
+    format!("{digits}{point}e{sign}{exponent:0>2}")
+}
+
+/// `%g`: with an exponent if that is below -4 or not below the precision, and without zeros at the end.
+fn shortest(size: f64, precision: usize, keeps_zeros: bool) -> String {
+    let rounded = format!("{size:.*e}", precision - 1);
+    let power = rounded.split_once('e').and_then(|(_, power)| power.parse::<i64>().ok());
+    let power = power.unwrap_or(0);
+    let text = match usize::try_from(precision as i64 - 1 - power) {
+        Ok(decimals) if power >= -4 => fixed(size, decimals, keeps_zeros),
+        _ => exponent(size, precision - 1, keeps_zeros),
+    };
+    if keeps_zeros {
+        return text;
+    }
+    let (digits, power) = text.split_at(text.find('e').unwrap_or(text.len()));
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned() + power,
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The texts of glibc's `printf`.
+    #[test]
+    fn floats_are_those_of_c() {
+        for (conversion, value, wanted) in [
+            ("f", 2.5, "2.500000"),
+            ("f", -0.0, "-0.000000"),
+            (".0f", 2.5, "2"),
+            ("#.0f", 3.0, "3."),
+            ("08.2f", -1.5, "-0001.50"),
+            ("+f", 1.0, "+1.000000"),
+            (" .1f", 1.0, " 1.0"),
+            ("e", 12345.678, "1.234568e+04"),
+            ("E", 0.0, "0.000000E+00"),
+            (".0e", 1e-7, "1e-07"),
+            ("#.0e", 1e100, "1.e+100"),
+            ("12.3e", -1.0, "  -1.000e+00"),
+            ("-12.3e", 1.0, "1.000e+00   "),
+            ("g", 0.0, "0"),
+            ("g", 100.0, "100"),
+            ("g", 0.1, "0.1"),
+            ("g", 1e-4, "0.0001"),
+            ("g", 1e-5, "1e-05"),
+            ("g", 123456.0, "123456"),
+            ("g", 1234567.0, "1.23457e+06"),
+            ("g", 999999.5, "1e+06"),
+            ("G", 1e300, "1E+300"),
+            (".3g", 1234.0, "1.23e+03"),
+            (".0g", 0.5, "0.5"),
+            ("#g", 1.0, "1.00000"),
+            ("010g", -2.5, "-0000002.5"),
+            ("g", f64::INFINITY, "inf"),
+            ("+E", f64::INFINITY, "+INF"),
+            ("f", f64::NEG_INFINITY, "-inf"),
+            ("08f", f64::INFINITY, "     inf"),
+        ] {
+            let spec = Spec::parse(conversion);
+            let mut out = String::new();
+            spec.pad(&mut out, &float(value, &spec));
+            assert_eq!(out, wanted, "%{conversion} of {value}");
+        }
+    }
 }
