@@ -1,9 +1,11 @@
 //! Which events of the system this process may record, and by which mechanism.
 
+use std::io;
+
 use crate::flags::Flag;
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::system_facts::online_cpus;
-use crate::wanted_events::{TRACEPOINTS, paranoid};
+use crate::wanted_events::{ADDITIONS, TRACEPOINTS, paranoid};
 
 /// Whether a class of events can be recorded, and by which mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,74 +18,118 @@ pub struct Availability {
     pub missing: Option<String>,
 }
 
+/// What this process may do, as far as classes need it.
+struct Rights {
+    /// Side records of the whole machine.
+    machine: io::Result<Event>,
+    /// Those of own programs.
+    own: io::Result<Event>,
+    files: io::Result<TraceFiles>,
+    /// Tracepoints that programs can record.
+    programs: Vec<Tracepoint>,
+    /// `kernel.perf_event_paranoid`
+    level: String,
+    cpu: u16,
+}
+
 /// Looks at all classes that this crate records.
 pub fn availability() -> Vec<Availability> {
     let cpu = online_cpus()[0];
-    let side = Event::open(&Attribute::side(), Target::Machine, cpu);
-    let own =
-        Event::open(&Attribute::side().without_kernel(), Target::Tree(std::process::id()), cpu);
-    let files = TraceFiles::open();
-    let programs = bpf::permitted();
-    let level = paranoid().map_or("unknown".to_owned(), |level| level.to_string());
+    let own = Attribute::side().without_kernel();
+    let rights = Rights {
+        machine: Event::open(&Attribute::side(), Target::Machine, cpu),
+        own: Event::open(&own, Target::Tree(std::process::id()), cpu),
+        files: TraceFiles::open(),
+        programs: bpf::permitted(),
+        level: paranoid().map_or("unknown".to_owned(), |level| level.to_string()),
+        cpu,
+    };
     let recorded = Flag::ALL.iter().filter(|flag| flag.is_recorded);
-    recorded
-        .map(|flag| {
-            let points = TRACEPOINTS.iter().find(|(of, _)| of == flag).map(|(_, points)| *points);
-            let one = |mechanism: Option<String>, missing: Option<String>| Availability {
-                class: flag.name(),
-                mechanism,
-                missing,
-            };
-            let right = format!(
-                "other programs need root, CAP_PERFMON or kernel.perf_event_paranoid at most 0 (it is {level})"
-            );
-            const SWITCHES: &str = "perf switch records, whole machine, without priorities, wait reasons and call stacks";
-            let switches = (*flag == Flag::SWITCH).then(|| SWITCHES.to_owned());
-            match (&side, points) {
-                (Ok(_), None) => one(Some("perf events, whole machine".to_owned()), None),
-                (Ok(_), Some(points)) => match &files {
-                    Ok(files) => {
-                        let names = points.iter().map(|(point, _)| *point);
-                        let absent: Vec<&str> = names
-                            .filter(|point| files.tracepoint(*point).is_err())
-                            .map(|point| point.name())
-                            .collect();
-                        let open = files.tracepoint(points[0].0).and_then(|(id, _)| {
-                            Event::open(&Attribute::tracepoint(id), Target::Machine, cpu)
-                        });
-                        match open {
-                            Ok(_) => one(
-                                Some(tracepoint_mechanism(points, &programs).to_owned()),
-                                (!absent.is_empty())
-                                    .then(|| format!("this kernel has no {}", absent.join(", "))),
-                            ),
-                            Err(error) => {
-                                one(switches, Some(format!("{}: {error}", points[0].0.name())))
-                            }
-                        }
-                    }
-                    Err(error) => one(
-                        switches,
-                        Some(format!(
-                            "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=)"
-                        )),
-                    ),
-                },
-                (Err(_), points) => match &own {
-                    Ok(_) if points.is_none() || *flag == Flag::SWITCH => {
-                        one(Some("perf events, your own command only".to_owned()), Some(right))
-                    }
-                    Ok(_) => one(None, Some(right)),
-                    Err(error) => one(
-                        None,
-                        Some(format!(
-                            "perf_event_open: {error} (kernel.perf_event_paranoid is {level}); run as root or with CAP_PERFMON"
-                        )),
-                    ),
-                },
+    recorded.map(|flag| rights.class(*flag)).collect()
+}
+
+impl Rights {
+    fn class(&self, flag: Flag) -> Availability {
+        let points = TRACEPOINTS.iter().find(|(of, _)| *of == flag).map(|(_, points)| *points);
+        let (mechanism, missing) = match (&self.machine, points) {
+            (Ok(_), None) => {
+                let missing = has_additions(flag).then(|| self.refused(Tracepoint::FileFault));
+                let missing = missing.flatten().map(|why| format!("files and kinds: {why}"));
+                (Some("perf events, whole machine".to_owned()), missing)
             }
-        })
-        .collect()
+            (Ok(_), Some(points)) => self.tracepoints(flag, points),
+            (Err(_), points) => self.own(flag, points.is_none()),
+        };
+        Availability { class: flag.name(), mechanism, missing }
+    }
+
+    /// Why perf does not record a tracepoint.
+    fn refused(&self, point: Tracepoint) -> Option<String> {
+        let files = match &self.files {
+            Ok(files) => files,
+            Err(error) => {
+                return Some(format!(
+                    "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=)"
+                ));
+            }
+        };
+        let event = files
+            .tracepoint(point)
+            .and_then(|(id, _)| Event::open(&Attribute::tracepoint(id), Target::Machine, self.cpu));
+        event.err().map(|error| format!("{}: {error}", point.name()))
+    }
+
+    /// The mechanism of a class of tracepoints, and what it lacks.
+    fn tracepoints(
+        &self,
+        flag: Flag,
+        points: &[(Tracepoint, u16)],
+    ) -> (Option<String>, Option<String>) {
+        const SWITCHES: &str =
+            "perf switch records, whole machine, without priorities, wait reasons and call stacks";
+        const PROGRAMS: &str = "BPF programs, whole machine, without call stacks";
+        let first = points[0].0;
+        if let Some(why) = self.refused(first) {
+            return match flag {
+                _ if self.programs.contains(&first) => (Some(PROGRAMS.to_owned()), Some(why)),
+                Flag::SWITCH => (Some(SWITCHES.to_owned()), Some(why)),
+                _ => (None, Some(why)),
+            };
+        }
+        let is_absent = |point: &Tracepoint| {
+            self.files.as_ref().is_ok_and(|files| files.tracepoint(*point).is_err())
+        };
+        let absent = points.iter().map(|(point, _)| *point).filter(is_absent);
+        let absent: Vec<&str> = absent.map(Tracepoint::name).collect();
+        let missing = format!("this kernel has no {}", absent.join(", "));
+        let mechanism = tracepoint_mechanism(points, &self.programs).to_owned();
+        (Some(mechanism), (!absent.is_empty()).then_some(missing))
+    }
+
+    /// The mechanism of a class without the right to record the machine.
+    fn own(&self, flag: Flag, is_plain: bool) -> (Option<String>, Option<String>) {
+        let level = &self.level;
+        let right = format!(
+            "other programs need root, CAP_PERFMON or kernel.perf_event_paranoid at most 0 (it is {level})"
+        );
+        match &self.own {
+            Ok(_) if is_plain || flag == Flag::SWITCH => {
+                (Some("perf events, your own command only".to_owned()), Some(right))
+            }
+            Ok(_) => (None, Some(right)),
+            Err(error) => {
+                let right = format!(
+                    "perf_event_open: {error} (kernel.perf_event_paranoid is {level}); run as root or with CAP_PERFMON"
+                );
+                (None, Some(right))
+            }
+        }
+    }
+}
+
+/// Whether tracepoints add facts to the events of a class.
+fn has_additions(flag: Flag) -> bool {
+    ADDITIONS.iter().any(|(of, _)| *of == flag)
 }
 
 /// How tracepoints are recorded. `programs`: those that programs can record.

@@ -313,20 +313,23 @@ impl Perf {
         Ok(())
     }
 
-    /// Records tracepoints by programs instead of events, as far as the kernel permits programs. The others remain in `wanted`.
-    /// `has_arguments`: the arguments of programs, too.
-    pub fn open_programs(&mut self, wanted: &mut Vec<Wanted>, has_arguments: bool, size: RingSize) {
+    /// Records tracepoints by programs, as far as the kernel permits programs: those of `wanted` whose records have no call stack, and
+    /// others. Events for which there are no programs remain in `wanted`. `calls`: the system calls that are recorded; `None`: all.
+    pub fn open_programs(
+        &mut self,
+        wanted: &mut Vec<Wanted>,
+        others: &[Tracepoint],
+        calls: Option<&[u64]>,
+        size: RingSize,
+    ) {
         let is_possible = |one: &&Wanted| one.needs_no_stack();
         let points = wanted.iter().filter(is_possible).filter_map(Wanted::tracepoint);
         let mut points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
-        if has_arguments {
-            points.push(Tracepoint::Exec);
-        }
+        points.extend(others);
         if points.is_empty() {
             return;
         }
-        let calls = wanted.iter().find_map(|one| one.calls.clone());
-        if let Ok(programs) = Programs::open(&points, size.0, calls.as_deref()) {
+        if let Ok(programs) = Programs::open(&points, size.0, calls) {
             self.set_programs(programs, wanted);
         }
     }
@@ -349,7 +352,9 @@ impl Perf {
         }
         let is_programs =
             |one: &Wanted| one.tracepoint().filter(|of| programs.points().contains(of));
+        let has_switches = programs.points().contains(&Tracepoint::Switch);
         wanted.retain_mut(|one| match is_programs(one) {
+            _ if has_switches && one.kind == Kind::Switches => false,
             Some(point) if bpf::is_counted(point) => {
                 *one = (one.attribute.counting(), Kind::Count { point }).into();
                 true

@@ -24,7 +24,8 @@ use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts::{self, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
-    StartError, machine_events, open_main, open_side, own_events, side_events_of,
+    MachineEvents, StartError, machine_events, open_machine, open_own, open_side, own_events,
+    side_events_of,
 };
 
 /// Records come into a ring so many nanoseconds after their time at most.
@@ -145,16 +146,18 @@ impl Recorder {
         let mut perf = Perf::default();
         let mut notes = Vec::new();
         let target = open_side(&mut perf, &options, process, &cpus)?;
-        let wanted = match target {
-            Target::Machine => machine_events(&options, &mut notes)?,
+        let side_events = perf.len();
+        match target {
+            Target::Machine => {
+                open_machine(&mut perf, &options, machine_events(&options), &cpus, &mut notes)?;
+            }
             Target::Tree(_) => {
                 let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
                 notes.push(note.to_owned());
-                own_events(&options, target, &mut notes)
+                let wanted = own_events(&options, target, &mut notes);
+                open_own(&mut perf, wanted, target, &cpus, &mut notes)?;
             }
-        };
-        let side_events = perf.len();
-        open_main(&mut perf, &options, wanted, target, &cpus, &mut notes)?;
+        }
         let opened = Opened { perf, target, cpus, side_events, notes };
         Ok(Recorder { told: Told::new().ok(), ..Recorder::with(opened, options) })
     }
@@ -176,22 +179,25 @@ impl Recorder {
         let kept = kept.into_iter().flat_map(|one| one.events).next();
         let told = kept.map(Told::map).transpose().map_err(StartError::Rings)?;
         let is_machine = rings.first().is_some_and(|ring| ring.facts.is_machine);
-        let (target, mut wanted) = match process {
+        let (target, mut events) = match process {
             Some(process) if !is_machine => {
                 let target = Target::Tree(process);
-                (target, own_events(&options, target, &mut notes))
+                (target, MachineEvents::of_perf(own_events(&options, target, &mut notes)))
             }
-            _ => (Target::Machine, machine_events(&options, &mut notes)?),
+            _ => (Target::Machine, machine_events(&options)),
         };
         let side = side_events_of(target, &options);
         let mut perf = Perf::default();
         let mut side_events = 0;
         let (of_programs, of_events): (Vec<LeftRing>, Vec<LeftRing>) =
             rings.into_iter().partition(|ring| !ring.facts.programs.is_empty());
-        for LeftRing { facts, events } in of_programs {
-            let adopted = perf.adopt_programs(&mut wanted, facts.programs, events, facts.size);
+        for LeftRing { facts, events: descriptors } in of_programs {
+            let adopted =
+                perf.adopt_programs(&mut events.wanted, facts.programs, descriptors, facts.size);
             adopted.map_err(StartError::Rings)?;
         }
+        events.note_missing(&options, &perf, &mut notes)?;
+        let wanted = events.wanted;
         let mut opened: Vec<bool> = Vec::new();
         for LeftRing { facts, events } in of_events {
             // The process that opened them may not have had all rights.

@@ -132,7 +132,7 @@ pub(crate) const TRACEPOINTS: &[(Flag, &[(Tracepoint, u16)])] = &[
     (Flag::PRIORITY, &[(Tracepoint::Priority, 0x0530)]),
 ];
 /// Tracepoints that add facts to events of perf. Without them, the events have fewer facts.
-const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
+pub(crate) const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
     (Flag::HARD_FAULTS, &[Tracepoint::FileFault]),
     (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault]),
 ];
@@ -197,39 +197,41 @@ pub(crate) fn open_side(
     Ok(target)
 }
 
-/// Opens the events that come often. If the kernel may not be recorded, what happens in it is left out.
-pub(crate) fn open_main(
+/// Opens the events of the machine that come often.
+pub(crate) fn open_machine(
     perf: &mut Perf,
     options: &Options,
+    mut events: MachineEvents,
+    cpus: &[u16],
+    notes: &mut Vec<String>,
+) -> Result<(), StartError> {
+    let has_stacks = events.wanted.iter().any(|one| one.attribute.has_user_state());
+    let size = if has_stacks { &STACK_RING } else { &MAIN_RING }.size(cpus.len());
+    events.open_programs(perf, options, cpus);
+    events.note_missing(options, perf, notes)?;
+    let wanted = &events.wanted[..];
+    let has_records = wanted.iter().any(|one| !one.is_count());
+    perf.open(wanted, Target::Machine, cpus, if has_records { size } else { NO_RECORDS })
+        .map_err(StartError::Rings)
+}
+
+/// Opens the events of one process and its children that come often. If the kernel may not be recorded, what happens in it is left out.
+pub(crate) fn open_own(
+    perf: &mut Perf,
     mut wanted: Vec<Wanted>,
     target: Target,
     cpus: &[u16],
     notes: &mut Vec<String>,
 ) -> Result<(), StartError> {
-    let is_machine = target == Target::Machine;
     let is_refused = |one: &Wanted| Event::open(&one.attribute, target, cpus[0]).is_err();
-    if !is_machine && wanted.first().is_some_and(is_refused) {
+    if wanted.first().is_some_and(is_refused) {
         let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
         notes.push(note.to_owned());
         for one in &mut wanted {
             one.attribute = one.attribute.without_kernel();
         }
     }
-    let has_stacks = wanted.iter().any(|one| one.attribute.has_user_state());
-    let size = match is_machine {
-        true if has_stacks => STACK_RING.size(cpus.len()),
-        true => MAIN_RING.size(cpus.len()),
-        false => OWN_MAIN_RING,
-    };
-    if is_machine && bpf::is_wanted() {
-        // Without programs, perf records the same tracepoints.
-        let all = (MAIN_RING.usual * cpus.len()).next_power_of_two();
-        let size = RingSize(all.min(MAX_PROGRAM_RING));
-        perf.open_programs(&mut wanted, options.masks.has(Flag::PROCESS), size);
-    }
-    let has_records = wanted.iter().any(|one| !one.is_count());
-    perf.open(&wanted, target, cpus, if has_records { size } else { NO_RECORDS })
-        .map_err(StartError::Rings)
+    perf.open(&wanted, target, cpus, OWN_MAIN_RING).map_err(StartError::Rings)
 }
 
 /// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
@@ -287,76 +289,160 @@ fn permitted_tracepoints() -> io::Result<TraceFiles> {
     Ok(files)
 }
 
-/// Adds what is possible without tracepoints, with a note on the rest.
-fn add_without_tracepoints(
-    wanted: &mut Vec<Wanted>,
-    classes: &[Flag],
-    source: io::Error,
-    notes: &mut Vec<String>,
-) -> Result<(), StartError> {
-    let has_switches = classes.contains(&Flag::SWITCH);
-    if has_switches {
-        wanted.push((Attribute::switches(), Kind::Switches).into());
-    }
-    let names = || classes.iter().map(|flag| flag.name());
-    if wanted.is_empty() {
-        return Err(StartError::Tracepoints { classes: names().collect(), source });
-    }
-    let switch = Flag::SWITCH.name();
-    let missing: Vec<&str> = names().filter(|name| *name != switch).collect();
-    let why = format!(
-        "because the kernel's tracepoints cannot be recorded ({source}): they need CAP_PERFMON and readable tracefs"
-    );
-    if !missing.is_empty() {
-        notes.push(format!("{}: left out, {why}", missing.join(", ")));
-    }
-    if has_switches {
-        notes.push(format!("{switch}: without priorities, wait reasons and call stacks, {why}"));
-    }
-    Ok(())
+/// What a session wants from the whole machine.
+#[derive(Debug)]
+pub(crate) struct MachineEvents {
+    /// The perf events.
+    pub wanted: Vec<Wanted>,
+    /// Why perf cannot record tracepoints.
+    refused: Option<io::Error>,
+    /// Tracepoints that programs alone can record, as perf cannot.
+    only_programs: Vec<Tracepoint>,
+    /// The system calls that are recorded; `None`: all.
+    calls: Option<Vec<u64>>,
 }
 
-pub(crate) fn machine_events(
+impl MachineEvents {
+    /// Events that need no programs.
+    pub fn of_perf(wanted: Vec<Wanted>) -> MachineEvents {
+        MachineEvents { wanted, refused: None, only_programs: Vec::new(), calls: None }
+    }
+
+    /// The programs are open: says what neither they nor perf record.
+    ///
+    /// # Errors
+    /// Nothing that the session wants can be recorded.
+    pub fn note_missing(
+        &mut self,
+        options: &Options,
+        perf: &Perf,
+        notes: &mut Vec<String>,
+    ) -> Result<(), StartError> {
+        let Some(source) = self.refused.take() else { return Ok(()) };
+        let recorded = perf.programs().map_or(&[][..], |programs| programs.points());
+        let is_recorded = |point: Tracepoint| recorded.contains(&point);
+        let classes = || TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
+        let of_programs = |points: &[(Tracepoint, u16)]| is_recorded(points[0].0);
+        let has_none = self.wanted.is_empty() && classes().next().is_some();
+        if has_none && !classes().any(|(_, points)| of_programs(points)) {
+            let classes = classes().map(|(flag, _)| flag.name()).collect();
+            return Err(StartError::Tracepoints { classes, source });
+        }
+        let has_stacks = |points: &[(Tracepoint, u16)]| {
+            points.iter().any(|(point, hook)| has_stack(options, *point, *hook))
+        };
+        let (mut absent, mut plain_switches, mut without_stacks) = (vec![], vec![], vec![]);
+        for (flag, points) in classes() {
+            match of_programs(points) {
+                true if has_stacks(points) => without_stacks.push(flag.name()),
+                true => {}
+                false if *flag == Flag::SWITCH => plain_switches.push(flag.name()),
+                false => absent.push(flag.name()),
+            }
+        }
+        let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
+        let additions: Vec<&str> = additions.map(|(flag, _)| flag.name()).collect();
+        let of_lives = stack_points(options).next().map(|_| "starts, ends and images");
+        let or_programs = match recorded {
+            [] => "; with CAP_BPF, programs of the host record most of them",
+            _ => "",
+        };
+        let why = format!(
+            "because the kernel's tracepoints cannot be recorded ({source}): they need CAP_PERFMON and readable tracefs{or_programs}"
+        );
+        for (subjects, what) in [
+            (absent, "left out"),
+            (plain_switches, "without priorities, wait reasons and call stacks"),
+            (without_stacks, "without call stacks"),
+            (of_lives.into_iter().collect(), "without call stacks"),
+            (additions, "without the files and kinds of faults"),
+        ] {
+            if !subjects.is_empty() {
+                notes.push(format!("{}: {what}, {why}", subjects.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records tracepoints by programs, as far as the kernel permits programs.
+    fn open_programs(&mut self, perf: &mut Perf, options: &Options, cpus: &[u16]) {
+        if !bpf::is_wanted() {
+            return;
+        }
+        // Without programs, perf records the same tracepoints, if it can.
+        let all = (MAIN_RING.usual * cpus.len()).next_power_of_two();
+        let size = RingSize(all.min(MAX_PROGRAM_RING));
+        let mut others = self.only_programs.clone();
+        if options.masks.has(Flag::PROCESS) {
+            // The arguments of programs.
+            others.push(Tracepoint::Exec);
+        }
+        perf.open_programs(&mut self.wanted, &others, self.calls.as_deref(), size);
+    }
+}
+
+/// The machine's events, without tracepoints of perf.
+fn without_tracepoints(
+    mut wanted: Vec<Wanted>,
     options: &Options,
-    notes: &mut Vec<String>,
-) -> Result<Vec<Wanted>, StartError> {
+    points: impl Iterator<Item = Tracepoint>,
+    source: io::Error,
+) -> MachineEvents {
+    if options.masks.has(Flag::SWITCH) {
+        // A program that records switches takes its place.
+        wanted.push((Attribute::switches(), Kind::Switches).into());
+    }
+    let mut only_programs = Vec::new();
+    for point in points.filter(|point| bpf::is_possible(*point)) {
+        if !only_programs.contains(&point) {
+            only_programs.push(point);
+        }
+    }
+    let calls = wanted_calls(options);
+    MachineEvents { wanted, refused: Some(source), only_programs, calls }
+}
+
+/// Whether records of a tracepoint have a call stack. `hook`: the event that it becomes.
+fn has_stack(options: &Options, point: Tracepoint, hook: u16) -> bool {
+    let has_any = |hooks: &[u16]| hooks.iter().any(|hook| options.has_stack(*hook));
+    match point {
+        Tracepoint::DiskIssue => has_any(&[0x010c, 0x010d, 0x010f]),
+        Tracepoint::SyscallEnter => has_any(ENTRY_STACKS),
+        Tracepoint::SyscallExit => has_any(EXIT_STACKS),
+        Tracepoint::NewTask | Tracepoint::TaskExit => true,
+        _ => options.has_stack(hook),
+    }
+}
+
+pub(crate) fn machine_events(options: &Options) -> MachineEvents {
     let mut wanted = plain_events(options, Target::Machine);
     let classes = TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
-    let classes: Vec<_> = classes.collect();
+    let points: Vec<(Tracepoint, u16)> = classes.flat_map(|(_, points)| *points).copied().collect();
     let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
     let additions: Vec<Tracepoint> = additions.flat_map(|(_, points)| *points).copied().collect();
     let of_stacks: Vec<Tracepoint> = stack_points(options).collect();
-    if classes.is_empty() && additions.is_empty() && of_stacks.is_empty() {
-        return Ok(wanted);
+    if points.is_empty() && additions.is_empty() && of_stacks.is_empty() {
+        return MachineEvents::of_perf(wanted);
     }
     let files = match permitted_tracepoints() {
         Ok(files) => files,
-        Err(_) if classes.is_empty() => return Ok(wanted),
         Err(source) => {
-            let classes: Vec<Flag> = classes.iter().map(|(flag, _)| *flag).collect();
-            add_without_tracepoints(&mut wanted, &classes, source, notes)?;
-            return Ok(wanted);
+            let points = points.iter().map(|(point, _)| *point);
+            return without_tracepoints(wanted, options, points, source);
         }
     };
     let calls = wanted_calls(options);
     let copied = copied_stack(Target::Machine);
     let mut seen = Vec::new();
-    let points = classes.iter().flat_map(|(_, points)| *points).copied();
-    for (point, hook) in points.chain(additions.iter().chain(&of_stacks).map(|point| (*point, 0))) {
+    let others = additions.iter().chain(&of_stacks).map(|point| (*point, 0));
+    for (point, hook) in points.iter().copied().chain(others) {
         if seen.contains(&point) {
             continue;
         }
         seen.push(point);
         // Older kernels have fewer tracepoints.
         let Ok((id, layout)) = files.tracepoint(point) else { continue };
-        let has_any = |hooks: &[u16]| hooks.iter().any(|hook| options.has_stack(*hook));
-        let has_stack = match point {
-            Tracepoint::DiskIssue => has_any(&[0x010c, 0x010d, 0x010f]),
-            Tracepoint::SyscallEnter => has_any(ENTRY_STACKS),
-            Tracepoint::SyscallExit => has_any(EXIT_STACKS),
-            Tracepoint::NewTask | Tracepoint::TaskExit => true,
-            _ => options.has_stack(hook),
-        };
+        let has_stack = has_stack(options, point, hook);
         let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
         wanted.push(Wanted {
             attribute: Attribute::tracepoint(id)
@@ -366,7 +452,7 @@ pub(crate) fn machine_events(
             calls: calls.clone().filter(|_| is_call),
         });
     }
-    Ok(wanted)
+    MachineEvents { calls, ..MachineEvents::of_perf(wanted) }
 }
 
 /// The tracepoints that have the call stacks of other events.

@@ -487,7 +487,7 @@ fn programs_in_the_kernel_record_the_events_of_perf() {
 }
 
 /// The system calls of a process: the routine of each that begins, the result of each that ends.
-fn calls_of(records: &[Taken], process: u32) -> Vec<(u16, u64)> {
+pub fn calls_of(records: &[Taken], process: u32) -> Vec<(u16, u64)> {
     let mut running: HashMap<u16, u32> = HashMap::new();
     let mut calls = Vec::new();
     for record in records {
