@@ -163,6 +163,9 @@ struct ExitStatus {
 /// A thread on its last way out of the CPU.
 #[derive(Clone, Copy, Debug)]
 struct EndingThread {
+    /// When it said its end.
+    said: u64,
+    /// When it was last known to have a part of its way before it. The threads are in order of this time.
     since: u64,
     /// The CPU on which it said its end; it seldom changes after that.
     cpu: u16,
@@ -173,8 +176,11 @@ struct EndingThread {
 /// The id that perf gives a process or thread whose id the kernel has taken back already, while the thread still runs.
 const NO_ID: u32 = u32::MAX;
 
-/// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen.
+/// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen. On a busy machine, a thread that still
+/// runs or waits for a CPU may take longer.
 const END_DELAY: u64 = 250_000_000;
+/// No thread takes longer: its last switch was lost.
+const LONGEST_END: u64 = 10_000_000_000;
 
 /// Soft interrupts of Linux.
 const SOFT_INTERRUPTS: usize = 16;
@@ -284,12 +290,7 @@ impl Shaper {
             }
             _ => event,
         };
-        while let Some(first) = self.ending.front().copied()
-            && event.time.saturating_sub(first.since) >= END_DELAY
-        {
-            self.ending.pop_front();
-            self.ended(event, first.process, first.thread, out);
-        }
+        self.end_threads(event, out);
         if !self.creations.is_empty() {
             self.complete_creations(event, out);
         }
@@ -332,6 +333,35 @@ impl Shaper {
                 *cpu = Cpu::default();
             }
             _ => self.take_device_event(event, out),
+        }
+    }
+
+    /// Ends the threads that have left their CPUs unseen.
+    fn end_threads(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        while let Some(first) = self.ending.front().copied()
+            && event.time.saturating_sub(first.since) >= END_DELAY
+        {
+            self.ending.pop_front();
+            let is_late = event.time.saturating_sub(first.said) >= LONGEST_END;
+            match !is_late && self.will_run(first.thread) {
+                true => self.ending.push_back(EndingThread { since: event.time, ..first }),
+                false => self.ended(event, first.process, first.thread, out),
+            }
+        }
+    }
+
+    /// Whether the last switch that is known of a thread brought it to a CPU, or took it from one while it was ready to run.
+    fn will_run(&self, thread: u32) -> bool {
+        let runs = self.cpus.iter().any(|cpu| cpu.thread == Some(thread));
+        runs || self.threads.get(&thread).is_some_and(|one| one.is_ready)
+    }
+
+    /// A thread that has said its end still runs.
+    fn still_runs(&mut self, thread: u32, time: u64) {
+        if let Some(at) = self.ending.iter().position(|one| one.thread == thread)
+            && let Some(one) = self.ending.remove(at)
+        {
+            self.ending.push_back(EndingThread { since: time, ..one });
         }
     }
 

@@ -64,6 +64,8 @@ pub(super) struct Thread {
     pub priority: u8,
     /// When it left its CPU; 0: not known.
     pub out_since: u64,
+    /// It was ready to run when it left its CPU.
+    pub is_ready: bool,
     /// The stack with which it left its CPU.
     pub kernel_stack: Vec<u64>,
     pub user_stack: Vec<u64>,
@@ -330,7 +332,8 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.ensure(event, process, thread, out);
-        self.ending.push_back(EndingThread { since: event.time, cpu: event.cpu, process, thread });
+        let (said, since) = (event.time, event.time);
+        self.ending.push_back(EndingThread { said, since, cpu: event.cpu, process, thread });
     }
 
     /// A thread has run for the last time.

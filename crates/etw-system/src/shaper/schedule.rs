@@ -80,6 +80,7 @@ impl Shaper {
         if let Some(thread) = self.threads.get_mut(&old.thread) {
             is_user = thread.process > super::SYSTEM;
             thread.out_since = event.time;
+            thread.is_ready = matches!(old.state, ThreadState::Ready | ThreadState::Preempted);
             thread.priority = old_priority;
             if keeps_stacks {
                 thread.kernel_stack.clear();
@@ -106,6 +107,7 @@ impl Shaper {
         let mut process = 0;
         if let Some(thread) = self.threads.get_mut(&new.thread) {
             process = thread.process;
+            thread.is_ready = false;
             thread.priority = new_priority;
             if thread.out_since > 0 {
                 waited = event.time.saturating_sub(thread.out_since) / WAIT_TICK;
@@ -237,6 +239,9 @@ impl Shaper {
             return;
         }
         self.revive(event, event.thread, out);
+        if !self.ending.is_empty() {
+            self.still_runs(event.thread, event.time);
+        }
         let head = self.head_with_stack(event, out);
         let priority = self.threads.get(&event.thread).map_or(0, |thread| thread.priority);
         let cpu = self.cpu(event.cpu);

@@ -196,6 +196,48 @@ fn a_sample_without_ids_belongs_to_the_thread_that_ends_on_its_cpu() {
     assert_eq!(threads, [(61, 50), (62, 50)]);
 }
 
+/// A busy machine may take a thread from its CPU between its last word and its last switch.
+#[test]
+fn a_thread_that_says_its_end_lives_for_as_long_as_it_will_run() {
+    const MS: u64 = 1000;
+    let mut machine = Machinery::new();
+    for thread in 61..=65 {
+        let fork =
+            Detail::Fork { process: 50, parent_process: 50, thread, parent_thread: 50, soon: None };
+        machine.at(10, 0, 50, fork);
+    }
+    let switch = |machine: &mut Machinery, at: u64, old: u32, new: u32, state: ThreadState| {
+        let old = SwitchedOut { thread: old, priority: 120, state };
+        let new = SwitchedIn { thread: new, priority: 120 };
+        machine.at(at * MS, 1, old.thread, Detail::Switch { old, new });
+    };
+    // 61 is taken from its CPU, 62 waits, 63 is seen by its samples only, 64 is lost while it is ready, 65 runs for long.
+    switch(&mut machine, 1, 0, 61, ThreadState::Ready);
+    for thread in 61..=64 {
+        machine.at(2 * MS, 1, thread, Detail::Exit { process: 50, thread });
+    }
+    switch(&mut machine, 3, 61, 62, ThreadState::Preempted);
+    switch(&mut machine, 4, 62, 64, ThreadState::Sleeping);
+    switch(&mut machine, 5, 64, 65, ThreadState::Preempted);
+    machine.at(6 * MS, 1, 65, Detail::Exit { process: 50, thread: 65 });
+    for time in [200, 400, 600] {
+        machine.at(time * MS, 0, 63, Detail::Sample { address: 0x4010 });
+    }
+    machine.at(1000 * MS, 1, 65, Detail::Sample { address: 0x4010 });
+    switch(&mut machine, 1001, 65, 61, ThreadState::Dead);
+    machine.at(1100 * MS, 1, 61, Detail::Sample { address: 0x4010 });
+    switch(&mut machine, 1101, 61, 50, ThreadState::Dead);
+    for time in 1102..11_000 {
+        machine.at(time * MS, 1, 50, Detail::Sample { address: 0x4010 });
+    }
+    let records = machine.end();
+    let ends: Vec<_> = of(&records, 0x0502)
+        .iter()
+        .map(|end| (end.u32(4), (end.time - (SECOND / 100) as i64) / 10_000))
+        .collect();
+    assert_eq!(ends, [(62, 400), (63, 1000), (65, 1001), (61, 1101), (64, 10_250)]);
+}
+
 #[test]
 fn a_process_that_executes_a_program_soon_has_its_name_from_the_start() {
     let mut machine = Machinery::new();
