@@ -18,7 +18,7 @@ pub struct Availability {
     pub missing: Option<String>,
 }
 
-/// What this process may do, as far as classes need it.
+/// The rights of this process, as far as classes need them.
 struct Rights {
     /// Side records of the whole machine.
     machine: io::Result<Event>,

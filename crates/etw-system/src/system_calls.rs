@@ -59,6 +59,8 @@ pub enum SystemCall {
     Break,
     /// `madvise`
     Advise,
+    /// `mremap`
+    Remap,
 }
 
 /// A call and its numbers; [`NONE`]: the architecture has no such call.
@@ -144,6 +146,7 @@ const ROWS: &[Row] = &[
     row(11, 215, SystemCall::Unmap),
     row(12, 214, SystemCall::Break),
     row(28, 233, SystemCall::Advise),
+    row(25, 216, SystemCall::Remap),
 ];
 
 impl Row {
@@ -161,8 +164,8 @@ impl SystemCall {
 
     /// Whether it changes memory.
     pub fn is_memory(self) -> bool {
-        use SystemCall::{Advise, Break, Map, Unmap};
-        matches!(self, Map | Unmap | Break | Advise)
+        use SystemCall::{Advise, Break, Map, Remap, Unmap};
+        matches!(self, Map | Unmap | Break | Advise | Remap)
     }
 
     /// The argument that is a descriptor whose file has to be known.
@@ -225,6 +228,7 @@ mod tests {
             (libc::SYS_munmap, numbers(|call| call == SystemCall::Unmap)),
             (libc::SYS_brk, numbers(|call| call == SystemCall::Break)),
             (libc::SYS_madvise, numbers(|call| call == SystemCall::Advise)),
+            (libc::SYS_mremap, numbers(|call| call == SystemCall::Remap)),
         ] {
             assert!(is_right.contains(&(number as u64)), "{number} in {is_right:?}");
         }

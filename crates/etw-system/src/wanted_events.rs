@@ -134,7 +134,7 @@ pub(crate) const TRACEPOINTS: &[(Flag, &[(Tracepoint, u16)])] = &[
 /// Tracepoints that add facts to events of perf. Without them, the events have fewer facts.
 pub(crate) const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
     (Flag::HARD_FAULTS, &[Tracepoint::FileFault]),
-    (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault]),
+    (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault, Tracepoint::FilePages]),
 ];
 const DISK_POINTS: &[(Tracepoint, u16)] =
     &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskRequeue, 0), (Tracepoint::DiskComplete, 0)];
@@ -289,7 +289,7 @@ fn permitted_tracepoints() -> io::Result<TraceFiles> {
     Ok(files)
 }
 
-/// What a session wants from the whole machine.
+/// The events of the whole machine that a session wants.
 #[derive(Debug)]
 pub(crate) struct MachineEvents {
     /// The perf events.

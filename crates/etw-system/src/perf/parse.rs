@@ -111,7 +111,7 @@ impl Kind {
                 DiskIssue | DiskRequeue | DiskComplete => 0x010a,
                 SocketState | SocketSend | SocketReceive | Retransmit => 0x060a,
                 SyscallEnter | SyscallExit => 0x0f33,
-                PageFault | FileFault => 0x020a,
+                PageFault | FileFault | FilePages => 0x020a,
                 Exec => 0x0301,
                 NewTask | TaskExit => 0x0501,
             },
@@ -574,7 +574,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::Exec => return None,
         Tracepoint::NewTask => Detail::Created,
         Tracepoint::TaskExit => Detail::Exiting,
-        Tracepoint::FileFault => Detail::FileFault {
+        Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {
             file: FileId { device: id(1), inode: number(0) as u64 },
             offset: (number(2) as u64).wrapping_mul(PAGE),
         },

@@ -33,6 +33,7 @@ pub enum Tracepoint {
     NewTask,
     TaskExit,
     DiskRequeue,
+    FilePages,
 }
 
 impl Tracepoint {
@@ -60,6 +61,7 @@ impl Tracepoint {
         Tracepoint::NewTask,
         Tracepoint::TaskExit,
         Tracepoint::DiskRequeue,
+        Tracepoint::FilePages,
     ];
 }
 
@@ -94,6 +96,7 @@ impl Tracepoint {
             Tracepoint::NewTask => "task/task_newtask",
             Tracepoint::TaskExit => "sched/sched_process_exit",
             Tracepoint::DiskRequeue => "block/block_rq_requeue",
+            Tracepoint::FilePages => "filemap/mm_filemap_map_pages",
         }
     }
 
@@ -125,7 +128,7 @@ impl Tracepoint {
             Tracepoint::SyscallExit => &["id", "ret"],
             Tracepoint::Priority => &["pid", "oldprio", "newprio"],
             Tracepoint::PageFault => &["error_code"],
-            Tracepoint::FileFault => &["i_ino", "s_dev", "index"],
+            Tracepoint::FileFault | Tracepoint::FilePages => &["i_ino", "s_dev", "index"],
             Tracepoint::Exec => &["filename"],
             Tracepoint::NewTask | Tracepoint::TaskExit => &[],
         }

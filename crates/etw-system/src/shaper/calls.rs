@@ -19,6 +19,8 @@ const UNMAP_FILE: u16 = 0x0426;
 const LIMIT: usize = 1 << 16;
 /// Files in the memory of a process that are remembered.
 const MAX_MAPPINGS: usize = 1 << 14;
+/// Bytes by which mappings grow and shrink.
+const PAGE: u64 = 4096;
 /// MAP_ANONYMOUS
 const ANONYMOUS: u64 = 0x20;
 /// MADV_DONTNEED and MADV_FREE
@@ -159,15 +161,51 @@ impl Shaper {
             SystemCall::Advise if GIVES_BACK.contains(&advice) => {
                 change(VIRTUAL_FREE, base, size, DECOMMIT)
             }
+            SystemCall::Remap => {
+                self.memory_moved(event, call, result as u64, out);
+                None
+            }
             _ => None,
         };
-        if let Some(change) = change.filter(|_| self.has(Flag::VIRTUAL_ALLOC)) {
-            let MemoryChange { hook, base, size, flags } = change;
-            let head = self.head_with_stack(event, out);
-            let payload = Payload::new().u64(base).u64(size).u32(head.process).u32(flags);
-            out.perf_info(head, hook, 2, &payload);
-            self.add_stack(head, hook, event.stack, out);
+        if let Some(change) = change {
+            self.memory_record(event, change, out);
         }
+    }
+
+    fn memory_record(&mut self, event: &NeutralEvent<'_>, change: MemoryChange, out: &mut Records) {
+        let MemoryChange { hook, base, size, flags } = change;
+        if size == 0 || !self.has(Flag::VIRTUAL_ALLOC) {
+            return;
+        }
+        let head = self.head_with_stack(event, out);
+        let payload = Payload::new().u64(base).u64(size).u32(head.process).u32(flags);
+        out.perf_info(head, hook, 2, &payload);
+        self.add_stack(head, hook, event.stack, out);
+    }
+
+    /// A mapping has another address or size.
+    fn memory_moved(&mut self, event: &NeutralEvent<'_>, call: &Call, to: u64, out: &mut Records) {
+        let [base, old, new, ..] = call.arguments;
+        let file = self.calls.mappings.get(&event.process).and_then(|all| all.get(&base)).copied();
+        if let Some(file) = file {
+            if old > 0 {
+                self.file_unmapped(event, base, out);
+            }
+            let moved = FileMapping { size: new, ..file };
+            return self.keep_mapping(event, (to, moved), out);
+        }
+        let change = |hook, base, size, flags| MemoryChange { hook, base, size, flags };
+        let pages = |size: u64| size.saturating_add(PAGE - 1) & !(PAGE - 1);
+        let (freed, made) = match to == base {
+            true => {
+                let (old, new) = (pages(old), pages(new));
+                let freed = (base.saturating_add(new), old.saturating_sub(new));
+                (freed, (base.saturating_add(old), new.saturating_sub(old)))
+            }
+            false => ((base, old), (to, new)),
+        };
+        self.memory_record(event, change(VIRTUAL_FREE, freed.0, freed.1, RELEASE), out);
+        self.memory_record(event, change(VIRTUAL_ALLOC, made.0, made.1, COMMIT_AND_RESERVE), out);
     }
 
     /// The end of a process's data segment is at an address now.
@@ -200,6 +238,15 @@ impl Shaper {
             self.calls.mappings.clear();
         }
         let mapping = FileMapping { key: file.key, size: call.arguments[1] };
+        self.keep_mapping(event, (base, mapping), out);
+    }
+
+    fn keep_mapping(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (base, mapping): (u64, FileMapping),
+        out: &mut Records,
+    ) {
         let of_process = self.calls.mappings.entry(event.process).or_default();
         if of_process.len() >= MAX_MAPPINGS {
             of_process.clear();

@@ -130,6 +130,7 @@ impl Shaper {
     /// no image. A thread that ends has no memory any more; without any frame of the program, readers would wait for a second part.
     pub(super) fn missing_frames(&self, head: Head) -> &[u64] {
         const NONE: &[u64] = &[0];
+        // Readers know the kernel's process by its id, also in a container, where a program may have it.
         if matches!(head.process, 0 | SYSTEM) {
             return &[];
         }

@@ -74,11 +74,14 @@ impl Shaper {
         out: &mut Records,
     ) {
         let keeps_stacks = self.options.has_stack(CSWITCH);
+        let is_container = self.machine.is_container;
+        // In a container, a program may have the id of the kernel's process.
+        let is_program = |process: u32| process != 0 && (is_container || process != super::SYSTEM);
         let mut is_user = false;
         let old_priority = if old.thread == 0 { 0 } else { windows_priority(old.priority) };
         let new_priority = if new.thread == 0 { 0 } else { windows_priority(new.priority) };
         if let Some(thread) = self.threads.get_mut(&old.thread) {
-            is_user = thread.process > super::SYSTEM;
+            is_user = is_program(thread.process);
             thread.out_since = event.time;
             thread.is_ready = matches!(old.state, ThreadState::Ready | ThreadState::Preempted);
             thread.priority = old_priority;

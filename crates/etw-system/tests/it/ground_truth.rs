@@ -11,9 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::invariants::{Taken, check_live, check_wakes, is_loss};
-use crate::live::{
-    Live, Recording, calls_of, is_first_namespace, record_and_count, touch_new_memory,
-};
+use crate::live::{Live, Recording, is_first_namespace, record_and_count, touch_new_memory};
 
 const START: u16 = 0x0301;
 const END: u16 = 0x0302;
@@ -67,7 +65,7 @@ struct Ran {
 }
 
 /// Runs a program to its end.
-fn run(live: &mut Live, command: &mut Command) -> (u32, u32) {
+pub fn run(live: &mut Live, command: &mut Command) -> (u32, u32) {
     let mut child = command.stdin(Stdio::null()).spawn().unwrap();
     wait(live, &mut child)
 }
@@ -165,7 +163,8 @@ fn plays_its_role() {
             let of_idle = records.iter().filter(|one| one.hook == 0x0f2e && one.u32(8) == 0);
             assert_eq!(of_idle.count(), 0, "samples of programs outside look like those of idle");
         }
-        "records without tracefs" => records_without_tracefs(),
+        "records without tracefs" => crate::live::records_without_tracefs(),
+        "maps and moves memory" => crate::values::map_and_move_memory(),
         "makes short processes" => (0..2000).for_each(|_| make_short_process()),
         "renames its threads" => {
             let rename = || {
@@ -461,7 +460,7 @@ fn own_usage() -> Usage {
     }
 }
 
-fn own_thread() -> u32 {
+pub fn own_thread() -> u32 {
     // SAFETY: returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
@@ -809,7 +808,7 @@ fn ids_in_a_container_are_those_of_the_container() {
 }
 
 /// Runs this executable in a role, behind the words of another command.
-fn play_in(mut command: Command, role: &str) {
+pub fn play_in(mut command: Command, role: &str) {
     let program = helper(role);
     let output = command
         .arg(program.get_program())
@@ -823,100 +822,9 @@ fn play_in(mut command: Command, role: &str) {
     eprint!("{shown}");
 }
 
-/// OV-23: without tracefs, CAP_PERFMON and CAP_BPF give what programs in the kernel record; the rest is told.
-#[test]
-fn programs_record_without_tracefs() {
-    let hidden = || {
-        let mut command = Command::new("unshare");
-        let hide = "for folder in /sys/kernel/tracing /sys/kernel/debug; do [ ! -d $folder ] || mount -t tmpfs none $folder || exit; done";
-        let rights = "setpriv --bounding-set=-all,+perfmon,+bpf --inh-caps=-all";
-        command.args(["--mount", "sh", "-c", &format!("{hide}; exec {rights} \"$@\""), "sh"]);
-        command
-    };
-    let can = hidden().arg("true").stderr(Stdio::null()).status();
-    if !can.is_ok_and(|status| status.success()) {
-        return eprintln!("left out: no right to hide tracefs, or no setpriv that knows CAP_BPF");
-    }
-    play_in(hidden(), "records without tracefs");
-    let mut without_programs = hidden();
-    without_programs.env("ETW_SYSTEM_BPF", "0");
-    play_in(without_programs, "records without tracefs");
-}
-
-/// The mechanism of a class, and what it lacks, as `etw doctor` tells them.
-fn told_of(class: &str) -> (String, String) {
-    let all = etw_system::availability::availability();
-    let one = all.into_iter().find(|one| one.class == class).unwrap();
-    (one.mechanism.unwrap_or_default(), one.missing.unwrap_or_default())
-}
-
-fn records_without_tracefs() {
-    const BYTES: usize = 777;
-    let (by_programs, lacks) = told_of("cswitch");
-    assert!(lacks.contains("tracefs"), "{by_programs} {lacks}");
-    let has_programs = by_programs.contains("BPF programs, whole machine, without call stacks");
-    let is_refused = std::env::var_os("ETW_SYSTEM_BPF").is_none() && !has_programs;
-    if !by_programs.contains("whole machine") || is_refused || !is_first_namespace() {
-        return eprintln!(
-            "left out: CAP_PERFMON and CAP_BPF do not permit programs: {by_programs}"
-        );
-    }
-    let (mut thread, mut child, mut notes) = (0, 0, String::new());
-    let run = |live: &mut Live| {
-        thread = own_thread();
-        let (sender, receiver) =
-            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
-        for _ in 0..100 {
-            sender.send_to(&[7; BYTES], receiver.local_addr().unwrap()).unwrap();
-            receiver.recv(&mut [0; BYTES]).unwrap();
-            std::thread::sleep(Duration::from_millis(1));
-            live.poll();
-        }
-        child = self::run(live, Command::new("true").arg("an argument")).0;
-        notes = live.notes().join("\n");
-        settle(live);
-    };
-    let flags = "process,thread,cswitch,dispatcher,dpc,isr,net,syscall,priority,pf,profile";
-    let recording = record_and_count(flags, None, run).expect("the machine is recorded");
-    let records = &recording.records;
-    check_live(records);
-    eprintln!("{notes}");
-    let count = |is: &dyn Fn(&Taken) -> bool| records.iter().filter(|one| is(one)).count();
-    let switches = count(&|one| one.hook == 0x0524 && one.u32(4) == thread);
-    let lost = records.iter().filter(|one| is_loss(one)).count();
-    assert!(switches + 2 * lost >= 90, "{switches}, {lost} losses");
-    let has_note = |start: &str| notes.lines().any(|note| note.starts_with(start));
-    assert!(has_note("pf: without the files and kinds of faults"), "{notes}");
-    assert!(count(&|one| one.hook == 0x0f2e) > 0 && count(&|one| one.hook == 0x020b) > 0);
-    // Sleeping threads wait for a request of a user; without programs, they only wait.
-    assert!(count(&|one| one.hook == 0x0524 && one.payload[14] == 5) > 0);
-    let of_tracepoints = [
-        ("wake-ups", count(&|one| one.hook == 0x0532 && one.u32(0) == thread)),
-        ("soft interrupts", count(&|one| matches!(one.hook, 0x0f44 | 0x0f45))),
-        ("calls", calls_of(records, child).len()),
-        ("sends", count(&|one| one.hook == 0x080a && one.u32(4) as usize == BYTES)),
-    ];
-    for (kind, count) in of_tracepoints {
-        assert_eq!(count > 0, has_programs, "{kind}: {count}");
-    }
-    let priorities = count(&|one| one.hook == 0x0524 && ![0, 8].contains(&one.payload[8]));
-    assert!(has_programs || priorities == 0, "{priorities}");
-    let told = if has_programs {
-        ["PRIORITY: left out", "cswitch: without call stacks"]
-    } else {
-        [
-            "cswitch: without priorities, wait reasons",
-            "dispatcher, isr, dpc, net, syscall, PRIORITY: left out",
-        ]
-    };
-    assert!(told.iter().all(|start| has_note(start)), "{told:?}\n{notes}");
-    assert_eq!(told_of("net").0.is_empty(), !has_programs);
-    assert!(told_of("PRIORITY").0.is_empty() && told_of("pf").1.contains("tracefs"));
-}
-
 /// Records what a function does, and checks the invariants. The function returns whether the machine permits what the comparison needs.
 /// `None`: nothing can be compared.
-fn comparable(flags: &str, run: impl FnOnce(&mut Live) -> bool) -> Option<Vec<Taken>> {
+pub fn comparable(flags: &str, run: impl FnOnce(&mut Live) -> bool) -> Option<Vec<Taken>> {
     let mut is_known = false;
     let recording = record_and_count(flags, None, |live| {
         is_known = run(live);
@@ -928,7 +836,7 @@ fn comparable(flags: &str, run: impl FnOnce(&mut Live) -> bool) -> Option<Vec<Ta
 }
 
 /// Lets the records of everything that has happened come.
-fn settle(live: &mut Live) {
+pub fn settle(live: &mut Live) {
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(3));
         live.poll();

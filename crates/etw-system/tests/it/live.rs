@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use etw_system::flags::Masks;
 use etw_system::{ClassLosses, Options, Recorder};
 
+use crate::ground_truth;
 use crate::invariants::{Taken, check_live, is_loss, take_from};
 
 /// A recording that runs, and its records.
@@ -484,6 +485,100 @@ fn programs_in_the_kernel_record_the_events_of_perf() {
         let (own, perf) = (count(&of_programs), count(&of_perf));
         assert!(own.abs_diff(perf) <= perf / 10 + 10, "{hook:x}: {own} {perf}");
     }
+}
+
+/// OV-23: without tracefs, CAP_PERFMON and CAP_BPF give what programs in the kernel record; and it says what is missing.
+#[test]
+fn programs_record_without_tracefs() {
+    let hidden = || {
+        let mut command = Command::new("unshare");
+        let hide = "for folder in /sys/kernel/tracing /sys/kernel/debug; do [ ! -d $folder ] || mount -t tmpfs none $folder || exit; done";
+        let rights = "setpriv --bounding-set=-all,+perfmon,+bpf --inh-caps=-all";
+        command.args(["--mount", "sh", "-c", &format!("{hide}; exec {rights} \"$@\""), "sh"]);
+        command
+    };
+    let can = hidden().arg("true").stderr(Stdio::null()).status();
+    if !can.is_ok_and(|status| status.success()) {
+        return eprintln!("left out: no right to hide tracefs, or no setpriv that knows CAP_BPF");
+    }
+    ground_truth::play_in(hidden(), "records without tracefs");
+    let mut without_programs = hidden();
+    without_programs.env("ETW_SYSTEM_BPF", "0");
+    ground_truth::play_in(without_programs, "records without tracefs");
+}
+
+/// The mechanism of a class, and what it lacks, as `etw doctor` tells them.
+fn told_of(class: &str) -> (String, String) {
+    let all = etw_system::availability::availability();
+    let one = all.into_iter().find(|one| one.class == class).unwrap();
+    (one.mechanism.unwrap_or_default(), one.missing.unwrap_or_default())
+}
+
+/// The role of the program that [`programs_record_without_tracefs`] runs.
+pub fn records_without_tracefs() {
+    const BYTES: usize = 777;
+    let (by_programs, lacks) = told_of("cswitch");
+    assert!(lacks.contains("tracefs"), "{by_programs} {lacks}");
+    let has_programs = by_programs.contains("BPF programs, whole machine, without call stacks");
+    let is_refused = std::env::var_os("ETW_SYSTEM_BPF").is_none() && !has_programs;
+    if !by_programs.contains("whole machine") || is_refused || !is_first_namespace() {
+        return eprintln!(
+            "left out: CAP_PERFMON and CAP_BPF do not permit programs: {by_programs}"
+        );
+    }
+    let (mut thread, mut child, mut notes) = (0, 0, String::new());
+    let run = |live: &mut Live| {
+        thread = ground_truth::own_thread();
+        let (sender, receiver) = (
+            std::net::UdpSocket::bind("127.0.0.1:0").unwrap(),
+            std::net::UdpSocket::bind("127.0.0.1:0").unwrap(),
+        );
+        for _ in 0..100 {
+            sender.send_to(&[7; BYTES], receiver.local_addr().unwrap()).unwrap();
+            receiver.recv(&mut [0; BYTES]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+            live.poll();
+        }
+        child = ground_truth::run(live, Command::new("true").arg("an argument")).0;
+        notes = live.notes().join("\n");
+        ground_truth::settle(live);
+    };
+    let flags = "process,thread,cswitch,dispatcher,dpc,isr,net,syscall,priority,pf,profile";
+    let recording = record_and_count(flags, None, run).expect("the machine is recorded");
+    let records = &recording.records;
+    check_live(records);
+    eprintln!("{notes}");
+    let count = |is: &dyn Fn(&Taken) -> bool| records.iter().filter(|one| is(one)).count();
+    let switches = count(&|one| one.hook == 0x0524 && one.u32(4) == thread);
+    let lost = records.iter().filter(|one| is_loss(one)).count();
+    assert!(switches + 2 * lost >= 90, "{switches}, {lost} losses");
+    let has_note = |start: &str| notes.lines().any(|note| note.starts_with(start));
+    assert!(has_note("pf: without the files and kinds of faults"), "{notes}");
+    assert!(count(&|one| one.hook == 0x0f2e) > 0 && count(&|one| one.hook == 0x020b) > 0);
+    // Sleeping threads wait for a request of a user; without programs, they only wait.
+    assert!(count(&|one| one.hook == 0x0524 && one.payload[14] == 5) > 0);
+    let of_tracepoints = [
+        ("wake-ups", count(&|one| one.hook == 0x0532 && one.u32(0) == thread)),
+        ("soft interrupts", count(&|one| matches!(one.hook, 0x0f44 | 0x0f45))),
+        ("calls", calls_of(records, child).len()),
+        ("sends", count(&|one| one.hook == 0x080a && one.u32(4) as usize == BYTES)),
+    ];
+    for (kind, count) in of_tracepoints {
+        assert_eq!(count > 0, has_programs, "{kind}: {count}");
+    }
+    let priorities = count(&|one| one.hook == 0x0524 && ![0, 8].contains(&one.payload[8]));
+    assert!(has_programs || priorities == 0, "{priorities}");
+    let told = if has_programs {
+        ["PRIORITY: left out", "cswitch: without call stacks"]
+    } else {
+        [
+            "cswitch: without priorities, wait reasons",
+            "dispatcher, isr, dpc, net, syscall, PRIORITY: left out",
+        ]
+    };
+    assert!(told.iter().all(|start| has_note(start)), "{told:?}\n{notes}");
+    assert_eq!(told_of("net").0.is_empty(), !has_programs);
+    assert!(told_of("PRIORITY").0.is_empty() && told_of("pf").1.contains("tracefs"));
 }
 
 /// The system calls of a process: the routine of each that begins, the result of each that ends.

@@ -15,3 +15,4 @@ mod shaper;
 mod unwind_replay;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod unwinding;
+mod values;

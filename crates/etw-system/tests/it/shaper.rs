@@ -443,6 +443,51 @@ fn memory_that_a_program_maps_is_virtual_memory() {
     assert_eq!(of(&records, 0x0f34).len(), 3);
 }
 
+/// The first program of a machine or container has the id 1.
+#[test]
+fn threads_of_each_program_wait_in_user_mode() {
+    let switches = |machine: &mut Machinery| {
+        for (at, old, new) in [(10, 1, 2), (20, 2, 50), (30, 50, 0), (40, 0, 4), (50, 4, 1)] {
+            let old = SwitchedOut { thread: old, priority: 120, state: ThreadState::Sleeping };
+            let new = SwitchedIn { thread: new, priority: 120 };
+            machine.at(at, 0, old.thread, Detail::Switch { old, new });
+        }
+    };
+    let mut machine = Machinery::new();
+    switches(&mut machine);
+    let records = machine.end();
+    let modes: Vec<u8> = of(&records, 0x0524).iter().map(|one| one.payload[13]).collect();
+    assert_eq!(modes, [1, 0, 1, 0, 0]);
+}
+
+#[test]
+fn memory_that_moves_grows_or_shrinks_is_freed_and_made() {
+    const AT: u64 = 0x7000_0000;
+    const TO: u64 = 0x7100_0000;
+    let mut machine = Machinery::new();
+    let remap = number(|call| call == SystemCall::Remap);
+    let all = [
+        ([AT, 0x2000, 0x5000], TO),
+        ([AT, 0x2000, 0x4800], AT),
+        ([AT, 0x4800, 0x1000], AT),
+        ([AT, 0x1000, 0x1000], AT),
+        ([AT, u64::MAX, u64::MAX], AT),
+    ];
+    for (step, ([base, old, new], to)) in all.into_iter().enumerate() {
+        let (number, arguments) = (remap, [base, old, new, 1, 0, 0]);
+        let at = 10 * (step as u64 + 1);
+        machine.at(at, 0, 50, Detail::SyscallEnter { number, arguments, file: None });
+        machine.at(at + 1, 0, 50, Detail::SyscallExit { number, result: to as i64 });
+    }
+    let records = machine.end();
+    let changes = |hook| {
+        let all = of(&records, hook).into_iter();
+        all.map(|one| (one.u64(0), one.u64(8), one.u32(20))).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(0x0262), [(TO, 0x5000, 0x3000), (AT + 0x2000, 0x3000, 0x3000)]);
+    assert_eq!(changes(0x0263), [(AT, 0x2000, 0x8000), (AT + 0x1000, 0x4000, 0x8000)]);
+}
+
 #[test]
 fn the_last_exit_status_is_that_of_the_process() {
     let mut machine = Machinery::new();
