@@ -3,9 +3,9 @@
  * One JSON object a figure.
  */
 #include "measure.h"
+#include "message.h"
 #include <TraceLoggingProvider.h>
 #include <etw_log.h>
-#include <evntrace.h>
 
 TRACELOGGING_DEFINE_PROVIDER(BENCH, "OpenEtw.Bench.C", (0x5d1e5b6a, 0x1c51, 0x4f0e, 0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x01));
 static const GUID CLASSIC = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x02}};
@@ -35,21 +35,9 @@ __attribute__((noinline)) static void event_write(int n)
     EventWriteTransfer(classic, &descriptor, NULL, NULL, 2, data);
 }
 
-static const GUID MESSAGES = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x07}};
-static TRACEHANDLE logger;
-
-static ULONG WINAPI message_control(WMIDPREQUESTCODE code, PVOID unused, ULONG *size, PVOID buffer)
-{
-    (void)unused, (void)size;
-    logger = code == WMI_ENABLE_EVENTS ? GetTraceLoggerHandle(buffer) : 0;
-    return 0;
-}
-
-/* As WPP calls it. */
 __attribute__((noinline)) static void message(int n)
 {
-    const ULONG parts = TRACE_MESSAGE_SEQUENCE | TRACE_MESSAGE_GUID | TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_SYSTEMINFO;
-    TraceMessage(logger, parts, &MESSAGES, 10, (void *)&n, sizeof n, (void *)(uintptr_t)text, (size_t)32, NULL);
+    trace_message(n, text);
 }
 
 static void format(int n)

@@ -1,10 +1,10 @@
 /*
  * The hot paths of C programs, each run between two marks for callgrind. `cargo xtask budgets` compiles and runs it.
  */
+#include "../../c/message.h"
 #include <TraceLoggingProvider.h>
 #include <etw_log.h>
 #include <etw_session.h>
-#include <evntrace.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -62,23 +62,11 @@ __attribute__((noinline)) static void event_write(int count)
     }
 }
 
-static const GUID MESSAGES = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x06}};
-static TRACEHANDLE logger;
-
-static ULONG WINAPI message_control(WMIDPREQUESTCODE code, PVOID unused, ULONG *size, PVOID buffer)
-{
-    (void)unused, (void)size;
-    logger = code == WMI_ENABLE_EVENTS ? GetTraceLoggerHandle(buffer) : 0;
-    return 0;
-}
-
-/* As WPP calls it. */
 __attribute__((noinline)) static void message(int count)
 {
-    const ULONG parts = TRACE_MESSAGE_SEQUENCE | TRACE_MESSAGE_GUID | TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_SYSTEMINFO;
     const char *s = text;
     for (int n = 0; n < count; n++)
-        TraceMessage(logger, parts, &MESSAGES, 10, (void *)&n, sizeof n, (void *)(uintptr_t)s, (size_t)32, NULL);
+        trace_message(n, s);
 }
 
 static LOG_CONTEXT *context;
