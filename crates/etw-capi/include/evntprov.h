@@ -179,6 +179,90 @@ ULONG EVNTAPI EtwEventActivityIdControl(ULONG ControlCode, LPGUID ActivityId);
 ULONG etw_event_write_wide(REGHANDLE RegHandle, UCHAR Level, ULONGLONG Keyword,
                            const wchar_t *String);
 
+/* The usual write in two halves, between which a header copies the values: the address of Size bytes, all of which are filled before
+ * etw_commit_described is called with the same Size on the same thread. NULL: nothing happened, and EventWriteTransfer writes the event. 1: no
+ * session wants it. */
+void *EVNTAPI etw_begin_described(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR EventDescriptor, ULONGLONG Size);
+void EVNTAPI etw_commit_described(ULONG Size);
+
+/* A function of which the program gets no copy of its own. */
+#define ETW_INLINED extern __inline __attribute__((__always_inline__, __gnu_inline__, __artificial__))
+/* For loops over descriptors. Unrolled, they leave a move or two for each small value, since the compiler knows the descriptors. */
+#ifdef __clang__
+#define ETW_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define ETW_UNROLL _Pragma("GCC unroll 128")
+#endif
+
+ETW_INLINED ULONGLONG etw_pieces_size(const EVENT_DATA_DESCRIPTOR *data, ULONG count)
+{
+    ULONGLONG size = 0;
+    ETW_UNROLL
+    for (ULONG i = 0; i < count; i++)
+        size += data[i].Size;
+    return size;
+}
+
+ETW_INLINED void etw_pieces_copy(void *room, const EVENT_DATA_DESCRIPTOR *data, ULONG count)
+{
+    char *to = (char *)room;
+    ETW_UNROLL
+    for (ULONG i = 0; i < count; i++) {
+        if (data[i].Size != 0)
+            __builtin_memcpy(to, (const void *)(ULONG_PTR)data[i].Ptr, data[i].Size);
+        to += data[i].Size;
+    }
+}
+
+ETW_INLINED void etw_pieces_assign(EVENT_DATA_DESCRIPTOR *to, const EVENT_DATA_DESCRIPTOR *data, ULONG count)
+{
+    ETW_UNROLL
+    for (ULONG i = 0; i < count; i++)
+        to[i] = data[i];
+}
+
+#if defined(__OPTIMIZE__) && !defined(ETW_NO_INLINE_WRITES)
+/*
+ * Optimised programs write events of up to eight descriptors, whose number is a constant, without the library's loops over them. Of a call with
+ * another number, and of the function's address, the compiler makes one of the library's function. The descriptors are copied first, since another
+ * thread may change the program's.
+ */
+ETW_INLINED ULONG EventWriteTransfer(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR EventDescriptor, LPCGUID ActivityId,
+                                          LPCGUID RelatedActivityId, ULONG UserDataCount, PEVENT_DATA_DESCRIPTOR UserData)
+{
+    if (__builtin_constant_p(UserDataCount) && UserDataCount <= 8 && (UserData != NULL || UserDataCount == 0) &&
+        ActivityId == NULL && RelatedActivityId == NULL) {
+        EVENT_DATA_DESCRIPTOR data[8], copy[8];
+        UCHAR types = 0;
+        etw_pieces_assign(data, UserData, UserDataCount);
+        ETW_UNROLL
+        for (ULONG i = 0; i < UserDataCount; i++)
+            types |= data[i].Type;
+        if (types == 0) {
+            const ULONGLONG size = etw_pieces_size(data, UserDataCount);
+            void *const room = etw_begin_described(RegHandle, EventDescriptor, size);
+            if (__builtin_expect((ULONG_PTR)room > 1, 1)) {
+                etw_pieces_copy(room, data, UserDataCount);
+                etw_commit_described((ULONG)size);
+                return 0;
+            }
+            if (room != NULL)
+                return 0;
+        }
+        /* Descriptors whose address no call before has seen need no memory. */
+        etw_pieces_assign(copy, data, UserDataCount);
+        return EtwEventWriteTransfer(RegHandle, EventDescriptor, NULL, NULL, UserDataCount, copy);
+    }
+    return EtwEventWriteTransfer(RegHandle, EventDescriptor, ActivityId, RelatedActivityId, UserDataCount, UserData);
+}
+
+ETW_INLINED ULONG EventWrite(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR EventDescriptor, ULONG UserDataCount,
+                                  PEVENT_DATA_DESCRIPTOR UserData)
+{
+    return EventWriteTransfer(RegHandle, EventDescriptor, NULL, NULL, UserDataCount, UserData);
+}
+#endif
+
 static inline void EventDataDescCreate(PEVENT_DATA_DESCRIPTOR EventDataDescriptor,
                                        const void *DataPtr, ULONG DataSize)
 {

@@ -3,7 +3,9 @@
 //! ```text
 //! EventWrite, EventWriteTransfer ─► which sessions? ─► write into the ring ─┐ several hosts, an activity,
 //! etw_write_site ─────────────────► which sessions? ─► write into the ring ─┤ or a pool that needs attention:
-//!                                                                           └► described, site_anywhere
+//!   ▲ NULL                                                                  └► described, site_anywhere
+//! etw_begin_site ─────────────────► which sessions? ─► the macro copies its values into the ring ─► etw_commit_site
+//! etw_begin_described: the same for EventWriteTransfer where the compiler inlines it
 //! ```
 //!
 //! Each fast path is one function without calls up to the ring, so that its values stay in registers.
@@ -13,6 +15,7 @@
 
 use etw_api::evntprov::{self, MAX_DATA_DESCRIPTORS, RegHandle};
 use std::mem::offset_of;
+use std::ptr::NonNull;
 
 use etw_api::rt::{self, FillRoom, LevelAndKeyword, Piece, Room, Site};
 use etw_api::{Keyword, Level, Provider, Status};
@@ -180,6 +183,81 @@ unsafe extern "C" fn described(
         let pieces = Pieces { count, data };
         rt::write_described(provider, event, routes, size, &|room| pieces.fill(room))
     })
+}
+
+/// Begins an event in no activity: the address of `size` bytes for its payload, which lie behind the descriptor in the record. 1: no session
+/// wants the event. NULL: nothing happened, and the caller calls [`EventWriteTransfer`].
+///
+/// # Safety
+/// ONE `descriptor`. BEGUN: the caller fills all bytes at once, and then calls [`etw_commit_described`] with the same size on the same
+/// thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn etw_begin_described(
+    handle: u64,
+    descriptor: *const RawDescriptor,
+    size: u64,
+) -> *mut u8 {
+    let none = std::ptr::null_mut();
+    let provider = evntprov::provider_of_handle(RegHandle(handle));
+    // The ring takes the descriptor as two little-endian words.
+    let (Some(provider), false) = (provider, cfg!(target_endian = "big") || descriptor.is_null())
+    else {
+        return none;
+    };
+    let words: *const [u64; 2] = descriptor.cast();
+    // SAFETY: ONE.
+    let [head, keyword] = unsafe { words.read_unaligned() };
+    match rt::only_route(provider, Level((head >> 32) as u8), Keyword(keyword)) {
+        Some(0) => std::ptr::without_provenance_mut(1),
+        Some(1) => {
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            // SAFETY: ONE, BEGUN.
+            let begun = unsafe { rt::try_begin_described(provider, words, 1, size) };
+            begun.map_or(none, NonNull::as_ptr)
+        }
+        _ => none,
+    }
+}
+
+/// Publishes the event that [`etw_begin_described`] began.
+///
+/// # Safety
+/// BEGUN of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn etw_commit_described(size: u32) {
+    // SAFETY: BEGUN.
+    unsafe { rt::commit_described(size) }
+}
+
+/// Begins an event of a site that `TraceLoggingProvider.h` defines: the address of `size` bytes for its payload. NULL: nothing happened, and
+/// the caller calls [`etw_write_site`].
+///
+/// # Safety
+/// ONE `site`. BEGUN: the caller fills all bytes at once, and then calls [`etw_commit_site`] with the same size on the same thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn etw_begin_site(handle: u64, site: *const Site, size: u64) -> *mut u8 {
+    // SAFETY: ONE, as in `etw_write_site`.
+    let site: Option<&'static Site> = unsafe { site.as_ref() };
+    let provider = evntprov::provider_of_handle(RegHandle(handle));
+    let (Some(site), Some(provider)) = (site, provider) else { return std::ptr::null_mut() };
+    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
+    if rt::only_route(provider, level, keyword) != Some(1) {
+        return std::ptr::null_mut();
+    }
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    // SAFETY: BEGUN.
+    let begun = unsafe { rt::try_begin_site(provider, site, 1, size) };
+    begun.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// Publishes the event that [`etw_begin_site`] began.
+///
+/// # Safety
+/// BEGUN of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn etw_commit_site(size: u32) {
+    // SAFETY: BEGUN.
+    unsafe { rt::commit_site(size) }
 }
 
 /// Writes an event of a site that `TraceLoggingProvider.h` defines, in the thread's current activity. `size`: of the whole payload.

@@ -109,5 +109,5 @@ pub use sys::{check_pool_fd, is_thread_busy, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
     MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, ThreadState, Writer,
-    try_thread_word, with_thread_word,
+    commit_begun, try_thread_word, with_thread_word,
 };

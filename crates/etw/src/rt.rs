@@ -15,9 +15,9 @@ mod text;
 pub use etw_macros::{define_provider, event_error, provider_enabled, provider_error, write_event};
 
 pub use crate::write::{
-    Described, Extras, Fill, LevelAndKeyword, Routes, Site, only_route, routes,
-    try_write_described_inline, try_write_site_inline, write_described, write_site,
-    write_site_of_bytes, write_site_with,
+    Described, Extras, Fill, LevelAndKeyword, Routes, Site, commit_described, commit_site,
+    only_route, routes, try_begin_described, try_begin_site, try_write_described_inline,
+    try_write_site_inline, write_described, write_site, write_site_of_bytes, write_site_with,
 };
 pub use etw_ring::{FillRoom, Piece, Room};
 pub use field::{

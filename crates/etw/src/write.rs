@@ -20,6 +20,8 @@
 //!                                     then Writer::write         one timestamp, commit
 //! ```
 //!
+//! C's macros copy values by themselves, between `try_begin_…` and `commit_…`: the two `…_inline` paths in two calls each.
+//!
 //! TraceMessage tries `try_write_message` before `write_any`, if its message has a GUID: its header travels in the record, and it
 //! belongs to no activity.
 //!
@@ -51,11 +53,14 @@ mod status;
 #[cfg(windows)]
 pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
-pub use described::{Described, try_write_described_inline, write_described};
+pub use described::{
+    Described, commit_described, try_begin_described, try_write_described_inline, write_described,
+};
 pub(crate) use message::{Message, try_write_message};
 pub use site::{LevelAndKeyword, Site, descriptor_bytes};
 pub use site_event::{
-    Extras, try_write_site_inline, write_site, write_site_of_bytes, write_site_with,
+    Extras, commit_site, try_begin_site, try_write_site_inline, write_site, write_site_of_bytes,
+    write_site_with,
 };
 
 use etw_ring::Room;

@@ -1,11 +1,14 @@
 /* The log sink from C, recorded by a private session: LOG_SINK_OUT names its file. Compiled as C and as C++. */
 #include <etw_log.h>
 #include <etw_session.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <wchar.h>
 
 #include "check.h"
 
@@ -45,6 +48,45 @@ static void *racing(void *argument)
 static LOG_CONTEXT_PROPERTY_TYPE seed_int64(void) { return (LOG_CONTEXT_PROPERTY_TYPE)2; }
 static LOG_CONTEXT_PROPERTY_TYPE seed_struct(void) { return (LOG_CONTEXT_PROPERTY_TYPE)10; }
 static LOG_CONTEXT_PROPERTY_TYPE seed_wide(void) { return (LOG_CONTEXT_PROPERTY_TYPE)12; }
+
+/* Logs a message, with what snprintf makes of the same arguments in place of the file. */
+#define LOG_FORMATTED(...)                                                    \
+    do {                                                                      \
+        char formatted[8192];                                                 \
+        snprintf(formatted, sizeof formatted, __VA_ARGS__);                   \
+        log_v(LOG_LEVEL_INFO, NULL, formatted, "formatted", __VA_ARGS__);     \
+    } while (0)
+
+static void log_formats(ETW_SESSION session)
+{
+    static char text[4200];
+    const char *volatile null_text = NULL;
+    void *volatile null_address = NULL;
+    LOG_FORMATTED("100%% %%d%%");
+    LOG_FORMATTED("%s|%s|%s", "", "a", "a longer text with more than thirty-two characters");
+    LOG_FORMATTED("%d %i %d %d", INT_MIN, INT_MAX, 0, -1);
+    LOG_FORMATTED("%u %u %lu %llu %zu", UINT_MAX, 10u, ULONG_MAX, ULLONG_MAX, SIZE_MAX);
+    LOG_FORMATTED("%ld %li %lld %lli %zd", LONG_MIN, LONG_MAX, LLONG_MIN, LLONG_MAX, (ssize_t)-1);
+    LOG_FORMATTED("%x %X %lx %llX %zx", 0xabcdu, 0xabcdu, 0xfedcba9876543210ul, 0xfedcba9876543210ull, (size_t)0);
+    LOG_FORMATTED("%c%c %p %p", 'a', '%', (void *)text, null_address);
+    LOG_FORMATTED("%s is no text", null_text);
+    /* vsnprintf starts again with all arguments, whatever stands in front of the first conversion that only it knows. */
+    LOG_FORMATTED("%s %d %5d|%-5d|%05d|%+d|% d", "a", 1, 2, 3, 4, 5, 6);
+    LOG_FORMATTED("%d %#x %.3s %8s %*d", 1, 2u, "abcdef", "a", 4, 5);
+    LOG_FORMATTED("%d %hd %hhd %lc %ls", 1, (short)-2, (signed char)-3, (wint_t)L'a', L"wide");
+    LOG_FORMATTED("%d %.2f %jd %td", 1, 2.5, (intmax_t)-3, (ptrdiff_t)-4);
+    /* Messages that just fit, and that are truncated. */
+    memset(text, 't', sizeof text - 1);
+    for (size_t size = 4040; size < 4100; size++) {
+        text[size] = 0;
+        LOG_FORMATTED("%s", text);
+        LOG_FORMATTED("%s%d", text, 123456);
+        LOG_FORMATTED("%s-------", text);
+        text[size] = 't';
+        /* Empties the pool. */
+        CHECK_TRUE(etw_session_query(session, NULL, NULL) == 0);
+    }
+}
 
 int main(void)
 {
@@ -131,6 +173,7 @@ int main(void)
 
     int evaluated = 0;
     ETW_LOG(LOG_LEVEL_WARNING, NULL, "macro %d", ++evaluated);
+    log_formats(session);
 
     log_sink_etw.deinit();
     log_v(LOG_LEVEL_CRITICAL, NULL, "a.c", "f", "after deinit");

@@ -1,4 +1,4 @@
-/* A session in memory, and payloads of every size through etw_write_site. SESSION_CALLS_OUT names the snapshot. */
+/* A session in memory, and payloads of every size through the fast paths of writes. SESSION_CALLS_OUT names the snapshot. */
 #define INITGUID
 #include <TraceLoggingProvider.h>
 #include <etw_session.h>
@@ -59,7 +59,13 @@ int main(void)
     for (uint16_t size = 0; size < 300; size++) {
         TraceLoggingWrite(Sized, "Sized", TraceLoggingLevel(4), TraceLoggingBinary(bytes, size, "Bytes"),
                           TraceLoggingUInt16(size, "Size"));
-        written++;
+        /* As a program does that was compiled before etw_begin_site. */
+        ETW_TLG_WRITE(CHECK(etw_write_site(etw_provider->RegHandle, &etw_site, (ULONG)etw_pieces_size(etw_data, etw_count),
+                                           etw_count, etw_data),
+                            ERROR_SUCCESS),
+                      Sized, "Sized", TraceLoggingLevel(4), TraceLoggingBinary(bytes, size, "Bytes"),
+                      TraceLoggingUInt16(size, "Size"));
+        written += 2;
     }
     CHECK(etw_session_query(session, &stored, &lost), ERROR_SUCCESS);
     CHECK(stored, written);

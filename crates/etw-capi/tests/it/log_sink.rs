@@ -119,7 +119,22 @@ fn check(mut events: Vec<Event>) {
     let (level, blob, bytes) = next();
     assert_eq!((level, blob), (3, metadata("LogWarning", b"")));
     assert!(bytes.starts_with(b"macro 1\0"));
-    assert_eq!(events.next(), None);
+    check_formats(events);
+}
+
+/// Each message is what `snprintf` made of its arguments, up to the longest message; the event has that text in place of its file.
+fn check_formats(events: impl Iterator<Item = Event>) {
+    let mut checked = 0;
+    for (level, blob, payload) in events {
+        assert_eq!((level, blob), (4, metadata("LogInfo", b"")));
+        let texts: Vec<&[u8]> = payload.split(|byte| *byte == 0).take(3).collect();
+        let [message, formatted, b"formatted"] = texts[..] else { panic!("{payload:?}") };
+        let longest = &formatted[..formatted.len().min(4060)];
+        let [message, longest] = [message, longest].map(String::from_utf8_lossy);
+        assert_eq!(message, longest);
+        checked += 1;
+    }
+    assert_eq!(checked, 12 + 3 * 60);
 }
 
 /// SRS_LOG_SINK_ETW_01_048, SRS_LOG_SINK_ETW_01_049, SRS_LOG_SINK_ETW_01_050, SRS_LOG_SINK_ETW_01_084: where the program has c-logging's

@@ -4,8 +4,19 @@ use std::path::Path;
 
 use crate::support::*;
 
-const CLAUSES: [&str; 10] =
-    ["ONE", "ARRAY", "TEXT", "BYTES", "OUT", "SIZED", "HANDLE", "CALLBACK", "CODE", "No clause"];
+const CLAUSES: [&str; 11] = [
+    "ONE",
+    "ARRAY",
+    "TEXT",
+    "BYTES",
+    "OUT",
+    "SIZED",
+    "HANDLE",
+    "CALLBACK",
+    "BEGUN",
+    "CODE",
+    "No clause",
+];
 
 fn check(path: &Path, found: &mut usize) {
     if path.is_dir() {

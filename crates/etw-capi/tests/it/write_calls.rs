@@ -70,11 +70,20 @@ fn check(out: &std::path::Path) {
     }
 }
 
-/// A session in memory from C, with its options; what it held comes back byte for byte, in pieces of every size and number.
+/// A session in memory from C, with its options; what it held comes back byte for byte, in pieces of every size and number. The
+/// optimised program has the writes of `evntprov.h` inlined.
 #[test]
 fn a_session_in_memory_and_pieces_of_every_size() {
+    let [plain, optimised, ..] = COMPILERS;
+    assert!(optimised.1.contains(&"-O2"));
+    for compiler in [plain, optimised] {
+        a_session_in_memory(compiler);
+    }
+}
+
+fn a_session_in_memory(compiler: Compiler) {
     let folder = Folder::new("session-calls");
-    let Some(program) = compile(&folder, "session_calls.c", COMPILERS[0]) else {
+    let Some(program) = compile(&folder, "session_calls.c", compiler) else {
         panic!("no C compiler is installed")
     };
     let out = folder.0.join("memory.etl");
@@ -103,9 +112,10 @@ fn a_session_in_memory_and_pieces_of_every_size() {
     let sized = (0..700).map(|size| bytes[..size].to_vec());
     let sizes = |count: usize| (0..count).map(|i| i % 9).sum::<usize>();
     let many = (0..=128).map(|count| bytes[..sizes(count)].to_vec());
-    let fields = (0..300usize).map(|size| {
+    let fields = (0..300usize).flat_map(|size| {
         let count = (size as u16).to_le_bytes();
-        [&count[..], &bytes[..size], &count].concat()
+        let fields = [&count[..], &bytes[..size], &count].concat();
+        [fields.clone(), fields]
     });
     assert_eq!(found, [sized.collect::<Vec<_>>(), many.collect(), fields.collect()]);
 }

@@ -1,5 +1,6 @@
 //! Writes into the thread's own chunk, the path of nearly every event.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::counts::count_attempt;
@@ -74,6 +75,24 @@ impl Writer {
         }
     }
 
+    /// The first half of [`try_write_fast`](Self::try_write_fast), for a caller that puts the payload into memory by itself: the address of
+    /// `payload_size` bytes. `None`: nothing happened.
+    ///
+    /// # Safety
+    /// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_begun`] with the same attachment and size on the
+    /// same thread. Until then, the host waits for the record, and other writes of the thread use overflow chunks.
+    #[inline(always)]
+    pub unsafe fn try_begin_fast(
+        &self,
+        attachment: usize,
+        request: Request,
+    ) -> Option<NonNull<u8>> {
+        match self.fast {
+            true => Some(self.try_begin_on::<true>(attachment, &request)?.payload),
+            false => None,
+        }
+    }
+
     #[inline(always)]
     fn try_write_on<const FAST: bool>(
         &self,
@@ -81,22 +100,13 @@ impl Writer {
         request: Request,
         fill: impl FillRoom,
     ) -> Option<Result<(), Refused>> {
-        // The state of another attachment has another epoch, so `try_begin` refuses it.
-        let thread = &try_this_thread()?.states[attachment % MAX_ATTACHMENTS];
-        let grant = self.try_begin::<FAST>(thread, &request)?;
-        let guard = Owned { writer: self, thread, sessions: grant.sessions };
+        let Begun { thread, sessions, payload } =
+            self.try_begin_on::<FAST>(attachment, &request)?;
+        let guard = Owned { writer: self, thread, sessions };
         let filled = request.payload_size;
-        // The header comes first, so that few values must be kept while the payload is filled; the host reads nothing before the
-        // commit. For the same reason, the part that is known before the clock comes first.
-        // SAFETY: `RECORD`; the grant's record belongs to this write until its commit.
-        let room = unsafe {
-            let stamp = Stamp { time: 0, cpu: 0, filled, tid: thread.tid.get() };
-            write_identity(&request, &grant, &stamp);
-            let Moment { time, cpu } = self.stamp_owned::<FAST>(thread);
-            write_stamp(&request, &grant, &Stamp { time, cpu, ..stamp });
-            let start = grant.record.add(RECORD_HEADER_SIZE).cast();
-            std::slice::from_raw_parts_mut(start, filled as usize)
-        };
+        // SAFETY: the payload of the begun record belongs to this write until its commit.
+        let room =
+            unsafe { std::slice::from_raw_parts_mut(payload.as_ptr().cast(), filled as usize) };
         if fill.fill(Room::new(room)).left() != Some(0) {
             etw_types::cold_path();
             return Some(Err(Refused::Abandoned));
@@ -104,6 +114,30 @@ impl Writer {
         std::mem::forget(guard);
         commit_owned(thread, thread.head.get(), filled);
         Some(Ok(()))
+    }
+
+    /// Announces a write and puts the header of its record.
+    #[inline(always)]
+    fn try_begin_on<const FAST: bool>(
+        &self,
+        attachment: usize,
+        request: &Request,
+    ) -> Option<Begun<'_>> {
+        // The state of another attachment has another epoch, so `try_begin` refuses it.
+        let thread = &try_this_thread()?.states[attachment % MAX_ATTACHMENTS];
+        let grant = self.try_begin::<FAST>(thread, request)?;
+        // The header comes first, so that few values must be kept while the payload is filled; the host reads nothing before the
+        // commit. For the same reason, the part that is known before the clock comes first.
+        // SAFETY: `RECORD`; the grant's record belongs to this write until its commit, and is not null.
+        let payload = unsafe {
+            let tid = thread.tid.get();
+            let stamp = Stamp { time: 0, cpu: 0, filled: request.payload_size, tid };
+            write_identity(request, &grant, &stamp);
+            let Moment { time, cpu } = self.stamp_owned::<FAST>(thread);
+            write_stamp(request, &grant, &Stamp { time, cpu, ..stamp });
+            NonNull::new_unchecked(grant.record.add(RECORD_HEADER_SIZE))
+        };
+        Some(Begun { thread, sessions: grant.sessions, payload })
     }
 
     /// Reads time and CPU of an announced write, and publishes the time in the thread's line.
@@ -193,6 +227,25 @@ impl Writer {
         // SAFETY: the record fits behind the committed offset, and the chunk belongs to this thread alone.
         let record = unsafe { thread.base.get().add(head.committed() as usize) };
         Some(Grant { record, head, seq, epoch, sessions })
+    }
+}
+
+/// A write whose header is put.
+struct Begun<'a> {
+    thread: &'a ThreadState,
+    sessions: u8,
+    payload: NonNull<u8>,
+}
+
+/// Publishes the event that [`Writer::try_begin_fast`] began.
+///
+/// # Safety
+/// `BEGUN` of that function: the calling thread has begun a write of this size in this attachment, and filled it.
+#[inline(always)]
+pub unsafe fn commit_begun(attachment: usize, payload_size: u32) {
+    if let Some(thread) = try_this_thread() {
+        let thread = &thread.states[attachment % MAX_ATTACHMENTS];
+        commit_owned(thread, thread.head.get(), payload_size);
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Nothing has to be interned or looked up, however many descriptors a program has.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, prefix, prefix::Prefix};
+use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, Writer, prefix, prefix::Prefix};
 use etw_types::{EventDescriptor, Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
@@ -75,6 +76,49 @@ pub unsafe fn try_write_described_inline(
     payload_size: usize,
     fill: impl FillRoom,
 ) -> Option<Status> {
+    let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
+    let fill = DescriptorThen(descriptor, fill);
+    Some(status(provider, writer.try_write_fast(0, request, fill)?))
+}
+
+/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `None`: nothing happened.
+///
+/// # Safety
+/// `descriptor` points to sixteen readable bytes, aligned or not. `BEGUN`: the caller fills all bytes at once, and then calls
+/// [`commit_described`] with the same size on the same thread.
+#[inline(always)]
+pub unsafe fn try_begin_described(
+    provider: &Provider,
+    descriptor: *const [u64; 2],
+    sessions: u8,
+    payload_size: usize,
+) -> Option<NonNull<u8>> {
+    let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
+    // SAFETY: `BEGUN`; the record's payload begins with sixteen bytes for the descriptor.
+    unsafe {
+        let room = writer.try_begin_fast(0, request)?;
+        room.cast::<[u64; 2]>().write_unaligned(descriptor.read_unaligned());
+        Some(room.add(16))
+    }
+}
+
+/// Publishes the event that [`try_begin_described`] began.
+///
+/// # Safety
+/// `BEGUN` of that function.
+#[inline(always)]
+pub unsafe fn commit_described(payload_size: u32) {
+    // SAFETY: `BEGUN`, of the first host; the descriptor is part of the record's payload.
+    unsafe { etw_ring::commit_begun(0, payload_size + 16) }
+}
+
+/// The first host's writer, and the request for an event in no activity. `None`: the host has gone, or the payload is large.
+#[inline(always)]
+fn request_of_descriptor(
+    provider: &Provider,
+    sessions: u8,
+    payload_size: usize,
+) -> Option<(&'static Writer, Request)> {
     if payload_size > MAX_PAYLOAD_SIZE - 16 || !activity::is_none() {
         etw_types::cold_path();
         return None;
@@ -88,8 +132,7 @@ pub unsafe fn try_write_described_inline(
         event_size: provider.size_of_static(0) + payload_size as u32,
         ..Request::default()
     };
-    let fill = DescriptorThen(descriptor, fill);
-    Some(status(provider, writer(0)?.try_write_fast(0, request, fill)?))
+    Some((writer(0)?, request))
 }
 
 /// Puts a descriptor as it lies in memory at that moment, then what the inner fill puts.

@@ -1,5 +1,6 @@
 //! Events of a static site.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
@@ -75,6 +76,36 @@ pub fn try_write_site_inline(
     }
     let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
     Some(status(provider, writer.try_write_fast(0, request, fill)?))
+}
+
+/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `None`: nothing happened, call [`write_site`].
+///
+/// # Safety
+/// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_site`] with the same size on the same thread.
+#[inline(always)]
+pub unsafe fn try_begin_site(
+    provider: &Provider,
+    site: &'static Site,
+    sessions: u8,
+    payload_size: usize,
+) -> Option<NonNull<u8>> {
+    if !activity::is_none() {
+        etw_types::cold_path();
+        return None;
+    }
+    let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
+    // SAFETY: `BEGUN`.
+    unsafe { writer.try_begin_fast(0, request) }
+}
+
+/// Publishes the event that [`try_begin_site`] began.
+///
+/// # Safety
+/// `BEGUN` of that function.
+#[inline(always)]
+pub unsafe fn commit_site(payload_size: u32) {
+    // SAFETY: `BEGUN`, of the first host.
+    unsafe { etw_ring::commit_begun(0, payload_size) }
 }
 
 /// Writes an event of a site whose payload lies in memory, to the sessions that want it. `only`: what [`only_route`](super::only_route) said of
