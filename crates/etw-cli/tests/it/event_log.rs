@@ -646,23 +646,25 @@ fn tail_follows_archives_and_names_records_that_are_missing() {
     let open = |path: &Path| LogWriter::open(path, 4096 + 65536, Retention::Keep).unwrap();
     let mut archive = open(&folder.join("Archive-app-2026-01-31-23-59-59-123.evtx"));
     append(&mut archive, 1..=25);
-    let begin = |before: &LogWriter| {
-        let _ = std::fs::remove_file(folder.join("new"));
-        LogWriter::create_after(folder.join("new"), before).unwrap()
+    for name in ["second", "skipped", "third"] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+    let begin = |name: &str, before: &LogWriter| {
+        LogWriter::create_after(folder.join(name), before).unwrap()
     };
-    let mut second = begin(&archive);
+    let mut second = begin("second", &archive);
     append(&mut second, 26..=30);
     archive.close().unwrap();
     second.sync().unwrap();
-    std::fs::rename(folder.join("new"), &log_path).unwrap();
+    std::fs::rename(folder.join("second"), &log_path).unwrap();
     assert_eq!(next(20), (11..=30).collect::<Vec<_>>());
     // Records 31 to 45 are nowhere.
-    let mut skipped = begin(&second);
+    let mut skipped = begin("skipped", &second);
     append(&mut skipped, 31..=45);
-    let mut third = begin(&skipped);
+    let mut third = begin("third", &skipped);
     append(&mut third, 46..=60);
     third.close().unwrap();
-    std::fs::rename(folder.join("new"), &log_path).unwrap();
+    std::fs::rename(folder.join("third"), &log_path).unwrap();
     assert_eq!(next(15), (46..=60).collect::<Vec<_>>());
     let output = tail.wait_with_output().unwrap();
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
