@@ -5,8 +5,7 @@
 
 use etw_decode::{Decoded, Decoder, Store, is_string_event};
 use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Hook};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash};
 
 /// Kinds, and blobs that tell kinds apart, past which no more are kept: only a hostile trace has so many.
 const LIMIT: usize = 1 << 16;
@@ -17,10 +16,12 @@ const BLOB_BITS: u32 = 20;
 #[derive(Default)]
 pub struct EventKinds {
     kinds: Vec<Kind>,
-    numbers: HashMap<Key, u32, foldhash::fast::RandomState>,
+    /// Kinds by their keys.
+    by_key: Index,
     recent: Recent,
-    /// Numbers of blobs, from 1.
-    blobs: HashMap<Arc<[u8]>, u64, foldhash::fast::RandomState>,
+    /// A blob's number is 1 more than its index.
+    blobs: Vec<Box<[u8]>>,
+    by_content: Index,
     /// Names the records that describe others; it has learnt nothing.
     decoder: Decoder,
 }
@@ -46,6 +47,57 @@ struct Key {
     blobs: u64,
 }
 
+/// Finds items of a list by their hashes. A slot has an item's index, and not the item, as a `HashMap` would.
+#[derive(Default)]
+struct Index {
+    /// 1 more than the index of an item; 0: none. Their number is a power of two.
+    slots: Vec<u32>,
+    count: usize,
+    hasher: foldhash::fast::RandomState,
+}
+
+impl Index {
+    fn hash(&self, item: impl Hash) -> u64 {
+        self.hasher.hash_one(item)
+    }
+
+    /// The index of the item with this hash for which `is_it` holds.
+    fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut slot = hash as usize & mask;
+        while let Some(index) = (self.slots[slot] as usize).checked_sub(1) {
+            if is_it(index) {
+                return Some(index);
+            }
+            slot = (slot + 1) & mask;
+        }
+        None
+    }
+
+    /// Adds an item that is not there. `hash_of` gives the hash of any item again.
+    fn add(&mut self, hash: u64, index: usize, hash_of: impl Fn(&Index, usize) -> u64) {
+        // At most three slots of four are taken, so that searches are short.
+        if 4 * (self.count + 1) > 3 * self.slots.len() {
+            let size = (2 * self.slots.len()).max(64);
+            self.slots = vec![0; size];
+            for earlier in 0..index {
+                self.put(hash_of(self, earlier), earlier);
+            }
+        }
+        self.put(hash, index);
+        self.count += 1;
+    }
+
+    fn put(&mut self, hash: u64, index: usize) {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = index as u32 + 1;
+    }
+}
+
 /// Flags of a key.
 const IS_KIND: u64 = 1 << 56;
 const HAS_GUID: u64 = 2 << 56;
@@ -53,19 +105,13 @@ const HAS_HOOK: u64 = 4 << 56;
 const IS_STRING: u64 = 8 << 56;
 
 struct Kind {
+    key: Key,
     header: HeaderType,
     provider: Option<Guid>,
     hook: Option<Hook>,
-    id: u16,
-    version: u8,
-    opcode: u8,
-    /// TraceLogging metadata and provider traits, which name an event that has no number; empty for none.
-    metadata: Arc<[u8]>,
-    traits: Arc<[u8]>,
     /// The record's own name, if records of one number describe different events.
-    name: Option<String>,
-    is_string: bool,
-    payload_size: usize,
+    name: Option<Box<str>>,
+    payload_size: u32,
 }
 
 /// A kind, with a record that stands for all of it.
@@ -94,17 +140,17 @@ impl EventKinds {
 
     #[inline(never)]
     fn find(&mut self, key: Key, record: &EventRecord<'_>) -> Option<usize> {
-        let number = match self.numbers.get(&key) {
-            Some(number) => *number,
+        let hash = self.by_key.hash(key);
+        let number = match self.by_key.find(hash, |index| self.kinds[index].key == key) {
+            Some(number) => number as u32,
             None if self.kinds.len() >= LIMIT => return None,
             None => {
-                let number = self.kinds.len() as u32;
+                let number = self.kinds.len();
                 let name = Store::is_schema_record(record)
-                    .then(|| self.decoder.decode(record).event_name().map(String::from));
-                let kind = Kind::of(record, key, name.flatten(), |blob| self.shared(blob));
-                self.kinds.push(kind);
-                self.numbers.insert(key, number);
-                number
+                    .then(|| self.decoder.decode(record).event_name().map(Box::from));
+                self.kinds.push(Kind::of(record, key, name.flatten()));
+                self.by_key.add(hash, number, |by_key, index| by_key.hash(self.kinds[index].key));
+                number as u32
             }
         };
         self.recent.0[key.slot()] = (key, number);
@@ -135,30 +181,31 @@ impl EventKinds {
         if blob.is_empty() {
             return Some(0);
         }
-        if let Some(number) = self.blobs.get(blob) {
-            return Some(*number);
+        let hash = self.by_content.hash(blob);
+        if let Some(index) = self.by_content.find(hash, |index| *self.blobs[index] == *blob) {
+            return Some(index as u64 + 1);
         }
-        let number = self.blobs.len() as u64 + 1;
-        if number > 3 * LIMIT as u64 {
+        let index = self.blobs.len();
+        if index >= 3 * LIMIT {
             return None;
         }
-        self.blobs.insert(blob.into(), number);
-        Some(number)
-    }
-
-    /// The memory of a blob that has a number.
-    fn shared(&self, blob: &[u8]) -> Arc<[u8]> {
-        self.blobs.get_key_value(blob).map_or_else(|| blob.into(), |(shared, _)| Arc::clone(shared))
+        self.blobs.push(blob.into());
+        self.by_content.add(hash, index, |by_content, index| by_content.hash(&*self.blobs[index]));
+        Some(index as u64 + 1)
     }
 
     /// Decodes a record of each kind, as a dump of its first record would. `decoder` has the schemas of the whole trace.
     pub fn resolve(self, mut decoder: Decoder, mut each: impl FnMut(ResolvedKind<'_>)) {
         decoder.set_learning(false);
-        // The rest is not needed any more, and makes room for what the caller keeps.
-        let EventKinds { kinds, numbers, recent, blobs, decoder: own } = self;
-        drop((numbers, recent, blobs, own));
-        for (number, kind) in kinds.into_iter().enumerate() {
-            kind.with_record(|record| {
+        // The rest is not needed any more, and makes room for what the caller keeps. So do the kinds, from the last on.
+        let EventKinds { mut kinds, by_key, recent, blobs, by_content, decoder: own } = self;
+        drop((by_key, recent, by_content, own));
+        while let Some(kind) = kinds.pop() {
+            let number = kinds.len();
+            if number.is_power_of_two() {
+                kinds.shrink_to_fit();
+            }
+            kind.with_record(&blobs, |record| {
                 let decoded = decoder.decode(record);
                 let own_name = kind.name.as_deref();
                 each(ResolvedKind { number, record, decoded: &decoded, own_name });
@@ -214,43 +261,39 @@ impl Key {
 }
 
 impl Kind {
-    fn of(
-        record: &EventRecord<'_>,
-        key: Key,
-        name: Option<String>,
-        shared: impl Fn(&[u8]) -> Arc<[u8]>,
-    ) -> Kind {
-        let item = |ext_type| record.extended.find(ext_type).unwrap_or_default();
+    fn of(record: &EventRecord<'_>, key: Key, name: Option<Box<str>>) -> Kind {
         Kind {
+            key,
             header: record.header,
             provider: record.provider,
             hook: record.hook,
-            id: record.descriptor.id,
-            version: record.descriptor.version,
-            opcode: record.descriptor.opcode.0,
-            metadata: shared(item(ExtType::EVENT_SCHEMA_TL)),
-            traits: shared(item(ExtType::PROV_TRAITS)),
             name,
-            is_string: key.numbers & IS_STRING != 0,
-            payload_size: record.payload.len(),
+            payload_size: record.payload.len().try_into().unwrap_or(u32::MAX),
         }
     }
 
     /// Calls `with` with a record of this kind.
-    fn with_record(&self, with: impl FnOnce(&EventRecord<'_>)) {
+    fn with_record(&self, blobs: &[Box<[u8]>], with: impl FnOnce(&EventRecord<'_>)) {
+        // Metadata and provider traits name an event that has no number.
+        let blob = |shift: u32| {
+            let number = (self.key.blobs >> shift) as usize & ((1 << BLOB_BITS) - 1);
+            number.checked_sub(1).map_or(&[][..], |index| &*blobs[index])
+        };
         let mut items: Vec<(ExtType, &[u8])> =
-            vec![(ExtType::PROV_TRAITS, &self.traits), (ExtType::EVENT_SCHEMA_TL, &self.metadata)];
+            vec![(ExtType::PROV_TRAITS, blob(BLOB_BITS)), (ExtType::EVENT_SCHEMA_TL, blob(0))];
         items.retain(|(_, data)| !data.is_empty());
         let items = ExtendedItemsBuf::from_items(&items).unwrap_or_default();
         // Only its length matters; a string event's text is one that every reader accepts.
-        let payload =
-            if self.is_string { b"x\0\0\0".to_vec() } else { vec![0xff; self.payload_size] };
+        let payload = match self.key.numbers & IS_STRING {
+            0 => vec![0xff; self.payload_size as usize],
+            _ => b"x\0\0\0".to_vec(),
+        };
         let mut record = EventRecord::new(self.header, &payload);
         record.provider = self.provider;
         record.hook = self.hook;
-        record.descriptor.id = self.id;
-        record.descriptor.version = self.version;
-        record.descriptor.opcode.0 = self.opcode;
+        record.descriptor.id = self.key.numbers as u16;
+        record.descriptor.version = (self.key.numbers >> 16) as u8;
+        record.descriptor.opcode.0 = (self.key.numbers >> 24) as u8;
         record.extended = items.as_items();
         with(&record);
     }

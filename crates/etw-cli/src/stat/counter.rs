@@ -221,7 +221,12 @@ impl Counter {
         drop(self.decoder);
         let mut rows = Vec::new();
         self.kinds.resolve(self.reader, |kind| {
-            let row = self.rows.get_mut(kind.number).map(std::mem::take).unwrap_or_default();
+            // The last kind comes first.
+            let row =
+                self.rows.drain(kind.number.min(self.rows.len())..).next().unwrap_or_default();
+            if self.rows.len().is_power_of_two() {
+                self.rows.shrink_to_fit();
+            }
             if row.count > 0 {
                 rows.push(EventRow::new(&kind, row));
             }
@@ -272,7 +277,8 @@ fn merge_equal(rows: &mut Vec<EventRow>) {
     fn key(row: &EventRow) -> impl Ord + '_ {
         (row.provider, &row.provider_name, &row.event, row.id, row.version, row.opcode)
     }
-    rows.sort_by(|a, b| key(a).cmp(&key(b)));
+    // Sorting in place needs no memory.
+    rows.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
     rows.dedup_by(|next, kept| {
         let equal = key(next) == key(kept);
         if equal {
@@ -282,7 +288,7 @@ fn merge_equal(rows: &mut Vec<EventRow>) {
         }
         equal
     });
-    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    rows.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| key(a).cmp(&key(b))));
 }
 
 impl Counted {
