@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   write ─► try_begin ──────────────────────────► fill ─► commit_owned          (owned.rs: the thread's own chunk)
-//!   try_write, try_write_fast ─► try_write_on ─┘ ▲        (try_begin_fast and commit_begun: the same in two calls)
+//!   try_write, try_write_fast ─► try_write_on ─┘ ▲        (try_begin_write and commit_begun: the same in two calls)
 //!              │ a full or revoked chunk, a refusal, a write inside a write: nothing has happened yet
 //!              ▼
 //!   reserve_slow ─► reserve_in_chunk: admit_slow, register, new_chunk ─► Reservation ─► commit

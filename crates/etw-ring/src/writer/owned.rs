@@ -75,22 +75,32 @@ impl Writer {
         }
     }
 
-    /// The first half of [`try_write_fast`](Self::try_write_fast), for a caller that puts the payload into memory by itself: the address of
+    /// The first half of [`try_write`](Self::try_write), for a caller that puts the payload into memory by itself: the address of
     /// `payload_size` bytes. `None`: nothing happened.
     ///
     /// # Safety
     /// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_begun`] with the same attachment and size on the
     /// same thread. Until then, the host waits for the record, and other writes of the thread use overflow chunks.
     #[inline(always)]
-    pub unsafe fn try_begin_fast(
+    pub unsafe fn try_begin_write(
         &self,
         attachment: usize,
         request: Request,
     ) -> Option<NonNull<u8>> {
         match self.fast {
             true => Some(self.try_begin_on::<true>(attachment, &request)?.payload),
-            false => None,
+            false => self.try_begin_on_any_machine(attachment, &request),
         }
+    }
+
+    /// A function of its own, so that the usual machine's path stays small.
+    #[inline(never)]
+    fn try_begin_on_any_machine(
+        &self,
+        attachment: usize,
+        request: &Request,
+    ) -> Option<NonNull<u8>> {
+        Some(self.try_begin_on::<false>(attachment, request)?.payload)
     }
 
     #[inline(always)]
@@ -237,7 +247,7 @@ struct Begun<'a> {
     payload: NonNull<u8>,
 }
 
-/// Publishes the event that [`Writer::try_begin_fast`] began.
+/// Publishes the event that [`Writer::try_begin_write`] began.
 ///
 /// # Safety
 /// `BEGUN` of that function: the calling thread has begun a write of this size in this attachment, and filled it.

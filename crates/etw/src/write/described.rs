@@ -96,7 +96,7 @@ pub unsafe fn try_begin_described(
     let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
     // SAFETY: `BEGUN`; the record's payload begins with sixteen bytes for the descriptor.
     unsafe {
-        let room = writer.try_begin_fast(0, request)?;
+        let room = writer.try_begin_write(0, request)?;
         room.cast::<[u64; 2]>().write_unaligned(descriptor.read_unaligned());
         Some(room.add(16))
     }

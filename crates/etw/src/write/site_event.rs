@@ -95,7 +95,7 @@ pub unsafe fn try_begin_site(
     }
     let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
     // SAFETY: `BEGUN`.
-    unsafe { writer.try_begin_fast(0, request) }
+    unsafe { writer.try_begin_write(0, request) }
 }
 
 /// Publishes the event that [`try_begin_site`] began.
