@@ -60,7 +60,7 @@ impl From<etw_etl::Error> for Failure {
 
 /// Standard output or the file of `-o`.
 pub struct Output {
-    writer: Box<dyn Write>,
+    writer: Box<dyn Write + Send>,
     path: Option<PathBuf>,
 }
 
@@ -78,6 +78,12 @@ impl Output {
         let file = File::create(path)
             .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
         Ok(Output { writer: Box::new(file), path: Some(path.to_owned()) })
+    }
+
+    /// An output that keeps nothing.
+    #[cfg(test)]
+    pub fn to_nothing() -> Output {
+        Output { writer: Box::new(io::sink()), path: None }
     }
 
     /// Opens the output of a command that ends by itself: a pager shows it on a terminal.

@@ -1,10 +1,12 @@
 //! Formatting on several threads, with the same bytes as on one.
 //!
 //! ```text
-//! reader ── batches, in order ──► formatting threads ──► writer, in order
+//! each thread:  take the next batch ──► format it ──► hand its text over
+//!               one at a time                         one writes, in order
 //! ```
 //!
-//! The reader merges and copies records into batches. What a record decodes to depends on the schemas before it, so
+//! All threads do the same, so none waits while another one has more to do, and a batch stays in the caches of one
+//! processor. The reader merges and copies records into batches. What a record decodes to depends on the schemas before it, so
 //! the reader learns them too, and every batch carries the store as it was at its start; inside a batch the decoder
 //! learns on. Batches are few and bounded, so memory does not grow with the trace.
 
@@ -18,8 +20,7 @@ use etw_etl::read::{Records, TraceFile};
 use etw_etl::record::{self, Extent};
 use etw_types::{Clock, EventRecord, FileTime, HeaderType, Position};
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A batch is closed at this many records, …
 const BATCH_RECORDS: usize = 512;
@@ -60,6 +61,13 @@ impl Selection {
         decoder.set_own_catalog(self.own.clone());
         decoder
     }
+
+    /// Whether a raw time is between the first and the last one.
+    fn has_time(&self, clock: &Clock, raw: i64) -> bool {
+        clock.filetime(raw).is_some_and(|time| {
+            self.from.is_none_or(|from| time >= from) && self.to.is_none_or(|to| time <= to)
+        })
+    }
 }
 
 /// The result of a run.
@@ -88,22 +96,17 @@ pub fn run(
     if output.is_on_terminal() {
         reader.progress.hide();
     }
-    let mut limit = Limit::of(selection);
-    if threads <= 1 {
-        let mut formatter = Formatter::of(selection, 1);
-        let mut batch = Batch::default();
-        let mut text = Vec::new();
-        while reader.fill(&mut batch) {
-            text.clear();
-            shared.format(&mut formatter, &mut batch, &mut text);
-            output.write(limit.cut(&batch, &text))?;
-            if limit.is_reached() {
-                break;
-            }
+    let threads = threads.max(1);
+    let source = Mutex::new(Source { reader, batches: 0 });
+    let texts = Texts::new(Sink { output, limit: Limit::of(selection) }, threads);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|| format_batches(&source, &shared, threads, &texts));
         }
-    } else {
-        run_parallel(&mut reader, &shared, threads, &mut limit, output)?;
-    }
+        format_batches(&source, &shared, threads, &texts);
+    });
+    let Source { reader, .. } = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Sink { output, mut limit } = texts.finish()?;
     for text in limit.last.drain(..) {
         output.write(&text)?;
     }
@@ -117,67 +120,169 @@ fn file_facts(file: &TraceFile) -> FileFacts {
     FileFacts { clock: *file.clock(), timer_resolution }
 }
 
-struct Job {
-    batch: Batch,
-    text: Vec<u8>,
-    done: SyncSender<(Batch, Vec<u8>)>,
-}
-
-fn run_parallel(
-    reader: &mut Reader<'_>,
+/// Takes batches, formats them and hands their texts over, until there is no more or nobody wants more.
+fn format_batches(
+    source: &Mutex<Source<'_>>,
     shared: &Shared<'_>,
     threads: usize,
-    limit: &mut Limit,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let in_flight = threads + 2;
-    let (jobs, queue) = sync_channel::<Job>(in_flight);
-    let queue = Mutex::new(queue);
-    let (order, results) = sync_channel::<Receiver<(Batch, Vec<u8>)>>(in_flight);
-    let (spare, spares) = sync_channel::<(Batch, Vec<u8>)>(2 * in_flight);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| format_jobs(&queue, shared, threads));
+    texts: &Texts<'_>,
+) {
+    // If this thread panics, the others must not wait for its batch.
+    let guard = Stops(texts);
+    let mut formatter = Formatter::of(shared.selection, threads);
+    let mut batch = Batch::default();
+    let mut rendered = Rendered::default();
+    while let Some(number) = next_batch(source, texts, &mut batch) {
+        rendered.clear();
+        shared.format(&mut formatter, &batch, &mut rendered);
+        match texts.put(number, rendered) {
+            Some(spare) => rendered = spare,
+            None => break,
         }
-        scope.spawn(move || {
-            loop {
-                let (mut batch, text) = spares.try_recv().unwrap_or_default();
-                if !reader.fill(&mut batch) {
-                    return;
-                }
-                let (done, result) = sync_channel(1);
-                // Either end goes away only when the writer has given up.
-                if order.send(result).is_err() || jobs.send(Job { batch, text, done }).is_err() {
-                    return;
-                }
-            }
-        });
-        for result in results {
-            let Ok((batch, text)) = result.recv() else { break };
-            output.write(limit.cut(&batch, &text))?;
-            if limit.is_reached() {
-                break;
-            }
-            // No room for another spare: let it go.
-            let _ = spare.try_send((batch, text));
-        }
-        Ok(())
-    })
+    }
+    std::mem::forget(guard);
 }
 
-fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>, threads: usize) {
-    let mut formatter = Formatter::of(shared.selection, threads);
-    loop {
-        let job = match queue.lock() {
-            Ok(queue) => queue.recv(),
-            Err(_) => return,
-        };
-        let Ok(Job { mut batch, mut text, done }) = job else { return };
-        text.clear();
-        shared.format(&mut formatter, &mut batch, &mut text);
-        if done.send((batch, text)).is_err() {
-            return;
+/// Fills the batch. Returns its number; `None` at the end.
+fn next_batch(source: &Mutex<Source<'_>>, texts: &Texts<'_>, batch: &mut Batch) -> Option<u64> {
+    // A thread that panicked here stopped all others.
+    let mut source = source.lock().ok()?;
+    if texts.lock().is_stopped || !source.reader.fill(batch) {
+        return None;
+    }
+    source.batches += 1;
+    Some(source.batches - 1)
+}
+
+/// The reader, and how many batches it gave.
+struct Source<'r> {
+    reader: Reader<'r>,
+    batches: u64,
+}
+
+/// The text of a batch.
+#[derive(Default)]
+struct Rendered {
+    text: Vec<u8>,
+    /// Where the text of each record that is shown ends.
+    ends: Vec<usize>,
+}
+
+impl Rendered {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+}
+
+/// The output, and how much of it is wanted.
+struct Sink<'o> {
+    output: &'o mut Output,
+    limit: Limit,
+}
+
+/// Puts the texts of batches in order. Whichever thread brings the next one writes it, and those behind it that are ready.
+struct Texts<'o> {
+    state: Mutex<Waiting>,
+    /// There is room for another text, or the threads stop.
+    room: Condvar,
+    /// Used by the one thread that writes.
+    sink: Mutex<Sink<'o>>,
+    /// Texts that may wait.
+    most: usize,
+}
+
+/// No change under the lock can be left incomplete, so a poisoned lock is usable.
+#[derive(Default)]
+struct Waiting {
+    /// The number of the first.
+    first: u64,
+    /// Texts in the order of their batches; `None` while the batch is formatted, and while the first is written.
+    texts: VecDeque<Option<Rendered>>,
+    spares: Vec<Rendered>,
+    is_writing: bool,
+    is_stopped: bool,
+    failure: Option<Failure>,
+}
+
+impl<'o> Texts<'o> {
+    fn new(sink: Sink<'o>, threads: usize) -> Texts<'o> {
+        let (state, room, sink) = (Mutex::default(), Condvar::new(), Mutex::new(sink));
+        Texts { state, room, sink, most: threads + 2 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the text of a batch, and waits while too many wait for one before them. Returns memory for another one; `None` if
+    /// no more is wanted.
+    fn put(&self, number: u64, rendered: Rendered) -> Option<Rendered> {
+        let mut state = self.lock();
+        let at = (number - state.first) as usize;
+        if state.texts.len() <= at {
+            state.texts.resize_with(at + 1, || None);
         }
+        state.texts[at] = Some(rendered);
+        if !state.is_writing {
+            state = self.write(state);
+        }
+        while state.texts.len() > self.most && !state.is_stopped {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        (!state.is_stopped).then(|| state.spares.pop().unwrap_or_default())
+    }
+
+    /// Writes all texts that are ready.
+    fn write<'s>(&'s self, mut state: MutexGuard<'s, Waiting>) -> MutexGuard<'s, Waiting> {
+        while !state.is_stopped
+            && let Some(rendered) = state.texts.front_mut().and_then(Option::take)
+        {
+            state.is_writing = true;
+            drop(state);
+            let written = self.sink.lock().unwrap_or_else(PoisonError::into_inner).write(&rendered);
+            state = self.lock();
+            state.is_writing = false;
+            state.texts.pop_front();
+            state.first += 1;
+            state.spares.push(rendered);
+            match written {
+                Ok(true) => {}
+                Ok(false) => state.is_stopped = true,
+                Err(failure) => {
+                    state.failure = Some(failure);
+                    state.is_stopped = true;
+                }
+            }
+            self.room.notify_all();
+        }
+        state
+    }
+
+    /// Returns the output when all threads have ended.
+    fn finish(self) -> Result<Sink<'o>, Failure> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match state.failure {
+            Some(failure) => Err(failure),
+            None => Ok(self.sink.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+impl Sink<'_> {
+    /// Writes as much of a text as is wanted. Returns whether more is.
+    fn write(&mut self, rendered: &Rendered) -> Result<bool, Failure> {
+        self.output.write(self.limit.cut(rendered))?;
+        Ok(!self.limit.is_reached())
+    }
+}
+
+struct Stops<'t, 'o>(&'t Texts<'o>);
+
+impl Drop for Stops<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().is_stopped = true;
+        self.0.room.notify_all();
     }
 }
 
@@ -204,19 +309,20 @@ struct Shared<'o> {
 }
 
 impl Shared<'_> {
-    fn format(&self, formatter: &mut Formatter, batch: &mut Batch, text: &mut Vec<u8>) {
+    fn format(&self, formatter: &mut Formatter, batch: &Batch, rendered: &mut Rendered) {
         let Formatter { decoder, heads } = formatter;
         decoder.set_store(Arc::clone(&batch.store));
+        let Rendered { text, ends } = rendered;
         let mut start = 0;
-        batch.ends.clear();
         for item in &batch.items {
             let bytes = &batch.bytes[start..item.end];
             start = item.end;
             let file = item.position.file_index as usize;
             let context = self.files[file].record_context();
-            let Ok(mut record) = record::parse_checked(bytes, item.extent, context) else {
+            let mut record = EventRecord::new(HeaderType::Event64, &[]);
+            if record::parse_checked(&mut record, bytes, item.extent, context).is_err() {
                 unreachable!("the reader gives whole records");
-            };
+            }
             record.cpu = item.cpu;
             record.order_time = item.order_time;
             record.position = item.position;
@@ -232,7 +338,7 @@ impl Shared<'_> {
                 filter.check_shown(&decoded);
             }
             self.options.write(heads, text, &record, &decoded, &self.facts[file]);
-            batch.ends.push(text.len());
+            ends.push(text.len());
         }
     }
 }
@@ -244,8 +350,6 @@ struct Batch {
     items: Vec<Item>,
     /// Schemas before the first of them.
     store: Arc<Store>,
-    /// Where the text of each that is shown ends.
-    ends: Vec<usize>,
 }
 
 /// Counts shown records: whether a record is shown is known only when it is decoded.
@@ -264,16 +368,17 @@ impl Limit {
     }
 
     /// The text of those that are shown.
-    fn cut<'t>(&mut self, batch: &Batch, text: &'t [u8]) -> &'t [u8] {
-        let shown = batch.ends.len() as u64;
+    fn cut<'t>(&mut self, rendered: &'t Rendered) -> &'t [u8] {
+        let Rendered { text, ends } = rendered;
+        let shown = ends.len() as u64;
         if let Some(tail) = self.tail {
-            self.keep_last(tail, batch, text);
+            self.keep_last(tail, rendered);
             self.shown += shown;
             return &[];
         }
         let text = match usize::try_from(self.left) {
-            Ok(left) if left < batch.ends.len() => {
-                &text[..left.checked_sub(1).map_or(0, |last| batch.ends[last])]
+            Ok(left) if left < ends.len() => {
+                &text[..left.checked_sub(1).map_or(0, |last| ends[last])]
             }
             _ => text,
         };
@@ -282,11 +387,11 @@ impl Limit {
         text
     }
 
-    fn keep_last(&mut self, tail: usize, batch: &Batch, text: &[u8]) {
-        let first = batch.ends.len().saturating_sub(tail);
-        for number in first..batch.ends.len() {
-            let start = number.checked_sub(1).map_or(0, |before| batch.ends[before]);
-            self.last.push_back(text[start..batch.ends[number]].to_vec());
+    fn keep_last(&mut self, tail: usize, Rendered { text, ends }: &Rendered) {
+        let first = ends.len().saturating_sub(tail);
+        for number in first..ends.len() {
+            let start = number.checked_sub(1).map_or(0, |before| ends[before]);
+            self.last.push_back(text[start..ends[number]].to_vec());
         }
         let more = self.last.len().saturating_sub(tail);
         self.last.drain(..more);
@@ -346,9 +451,7 @@ impl<'r> Reader<'r> {
                 break;
             }
             let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            if !self.records.read_next(&mut record) {
-                break;
-            }
+            let Some((bytes, extent)) = self.records.next_stored(&mut record) else { break };
             let (cpu, order_time, position) = (record.cpu, record.order_time, record.position);
             let learns = self.selection.gathered.is_none() && Store::is_schema_record(&record);
             if learns {
@@ -360,8 +463,8 @@ impl<'r> Reader<'r> {
             if needs_names {
                 self.kinds.number(&record);
             }
+            let clock = &self.clocks[position.file_index as usize];
             let may_be_shown = filter.is_none_or(|filter| {
-                let clock = &self.clocks[position.file_index as usize];
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 match &self.names {
                     Some(names) => {
@@ -371,9 +474,7 @@ impl<'r> Reader<'r> {
                 }
                 .is_none_or(|holds| holds)
             });
-            if !may_be_shown
-                || timed && !(has_time && self.selects(order_time, position.file_index))
-            {
+            if !may_be_shown || timed && !(has_time && self.selection.has_time(clock, order_time)) {
                 // The record is not shown, but those behind it need what it says.
                 match learns {
                     true if batch.items.is_empty() => batch.store = Arc::clone(&self.store),
@@ -382,7 +483,6 @@ impl<'r> Reader<'r> {
                 }
                 continue;
             }
-            let (bytes, extent) = self.records.stored();
             batch.bytes.extend_from_slice(bytes);
             batch.items.push(Item { end: batch.bytes.len(), extent, cpu, order_time, position });
             self.given += 1;
@@ -390,10 +490,32 @@ impl<'r> Reader<'r> {
         self.progress.update_at(self.seen, last);
         !batch.items.is_empty()
     }
+}
 
-    fn selects(&self, raw: i64, file_index: u32) -> bool {
-        let Some(time) = self.records.clock(file_index).filetime(raw) else { return false };
-        self.selection.from.is_none_or(|from| time >= from)
-            && self.selection.to.is_none_or(|to| time <= to)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_ends_the_wait_of_the_others() {
+        let limit = Limit { left: u64::MAX, shown: 0, tail: None, last: VecDeque::new() };
+        let mut output = Output::to_nothing();
+        let texts = Texts::new(Sink { output: &mut output, limit }, 1);
+        std::thread::scope(|scope| {
+            // The text of batch 0 never comes, so that those behind it wait.
+            let texts = &texts;
+            let put = move || {
+                (1..).take_while(|number| texts.put(*number, Rendered::default()).is_some())
+            };
+            let waiting = scope.spawn(move || put().count());
+            scope
+                .spawn(|| {
+                    let _guard = Stops(texts);
+                    std::panic::resume_unwind(Box::new("a panic"))
+                })
+                .join()
+                .unwrap_err();
+            assert!(waiting.join().unwrap() <= texts.most);
+        });
     }
 }

@@ -51,7 +51,7 @@ impl Times {
     #[inline]
     pub fn put(&self, out: &mut Vec<u8>, time: FileTime) -> Option<()> {
         match self {
-            Times::Utc => out.extend_from_slice(&time.to_ascii()?),
+            Times::Utc => return time.put_ascii(out).then_some(()),
             Times::Local(zone) => put_local(out, zone, time)?,
             Times::Relative(start) => {
                 let ticks = i128::from(time.0) - i128::from(start.0);

@@ -401,10 +401,11 @@ pub(crate) fn write_hex(out: &mut Vec<u8>, value: u64) {
 #[inline]
 fn write_quoted_hex(out: &mut Vec<u8>, value: u64) {
     let (digits, count) = hex_digits(value);
-    let mut text = *b"\"0x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    text[3..19].copy_from_slice(&digits);
-    text[3 + count] = b'"';
-    put_front(out, text, 4 + count);
+    // Not joined before: a processor waits where it loads what several stores have just written.
+    out.reserve(20);
+    out.extend_from_slice(b"\"0x");
+    put_front(out, digits, count);
+    out.push(b'"');
 }
 
 /// The hex digits of a number, without leading zeros, and their count.
@@ -460,9 +461,8 @@ fn write_ipv4(out: &mut Vec<u8>, address: [u8; 4]) {
 }
 
 fn write_time(out: &mut Vec<u8>, time: FileTime) {
-    match time.to_ascii() {
-        Some(text) => out.extend_from_slice(&text),
-        None => write_int(out, time.0),
+    if !time.put_ascii(out) {
+        write_int(out, time.0);
     }
 }
 

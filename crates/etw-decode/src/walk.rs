@@ -50,6 +50,9 @@ pub(crate) const BUDGET: usize = 4 << 20;
 /// Deeper than any encoder nests. Two brackets for each level and one for an array of values fit into 128 bits.
 const DEPTH: usize = 60;
 
+/// Values of so many fields that others refer to are kept without an allocation.
+const FEW: usize = 16;
+
 /// How far a walk came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walked {
@@ -89,7 +92,15 @@ pub fn walk_part(
     if schema.has_single_fields() {
         return walk_single(schema, payload, pointer_size, visitor);
     }
-    let referred = if schema.has_references { vec![0; schema.fields.len()] } else { Vec::new() };
+    let (mut few, mut many) = ([0; FEW], Vec::new());
+    let referred = match schema.fields.len() {
+        _ if !schema.has_references => &mut [][..],
+        count if count <= FEW => &mut few[..count],
+        count => {
+            many.resize(count, 0);
+            &mut many[..]
+        }
+    };
     let mut walker = Walker {
         schema,
         payload,
@@ -203,7 +214,7 @@ struct Walker<'a, V> {
     at: usize,
     pointer_size: u8,
     /// Last value of each field, where lengths or counts refer to fields.
-    referred: Vec<u64>,
+    referred: &'a mut [u64],
     budget: usize,
     depth: usize,
     visitor: &'a mut V,

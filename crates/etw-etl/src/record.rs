@@ -260,24 +260,24 @@ pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecor
     }
 }
 
-/// As [`parse`], for a record that [`Records`](crate::read::Records) returned with this extent.
+/// As [`parse`], in place of `event`, for a record that [`Records`](crate::read::Records) returned with this extent.
 ///
 /// # Errors
 /// As [`parse`]; those of a whole record are possible only if `record` has changed since.
 #[inline]
 pub fn parse_checked<'a>(
+    event: &mut EventRecord<'a>,
     record: &'a [u8],
     extent: Extent,
     context: &RecordContext,
-) -> Result<EventRecord<'a>, DamageKind> {
-    let mut event = EventRecord::new(HeaderType::Event64, &[]);
-    match fill_checked(&mut event, record, extent) {
-        Some(()) => Ok(event),
-        None => parse(record, context),
+) -> Result<(), DamageKind> {
+    if fill_checked(event, record, extent).is_none() {
+        *event = parse(record, context)?;
     }
+    Ok(())
 }
 
-/// [`parse_checked`] in place of `event`; `None` if the record must be parsed.
+/// [`parse_checked`] without parsing; `None` if the record must be parsed.
 #[inline(always)]
 pub(crate) fn fill_checked<'a>(
     event: &mut EventRecord<'a>,

@@ -242,7 +242,9 @@ impl Relog {
         // Records of the session itself stay with the header if no event precedes them.
         let mut heading = true;
         summary.records = 1;
-        while let Some(record) = records.next() {
+        loop {
+            let mut record = EventRecord::new(HeaderType::Event64, &[]);
+            let Some((mut bytes, _)) = records.next_stored(&mut record) else { break };
             let input = &mut self.inputs[record.position.file_index as usize];
             if input.is_logfile_header(&record) {
                 if input.is_base {
@@ -260,7 +262,6 @@ impl Relog {
                 summary.not_wanted += 1;
                 continue;
             }
-            let mut bytes = records.stored_bytes();
             let mut time = place.time;
             if !input.is_plain() {
                 scratch.clear();

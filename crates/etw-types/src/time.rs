@@ -23,18 +23,39 @@ impl FileTime {
 
     /// The 28 characters `YYYY-MM-DDTHH:MM:SS.fffffffZ`; `None` outside the years 1–9999.
     pub fn to_ascii(self) -> Option<[u8; 28]> {
+        let (until_second, rest) = self.ascii_parts()?;
+        let mut text = [0; 28];
+        text[..20].copy_from_slice(&until_second);
+        text[20..].copy_from_slice(&rest);
+        Some(text)
+    }
+
+    /// Appends the characters of [`to_ascii`](FileTime::to_ascii); `false` if there are none.
+    // The parts are not joined before they are copied: a processor waits where it loads what several stores have just written.
+    #[inline]
+    pub fn put_ascii(self, out: &mut Vec<u8>) -> bool {
+        let Some((until_second, rest)) = self.ascii_parts() else { return false };
+        out.reserve(28);
+        out.extend_from_slice(&until_second);
+        out.extend_from_slice(&rest);
+        true
+    }
+
+    /// Up to the point behind the second, and from there on.
+    #[inline]
+    fn ascii_parts(self) -> Option<([u8; 20], [u8; 8])> {
         if self < FileTime::MIN_SHOWN || self > FileTime::MAX_SHOWN {
             return None;
         }
         let second = self.0.div_euclid(TICKS_PER_SECOND);
         let tick = (self.0 - second * TICKS_PER_SECOND) as u32;
-        let mut text = *b"0000-00-00T00:00:00.0000000Z";
-        text[..20].copy_from_slice(&until_second(second));
-        put_pair(&mut text, 20, tick / 100_000);
-        put_pair(&mut text, 22, tick / 1000 % 100);
-        put_pair(&mut text, 24, tick / 10 % 100);
-        text[26] = b'0' + (tick % 10) as u8;
-        Some(text)
+        // The first digit is the lowest byte.
+        let pair = |value: u32| u64::from(value / 10 + (value % 10) * 0x100);
+        let digits = pair(tick / 100_000)
+            | pair(tick / 1000 % 100) << 16
+            | pair(tick / 10 % 100) << 32
+            | u64::from(tick % 10) << 48;
+        Some((until_second(second), (digits + u64::from_le_bytes(*b"0000000Z")).to_le_bytes()))
     }
 
     /// From a calendar time; `None` unless every part is in its range.
@@ -83,13 +104,6 @@ fn until_second(second: i64) -> [u8; 20] {
     put(&mut text[17..19], of_day % 60);
     LAST.set((second, text));
     text
-}
-
-/// Writes two digits; `value` is below 100.
-#[inline(always)]
-fn put_pair(text: &mut [u8; 28], at: usize, value: u32) {
-    text[at] = b'0' + (value / 10) as u8;
-    text[at + 1] = b'0' + (value % 10) as u8;
 }
 
 /// Writes `value` as decimal, right-aligned over zeros.

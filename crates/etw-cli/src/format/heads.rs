@@ -38,7 +38,6 @@ pub struct Head {
 }
 
 /// The parts of a record that are compared as they are.
-#[derive(PartialEq, Eq)]
 struct Key {
     header: HeaderType,
     hook: Option<Hook>,
@@ -65,9 +64,14 @@ impl Head {
         &self.text[self.ends[1]..]
     }
 
-    fn is_of(&self, key: &Key, decoded: &Decoded<'_>, names: Option<&Names>) -> bool {
+    fn is_of(
+        &self,
+        record: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        (is_logged, names): (bool, Option<&Names>),
+    ) -> bool {
         let traits = decoded.provider_traits().map(|traits| traits.as_bytes());
-        self.key == *key
+        self.key.is_of(record, decoded, is_logged)
             && self.names.as_ref() == names
             && self.event_name.as_deref() == decoded.event_name()
             && self.traits.as_deref() == traits
@@ -93,24 +97,15 @@ impl Kinds {
         (is_logged, names): (bool, Option<&Names>),
         render: impl FnOnce(&mut Vec<u8>) -> [usize; 2],
     ) -> &Head {
-        let key = Key {
-            header: record.header,
-            hook: record.hook,
-            provider: record.provider,
-            descriptor: record.descriptor,
-            source: decoded.source(),
-            tag: decoded.schema().map_or(0, |schema| schema.tag),
-            is_logged,
-        };
-        let slot = key.hash(decoded.event_name().unwrap_or_default()) as usize;
+        let slot = hash(record, decoded.event_name().unwrap_or_default()) as usize;
         let slot = slot & (self.slots.len() - 1);
         let slot = &mut self.slots[slot];
-        if slot.as_ref().is_none_or(|head| !head.is_of(&key, decoded, names)) {
+        if slot.as_ref().is_none_or(|head| !head.is_of(record, decoded, (is_logged, names))) {
             let mut text = Vec::new();
             let ends = render(&mut text);
             let traits = decoded.provider_traits();
             *slot = Some(Head {
-                key,
+                key: Key::of(record, decoded, is_logged),
                 traits: traits.map(|traits| traits.as_bytes().into()),
                 is_named_by_traits: traits.is_some_and(|traits| !traits.name().is_empty()),
                 provider_name: decoded.provider_name().map(Into::into),
@@ -128,24 +123,55 @@ impl Kinds {
 }
 
 impl Key {
-    #[inline]
-    fn hash(&self, event_name: &str) -> u64 {
-        let guid = self.provider.map_or(0, |guid| u128::from_ne_bytes(guid.0) as u64);
-        let descriptor = &self.descriptor;
-        let numbers = u64::from(descriptor.id)
-            | u64::from(descriptor.version) << 16
-            | u64::from(descriptor.opcode.0) << 24
-            | u64::from(descriptor.level.0) << 32
-            | (event_name.len() as u64) << 40
-            | (self.header as u64) << 56;
-        // Events that describe themselves differ in their names alone.
-        let ends = event_name.as_bytes().first_chunk().zip(event_name.as_bytes().last_chunk());
-        let ends = ends.map_or(0, |(first, last)| {
-            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
-        });
-        let mixed = (guid ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ends;
-        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
+    fn of(record: &EventRecord<'_>, decoded: &Decoded<'_>, is_logged: bool) -> Key {
+        Key {
+            header: record.header,
+            hook: record.hook,
+            provider: record.provider,
+            descriptor: record.descriptor,
+            source: decoded.source(),
+            tag: tag_of(decoded),
+            is_logged,
+        }
     }
+
+    /// Whether this is the key of the record. It is not made for that: copying the parts of each record costs more than comparing them.
+    #[inline]
+    fn is_of(&self, record: &EventRecord<'_>, decoded: &Decoded<'_>, is_logged: bool) -> bool {
+        let Key { header, hook, provider, descriptor, source, tag, is_logged: was_logged } = self;
+        *header == record.header
+            && *hook == record.hook
+            && *provider == record.provider
+            && *descriptor == record.descriptor
+            && *source == decoded.source()
+            && *tag == tag_of(decoded)
+            && *was_logged == is_logged
+    }
+}
+
+fn tag_of(decoded: &Decoded<'_>) -> u32 {
+    decoded.schema().map_or(0, |schema| schema.tag)
+}
+
+/// What tells most kinds apart, in eight bits.
+#[inline]
+fn hash(record: &EventRecord<'_>, event_name: &str) -> u64 {
+    let guid = record.provider.as_ref().and_then(|guid| guid.0.first_chunk());
+    let guid = guid.map_or(0, |first| u64::from_ne_bytes(*first));
+    let descriptor = &record.descriptor;
+    let numbers = u64::from(descriptor.id)
+        | u64::from(descriptor.version) << 16
+        | u64::from(descriptor.opcode.0) << 24
+        | u64::from(descriptor.level.0) << 32
+        | (event_name.len() as u64) << 40
+        | (record.header as u64) << 56;
+    // Events that describe themselves differ in their names alone.
+    let ends = event_name.as_bytes().first_chunk().zip(event_name.as_bytes().last_chunk());
+    let ends = ends.map_or(0, |(first, last)| {
+        u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+    });
+    let mixed = (guid ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ends;
+    mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
 }
 
 /// Whether a record has extended items other than those that describe it and its provider.

@@ -72,9 +72,14 @@ fn put_times_and_ids(
     file: &FileFacts,
     is_logged: bool,
 ) {
-    match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
-        Some(text) => quoted(out, &text),
-        None => null(out),
+    let start = out.len();
+    out.push(b'"');
+    match record.timestamp(&file.clock).is_some_and(|time| time.put_ascii(out)) {
+        true => out.push(b'"'),
+        false => {
+            out.truncate(start);
+            null(out);
+        }
     }
     out.extend_from_slice(b",\"raw_timestamp\":");
     optional(out, record.raw_timestamp());

@@ -101,13 +101,14 @@ fn put_system(
     file: &FileFacts,
 ) {
     let descriptor = &record.descriptor;
-    match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
-        Some(time) => {
-            out.extend_from_slice(b"<TimeCreated SystemTime=\"");
-            out.extend_from_slice(&time);
-            out.extend_from_slice(b"\"/>");
+    let start = out.len();
+    out.extend_from_slice(b"<TimeCreated SystemTime=\"");
+    match record.timestamp(&file.clock).is_some_and(|time| time.put_ascii(out)) {
+        true => out.extend_from_slice(b"\"/>"),
+        false => {
+            out.truncate(start);
+            out.extend_from_slice(b"<TimeCreated/>");
         }
-        None => out.extend_from_slice(b"<TimeCreated/>"),
     }
     let has_items = has_items(record);
     let logged = record.log_item().filter(|_| has_items);

@@ -250,16 +250,26 @@ impl Records {
     /// As [`next`](Records::next), in place of `record`, which saves a copy of it. `false` at the end of all files.
     #[inline(always)]
     pub fn read_next<'r>(&'r mut self, record: &mut EventRecord<'r>) -> bool {
+        self.next_stored(record).is_some()
+    }
+
+    /// As [`read_next`](Records::read_next). Returns the record's stored bytes, header included, with the extent that
+    /// [`record::parse_checked`] takes.
+    #[inline(always)]
+    pub fn next_stored<'r>(
+        &'r mut self,
+        record: &mut EventRecord<'r>,
+    ) -> Option<(&'r [u8], Extent)> {
         if self.taken {
             self.move_on();
         }
         let Some(head) = &self.current else {
             self.finish();
-            return false;
+            return None;
         };
         self.taken = true;
         let stream = &mut self.streams[head.stream as usize];
-        let Some(buffer) = stream.buffer.as_ref() else { return false };
+        let buffer = stream.buffer.as_ref()?;
         let checked = &buffer.records()[stream.number];
         let context = &self.files[stream.file_index as usize].core.load.record;
         let bytes = buffer.bytes_of(checked, context);
@@ -284,7 +294,7 @@ impl Records {
             buffer_index: buffer.entry.index,
             offset: checked.offset,
         };
-        true
+        Some((bytes, checked.extent))
     }
 
     /// The order time of the record that [`next`](Records::next) returned last.
@@ -296,18 +306,12 @@ impl Records {
     /// The stored bytes of the record that [`next`](Records::next) returned last, header included.
     #[inline]
     pub fn stored_bytes(&self) -> &[u8] {
-        self.stored().0
-    }
-
-    /// As [`stored_bytes`](Records::stored_bytes), with the extent that [`record::parse_checked`] takes.
-    #[inline]
-    pub fn stored(&self) -> (&[u8], Extent) {
         let stored = |head: Head| {
             let stream = &self.streams[head.stream as usize];
             let buffer = stream.buffer.as_ref()?;
             let checked = buffer.records().get(stream.number)?;
             let context = &self.files[stream.file_index as usize].core.load.record;
-            Some((buffer.bytes_of(checked, context), checked.extent))
+            Some(buffer.bytes_of(checked, context))
         };
         self.current.filter(|_| self.taken).and_then(stored).unwrap_or_default()
     }
