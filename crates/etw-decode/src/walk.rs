@@ -89,9 +89,20 @@ pub fn walk_part(
     pointer_size: u8,
     visitor: &mut impl Visitor,
 ) -> Walked {
-    if schema.has_single_fields() {
-        return walk_single(schema, payload, pointer_size, visitor);
+    match schema.has_single_fields() {
+        true => walk_single(schema, payload, pointer_size, visitor),
+        false => walk_any(schema, payload, pointer_size, visitor),
     }
+}
+
+/// [`walk_part`] of all schemas. Not inlined: single fields are walked without its memory.
+#[inline(never)]
+fn walk_any(
+    schema: &Schema,
+    payload: &[u8],
+    pointer_size: u8,
+    visitor: &mut impl Visitor,
+) -> Walked {
     let (mut few, mut many) = ([0; FEW], Vec::new());
     let referred = match schema.fields.len() {
         _ if !schema.has_references => &mut [][..],

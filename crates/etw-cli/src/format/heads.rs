@@ -153,7 +153,7 @@ fn tag_of(decoded: &Decoded<'_>) -> u32 {
     decoded.schema().map_or(0, |schema| schema.tag)
 }
 
-/// What tells most kinds apart, in eight bits.
+/// Eight bits that tell most kinds apart.
 #[inline]
 fn hash(record: &EventRecord<'_>, event_name: &str) -> u64 {
     let guid = record.provider.as_ref().and_then(|guid| guid.0.first_chunk());
