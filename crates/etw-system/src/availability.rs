@@ -91,7 +91,9 @@ impl Rights {
         let first = points[0].0;
         if let Some(why) = self.refused(first) {
             return match flag {
-                _ if self.programs.contains(&first) => (Some(PROGRAMS.to_owned()), Some(why)),
+                _ if self.programs.contains(&first) => {
+                    (Some(format!("{PROGRAMS}{}", uncounted(points, &|_| false))), Some(why))
+                }
                 Flag::SWITCH => (Some(SWITCHES.to_owned()), Some(why)),
                 _ => (None, Some(why)),
             };
@@ -102,7 +104,7 @@ impl Rights {
         let absent = points.iter().map(|(point, _)| *point).filter(is_absent);
         let absent: Vec<&str> = absent.map(Tracepoint::name).collect();
         let missing = format!("this kernel has no {}", absent.join(", "));
-        let mechanism = tracepoint_mechanism(points, &self.programs).to_owned();
+        let mechanism = tracepoint_mechanism(points, &self.programs);
         (Some(mechanism), (!absent.is_empty()).then_some(missing))
     }
 
@@ -133,9 +135,49 @@ fn has_additions(flag: Flag) -> bool {
 }
 
 /// How tracepoints are recorded. `programs`: those that programs can record.
-fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -> &'static str {
+fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -> String {
     match points.iter().all(|(point, _)| programs.contains(point)) {
-        true => "BPF programs (with call stacks perf tracepoints), whole machine",
-        false => "perf tracepoints, whole machine",
+        true => {
+            let uncounted = uncounted(points, &bpf::is_counted);
+            format!("BPF programs (with call stacks perf tracepoints), whole machine{uncounted}")
+        }
+        false => "perf tracepoints, whole machine".to_owned(),
+    }
+}
+
+/// A remark on the tracepoints of programs whose events may be missing without being counted. Those of switches are known by the chain of
+/// each CPU's threads. `is_counted`: the kernel counts the tracepoint beside its program.
+fn uncounted(points: &[(Tracepoint, u16)], is_counted: &dyn Fn(Tracepoint) -> bool) -> String {
+    let points = points.iter().map(|(point, _)| *point);
+    let points = points.filter(|point| *point != Tracepoint::Switch && !is_counted(*point));
+    let names: Vec<&str> = points.map(Tracepoint::name).collect();
+    match &names[..] {
+        [] => String::new(),
+        names => format!("; not counted if the kernel leaves them out: {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracepoints_without_a_counter_are_named() {
+        let remark = |flag: Flag| {
+            let (_, points) = TRACEPOINTS.iter().find(|(of, _)| *of == flag).unwrap();
+            let all: Vec<Tracepoint> = points.iter().map(|(point, _)| *point).collect();
+            assert_eq!(tracepoint_mechanism(points, &[]), "perf tracepoints, whole machine");
+            tracepoint_mechanism(points, &all)
+        };
+        for counted in [Flag::SWITCH, Flag::INTERRUPT, Flag::DPC, Flag::DISK] {
+            assert!(!remark(counted).contains("not counted"), "{counted:?}");
+        }
+        let sends = "not counted if the kernel leaves them out: sock/sock_send_length, sock/sock_recv_length";
+        assert!(remark(Flag::NETWORK).ends_with(sends), "{}", remark(Flag::NETWORK));
+        assert!(remark(Flag::READY).contains("sched_waking"));
+        assert!(remark(Flag::FILE_IO).contains("raw_syscalls/sys_enter"));
+        // Without tracefs, perf counts nothing beside the programs.
+        let (_, points) = TRACEPOINTS.iter().find(|(of, _)| *of == Flag::DISK).unwrap();
+        assert!(uncounted(points, &|_| false).contains("block/block_rq_issue"));
     }
 }
