@@ -124,6 +124,8 @@ pub struct Shaper {
     last_stack: (i64, u32),
     /// Threads that have said their end and still run in the kernel, in order of time.
     ending: VecDeque<EndingThread>,
+    /// Ids of the threads that ended last.
+    ended_last: VecDeque<u32>,
     /// Exit statuses of processes that have not ended yet.
     exit_statuses: HashMap<u32, VecDeque<ExitStatus>>,
     /// Threads whose starts wait for the stacks of their creators.
@@ -176,9 +178,15 @@ struct EndingThread {
 /// The id that perf gives a process or thread whose id the kernel has taken back already, while the thread still runs.
 const NO_ID: u32 = u32::MAX;
 
+/// A thread outside of the namespace, or one that has not left its CPU yet, has its machine's id with this bit. The kernel gives ids below
+/// 2²².
+pub(crate) const FOREIGN: u32 = 1 << 31;
+
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen. On a busy machine, a thread that still
 /// runs or waits for a CPU may take longer.
 const END_DELAY: u64 = 250_000_000;
+/// Threads whose ends are remembered: a later sample of one does not begin it again.
+const REMEMBERED_ENDS: usize = 1024;
 /// No thread takes longer: its last switch was lost.
 const LONGEST_END: u64 = 10_000_000_000;
 
@@ -209,6 +217,7 @@ impl Shaper {
             counters: HashMap::new(),
             last_stack: (i64::MIN, 0),
             ending: VecDeque::new(),
+            ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
             creations: Vec::new(),
             idle_cpus: Vec::new(),

@@ -4,12 +4,10 @@
 use std::collections::HashMap;
 
 use crate::neutral::{Detail, SwitchedIn, SwitchedOut};
+use crate::shaper::FOREIGN;
 
 /// `PROC_PID_INIT_INO`: the machine's ids are those of the first PID namespace.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// A thread outside of the namespace, or one that has not left its CPU yet, has its machine's id with this bit. The kernel gives ids below
-/// 2²².
-const FOREIGN: u32 = 1 << 31;
 /// Threads that are remembered.
 const LIMIT: usize = 1 << 16;
 

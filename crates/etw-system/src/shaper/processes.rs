@@ -9,7 +9,7 @@ use super::lifecycle_stacks::{
     IMAGE_LOAD, IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
 };
 use super::schedule::windows_priority;
-use super::{EndingThread, ExitStatus, KEY, SYSTEM, Shaper, ticks};
+use super::{EndingThread, ExitStatus, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::record::{Head, Payload, Records};
@@ -143,6 +143,15 @@ impl Shaper {
         if thread != 0 && !self.threads.contains_key(&thread) {
             let found = FoundThread { thread, name: &[], priority: NORMAL_PRIORITY };
             self.thread_found(event, process, &found, out);
+        }
+    }
+
+    /// A thread that nothing was known of is sampled: its beginning was lost.
+    pub(super) fn ensure_sampled(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        let NeutralEvent { process, thread, .. } = *event;
+        let is_nobody = process == 0 || [process, thread].iter().any(|id| id & FOREIGN != 0);
+        if !is_nobody && !self.threads.contains_key(&thread) && !self.ended_last.contains(&thread) {
+            self.ensure(event, process, thread, out);
         }
     }
 
@@ -430,6 +439,10 @@ impl Shaper {
         out: &mut Records,
     ) -> SavedStack {
         let Some(ended) = self.threads.remove(&thread) else { return SavedStack::default() };
+        if self.ended_last.len() >= REMEMBERED_ENDS {
+            self.ended_last.pop_front();
+        }
+        self.ended_last.push_back(thread);
         if let Some(owner) = self.processes.get_mut(&process) {
             owner.threads.retain(|id| *id != thread);
         }

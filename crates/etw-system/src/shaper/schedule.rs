@@ -242,6 +242,7 @@ impl Shaper {
             return;
         }
         self.revive(event, event.thread, out);
+        self.ensure_sampled(event, out);
         if !self.ending.is_empty() {
             self.still_runs(event.thread, event.time);
         }

@@ -216,7 +216,8 @@ pub fn check_lives(records: &[Taken]) {
                 let is_known =
                     thread == u32::MAX || thread & FOREIGN != 0 || threads.contains_key(&thread);
                 let is_known = is_known || !has_switches && ended.contains(&thread);
-                assert!(is_known, "a sample of no thread: {record:?}");
+                let before = ended.contains(&thread);
+                assert!(is_known, "a sample of no thread (ended before: {before}): {record:?}");
             }
             0x0524 => {
                 for thread in [record.u32(0), record.u32(4)] {

@@ -196,6 +196,27 @@ fn a_sample_without_ids_belongs_to_the_thread_that_ends_on_its_cpu() {
     assert_eq!(threads, [(61, 50), (62, 50)]);
 }
 
+#[test]
+fn a_sample_of_a_thread_whose_beginning_was_lost_gives_it_one() {
+    const OUTSIDE: u32 = 1 << 31;
+    let mut machine = Machinery::new();
+    let sample = |machine: &mut Machinery, at: u64, thread: u32| {
+        machine.at(at, 0, thread, Detail::Sample { address: 0x4010 });
+    };
+    sample(&mut machine, 10, 70);
+    sample(&mut machine, 20, 70);
+    sample(&mut machine, 30, OUTSIDE | 5);
+    machine.at(40, 0, 70, Detail::Exit { process: 70, thread: 70 });
+    let old = SwitchedOut { thread: 70, priority: 120, state: ThreadState::Dead };
+    machine.at(50, 0, 70, Detail::Switch { old, new: SwitchedIn { thread: 50, priority: 120 } });
+    let is_of_thread = |one: &&Taken| matches!(one.hook, 0x0502 | 0x0503) && one.u32(4) == 70;
+    let records = machine.end();
+    let lives: Vec<u16> = records.iter().filter(is_of_thread).map(|one| one.hook).collect();
+    assert_eq!(lives, [0x0503, 0x0502]);
+    let begins = |one: &&Taken| matches!(one.hook, 0x0501 | 0x0503);
+    assert!(records.iter().filter(begins).all(|one| one.u32(4) != OUTSIDE | 5));
+}
+
 /// A busy machine may take a thread from its CPU between its last word and its last switch.
 #[test]
 fn a_thread_that_says_its_end_lives_for_as_long_as_it_will_run() {
