@@ -277,6 +277,7 @@ impl Sink<'_> {
     }
 }
 
+/// Stops all threads when it is dropped, as it is if its thread panics.
 struct Stops<'t, 'o>(&'t Texts<'o>);
 
 impl Drop for Stops<'_, '_> {
