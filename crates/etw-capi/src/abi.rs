@@ -15,7 +15,7 @@
 //! | **SIZED** | `void *` and `ULONG *` | the `ULONG` is OUT and holds the size of the writable memory at the pointer; NULL if it holds 0 | [`put_bytes`] |
 //! | **HANDLE** | `void *`, an opaque type | NULL, or the result of the function that makes such handles, not closed yet; no other thread closes it during the call | |
 //! | **CALLBACK** | a function and its context | the function may be called by any thread with that context, until the call that unregisters it returns; this library does not read the context | [`CallbackContext`] |
-//! | **BEGUN** | the result of a function that begins an event | all bytes at the result, as many as the call was told, are filled at once; then the function that commits is called on the same thread | |
+//! | **BEGUN** | the result of a function that begins an event, and its size | the caller fills that many bytes at the result at once, and then calls the function that commits, with the same size, on the same thread | |
 //! | **CODE** | `va_list`, variadic arguments, c-logging's functions | they have the types that the format or the header names; c-logging's functions may be called by the logging thread | |
 //!
 //! Lifetime: from the start of the call until it returns, unless the clause says otherwise. Aliasing: during that time no thread writes what

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 /// Nested parentheses and `!` of a condition.
 const DEPTH_LIMIT: usize = 64;
 
-/// The tokens of a call that remain after its directives, as indices, and the lines of conditions that may hold or not: by macros
-/// that headers or the compiler's options define. The first branch of those remains.
+/// Removes the directives of a call, and the branches that do not hold. Returns the indices of the other tokens, and the lines of
+/// conditions that depend on macros of headers or of the compiler's options: their first branch stays.
 pub fn remaining(
     tokens: &Tokens<'_>,
     definitions: &Definitions<'_>,
