@@ -5,7 +5,9 @@
 
 use etw_decode::{Decoded, Decoder, Store, is_string_event};
 use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Hook};
-use std::hash::{BuildHasher, Hash};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
 
 /// Kinds, and blobs that tell kinds apart, past which no more are kept: only a hostile trace has so many.
 const LIMIT: usize = 1 << 16;
@@ -47,54 +49,23 @@ struct Key {
     blobs: u64,
 }
 
-/// Finds items of a list by their hashes. A slot has an item's index, and not the item, as a `HashMap` would.
+/// Finds items of a list by their hashes. It has an item's index, and not the item, as a `HashMap` would.
 #[derive(Default)]
 struct Index {
-    /// 1 more than the index of an item; 0: none. Their number is a power of two.
-    slots: Vec<u32>,
-    count: usize,
-    hasher: foldhash::fast::RandomState,
+    table: HashTable<u32>,
+    hasher: RandomState,
 }
 
 impl Index {
-    fn hash(&self, item: impl Hash) -> u64 {
-        self.hasher.hash_one(item)
-    }
-
     /// The index of the item with this hash for which `is_it` holds.
     fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
-        let mask = self.slots.len().checked_sub(1)?;
-        let mut slot = hash as usize & mask;
-        while let Some(index) = (self.slots[slot] as usize).checked_sub(1) {
-            if is_it(index) {
-                return Some(index);
-            }
-            slot = (slot + 1) & mask;
-        }
-        None
+        self.table.find(hash, |index| is_it(*index as usize)).map(|index| *index as usize)
     }
 
     /// Adds an item that is not there. `hash_of` gives the hash of any item again.
-    fn add(&mut self, hash: u64, index: usize, hash_of: impl Fn(&Index, usize) -> u64) {
-        // At most three slots of four are taken, so that searches are short.
-        if 4 * (self.count + 1) > 3 * self.slots.len() {
-            let size = (2 * self.slots.len()).max(64);
-            self.slots = vec![0; size];
-            for earlier in 0..index {
-                self.put(hash_of(self, earlier), earlier);
-            }
-        }
-        self.put(hash, index);
-        self.count += 1;
-    }
-
-    fn put(&mut self, hash: u64, index: usize) {
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) & mask;
-        }
-        self.slots[slot] = index as u32 + 1;
+    fn add(&mut self, hash: u64, index: usize, hash_of: impl Fn(&RandomState, usize) -> u64) {
+        let Index { table, hasher } = self;
+        table.insert_unique(hash, index as u32, |index| hash_of(hasher, *index as usize));
     }
 }
 
@@ -140,7 +111,7 @@ impl EventKinds {
 
     #[inline(never)]
     fn find(&mut self, key: Key, record: &EventRecord<'_>) -> Option<usize> {
-        let hash = self.by_key.hash(key);
+        let hash = self.by_key.hasher.hash_one(key);
         let number = match self.by_key.find(hash, |index| self.kinds[index].key == key) {
             Some(number) => number as u32,
             None if self.kinds.len() >= LIMIT => return None,
@@ -149,7 +120,8 @@ impl EventKinds {
                 let name = Store::is_schema_record(record)
                     .then(|| self.decoder.decode(record).event_name().map(Box::from));
                 self.kinds.push(Kind::of(record, key, name.flatten()));
-                self.by_key.add(hash, number, |by_key, index| by_key.hash(self.kinds[index].key));
+                self.by_key
+                    .add(hash, number, |hasher, index| hasher.hash_one(self.kinds[index].key));
                 number as u32
             }
         };
@@ -181,7 +153,7 @@ impl EventKinds {
         if blob.is_empty() {
             return Some(0);
         }
-        let hash = self.by_content.hash(blob);
+        let hash = self.by_content.hasher.hash_one(blob);
         if let Some(index) = self.by_content.find(hash, |index| *self.blobs[index] == *blob) {
             return Some(index as u64 + 1);
         }
@@ -190,7 +162,7 @@ impl EventKinds {
             return None;
         }
         self.blobs.push(blob.into());
-        self.by_content.add(hash, index, |by_content, index| by_content.hash(&*self.blobs[index]));
+        self.by_content.add(hash, index, |hasher, index| hasher.hash_one(&*self.blobs[index]));
         Some(index as u64 + 1)
     }
 
