@@ -63,7 +63,13 @@ fn timed(run: impl FnOnce()) -> Duration {
 fn sessions() -> Result<()> {
     const EVENTS: u32 = 10_000;
     for sessions in 1..=8 {
-        let mut host = Host::new(Size { sessions, programs: 1, pool: 16 << 20, buffers: 64 })?;
+        let mut host = Host::new(Size {
+            sessions,
+            programs: 1,
+            pool: 16 << 20,
+            buffers: 64,
+            is_remote: false,
+        })?;
         let mut write = f64::INFINITY;
         let drain = shortest(40, || {
             let start = Instant::now();
@@ -77,17 +83,21 @@ fn sessions() -> Result<()> {
     Ok(())
 }
 
-/// The cost of an event for the host, against the programs that write at the same time; and a round of the host if all are quiet.
+/// The cost of an event for the host, against the programs that write at the same time; a round of the host when none has written
+/// since the last one; and when all have been quiet for some time.
 fn programs() -> Result<()> {
     const EVENTS: u32 = 4000;
     for programs in [1, 2, 5, 10, 20, 50, 100, 200, 500] {
-        let mut host = Host::new(Size { sessions: 1, programs, pool: 1 << 20, buffers: 64 })?;
+        let mut host =
+            Host::new(Size { sessions: 1, programs, pool: 1 << 20, buffers: 64, is_remote: true })?;
         let each = EVENTS / programs as u32;
         let drain = shortest(20, || {
             host.write(each, &[7; 36])?;
             Ok(timed(|| _ = host.engine.round(Duration::ZERO)))
         })?;
         point("programs: events", programs, drain / f64::from(each * programs as u32));
+        let idle = || Ok(timed(|| _ = host.engine.round(Duration::ZERO)));
+        point("programs: idle", programs, shortest(8, idle)? / 1e3);
         let quiet_after = Instant::now() + Duration::from_millis(200);
         while Instant::now() < quiet_after {
             host.engine.round(Duration::ZERO);

@@ -32,6 +32,8 @@ pub struct Size {
     pub pool: usize,
     /// Buffers of each session.
     pub buffers: u32,
+    /// The pools are read as those of other programs.
+    pub is_remote: bool,
 }
 
 /// The pools of programs, and an engine with sessions that record all of them.
@@ -76,17 +78,25 @@ impl Host {
             let control = Control::create(Memory::heap(Control::SIZE)?, clock, barrier)?;
             let prefault = if size.programs == 1 { usize::MAX } else { 0 };
             let options = PoolOptions { chunk_size: size.pool, prefault };
-            let segment = Memory::heap(options.memory_size())?;
+            let segment = match size.is_remote {
+                true => Memory::shared(options.memory_size())?,
+                false => Memory::heap(options.memory_size())?,
+            };
             let writer = Writer::new(segment, control.memory().clone(), options, 0)?;
             let segment = writer.segment(0).ok_or("a pool without memory")?.clone();
-            let reader = Reader::new(control, Source::Mapped(segment))?;
+            let source = match segment.fd().filter(|_| size.is_remote) {
+                Some(fd) => Source::received(fd.try_clone_to_owned()?)?,
+                None => Source::Mapped(segment),
+            };
+            let reader = Reader::new(control, source)?;
             let process = PoolProcess {
                 id: std::process::id(),
                 facts: ProcessFacts::default(),
                 thread_ids: ThreadIds::same_namespace(),
             };
             let growth = Growth::new(size.pool as u64, size.pool as u64, 1);
-            let mut pool = AttachedPool::new(pool_number, process, growth, &reader).mapped();
+            let pool = AttachedPool::new(pool_number, process, growth, &reader);
+            let mut pool = if size.is_remote { pool } else { pool.mapped() };
             pool.registrations = Registrations::from_directory(|number| {
                 (number == 1).then(|| Provider { id: PROVIDER, traits: b"\x06\0Abc\0".to_vec() })
             });
@@ -151,7 +161,8 @@ impl Host {
 }
 
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let size = Size { sessions: 1, programs: 1, pool: POOL_SIZE, buffers: BUFFERS };
+    let size =
+        Size { sessions: 1, programs: 1, pool: POOL_SIZE, buffers: BUFFERS, is_remote: false };
     let mut host = Host::new(size)?;
     host.count("drained record of 36 bytes / record", 20_000, 36)?;
     host.count("drained record of 2 KiB / record", 2_000, 2048)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use etw_etl::header::LogfileHeader;
 use etw_etl::write::Starter;
 use etw_ring::RawClock;
-use etw_session::{LogMode, LogPolicy, SessionClock};
+use etw_session::{Compression, LogMode, LogPolicy, SessionClock};
 use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
 
 use crate::clock::{ClockMap, QPC_FREQUENCY, filetime_now, qpc_now};
@@ -24,6 +24,8 @@ pub struct SessionFacts {
     pub thread_id: u32,
     /// FILETIME minus QPC, for a session on system time.
     pub filetime_at_qpc_zero: i64,
+    /// Which buffers of its files are compressed, if the header's mode allows it.
+    pub compression: Compression,
 }
 
 /// The processor's cycle counter.
@@ -80,12 +82,22 @@ impl SessionFacts {
             process_id: std::process::id(),
             thread_id: 0,
             filetime_at_qpc_zero: now.0 - qpc,
+            compression: Compression::Off,
         }
     }
 
-    /// Whether the buffers of the session's files are compressed.
+    /// Whether the session's files may have compressed buffers, and so buffers of any length.
     pub fn is_compressed(&self) -> bool {
         self.header.log_file_mode.contains(LogFileMode::COMPRESSED)
+    }
+
+    /// Which buffers of the session's files are compressed. A file that a session appends to may differ from its options.
+    pub fn compression(&self) -> Compression {
+        match (self.is_compressed(), self.compression) {
+            (false, _) => Compression::Off,
+            (true, Compression::Auto) => Compression::Auto,
+            (true, _) => Compression::On,
+        }
     }
 
     /// The policy of the session's log mode.
@@ -126,6 +138,7 @@ impl SessionFacts {
         bytes.extend(self.thread_id.to_le_bytes());
         bytes.extend(self.filetime_at_qpc_zero.to_le_bytes());
         bytes.extend(self.header.to_payload());
+        bytes.push(u8::from(self.compression == Compression::Auto));
         bytes
     }
 
@@ -135,12 +148,21 @@ impl SessionFacts {
     /// `InvalidData` for truncated bytes.
     pub fn read(bytes: &[u8]) -> io::Result<SessionFacts> {
         let parse = || {
+            let header = LogfileHeader::read(bytes.get(24..)?, 8)?;
+            // Facts that an older program wrote end with the header.
+            let is_auto = bytes.get(24 + header.to_payload().len()) == Some(&1);
+            let is_compressed = header.log_file_mode.contains(LogFileMode::COMPRESSED);
             Some(SessionFacts {
                 start_raw: le::i64(bytes, 0)?,
                 process_id: le::u32(bytes, 8)?,
                 thread_id: le::u32(bytes, 12)?,
                 filetime_at_qpc_zero: le::i64(bytes, 16)?,
-                header: LogfileHeader::read(bytes.get(24..)?, 8)?,
+                header,
+                compression: match (is_compressed, is_auto) {
+                    (_, true) => Compression::Auto,
+                    (true, false) => Compression::On,
+                    (false, false) => Compression::Off,
+                },
             })
         };
         parse()
@@ -208,6 +230,14 @@ mod tests {
         let facts =
             SessionFacts::new("session é", Some(Path::new("/tmp/x.etl")), SessionClock::Qpc, None);
         assert_eq!(SessionFacts::read(&facts.to_bytes()).unwrap(), facts);
+        let mut auto = facts.clone();
+        auto.header.log_file_mode = LogFileMode::COMPRESSED;
+        auto.compression = Compression::Auto;
+        let bytes = auto.to_bytes();
+        assert_eq!(SessionFacts::read(&bytes).unwrap(), auto);
+        // As an older program wrote them.
+        let old = SessionFacts::read(&bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(old.compression, Compression::On);
         for cut in [0, 10, 23, 24, 100, 24 + LogfileHeader::fixed_size(8) - 1] {
             assert!(SessionFacts::read(&facts.to_bytes()[..cut]).is_err());
         }

@@ -6,13 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use etw_etl::write::compress_buffer;
-use etw_session::Cut;
+use etw_session::{Compression, Cut};
 use etw_types::BufferHeader;
 
 use crate::buffer_log::{self, BufferLog};
 #[cfg(unix)]
 use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
+use crate::kill_point::kill_point;
 use crate::output_file::{OutFile, Piece, write_at};
 
 /// Numbers of a file's header that change while the session runs.
@@ -26,6 +27,15 @@ pub struct Closing {
     pub buffers_lost: u32,
 }
 
+/// How buffers are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// The session has few free ones.
+    pub in_a_hurry: bool,
+    /// Compressed, if the session's files may have such buffers.
+    pub compresses: bool,
+}
+
 /// Writes the buffers of one session.
 #[derive(Debug)]
 pub struct Files {
@@ -37,7 +47,7 @@ pub struct Files {
     current: Option<Current>,
     /// The event log that the session's file is.
     log: Option<Box<dyn BufferLog>>,
-    is_compressed: bool,
+    compression: Compression,
     /// A compressed buffer, before it is written.
     scratch: Vec<u8>,
     /// Why the first file of a series could not be completed whose completion failed.
@@ -185,7 +195,7 @@ pub struct Reopened {
 
 impl Files {
     fn new(pattern: &Path, facts: SessionFacts, preallocate: u64) -> Files {
-        let is_compressed = facts.is_compressed();
+        let compression = facts.compression();
         let pattern = pattern.to_owned();
         Files {
             pattern,
@@ -194,7 +204,7 @@ impl Files {
             first: 1,
             current: None,
             log: None,
-            is_compressed,
+            compression,
             scratch: Vec::new(),
             earlier_error: None,
         }
@@ -279,8 +289,8 @@ impl Files {
         self.name(self.current.as_ref().map_or(self.first, |current| current.number))
     }
 
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.is_compressed
+    pub(crate) fn compression(&self) -> Compression {
+        self.compression
     }
 
     /// Slots of the current file, the header's among them.
@@ -331,10 +341,12 @@ impl Files {
         bytes: &[u8],
         closing: Closing,
     ) -> io::Result<()> {
-        self.store_all(number, slot, &[Piece { header, bytes }], closing, false)
+        let compresses = self.compression.is_possible();
+        let how = How { in_a_hurry: false, compresses };
+        self.store_all(number, slot, &[Piece { header, bytes }], closing, how)
     }
 
-    /// Writes buffers into successive slots. `in_a_hurry`: the session has few free ones.
+    /// Writes buffers into successive slots.
     ///
     /// # Errors
     /// Those of the system; it is then unknown which of several buffers are stored.
@@ -344,7 +356,7 @@ impl Files {
         slot: u64,
         pieces: &[Piece<'_>],
         closing: Closing,
-        in_a_hurry: bool,
+        how: How,
     ) -> io::Result<()> {
         if let Some(log) = &mut self.log {
             for piece in pieces {
@@ -377,10 +389,11 @@ impl Files {
             // Nobody could read it.
             return Err(removed(&self.path()));
         }
-        if self.is_compressed {
-            if current.first_start == 0 {
-                current.first_start = current.end;
-            }
+        let has_lengths = self.compression.is_possible();
+        if has_lengths && current.first_start == 0 {
+            current.first_start = current.end;
+        }
+        if has_lengths && how.compresses {
             for (piece, slot) in pieces.iter().zip(slot..) {
                 // Successive slots are successive in a compressed file, too.
                 self.scratch.clear();
@@ -403,12 +416,26 @@ impl Files {
             }
             return Ok(());
         }
-        if let Err(error) = current.file.write_pieces(slot * size, pieces, in_a_hurry) {
+        kill_point("plain buffers");
+        let start = if has_lengths { current.end } else { slot * size };
+        if let Err(error) = current.file.write_pieces(start, pieces, how.in_a_hurry) {
             // If there are several, the caller writes each again by itself.
-            if pieces.len() == 1 {
+            if has_lengths {
+                // The next buffer begins where these did. If this fails, it overwrites them.
+                let _ = current.file.file().set_len(current.end);
+            } else if pieces.len() == 1 {
                 current.holes.insert(slot);
             }
             return Err(error);
+        }
+        if has_lengths {
+            for (piece, slot) in pieces.iter().zip(slot..) {
+                current.end += piece.bytes.len() as u64;
+                current.ends.push(CompressedEnd { slot, end: current.end });
+            }
+            current.length = current.length.max(current.end);
+            current.slots += pieces.len() as u64;
+            return Ok(());
         }
         if !current.holes.is_empty() {
             let written = slot..slot + pieces.len() as u64;

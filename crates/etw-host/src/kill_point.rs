@@ -1,7 +1,7 @@
-//! Points at which tests end the process as `kill -9` does.
+//! Points at which tests end the process as `kill -9` does, or hold it.
 
 /// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first, so
-/// that the next worker survives. If the file contains `panic`, the thread panics instead; `panic always` leaves the file.
+/// that the next worker survives. If the file contains `hold`, the thread waits until it is removed; if it contains `panic`, the thread panics instead; `panic always` leaves the file.
 /// Release builds do nothing.
 #[doc(hidden)]
 pub fn kill_point(name: &str) {
@@ -13,6 +13,12 @@ pub fn kill_point(name: &str) {
         return;
     };
     let action = std::fs::read_to_string(file);
+    if action.as_deref().ok() == Some("hold") {
+        while std::path::Path::new(file).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        return;
+    }
     assert_ne!(action.as_deref().ok(), Some("panic always"), "a test asked for this panic");
     if std::fs::remove_file(file).is_ok() {
         assert_ne!(action.ok().as_deref(), Some("panic"), "a test asked for this panic");

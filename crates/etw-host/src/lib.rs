@@ -16,6 +16,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod append_error;
+mod auto_compression;
 pub mod buffer_log;
 pub mod clock;
 pub mod engine;
@@ -36,13 +37,14 @@ pub mod setup;
 mod start_error;
 pub mod storage;
 pub mod thread_ids;
+mod way;
 
 pub use append_error::AppendError;
 pub use etw_session::{
-    Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
-    EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
-    NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig, StackFilter,
-    SystemConfig,
+    Cause, Compression, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties,
+    Enablement, EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter,
+    LogMode, Loss, NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig,
+    StackFilter, SystemConfig,
 };
 pub use files::{CUT, REMOVED};
 pub use private::{

@@ -9,15 +9,14 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use crate::way::Way;
 
 /// Alignment of direct writes: no disk has larger blocks.
 const BLOCK: usize = 4096;
 /// Writes of at least so many bytes go past the page cache if the session has enough free buffers.
 const LARGE: usize = 128 << 10;
-/// The slower way is measured again after this time, and after twice that time whenever it was less than half as fast as the other.
-const RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(64);
 
 /// A buffer to be written: `header` replaces its first bytes.
 #[derive(Clone, Copy)]
@@ -43,39 +42,6 @@ struct Block([u8; BLOCK]);
 impl std::fmt::Debug for Block {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Block")
-    }
-}
-
-/// The measured speed of one way.
-#[derive(Debug)]
-struct Way {
-    /// Bytes per nanosecond; `None`: not measured.
-    rate: Option<f64>,
-    used: Option<Instant>,
-    /// How long the rate holds.
-    retry: Duration,
-}
-
-impl Default for Way {
-    fn default() -> Way {
-        Way { rate: None, used: None, retry: RETRY }
-    }
-}
-
-impl Way {
-    fn rate(&self) -> f64 {
-        match (self.rate, self.used) {
-            (Some(rate), Some(used)) if used.elapsed() < self.retry => rate,
-            _ => f64::INFINITY,
-        }
-    }
-
-    fn took(&mut self, bytes: usize, time: Duration, other: &Way) {
-        let rate = bytes as f64 / time.as_nanos().max(1) as f64;
-        self.rate = Some(self.rate.map_or(rate, |before| (before + rate) / 2.0));
-        self.used = Some(Instant::now());
-        let is_slow = other.rate.is_some_and(|other| rate < other / 2.0);
-        self.retry = if is_slow { (self.retry * 2).min(LONGEST_RETRY) } else { RETRY };
     }
 }
 
@@ -240,6 +206,8 @@ pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()>
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[repr(C, align(4096))]
@@ -280,21 +248,5 @@ mod tests {
             }
         }
         std::fs::remove_file(&path).unwrap();
-    }
-
-    /// A way that is much slower is tried less and less often, until it is fast again.
-    #[test]
-    fn a_slow_way_is_tried_seldom() {
-        let second = Duration::from_secs(1);
-        let (mut slow, mut fast) = (Way::default(), Way::default());
-        fast.took(1000, second, &slow);
-        for tries in 1..10 {
-            slow.took(100, second, &fast);
-            assert_eq!(slow.retry, (RETRY * (1 << tries)).min(LONGEST_RETRY));
-            fast.took(1000, second, &slow);
-            assert_eq!(fast.retry, RETRY);
-        }
-        slow.took(900, second, &fast);
-        assert_eq!(slow.retry, RETRY);
     }
 }

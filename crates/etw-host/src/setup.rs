@@ -39,7 +39,8 @@ pub fn prepare(
     facts.header.buffer_size = config.buffer_size;
     facts.header.log_file_mode = config.log_file_mode();
     facts.header.maximum_file_size = config.max_size_kb();
-    if config.compressed || config.buffer_size > 1 << 20 {
+    facts.compression = config.compression;
+    if config.compression.is_possible() || config.buffer_size > 1 << 20 {
         // The layout of files with compressed buffers, or with buffers above 1 MiB.
         facts.header.version[2..].copy_from_slice(&[2, 0]);
     }

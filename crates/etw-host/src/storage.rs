@@ -5,11 +5,13 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use etw_session::{Cut, FullBuffer};
+use etw_session::{Compression, Cut, FullBuffer};
 use etw_types::BufferHeader;
 
-use crate::files::{Closing, Files};
+use crate::auto_compression::AutoCompression;
+use crate::files::{Closing, Files, How};
 use crate::output_file::Piece;
 
 /// Receives whole buffers, as they are in files.
@@ -176,6 +178,7 @@ impl Drop for Storage {
 fn run(shared: &Shared, mut destination: Destination) {
     // Sequence number of the last buffer that was written.
     let mut last_sequence = i64::MIN;
+    let mut auto = AutoCompression::default();
     loop {
         let queue = lock(shared);
         let mut queue = shared
@@ -183,19 +186,26 @@ fn run(shared: &Shared, mut destination: Destination) {
             .wait_while(queue, |queue| queue.jobs.is_empty() && !queue.ended)
             .unwrap_or_else(PoisonError::into_inner);
         let Some(job) = queue.jobs.pop_front() else { return };
-        let closing = queue.closing;
+        let (closing, is_pressed, waiting) = (queue.closing, queue.is_pressed, queue.jobs.len());
         drop(queue);
         match job {
             Job::Store(full) => {
                 let done = match &mut destination {
                     Destination::Files(files) => {
+                        let compresses = match files.compression() {
+                            Compression::Auto => auto.compresses(waiting, is_pressed),
+                            compression => compression.is_possible(),
+                        };
                         // Compressed buffers have no slots, so a failed write cannot be repeated for each.
-                        let (batch, in_a_hurry) = match files.is_compressed() {
+                        let (batch, in_a_hurry) = match compresses {
                             true => (vec![full], false),
                             false => following(shared, full),
                         };
                         let next = batch.last().map_or(last_sequence, Full::sequence);
-                        let done = store(files, batch, closing, in_a_hurry);
+                        let size = batch.iter().map(|full| full.bytes().len()).sum();
+                        let start = Instant::now();
+                        let done = store(files, batch, closing, How { in_a_hurry, compresses });
+                        auto.took(compresses, size, start.elapsed());
                         report_cut(shared, files, last_sequence);
                         last_sequence = next;
                         done
@@ -286,7 +296,7 @@ fn store(
     files: &mut Files,
     batch: Vec<Full>,
     closing: Closing,
-    in_a_hurry: bool,
+    how: How,
 ) -> Vec<(Full, io::Result<()>)> {
     let headers: Vec<_> = batch.iter().map(Full::header).collect();
     let pieces: Vec<_> = headers
@@ -295,7 +305,7 @@ fn store(
         .map(|(header, full)| Piece { header, bytes: full.bytes() })
         .collect();
     let place = batch[0].place();
-    let all = files.store_all(place.file, place.slot, &pieces, closing, in_a_hurry);
+    let all = files.store_all(place.file, place.slot, &pieces, closing, how);
     let results: Vec<_> = match all {
         Ok(()) => batch.iter().map(|_| Ok(())).collect(),
         Err(error) if batch.len() == 1 => vec![Err(error)],
@@ -305,7 +315,8 @@ fn store(
             .zip(&pieces)
             .map(|(full, piece)| {
                 let place = full.place();
-                files.store(place.file, place.slot, piece.header, piece.bytes, closing)
+                let piece = std::slice::from_ref(piece);
+                files.store_all(place.file, place.slot, piece, closing, how)
             })
             .collect(),
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use etw_types::Guid;
 
+use crate::compression::Compression;
 use crate::config_error::{ConfigError, ConfigOption, MAX_PROVIDER_NAME};
 use crate::enable::EnableInfo;
 use crate::file_mode::FileMode;
@@ -40,8 +41,8 @@ pub struct SessionConfig {
     pub mode: LogMode,
     /// Reserve the maximum size of the file when it begins.
     pub preallocate: bool,
-    /// Compress the file's buffers.
-    pub compressed: bool,
+    /// Whether the file's buffers are compressed.
+    pub compression: Compression,
     /// Deliver events to consumers.
     pub real_time: bool,
     /// Bytes of a buffer: a multiple of 1 KiB, from 1 KiB to 16 MiB.
@@ -72,7 +73,7 @@ impl Default for SessionConfig {
             file: None,
             mode: LogMode::default(),
             preallocate: false,
-            compressed: false,
+            compression: Compression::Off,
             real_time: false,
             buffer_size: 64 << 10,
             buffer_count: 64,
@@ -299,7 +300,7 @@ impl SessionConfig {
         if self.mode == LogMode::Append && self.clock != SessionClock::System {
             return Err(ConfigError::AppendClock { clock: self.clock.name() });
         }
-        if self.compressed {
+        if self.compression.is_possible() {
             let option = ConfigOption::Compressed;
             if self.file.is_none() {
                 return Err(ConfigError::Needs { option, needs: ConfigOption::File });
@@ -319,7 +320,7 @@ impl SessionConfig {
         let unfit = |option| Err(ConfigError::EventLog { option });
         match self.mode {
             _ if self.preallocate => unfit(ConfigOption::Preallocate),
-            _ if self.compressed => unfit(ConfigOption::Compressed),
+            _ if self.compression.is_possible() => unfit(ConfigOption::Compressed),
             _ if self.system.is_some() => unfit(ConfigOption::System),
             LogMode::Append | LogMode::Buffering => unfit(ConfigOption::LogMode),
             mode => {
@@ -379,7 +380,7 @@ impl SessionConfig {
             (false, None) => LogMode::default(),
         };
         if self.file.is_none() {
-            (self.preallocate, self.compressed) = (false, false);
+            (self.preallocate, self.compression) = (false, Compression::Off);
         }
         Ok(())
     }

@@ -47,6 +47,7 @@
 
 mod buffer;
 mod classic;
+mod compression;
 mod config;
 mod config_error;
 mod enable;
@@ -72,6 +73,7 @@ pub mod state;
 mod trim;
 
 pub use buffer::{FullBuffer, Place};
+pub use compression::Compression;
 pub use config::{
     Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig, SystemConfig, is_event_log,
 };

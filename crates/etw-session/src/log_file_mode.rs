@@ -4,6 +4,7 @@ use std::fmt;
 
 use etw_types::{LogFileMode, Status};
 
+use crate::compression::Compression;
 use crate::config::SessionConfig;
 use crate::config_error::ConfigError;
 use crate::file_mode::FileMode;
@@ -50,7 +51,11 @@ const MODE_BITS: [ModeBit; 13] = [
     file(LogFileMode::SEQUENTIAL, FileMode::Sequential),
     ModeBit { bit: LogFileMode::BUFFERING, states: Stated::Buffering },
     property(LogFileMode::PREALLOCATE, |of| of.preallocate, Some(|of| of.preallocate = true)),
-    property(LogFileMode::COMPRESSED, |of| of.compressed, Some(|of| of.compressed = true)),
+    property(
+        LogFileMode::COMPRESSED,
+        |of| of.compression.is_possible(),
+        Some(|of| of.compression = Compression::On),
+    ),
     property(LogFileMode::REAL_TIME, |of| of.real_time, Some(|of| of.real_time = true)),
     property(
         LogFileMode::NO_PER_PROCESSOR_BUFFERING,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use etw_session::{
-    ConfigError, EnableInfo, Enablement, FileMode, LogMode, ProviderKey, SessionClock,
+    Compression, ConfigError, EnableInfo, Enablement, FileMode, LogMode, ProviderKey, SessionClock,
     SessionConfig, SystemConfig,
 };
 use etw_types::Guid;
@@ -38,7 +38,7 @@ pub struct StartJson {
     mode: FileMode,
     max_size: Option<u64>,
     preallocate: bool,
-    compressed: bool,
+    compressed: Compression,
     real_time: bool,
     buffering: bool,
     buffer_size: u32,
@@ -81,7 +81,7 @@ impl From<StartRequest> for StartJson {
             mode: config.mode.file_mode().unwrap_or_default(),
             max_size: policy.max_size,
             preallocate: config.preallocate,
-            compressed: config.compressed,
+            compressed: config.compression,
             real_time: config.real_time,
             buffering: policy.is_in_memory(),
             buffer_size: config.buffer_size,
@@ -111,7 +111,7 @@ impl TryFrom<StartJson> for StartRequest {
             file: json.file,
             mode: LogMode::default(),
             preallocate: json.preallocate,
-            compressed: json.compressed,
+            compression: json.compressed,
             real_time: json.real_time,
             buffer_size: json.buffer_size,
             buffer_count: json.buffers,
@@ -162,7 +162,7 @@ mod tests {
             file: Some("/var/log/boot.etl".into()),
             mode: LogMode::Circular { max_size: 100 << 20 },
             preallocate: true,
-            compressed: false,
+            compression: Compression::Off,
             real_time: true,
             buffer_size: 8192,
             buffer_count: 32,
@@ -193,6 +193,22 @@ mod tests {
         assert_eq!(append.config.clock, SessionClock::System);
     }
 
+    /// A truth value, as in older files, or the third word.
+    #[test]
+    fn compression_is_off_on_or_auto() {
+        for (value, expected) in [
+            ("false", Compression::Off),
+            ("true", Compression::On),
+            ("\"auto\"", Compression::Auto),
+        ] {
+            let request = read(&format!(r#"{{"file":"/a.etl","compressed":{value}}}"#)).unwrap();
+            assert_eq!(request.config.compression, expected);
+            let text = serde_json::to_string(&request).unwrap();
+            assert!(text.contains(&format!(r#""compressed":{value},"#)), "{text}");
+            assert_eq!(read(&text).unwrap(), request);
+        }
+    }
+
     #[test]
     fn a_provider_is_named_by_its_guid_or_its_name() {
         let request = read(r#"{"enable":[["Shop",{}],["*Shop",{}]]}"#).unwrap();
@@ -214,6 +230,7 @@ mod tests {
             (r#"{"file":"/a","mode":"append","max_size":9}"#, "append has no maximum size"),
             (r#"{"file":"/a","mode":"spiral"}"#, "spiral"),
             (r#"{"colour":1}"#, "colour"),
+            (r#"{"compressed":"often"}"#, "expected false, true or \"auto\""),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

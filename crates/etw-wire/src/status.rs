@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use etw_session::{EnableInfo, Loss, SessionClock, SystemConfig};
+use etw_session::{Compression, EnableInfo, Loss, SessionClock, SystemConfig};
 use etw_types::{Guid, LogFileMode};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,7 @@ pub struct SessionStatus {
     pub file: Option<PathBuf>,
     /// `LogFileMode` bits.
     pub mode: LogFileMode,
+    pub compressed: Compression,
     pub max_size: u64,
     pub buffer_size: u32,
     pub buffers: u32,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{Compression, EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 pub use etw_wire::ClientError;
 pub use etw_wire::requests::{ProviderStatus, SessionStatus};

@@ -141,9 +141,9 @@ pub use etw_host::{PoolSize, SessionStatistics, StartError, Stopped};
 #[cfg(any(feature = "session", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use etw_session::{
-    Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
-    EventKey, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
-    NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig, StackFilter,
+    Cause, Compression, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties,
+    Enablement, EventKey, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode,
+    Loss, NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig, StackFilter,
 };
 pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;

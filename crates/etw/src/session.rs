@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use etw_host::{
     EnableInfo, PoolSize, PrivateOptions, SessionClock, SessionConfig, SessionStatistics, Stopped,
 };
-use etw_session::LogMode;
+use etw_session::{Compression, LogMode};
 use etw_types::{Keyword, Level, LevelKeyword};
 
 use crate::session_options::session_options;
@@ -128,7 +128,8 @@ impl SessionBuilder {
         } else {
             // Options of a file have no effect without one.
             let mode = if config.real_time { LogMode::default() } else { LogMode::Buffering };
-            (config.mode, config.preallocate, config.compressed) = (mode, false, false);
+            (config.mode, config.preallocate) = (mode, false);
+            config.compression = Compression::Off;
         }
         let taken = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |running| {
             (running < MAX_PRIVATE_SESSIONS).then_some(running + 1)

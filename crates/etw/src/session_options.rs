@@ -39,7 +39,12 @@ macro_rules! session_options {
         /// Compresses each buffer of a file without a maximum size (LZ77, as Windows' own compressed traces). The file has a third
         /// to a tenth of the bytes, and the session's host needs some processor time for it.
         pub fn compressed(self) -> Self {
-            self.with(|config| config.compressed = true)
+            self.with(|config| config.compression = Compression::On)
+        }
+
+        /// As [`compressed`](Self::compressed), or only the buffers that the disk does not take fast enough.
+        pub fn compression(self, compression: Compression) -> Self {
+            self.with(|config| config.compression = compression)
         }
 
         /// Size of a buffer in KiB: 4 to 16384; 64 unless set.

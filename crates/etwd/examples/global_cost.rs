@@ -4,13 +4,13 @@
 //! PART one of `write`, `cpu`, `latency`, `quiet`, instead of all of these.
 //!
 //! `… -- rate SECONDS OUT.etl`: the highest rate at which two paced programs lose nothing in so many seconds, with one session to the
-//! disk, plain and compressed, and that of a program with two threads and a private session.
+//! disk, plain, compressed and with `--compress=auto`, and that of a program with two threads and a private session.
 //!
-//! `… -- hold RATE SECONDS OUT.etl [compressed]`: offers one rate, and prints what was lost, and the host's processor time for an event.
+//! `… -- hold RATE SECONDS OUT.etl [on|auto]`: offers one rate, and prints what was lost, and the host's processor time for an event.
 //!
 //! The host is another process, as it is in use; private sessions are measured in turn with it.
 
-use etw_session::{Enablement, LogMode, SessionConfig};
+use etw_session::{Compression, Enablement, LogMode, SessionConfig};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -60,8 +60,10 @@ fn main() -> Result<()> {
         Some("rate") => rates(arguments[1].parse()?, Path::new(&arguments[2])),
         Some("hold") => {
             let (rate, seconds) = (arguments[1].parse()?, arguments[2].parse()?);
-            let is_compressed = arguments.get(4).is_some_and(|word| word == "compressed");
-            hold(rate, seconds, Path::new(&arguments[3]), is_compressed)
+            let word = arguments.get(4).map_or("off", String::as_str);
+            let compression = Compression::ALL.into_iter().find(|of| of.name() == word);
+            let compression = compression.ok_or("off, on or auto")?;
+            hold(rate, seconds, Path::new(&arguments[3]), compression)
         }
         Some(etw) => measure(Path::new(etw), arguments.get(1).map(String::as_str)),
         None => Err("usage: global_cost ETW [PART] | global_cost rate SECONDS OUT.etl".into()),
@@ -97,13 +99,13 @@ impl HostProcess {
     }
 
     /// To the disk, with the buffers of the rates' measurements.
-    fn file_session(&self, name: &str, file: &Path, compressed: bool) -> Result<()> {
+    fn file_session(&self, name: &str, file: &Path, compression: Compression) -> Result<()> {
         self.start_session(SessionConfig {
             name: name.to_owned(),
             file: Some(file.to_owned()),
             buffer_size: 1 << 20,
             buffer_count: 64,
-            compressed,
+            compression,
             ..SessionConfig::default()
         })
     }
@@ -272,7 +274,7 @@ fn cpu(host: &HostProcess) -> Result<()> {
     for to_file in [false, true] {
         let file = host.directory.with_extension("etl");
         match to_file {
-            true => host.file_session("cpu", &file, false)?,
+            true => host.file_session("cpu", &file, Compression::Off)?,
             false => host.session("cpu")?,
         }
         let before = host.cpu_parts()?;
@@ -360,9 +362,9 @@ fn offer(
     host: &HostProcess,
     rate: f64,
     seconds: f64,
-    (file, is_compressed): (&Path, bool),
+    (file, compression): (&Path, Compression),
 ) -> Result<Held> {
-    host.file_session("rate", file, is_compressed)?;
+    host.file_session("rate", file, compression)?;
     let before = host.cpu_parts()?;
     let mut programs = Vec::new();
     for _ in 0..2 {
@@ -407,9 +409,9 @@ fn offer(
 }
 
 /// Offers one rate, and prints the host's processor time by thread.
-fn hold(rate: f64, seconds: f64, file: &Path, is_compressed: bool) -> Result<()> {
+fn hold(rate: f64, seconds: f64, file: &Path, compression: Compression) -> Result<()> {
     let host = HostProcess::start()?;
-    let held = offer(&host, rate, seconds, (file, is_compressed))?;
+    let held = offer(&host, rate, seconds, (file, compression))?;
     let Held { stored, lost, losses, is_late, size, used } = held;
     let each = |of: f64| of / stored.max(1) as f64;
     println!("{stored} stored, {lost} lost, behind: {is_late}; {losses}");
@@ -429,18 +431,18 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
         }
         lost == 0 && !is_late
     };
-    let forms = [false, true].map(|is_compressed| {
+    let forms = Compression::ALL.map(|compression| {
         highest(seconds, |rate, seconds| {
-            let held = offer(&host, rate, seconds, (file, is_compressed))?;
+            let held = offer(&host, rate, seconds, (file, compression))?;
             if is_told && held.lost > 0 {
                 eprintln!("{}", held.losses);
             }
-            let what = if is_compressed { "global, compressed" } else { "global" };
-            Ok(tell(what, rate, held.lost, held.is_late))
+            let what = format!("global, compression {compression}");
+            Ok(tell(&what, rate, held.lost, held.is_late))
         })
     });
-    let [global, compressed] = forms;
-    let (global, compressed) = (global?, compressed?);
+    let [global, compressed, auto] = forms;
+    let (global, compressed, auto) = (global?, compressed?, auto?);
     drop(host);
     let _registration = BENCH.register();
     let private = highest(seconds, |rate, seconds| {
@@ -459,6 +461,7 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
     })?;
     figure("global: two paced programs without loss", global / 1e6, "M/s");
     figure("global: two paced programs without loss, compressed", compressed / 1e6, "M/s");
+    figure("global: two paced programs without loss, --compress=auto", auto / 1e6, "M/s");
     figure("global: two threads, private session, without loss", private / 1e6, "M/s");
     figure("global: paced programs / private session", global / private, "x");
     Ok(())

@@ -44,6 +44,7 @@ pub(crate) fn status(
             true => header.log_file_mode | LogFileMode::REAL_TIME,
             false => header.log_file_mode.without(LogFileMode::REAL_TIME),
         },
+        compressed: hosted.facts.compression(),
         max_size: global.config.mode.policy().max_size.unwrap_or(0),
         buffer_size: session.buffer_size(),
         buffers: hosted.buffer_count(),

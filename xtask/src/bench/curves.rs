@@ -17,7 +17,7 @@ struct Curve {
     y: &'static str,
 }
 
-const CURVES: [Curve; 11] = [
+const CURVES: [Curve; 12] = [
     Curve {
         name: "sessions: host",
         title: "Host's cost of an event",
@@ -35,6 +35,12 @@ const CURVES: [Curve; 11] = [
         title: "Host's cost of an event",
         x: "programs that write",
         y: "ns",
+    },
+    Curve {
+        name: "programs: idle",
+        title: "A round of the host without events",
+        x: "programs that have just written",
+        y: "us",
     },
     Curve {
         name: "programs: quiet",

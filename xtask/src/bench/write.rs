@@ -97,7 +97,7 @@ impl Bench {
         }
         let file = self.folder.join("global-rate.etl").display().to_string();
         const SECONDS: u32 = 10;
-        let (mut plain, mut compressed) = (f64::NAN, f64::NAN);
+        let (mut plain, mut compressed, mut auto) = (f64::NAN, f64::NAN, f64::NAN);
         for (name, value, unit) in
             self.example("etwd", "global_cost", &["rate", &SECONDS.to_string(), &file])?
         {
@@ -108,6 +108,7 @@ impl Bench {
             match name.as_str() {
                 "global: two paced programs without loss" => plain = value,
                 "global: two paced programs without loss, compressed" => compressed = value,
+                "global: two paced programs without loss, --compress=auto" => auto = value,
                 _ => {}
             }
             self.add(&name, value, unit, goal, "global");
@@ -116,7 +117,8 @@ impl Bench {
         let (theirs, _) = highest_of(&lttng, Writers::Programs(2), SECONDS)?;
         let name = "global: LTTng-UST, two paced programs without loss";
         self.add(name, theirs / 1e6, Unit::MillionsPerSecond, Goal::None, "global");
-        for (ours, form) in [(plain, ""), (compressed, ", compressed")] {
+        for (ours, form) in [(plain, ""), (compressed, ", compressed"), (auto, ", --compress=auto")]
+        {
             let name = format!("global: ours / LTTng-UST's, events/s, two programs{form}");
             self.add(&name, ours * 1e6 / theirs, Unit::Ratio, Goal::AtLeast(1.0), "global");
         }

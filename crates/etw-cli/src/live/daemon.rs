@@ -17,8 +17,8 @@ The file of sessions is a JSON object: {\"sessions\": [{...}, ...]}. The keys of
   file              absolute path of its file; with %d for a series of files; default: none
   mode              sequential, circular, new-file, append; default: sequential
   max_size          bytes of the file at most
-  preallocate       reserve them at the start (this and all following keys up to secure: true or false)
-  compressed        compress the file's buffers
+  compressed        compress the file's buffers: true, false, or \"auto\": those that the disk does not take fast enough
+  preallocate       reserve max_size at the start (this and all following keys up to secure: true or false)
   real_time         deliver events to etw tail and other consumers
   buffering         keep the last events in memory
   no_per_processor  one stream of buffers for all processors

@@ -10,8 +10,8 @@ use crate::schemas::Schemas;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_host::{
-    ConfigError, EnableInfo, EnableProperties, Enablement, FileMode, Filters, IdFilter,
-    LevelKeywordFilter, NameFilter, SessionClock, SessionConfig, StackFilter,
+    Compression, ConfigError, EnableInfo, EnableProperties, Enablement, FileMode, Filters,
+    IdFilter, LevelKeywordFilter, NameFilter, SessionClock, SessionConfig, StackFilter,
 };
 use etw_types::{Guid, LevelKeyword};
 use std::path::{Path, PathBuf};
@@ -84,9 +84,11 @@ pub struct SessionOptions {
     /// Reserve the maximum size at the start
     #[arg(long)]
     pub preallocate: bool,
-    /// Compress the file's buffers
-    #[arg(long)]
-    pub compress: bool,
+    /// Compress the file's buffers: all, or those that the disk does not take fast enough
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true,
+          default_value = "off", default_missing_value = "on",
+          value_parser = values(&Compression::ALL, Compression::name, Compression::description))]
+    pub compress: Compression,
     /// Size of a buffer
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size)]
     pub buffer_size: u64,
@@ -120,7 +122,7 @@ impl SessionOptions {
             name: name.to_owned(),
             file: file.map(absolute).transpose()?,
             preallocate: self.preallocate,
-            compressed: self.compress,
+            compression: self.compress,
             buffer_size,
             buffer_count: self.buffers,
             flush_timer: self.flush_timer.map(|ms| Duration::from_millis(ms.into())),
@@ -349,6 +351,28 @@ fn including(text: &str) -> (bool, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compression_is_all_none_or_automatic() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            session: SessionOptions,
+            command: Vec<String>,
+        }
+        let parse = |words: &[&str]| {
+            let line = Line::try_parse_from([&["etw"], words].concat()).ok()?;
+            let config = line.session.config("a", Some(Path::new("/a.etl"))).ok()?;
+            Some((config.compression, line.command.len()))
+        };
+        assert_eq!(parse(&[]), Some((Compression::Off, 0)));
+        assert_eq!(parse(&["--compress"]), Some((Compression::On, 0)));
+        assert_eq!(parse(&["--compress=auto"]), Some((Compression::Auto, 0)));
+        // A word behind the option alone is not its value.
+        assert_eq!(parse(&["--compress", "auto"]), Some((Compression::On, 1)));
+        assert_eq!(parse(&["--compress=often"]), None);
+    }
 
     #[test]
     fn providers_with_levels_and_masks() {

@@ -582,6 +582,9 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
     row("state", status.state.clone());
     row("file", status.file.as_ref().map_or("-".to_owned(), |file| file.display().to_string()));
     row("log mode", format!("{:#010x}", status.mode.0));
+    if status.compressed.is_possible() {
+        row("compression", status.compressed.name().to_owned());
+    }
     row("clock", status.clock.name().to_owned());
     row(
         "buffers",

@@ -48,6 +48,7 @@ impl Counted {
             "buffers": header.map(|_| totals.buffers),
             "buffer_size": header.map(|h| h.buffer_size),
             "compressed": totals.compressed_buffers > 0,
+            "compressed_buffers": header.map(|_| totals.compressed_buffers),
             "finalised": trace.is_finalised(),
             "records": self.total,
             "events_lost": header.map(|h| h.events_lost),

@@ -44,7 +44,11 @@ impl Counted {
         if !trace.is_translated() {
             let compressed = match totals.compressed_buffers {
                 0 => String::new(),
-                count => format!(", {count} compressed"),
+                // The header's buffer is never compressed.
+                count => match totals.buffers.saturating_sub(count + 1) {
+                    0 => format!(", {count} compressed"),
+                    plain => format!(", {count} compressed, {plain} plain"),
+                },
             };
             let _ = writeln!(
                 text,

@@ -37,12 +37,13 @@ fn child_process() {
     let builder = match role.as_str() {
         "circular" => builder.circular(64 << 10),
         "compressed" | "compressed-abort" | "compressed-lossy" => builder.compressed(),
+        "auto" => builder.compression(etw::Compression::Auto),
         _ => builder,
     };
     let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
     session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     match role.as_str() {
-        "write" | "circular" | "compressed" => write_until_killed(out),
+        "write" | "circular" | "compressed" | "auto" => write_until_killed(out),
         "exit" => {
             write(0..1000);
             // The session is never dropped: the end of the program finds it.
@@ -238,8 +239,9 @@ fn kill_9_loses_nothing_committed() {
     for round in 0..rounds {
         let out = TempPath::new("kill.etl");
         let progress = TempPath(progress_of(&out));
-        // In turn: plain, and compressed, where places have no fixed length.
-        let mut child = spawn(if round % 2 == 0 { "write" } else { "compressed" }, &out);
+        // In turn: plain, compressed, where places have no fixed length, and some of both.
+        let role = ["write", "compressed", "auto"][(round % 3) as usize];
+        let mut child = spawn(role, &out);
         let said = || -> Vec<u64> {
             let bytes = std::fs::read(&progress).unwrap_or_default();
             bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()

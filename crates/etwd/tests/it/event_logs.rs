@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use etw_evtx::Log;
 use etw_evtx::fields::FieldContent;
 use etw_evtx::value::Scalar;
-use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{Compression, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::Status;
 use etw_wire::requests::{Request, Response};
 
@@ -174,7 +174,7 @@ fn an_event_log_excludes_options_of_trace_files() {
             preallocate: true,
             ..SessionConfig::default()
         },
-        SessionConfig { compressed: true, ..SessionConfig::default() },
+        SessionConfig { compression: Compression::On, ..SessionConfig::default() },
     ] {
         let config = SessionConfig { name: "unfit".into(), file: Some(file.clone()), ..config };
         let status = rig.refused(Request::start(config));

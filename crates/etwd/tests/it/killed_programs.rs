@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use etw_session::{Cause, EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
+use etw_session::{
+    Cause, Compression, EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig,
+};
 use etw_types::{SESSION_REPORTS, is_session_report};
 use etw_wire::frames;
 use etw_wire::live_stream::{Frame, Live, Progress};
@@ -97,7 +99,7 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles_events() {
     // Space for the records that gather in the pools while there is no worker.
     let small = SessionConfig { buffer_size: 8192, buffer_count: 2048, ..SessionConfig::default() };
     let compressed =
-        daemon.start("compressed", SessionConfig { compressed: true, ..small.clone() });
+        daemon.start("compressed", SessionConfig { compression: Compression::On, ..small.clone() });
     let sized = SessionConfig { mode: LogMode::NewFile { max_size: 256 << 10 }, ..small.clone() };
     daemon.start("series%d", sized);
     daemon.start("memory", SessionConfig { mode: LogMode::Buffering, buffer_count: 2048, ..small });
@@ -398,10 +400,11 @@ fn kill_9_during_a_change_of_the_file_loses_nothing() {
     // Room for seconds in which the machine is busy with other tests: what is lost then is no loss by the kill.
     let small = SessionConfig { buffer_size: 4096, buffer_count: 2048, ..SessionConfig::default() };
     let plain = SessionConfig { flush_timer: Some(Duration::from_millis(2)), ..small.clone() };
-    let compressed = SessionConfig { compressed: true, ..plain.clone() };
+    let compressed = SessionConfig { compression: Compression::On, ..plain.clone() };
     let sized =
         SessionConfig { mode: LogMode::Sequential { max_size: Some(16 << 20) }, ..plain.clone() };
-    for (number, start) in [plain, compressed, sized].into_iter().enumerate() {
+    let auto = SessionConfig { compression: Compression::Auto, ..plain.clone() };
+    for (number, start) in [plain, compressed, sized, auto].into_iter().enumerate() {
         for point in ["file made", "file kept", "file begun", "file ended", "file answered"] {
             let is_undisturbed = (0..5).any(|_| !stops_a_write(number, &start, point));
             assert!(is_undisturbed, "{point}, {number}: stopped in a write, five times");

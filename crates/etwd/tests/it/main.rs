@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod auto_compression;
 mod call_stacks;
 mod channels;
 mod classic_providers;

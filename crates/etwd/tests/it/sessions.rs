@@ -1,6 +1,6 @@
 //! Sessions: limits, modes, changes, leases.
 
-use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{Compression, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, StartRequest, Update};
 
@@ -76,7 +76,7 @@ fn global_sessions_have_every_log_mode() {
     let full = rig.start_with("full", with_size(LogMode::Sequential { max_size: Some(64 << 10) }));
     let compressed = rig.start_with(
         "compressed",
-        small(SessionConfig { compressed: true, ..SessionConfig::default() }),
+        small(SessionConfig { compression: Compression::On, ..SessionConfig::default() }),
     );
     let memory = SessionConfig {
         buffer_count: 32,
@@ -215,14 +215,14 @@ fn a_running_session_is_changed() {
 #[test]
 fn changes_of_the_file_are_executed_in_order() {
     let rig = Rig::new();
-    for compressed in [false, true] {
+    for compression in Compression::ALL {
         let start = SessionConfig {
             buffer_count: 512,
             buffer_size: 8192,
-            compressed,
+            compression,
             ..SessionConfig::default()
         };
-        let name = format!("ordered{}", u8::from(compressed));
+        let name = format!("ordered-{compression}");
         let first = rig.start_with(&name, start);
         let mut program = rig.program("endless", &[20]);
         program.expect("ready");

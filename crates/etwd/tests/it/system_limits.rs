@@ -1,6 +1,6 @@
 //! Namespaces, clocks, limits, full disks and crowds.
 
-use etw_session::{Cause, Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{Cause, Compression, Enablement, LogMode, SessionClock, SessionConfig};
 use std::time::Duration;
 
 use etw_wire::requests::{Request, Response};
@@ -271,7 +271,7 @@ fn a_file_that_is_cut_is_reported() {
     let rig = Rig::new();
     let small =
         || SessionConfig { buffer_size: 8192, buffer_count: 64, ..SessionConfig::default() };
-    let starts = [small(), SessionConfig { compressed: true, ..small() }];
+    let starts = Compression::ALL.map(|compression| SessionConfig { compression, ..small() });
     for (number, start) in starts.into_iter().enumerate() {
         let name = format!("cut{number}");
         let file = rig.start_with(&name, start);

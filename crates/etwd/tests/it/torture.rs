@@ -7,7 +7,7 @@
 mod attacks;
 mod check;
 
-use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{Compression, Enablement, LogMode, SessionClock, SessionConfig};
 use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -157,7 +157,7 @@ impl Round {
                 buffer_count: 256,
                 ..SessionConfig::default()
             },
-            1 => SessionConfig { compressed: true, ..small },
+            1 => SessionConfig { compression: Compression::On, ..small },
             2 => SessionConfig { mode: LogMode::Append, clock: SessionClock::System, ..small },
             3 => SessionConfig { mode: LogMode::NewFile { max_size: 256 << 10 }, ..small },
             4 => SessionConfig { mode: LogMode::Buffering, ..small },

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
-use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{
+    Compression, EnableInfo, EnableProperties, Enablement, LogMode, SessionClock, SessionConfig,
+};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{Request, Response};
 
@@ -174,15 +176,16 @@ fn a_session_is_reported_once() {
     let series = SessionConfig { mode: LogMode::NewFile { max_size }, ..small.clone() };
     let append =
         SessionConfig { mode: LogMode::Append, clock: SessionClock::System, ..small.clone() };
-    let compressed = SessionConfig { compressed: true, ..small.clone() };
-    for start in [small, round, series, append, compressed] {
+    let compressed = SessionConfig { compression: Compression::On, ..small.clone() };
+    let auto = SessionConfig { compression: Compression::Auto, ..small.clone() };
+    for start in [small, round, series, append, compressed, auto] {
         for point in ["end reported", "end given", "end stored", "end written"] {
             let mined = Mined::new(point);
             mined.daemon.start("told%d", start.clone());
             mined.daemon.rig.program("count", &[5000, 0]).end();
             mined.ask(&Request::Stop { session: "told%d".to_owned() });
             let files = numbered(&mined.daemon.rig.directory);
-            let what = format!("{point} {:?} {}", start.mode, start.compressed);
+            let what = format!("{point} {:?} {}", start.mode, start.compression);
             let last = files.last().unwrap();
             mined.daemon.rig.wait_until(|_| TraceFile::open(last).unwrap().is_finalised());
             std::thread::sleep(Duration::from_millis(20));
@@ -416,8 +419,8 @@ fn a_worker_that_is_killed_while_it_takes_over_is_replaced() {
             SessionConfig { buffer_size: 8192, buffer_count: 1024, ..SessionConfig::default() };
         let timed = SessionConfig { flush_timer: Some(Duration::from_millis(2)), ..small.clone() };
         let plain = daemon.start("plain", timed.clone());
-        let compressed =
-            daemon.start("compressed", SessionConfig { compressed: true, ..timed.clone() });
+        let compressed = daemon
+            .start("compressed", SessionConfig { compression: Compression::On, ..timed.clone() });
         let sized = SessionConfig { mode: LogMode::NewFile { max_size: 128 << 10 }, ..timed };
         daemon.start("told%d", sized);
         daemon.start(

@@ -1,0 +1,95 @@
+//! Sessions that compress the buffers that wait for a disk.
+
+use std::path::Path;
+
+use etw_session::{Compression, SessionConfig};
+use etw_types::LogFileMode;
+use etw_wire::requests::{Request, Response};
+
+use crate::interrupted_requests::Mined;
+use crate::rig::*;
+
+const BUFFERS: u32 = 64;
+
+/// Holds the storage at the kill point; a failed test releases it, too.
+struct Held<'a>(&'a Path);
+
+impl Held<'_> {
+    fn new(armed: &Path) -> Held<'_> {
+        std::fs::write(armed, "hold").unwrap();
+        Held(armed)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+fn free_buffers(mined: &Mined) -> u32 {
+    match mined.daemon.ask(&Request::Query { session: "auto".to_owned() }) {
+        Response::Session(status) => status.free_buffers,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Plain and compressed buffers of a file, its header not among them.
+fn kinds(file: &Path) -> (u64, u64) {
+    let trace = etw_etl::read::TraceFile::open(file).unwrap();
+    let totals = trace.totals();
+    (totals.buffers - 1 - totals.compressed_buffers, totals.compressed_buffers)
+}
+
+/// Buffers are plain while the disk takes them. Those that wait for it when fewer than half of them are free are compressed, until
+/// none waits. The file has both kinds, and every event.
+#[test]
+fn buffers_that_wait_for_the_disk_are_compressed() {
+    let mined = Mined::new("plain buffers");
+    let rig = &mined.daemon.rig;
+    let config = SessionConfig {
+        buffer_size: 4096,
+        buffer_count: BUFFERS,
+        compression: Compression::Auto,
+        ..SessionConfig::default()
+    };
+    let file = mined.daemon.start("auto", config);
+    let flush = || mined.daemon.ask(&Request::Flush { session: "auto".to_owned() });
+    let write_one_by_one = || {
+        for _ in 0..5 {
+            rig.program("count", &[10, 0]).end();
+            flush();
+        }
+    };
+    write_one_by_one();
+    let (plain, compressed) = kinds(&file);
+    assert!(plain >= 5 && compressed == 0, "{plain} {compressed}");
+
+    // The disk stands still, with all buffers of the session on their way to it.
+    let held = Held::new(&mined.armed);
+    let program = rig.program("count", &[4000, 0]);
+    rig.wait_until(|_| free_buffers(&mined) == 0);
+    drop(held);
+    program.end();
+    flush();
+    let behind = kinds(&file);
+    assert!(behind.1 > 0, "{behind:?}");
+
+    write_one_by_one();
+    let after = kinds(&file);
+    assert_eq!(after.1, behind.1, "no buffer waited");
+    assert!(after.0 >= behind.0 + 5, "{behind:?} {after:?}");
+
+    let status = mined.daemon.stop("auto");
+    assert_eq!((status.stored, status.lost), (4100, 0), "{status:?}");
+    assert_eq!(status.compressed, Compression::Auto);
+    let found = events(&file);
+    assert_eq!(contiguous(&found).values().sum::<u64>(), 4100);
+    let trace = etw_etl::read::TraceFile::open(&file).unwrap();
+    let header = trace.header().unwrap();
+    assert!(trace.is_finalised());
+    assert!(header.log_file_mode.contains(LogFileMode::COMPRESSED));
+    assert_eq!(header.version, [10, 0, 2, 0]);
+    assert_eq!(u64::from(header.buffers_written), trace.totals().buffers);
+    mined.end();
+}
