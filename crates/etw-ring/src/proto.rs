@@ -36,6 +36,7 @@
 //! | [`commit`], [`announce`]: release of the head | acquire in [`snapshot`] | the record's bytes are there when its offset is |
 //! | [`close`]: release of the unit word, before the head names another chunk | [`snapshot`] before [`snapshot`] of the unit word | a head that no longer names a chunk implies that its final offset is visible |
 //! | [`announce`] + light barrier, then the chunk word and the clock are read | host: chunk word stored (journal of `control.rs`), T read and **membarrier** (`time_of_drain` in `reader/watermark.rs`), then heads read (`lines` in `reader/chunks.rs`) | either the host sees `WRITING`, or the writer sees the revocation and reads a time after T |
+//! | [`announce`] + light barrier, or [`reserve_shared`], then the admission word is read and the attempt counted | host: admission word stored (`set_admission` in `control.rs`), T read and membarrier, then heads and overflow words read | a host that closes a session either waits for the write, or the write finds the session closed and counts nothing |
 //! | `revoke`/`release`, made by `Control::redo` in `control.rs`: release of the chunk word | acquire in [`revoked`], [`reap`] | a thread reuses a chunk only after the host's last read of it |
 //! | `C_RELEASES` in `control.rs`: release of the count, behind the chunk words | acquire in `allocate` of `writer/chunks.rs` | a writer that sees a new count sees the released chunks |
 //! | admission word, then epoch (`bump_epoch` in `control.rs`): release | acquire in `admission_epoch` of `writer/admission.rs` | a record carries an epoch that is not newer than its admission |
@@ -543,6 +544,34 @@ mod models {
                     // SAFETY: committed; loom checks that no writer is on it.
                     assert_eq!(unsafe { *p }, u64::from(i) + 1)
                 });
+            }
+            writer.join().unwrap();
+        });
+    }
+
+    /// The end of a session: either the host sees the write in flight, or all attempts that were counted are committed.
+    #[test]
+    fn a_session_ends_without_an_attempt_that_is_not_committed() {
+        loom::model(|| {
+            let c = chunk();
+            let words = Arc::new([AtomicU64::new(1), AtomicU64::new(0)]);
+            let (w, writers_words) = (c.clone(), words.clone());
+            let writer = thread::spawn(move || {
+                let [admission, attempted] = &*writers_words;
+                let head = Head::new(0, 1, 0);
+                announce(&w.head, head, Light::Full);
+                if admission.load(Ordering::Relaxed) == 0 {
+                    return commit(&w.head, head);
+                }
+                attempted.store(1, Ordering::Relaxed);
+                commit(&w.head, head.advanced(8));
+            });
+            let [admission, attempted] = &*words;
+            admission.store(0, Ordering::Release);
+            fence(Ordering::SeqCst);
+            let head = Head(snapshot(&c.head));
+            if !head.is_writing() {
+                assert_eq!(attempted.load(Ordering::Relaxed) * 8, u64::from(head.committed()));
             }
             writer.join().unwrap();
         });

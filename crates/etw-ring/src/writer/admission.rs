@@ -35,39 +35,14 @@ impl Writer {
         request: &Request,
         thread: Option<&ThreadState>,
     ) -> Result<u8, Refused> {
-        let (mut wanted, mut admitted, mut left_out) = (0u8, 0u8, [None; SESSIONS]);
-        let mut worst: Option<(Cause, Refused)> = None;
-        for (slot, left_out) in left_out.iter_mut().enumerate() {
-            if request.sessions & 1 << slot == 0 {
-                continue;
-            }
-            let word = self.admission(slot).load(Ordering::Relaxed);
-            if word & OPEN == 0 {
-                continue;
-            }
-            wanted |= 1 << slot;
-            let size = request.event_size.saturating_add((word >> 16) as u32 & 0xffff);
-            let verdict = if size > LARGEST_EVENT_SIZE {
-                (Cause::TooLarge, Refused::ArithmeticOverflow)
-            } else if size > (word >> 32) as u32 {
-                (Cause::TooLargeForSession, Refused::MoreData)
-            } else if word & FULL != 0 {
-                (Cause::SessionFull, Refused::NotEnoughMemory)
-            } else {
-                admitted |= 1 << slot;
-                continue;
-            };
-            *left_out = Some(verdict.0);
-            if word & INDEPENDENT == 0 && worst.is_none_or(|w| rank(verdict.0) > rank(w.0)) {
-                worst = Some(verdict);
-            }
-        }
+        let judged = self.judge(request);
+        let Judged { wanted, admitted, left_out, worst } = judged;
         if wanted == 0 {
             return Err(Refused::NotWanted);
         }
         // Every open session of the mask counts an attempt; the caller counts those that are returned.
-        let none = worst.is_some() || admitted == 0;
-        let counted = if none { wanted } else { wanted & !admitted };
+        let is_admitted = judged.is_admitted();
+        let counted = if is_admitted { wanted & !admitted } else { wanted };
         self.attempted(thread, counted);
         for (slot, cause) in left_out.iter().enumerate() {
             if wanted & 1 << slot == 0 {
@@ -75,13 +50,13 @@ impl Writer {
             }
             match cause {
                 Some(cause) => self.lost(thread, request.registration, *cause, 1 << slot),
-                None if none => {
+                None if !is_admitted => {
                     self.lost(thread, request.registration, Cause::AllOrNone, 1 << slot)
                 }
                 None => {}
             }
         }
-        if !none {
+        if is_admitted {
             return Ok(admitted);
         }
         self.skip_sequence(thread);
@@ -90,6 +65,55 @@ impl Writer {
             // Only independent sessions wanted the event, and none admits it: the status is that of a lost event.
             None => Err(Refused::NotEnoughMemory),
         }
+    }
+
+    /// Asks each session of the mask whether it admits the event. Counts nothing.
+    pub(super) fn judge(&self, request: &Request) -> Judged {
+        let mut judged = Judged { wanted: 0, admitted: 0, left_out: [None; SESSIONS], worst: None };
+        for (slot, left_out) in judged.left_out.iter_mut().enumerate() {
+            if request.sessions & 1 << slot == 0 {
+                continue;
+            }
+            let word = self.admission(slot).load(Ordering::Relaxed);
+            if word & OPEN == 0 {
+                continue;
+            }
+            judged.wanted |= 1 << slot;
+            let size = request.event_size.saturating_add((word >> 16) as u32 & 0xffff);
+            let verdict = if size > LARGEST_EVENT_SIZE {
+                (Cause::TooLarge, Refused::ArithmeticOverflow)
+            } else if size > (word >> 32) as u32 {
+                (Cause::TooLargeForSession, Refused::MoreData)
+            } else if word & FULL != 0 {
+                (Cause::SessionFull, Refused::NotEnoughMemory)
+            } else {
+                judged.admitted |= 1 << slot;
+                continue;
+            };
+            *left_out = Some(verdict.0);
+            if word & INDEPENDENT == 0 && judged.worst.is_none_or(|w| rank(verdict.0) > rank(w.0)) {
+                judged.worst = Some(verdict);
+            }
+        }
+        judged
+    }
+}
+
+/// The answers of the sessions of an event's mask.
+pub(super) struct Judged {
+    /// The open sessions.
+    wanted: u8,
+    /// Those of them that take the event.
+    admitted: u8,
+    /// Why each other one does not.
+    left_out: [Option<Cause>; SESSIONS],
+    /// The refusal by which no session gets the event.
+    worst: Option<(Cause, Refused)>,
+}
+
+impl Judged {
+    pub(super) fn is_admitted(&self) -> bool {
+        self.worst.is_none() && self.admitted != 0
     }
 }
 

@@ -89,6 +89,8 @@ impl Writer {
         phase: Phase,
         owner: u16,
     ) -> Option<(u16, u8, u32)> {
+        #[cfg(test)]
+        pause::run();
         let first = self.first();
         // Nothing was free, and the host has released nothing since: a lost event costs no search.
         let dry = self.control.word(C_RELEASES).load(Ordering::Acquire) + 1;
@@ -210,5 +212,32 @@ impl Writer {
             self.not_dry();
         }
         any
+    }
+}
+
+/// Test aid: something that happens elsewhere while a thread looks for a chunk.
+#[cfg(test)]
+pub(super) mod pause {
+    use std::cell::RefCell;
+
+    type Meanwhile = Box<dyn FnOnce()>;
+
+    thread_local! {
+        static MEANWHILE: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
+    }
+
+    /// Runs this when the calling thread next looks for a chunk.
+    pub fn set(meanwhile: impl FnOnce() + 'static) {
+        MEANWHILE.set(Some(Box::new(meanwhile)));
+    }
+
+    pub fn is_over() -> bool {
+        MEANWHILE.with_borrow(Option::is_none)
+    }
+
+    pub fn run() {
+        if let Some(meanwhile) = MEANWHILE.take() {
+            meanwhile();
+        }
     }
 }

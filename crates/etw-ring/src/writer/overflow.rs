@@ -16,6 +16,18 @@ pub(super) struct SharedRecord {
     pub(super) own_chunk: Option<OwnChunk>,
 }
 
+impl SharedRecord {
+    /// The entry of the committed record.
+    pub(super) fn committed(&self) -> u64 {
+        proto::directory_entry(self.offset, self.size)
+    }
+
+    /// The entry of a record that nobody reads.
+    pub(super) fn abandoned(&self) -> u64 {
+        self.committed() | proto::ENTRY_ABANDONED
+    }
+}
+
 /// A chunk that holds one record alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnChunk {
@@ -78,6 +90,15 @@ impl Writer {
             }
         }
         None
+    }
+
+    /// Stores the directory entry of a reserved record, whose chunk is then full if the record has one of its own.
+    pub(super) fn end_shared(&self, record: &SharedRecord, entry: u64) {
+        // SAFETY: the entry lies in a chunk that the host cannot release before this store.
+        proto::commit_shared(unsafe { &*record.entry }, entry);
+        if let Some(OwnChunk { unit, generation }) = record.own_chunk {
+            proto::close_shared(self.unit(unit), generation, 1, record.size);
+        }
     }
 
     pub(super) fn clear_directory(&self, unit: u16, class: u8) {

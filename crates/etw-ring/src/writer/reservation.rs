@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::overflow::{OwnChunk, SharedRecord};
+use super::overflow::SharedRecord;
 use super::owned::{abandon, commit_owned};
 use super::record::{Grant, Stamp, write_header};
 use super::thread::ThreadState;
 use super::{Payload, Refused, Request, Writer};
 use crate::layout::*;
 use crate::proto::{self, Head};
+use crate::sync::light_barrier;
 use crate::sys;
 
 /// The record of an admitted event. Fill it and [`commit`](Self::commit). If it is dropped, the event counts as lost
@@ -100,11 +101,7 @@ impl<'a> Reservation<'a> {
         match &self.location {
             Location::Owned(thread) => commit_owned(thread, self.grant.head, filled),
             Location::Shared(record, thread) => {
-                self.end_shared(
-                    record,
-                    *thread,
-                    proto::directory_entry(record.offset, record.size),
-                );
+                self.end_shared(record, *thread, record.committed());
             }
         }
         std::mem::forget(self);
@@ -112,11 +109,7 @@ impl<'a> Reservation<'a> {
     }
 
     fn end_shared(&self, record: &SharedRecord, thread: Option<&ThreadState>, entry: u64) {
-        // SAFETY: the entry lies in a chunk that the host cannot release before this store.
-        proto::commit_shared(unsafe { &*record.entry }, entry);
-        if let Some(OwnChunk { unit, generation }) = record.own_chunk {
-            proto::close_shared(self.writer.unit(unit), generation, 1, record.size);
-        }
+        self.writer.end_shared(record, entry);
         if let Some(thread) = thread {
             compiler_fence(Ordering::SeqCst);
             thread.busy.store(false, Ordering::Relaxed);
@@ -141,8 +134,7 @@ impl Drop for Reservation<'_> {
             Location::Owned(thread) => abandon(self.writer, thread, sessions, registration),
             Location::Shared(record, thread) => {
                 self.writer.lost(*thread, registration, Cause::Abandoned, sessions);
-                let entry = proto::directory_entry(record.offset, record.size);
-                self.end_shared(record, *thread, entry | proto::ENTRY_ABANDONED);
+                self.end_shared(record, *thread, record.abandoned());
             }
         }
     }
@@ -190,7 +182,7 @@ impl Writer {
         if !self.is_attached() {
             return Err(Refused::Detached);
         }
-        let mut reservation = self.reserve_in_overflow(sys::thread_id(), request)?;
+        let mut reservation = self.reserve_in_overflow(None, sys::thread_id(), request)?;
         reservation.stamp_now();
         fill(&mut reservation.payload);
         reservation.commit()
@@ -221,7 +213,8 @@ impl Writer {
             return Err(Refused::Detached);
         }
         if thread.busy.load(Ordering::Relaxed) {
-            return self.reserve_in_overflow(thread.tid.get(), request);
+            // A nested write uses nothing of the thread but its id.
+            return self.reserve_in_overflow(None, thread.tid.get(), request);
         }
         thread.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
@@ -250,22 +243,10 @@ impl Writer {
                 self.register(thread);
             }
         }
-        if let Some(line) = self.line(thread) {
-            // While the thread looks for a chunk it is not writing, so the host need not wait for it.
-            line.head.store(thread.head.get().0, Ordering::Release);
-        }
-        let epoch = self.admission_epoch();
-        let sessions = self.admit_slow(request, Some(thread))?;
-        self.attempted(Some(thread), sessions);
-        let too_large = request.payload_size as usize > MAX_PAYLOAD_SIZE;
-        if too_large {
-            self.lost(Some(thread), request.registration, Cause::TooLarge, sessions);
-            self.skip_sequence(Some(thread));
-            return Err(Refused::ArithmeticOverflow);
-        }
-        let need = record_size(request.payload_size as usize);
-        if let Some(line) = self.line(thread) {
+        if let Some(line) = self.line(thread).filter(|_| self.has_record_for(request)) {
+            let need = record_size(request.payload_size as usize);
             for _ in 0..4 {
+                // While the thread looks for a chunk it is not writing, so the host need not wait for it.
                 if need > thread.free.get() as usize {
                     self.leave_chunk(thread, line);
                     if !self.new_chunk(thread, line, need) {
@@ -281,6 +262,13 @@ impl Writer {
                     self.leave_chunk(thread, line);
                     continue;
                 }
+                let (epoch, sessions) = match self.admit_announced(request, Some(thread)) {
+                    Ok(admitted) => admitted,
+                    Err(refused) => {
+                        line.head.store(head.0, Ordering::Release);
+                        return Err(refused);
+                    }
+                };
                 let seq = line.seq.load(Ordering::Relaxed);
                 line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
                 // SAFETY: the record fits behind the committed offset, and the chunk belongs to this thread alone.
@@ -295,53 +283,140 @@ impl Writer {
                 ));
             }
         }
-        let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
-        match self.overflow(need) {
-            Some((record, shared)) => {
-                self.ring();
-                let grant = Grant { record, head: Head(0), seq, epoch, sessions };
-                Ok(Reservation::new(
-                    self,
-                    request,
-                    grant,
-                    thread.tid.get(),
-                    Location::Shared(shared, Some(thread)),
-                ))
-            }
-            None => {
-                self.lost(Some(thread), request.registration, Cause::NoChunk, sessions);
-                Err(Refused::NotEnoughMemory)
-            }
-        }
+        self.reserve_in_overflow(Some(thread), thread.tid.get(), request)
     }
 
-    /// Reserves a record for a write inside another write of the same thread (a signal handler), or without thread state. Of the
-    /// thread it uses the id alone.
+    /// Reserves a record in an overflow chunk: for a write inside another write of the same thread (a signal handler), without thread
+    /// state, or if no other chunk is free. `thread`: the state whose `busy` flag the write holds.
     #[cold]
     #[inline(never)]
     fn reserve_in_overflow<'a>(
         &'a self,
+        thread: Option<&'a ThreadState>,
         tid: u32,
         request: &Request,
     ) -> Result<Reservation<'a>, Refused> {
         let tid = if tid == 0 { sys::thread_id() } else { tid };
-        let epoch = self.admission_epoch();
-        let sessions = self.admit_slow(request, None)?;
-        self.attempted(None, sessions);
-        let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
-        if request.payload_size as usize > MAX_PAYLOAD_SIZE {
-            self.lost(None, request.registration, Cause::TooLarge, sessions);
-            return Err(Refused::ArithmeticOverflow);
-        }
-        match self.overflow(record_size(request.payload_size as usize)) {
-            Some((record, shared)) => {
-                self.ring();
-                let grant = Grant { record, head: Head(0), seq, epoch, sessions };
-                Ok(Reservation::new(self, request, grant, tid, Location::Shared(shared, None)))
+        let need = record_size(request.payload_size as usize);
+        let space = if self.has_record_for(request) { self.overflow(need) } else { None };
+        let Some((record, shared)) = space else {
+            let sessions = self.admit_slow(request, thread)?;
+            let (cause, refused) = match request.payload_size as usize > MAX_PAYLOAD_SIZE {
+                true => (Cause::TooLarge, Refused::ArithmeticOverflow),
+                false => (Cause::NoChunk, Refused::NotEnoughMemory),
+            };
+            self.attempted(thread, sessions);
+            self.lost(thread, request.registration, cause, sessions);
+            self.skip_sequence(match cause {
+                Cause::TooLarge => thread,
+                _ => None,
+            });
+            return Err(refused);
+        };
+        self.ring();
+        let (epoch, sessions) = match self.admit_announced(request, thread) {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                self.end_shared(&shared, shared.abandoned());
+                return Err(refused);
             }
-            None => {
-                self.lost(None, request.registration, Cause::NoChunk, sessions);
-                Err(Refused::NotEnoughMemory)
+        };
+        let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
+        let grant = Grant { record, head: Head(0), seq, epoch, sessions };
+        Ok(Reservation::new(self, request, grant, tid, Location::Shared(shared, thread)))
+    }
+
+    /// Whether it is worth looking for space: a session admits the event, and a chunk can hold it.
+    fn has_record_for(&self, request: &Request) -> bool {
+        request.payload_size as usize <= MAX_PAYLOAD_SIZE && self.judge(request).is_admitted()
+    }
+
+    /// Admits and counts a write that is announced or reserved; its epoch and sessions.
+    ///
+    /// A thread can lose its processor between two instructions for as long as a session lives. So admission and count come behind
+    /// the announcement: a host that closes a session either waits for this write, or the write finds the session closed. If they came
+    /// before, the host would find an attempt without a record, and count it late.
+    fn admit_announced(
+        &self,
+        request: &Request,
+        thread: Option<&ThreadState>,
+    ) -> Result<(u16, u8), Refused> {
+        light_barrier(self.light);
+        let epoch = self.admission_epoch();
+        let sessions = self.admit_slow(request, thread)?;
+        self.attempted(thread, sessions);
+        Ok((epoch, sessions))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::{Barrier, Memory, RawClock};
+    use crate::writer::chunks::pause;
+    use crate::{Admission, Control, DrainOptions, PATIENCE, PoolOptions, Reader, Source};
+
+    const OPEN: Admission = Admission {
+        open: true,
+        full: false,
+        independent: false,
+        extra_size: 0,
+        largest_size: 65535,
+    };
+
+    /// A write of this many bytes, by this way.
+    type Write = fn(&Writer, &Request) -> Result<(), Refused>;
+
+    const WRITES: [(Write, u32); 3] = [
+        (|writer, request| writer.write(request, |_| ()), 8),
+        (|writer, request| writer.write_in_overflow(request, |_| ()), 8),
+        // It gets an overflow chunk of its own.
+        (|writer, request| writer.write_in_overflow(request, |_| ()), 60_000),
+    ];
+
+    /// P2: a thread may look for a chunk for longer than its session lives. Its event is then an attempt of no session, or of the
+    /// next one in the slot, which stores it.
+    #[test]
+    fn a_session_that_ends_while_a_thread_looks_for_a_chunk_counts_nothing_late() {
+        for (write, payload_size) in WRITES {
+            for is_reused in [false, true] {
+                let memory = |size| Memory::heap(size).unwrap();
+                let (clock, barrier) = (RawClock::Monotonic, Barrier::WriterFences);
+                let control = Control::create(memory(CONTROL_SIZE), clock, barrier).unwrap();
+                control.set_admission(0, OPEN);
+                let options = PoolOptions { chunk_size: 1 << 20, prefault: 0 };
+                let pool = memory(options.memory_size());
+                let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
+                let source = Source::Mapped(writer.segment(0).unwrap().clone());
+                let reader = Reader::new(control.clone(), source).unwrap();
+                let reader = std::rc::Rc::new(std::cell::RefCell::new(reader));
+                let drain = move |expected: u64| {
+                    let mut reader = reader.borrow_mut();
+                    let patient = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+                    let mut epochs = Vec::new();
+                    reader.drain(&patient, |record| epochs.push(record.epoch));
+                    reader.advance();
+                    assert_eq!((reader.drained()[0], reader.late()[0]), (expected, 0));
+                    assert_eq!(reader.ledger().attempted[0], expected);
+                    epochs
+                };
+                let (host, ending) = (control.clone(), drain.clone());
+                pause::set(move || {
+                    host.set_admission(0, Admission::default());
+                    ending(0);
+                    if is_reused {
+                        host.bump_epoch();
+                        host.set_admission(0, OPEN);
+                    }
+                });
+                let request =
+                    Request { sessions: 1, payload_size, event_size: 80, ..Request::default() };
+                let written = write(&writer, &request);
+                assert!(pause::is_over());
+                match is_reused {
+                    true => assert_eq!((written, drain(1)), (Ok(()), vec![1])),
+                    false => assert_eq!((written, drain(0)), (Err(Refused::NotWanted), vec![])),
+                }
             }
         }
     }
