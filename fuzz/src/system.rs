@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use etw_system::flags::{Flag, Masks};
-use etw_system::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
+use etw_system::neutral::{
+    CalledFile, Detail, ExecFacts, FileId, Image, NeutralEvent, ProcessFacts, Stack,
+};
 use etw_system::perf::{Kind, Layout, PerfDetail, Scratch, Tracepoint, parse};
 use etw_system::record::Records;
 use etw_system::{Machine, Options, Shaper, Turn};
@@ -73,6 +75,14 @@ pub fn ring(data: &[u8]) {
             shaper.take(&NeutralEvent { time: last, ..parsed.event(detail) }, out);
         };
         match parsed.detail {
+            PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
+                // Any bytes are paths.
+                let (first, second) = record.split_at(record.len() / 2);
+                let id = (record.len() % 2 == 0).then(FileId::default);
+                let file = CalledFile { paths: [first.to_vec(), second.to_vec()], id };
+                let detail = Detail::SyscallEnter { number, arguments, file: Some(&file) };
+                give(detail, &mut shaper, &mut out);
+            }
             PerfDetail::Neutral(detail) => give(detail, &mut shaper, &mut out),
             PerfDetail::Exec { process, name } => {
                 let facts = ExecFacts { name: name.to_vec(), ..ExecFacts::default() };

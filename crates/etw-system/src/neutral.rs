@@ -113,8 +113,8 @@ pub enum Detail<'a> {
     DescriptorFound { process: u32, descriptor: i32, file: Option<&'a FileFacts> },
     /// The counters of a process at the end of the recording.
     Counters { process: u32, counters: &'a ProcessCounters },
-    /// A program began a system call. `file`: the file that it opens, if that is known already.
-    SyscallEnter { number: u64, arguments: [u64; 6], file: Option<&'a FileFacts> },
+    /// A program began a system call. `file`: the file that it names, if that is known already.
+    SyscallEnter { number: u64, arguments: [u64; 6], file: Option<&'a CalledFile> },
     /// A program's system call returned.
     SyscallExit { number: u64, result: i64 },
     /// The kernel had no room for events.
@@ -175,6 +175,8 @@ pub struct ProcessFacts {
     pub session: u32,
     /// It is a thread of the kernel.
     pub is_kernel: bool,
+    /// Its folder, where relative paths begin; empty: not known.
+    pub folder: Vec<u8>,
     /// Its program.
     pub exec: ExecFacts,
 }
@@ -208,6 +210,21 @@ pub struct FileFacts {
     pub id: FileId,
     /// Its path.
     pub path: Vec<u8>,
+}
+
+/// The file that a system call names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CalledFile {
+    /// The call's paths as its program gave them, or absolute; empty: not known.
+    pub paths: [Vec<u8>; 2],
+    /// The file that it opened.
+    pub id: Option<FileId>,
+}
+
+impl From<FileFacts> for CalledFile {
+    fn from(FileFacts { id, path }: FileFacts) -> CalledFile {
+        CalledFile { paths: [path, Vec::new()], id: Some(id) }
+    }
 }
 
 /// Counters of a process. Sizes are in bytes.

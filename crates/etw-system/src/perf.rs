@@ -2,6 +2,7 @@
 
 mod attribute;
 pub(crate) mod bpf;
+mod early;
 mod losses;
 mod parse;
 mod ring;
@@ -19,6 +20,9 @@ use std::slice::SliceIndex;
 use foldhash::fast::RandomState;
 
 pub(crate) use attribute::{Attribute, Event, Target};
+pub(crate) use bpf::CallPath;
+use early::Early;
+pub(crate) use early::{DescriptorChange, Executed, ProgramFound};
 pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
@@ -30,10 +34,9 @@ pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
 
 use crate::neutral::{Detail, Stack};
-use crate::system_calls::{FileOperation, SystemCall};
 use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};
 use bpf::Programs;
-use parse::{is_exec, lost_of, number_of, time_of};
+use parse::{lost_of, number_of, time_of};
 use ring::Ring;
 use waiting::{Waiting, add_in_order};
 
@@ -76,36 +79,6 @@ const PROGRAMS: usize = usize::MAX - 1;
 /// The ring of losses that no ring has a record of.
 const LOSS: usize = usize::MAX;
 
-/// A program that was executed, as soon as its record is read.
-#[derive(Clone, Debug)]
-pub(crate) struct Executed {
-    pub time: u64,
-    pub process: u32,
-    pub name: Vec<u8>,
-}
-
-/// The name and arguments of a program, as soon as their record is read.
-#[derive(Clone, Debug)]
-pub(crate) struct ProgramFound {
-    pub time: u64,
-    pub process: u32,
-    pub file: Vec<u8>,
-    /// `None`: they are longer than the copied part of the stack.
-    pub arguments: Option<Vec<u8>>,
-}
-
-/// A descriptor that is that of another file now, as soon as its record is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DescriptorChange {
-    pub time: u64,
-    pub process: u32,
-    pub thread: u32,
-    /// Negative: the call failed.
-    pub descriptor: i32,
-    /// A call opened a file; otherwise it is closed or replaced.
-    pub is_open: bool,
-}
-
 /// Open events and their rings.
 #[derive(Debug, Default)]
 pub(crate) struct Perf {
@@ -142,6 +115,7 @@ pub(crate) struct Perf {
     /// The numbers of the events that record programs with their arguments.
     exec_events: Vec<u64>,
     changed: Vec<DescriptorChange>,
+    call_paths: Vec<CallPath>,
     /// Ids of threads, in a container.
     ids: Option<ThreadIds>,
     /// Records of system calls may change descriptors.
@@ -463,15 +437,17 @@ impl Perf {
 
     /// Reads what the rings have. The records stay there until [`commit`](Perf::commit).
     pub fn read(&mut self) {
+        let has_call_paths = self.has_call_paths();
         let Perf { rings, programs, waiting, lost, kinds, exec_events, ids, seen, .. } = self;
         let mut early = Early {
             kinds,
             exec_events,
-            has_calls: self.has_calls,
+            looks_files_up: self.has_calls && !has_call_paths,
             ids,
             executed: &mut self.executed,
             programs_found: &mut self.programs_found,
             changed: &mut self.changed,
+            call_paths: &mut self.call_paths,
         };
         let mut linear = Vec::new();
         for (ring, one) in rings.iter_mut().enumerate() {
@@ -493,6 +469,9 @@ impl Perf {
         let start = waiting.len();
         let missing = programs.read(|position, record| {
             if let Some(time) = time_of(record) {
+                if early.take_path(record) {
+                    return;
+                }
                 early.look(record, time);
                 add_in_order(waiting, start, Waiting { time, position, ring });
                 *last = (*last).max(Some(time));
@@ -513,6 +492,16 @@ impl Perf {
     /// The same, without taking them.
     pub fn descriptor_changes(&self) -> &[DescriptorChange] {
         &self.changed
+    }
+
+    /// Paths whose records have been read since the last call.
+    pub fn take_call_paths(&mut self) -> Vec<CallPath> {
+        std::mem::take(&mut self.call_paths)
+    }
+
+    /// Whether a program records the paths of system calls.
+    pub fn has_call_paths(&self) -> bool {
+        self.programs.as_ref().is_some_and(|all| all.points().contains(&Tracepoint::CallPaths))
     }
 
     /// Programs whose records have been read since the last call.
@@ -598,38 +587,6 @@ impl Perf {
     }
 }
 
-/// Looks at records as soon as they are read, for what must be looked up while the process still lives.
-struct Early<'p> {
-    kinds: &'p HashMap<u64, Kind, RandomState>,
-    exec_events: &'p [u64],
-    has_calls: bool,
-    ids: &'p mut Option<ThreadIds>,
-    executed: &'p mut Vec<Executed>,
-    programs_found: &'p mut Vec<ProgramFound>,
-    changed: &'p mut Vec<DescriptorChange>,
-}
-
-impl Early<'_> {
-    fn look(&mut self, record: &[u8], time: u64) {
-        let Some(number) = number_of(record) else {
-            if let Some(exec) = is_exec(record) {
-                let name = exec.name.to_vec();
-                self.executed.push(Executed { time, process: exec.process, name });
-            }
-            return;
-        };
-        if self.exec_events.contains(&number) {
-            self.programs_found.extend(program_found(record, time, self.kinds));
-        }
-        if let Some(ids) = self.ids {
-            learn_ids(record, self.kinds, ids);
-        }
-        if self.has_calls {
-            self.changed.extend(descriptor_change(record, time, self.kinds));
-        }
-    }
-}
-
 /// A loss that no ring has a record of.
 fn loss(one: &Waiting) -> Parsed<'static> {
     Parsed {
@@ -644,8 +601,10 @@ fn loss(one: &Waiting) -> Parsed<'static> {
 }
 
 fn kind_of_program(point: Tracepoint) -> Kind {
-    if point == Tracepoint::Exec {
-        return Kind::Arguments;
+    match point {
+        Tracepoint::Exec => return Kind::Arguments,
+        Tracepoint::CallPaths => return Kind::Paths,
+        _ => {}
     }
     Kind::Tracepoint { point, layout: bpf::layout_of(point), has_stack: false }
 }
@@ -678,66 +637,6 @@ fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
         all.resize(index + 1, None);
     }
     &mut all[index]
-}
-
-/// Learns the ids of a thread that leaves its CPU.
-fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut ThreadIds) {
-    let kind = number_of(record).and_then(|number| kinds.get(&number));
-    let Some(Kind::Tracepoint { point: Tracepoint::Switch, .. }) = kind else { return };
-    let mut scratch = Scratch::default();
-    if let Some(parsed) = parse(record, |_| kind, &mut scratch)
-        && let PerfDetail::Neutral(Detail::Switch { old, .. }) = parsed.detail
-    {
-        ids.learn(old.thread, parsed.thread);
-    }
-}
-
-/// The program of a record of an exec.
-fn program_found(
-    record: &[u8],
-    time: u64,
-    kinds: &HashMap<u64, Kind, RandomState>,
-) -> Option<ProgramFound> {
-    let kind = kinds.get(&number_of(record)?)?;
-    let mut scratch = Scratch::default();
-    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
-    let PerfDetail::Program(program) = parsed.detail else { return None };
-    let (file, arguments) = (program.file.to_vec(), program.arguments());
-    Some(ProgramFound { time, process: program.process, file, arguments })
-}
-
-/// The change of a descriptor that a record is about.
-fn descriptor_change(
-    record: &[u8],
-    time: u64,
-    kinds: &HashMap<u64, Kind, RandomState>,
-) -> Option<DescriptorChange> {
-    let kind = kinds.get(&number_of(record)?)?;
-    let Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. } = kind
-    else {
-        return None;
-    };
-    let mut scratch = Scratch::default();
-    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
-    let (descriptor, is_open) = match parsed.detail {
-        PerfDetail::Neutral(Detail::SyscallExit { number, result }) => {
-            match SystemCall::of_number(number)? {
-                SystemCall::File(FileOperation::Open, _) => (result, true),
-                SystemCall::Replace => (result, false),
-                _ => return None,
-            }
-        }
-        PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
-            match SystemCall::of_number(number)? {
-                SystemCall::File(FileOperation::Close, _) => (arguments[0] as i64, false),
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    let descriptor = i32::try_from(descriptor).ok()?;
-    let Parsed { process, thread, .. } = parsed;
-    Some(DescriptorChange { time, process, thread, descriptor, is_open })
 }
 
 /// A mapped ring that another process reads: its records stay when that process ends.

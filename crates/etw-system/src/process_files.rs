@@ -72,13 +72,19 @@ fn user(process: u32) -> Option<u32> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The program that a process executes now. `name`: its short name.
-pub(crate) fn exec_facts(process: u32, name: &[u8], needs_arguments: bool) -> ExecFacts {
-    let link = std::fs::read_link(format!("/proc/{process}/exe"));
-    let mut path = link.map_or(Vec::new(), |path| path.as_os_str().as_bytes().to_vec());
+/// The path of a link of `/proc`; empty: it cannot be read.
+fn link_text(link: &str) -> Vec<u8> {
+    let path = std::fs::read_link(link);
+    let mut path = path.map_or(Vec::new(), |path| path.into_os_string().into_vec());
     if let Some(stripped) = path.strip_suffix(b" (deleted)") {
         path.truncate(stripped.len());
     }
+    path
+}
+
+/// The program that a process executes now. `name`: its short name.
+pub(crate) fn exec_facts(process: u32, name: &[u8], needs_arguments: bool) -> ExecFacts {
+    let path = link_text(&format!("/proc/{process}/exe"));
     let mut arguments = match path.is_empty() || !needs_arguments {
         // The process has ended, or this user may not see it; or the caller has them.
         true => Vec::new(),
@@ -119,6 +125,7 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
         user: exec.user.unwrap_or(0),
         session: session.unwrap_or(u32::MAX),
         is_kernel,
+        folder: if is_kernel { Vec::new() } else { link_text(&format!("/proc/{id}/cwd")) },
         exec,
     })
 }

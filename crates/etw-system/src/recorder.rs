@@ -24,8 +24,8 @@ use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts::{self, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
-    MachineEvents, StartError, machine_events, open_machine, open_own, open_side, own_events,
-    side_events_of,
+    MachineEvents, StartError, has_descriptors, machine_events, open_machine, open_own, open_side,
+    own_events, side_events_of,
 };
 
 /// Records come into a ring so many nanoseconds after their time at most.
@@ -230,8 +230,7 @@ impl Recorder {
         perf.translate_ids();
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let has = |flag| options.masks.has(flag);
-        let has_operations =
-            [Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE].map(has).contains(&true);
+        let has_operations = has_descriptors(&options.masks);
         let has_counters = has(Flag::COUNTERS);
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
         Recorder {
@@ -435,7 +434,8 @@ impl Recorder {
         self.perf.read();
         let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
         self.sources.add_execs(executed, found);
-        if self.has_operations {
+        self.sources.add_call_paths(self.perf.take_call_paths());
+        if self.has_operations && !self.perf.has_call_paths() {
             self.look_files_up();
         }
         let lost = self.perf.take_lost();
@@ -491,16 +491,16 @@ impl Recorder {
                 PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
                     let call = SystemCall::of_number(number);
                     let file = call.and_then(|call| {
-                        if let Some(descriptor) =
-                            shaper.lacks_file(parsed.process, call, &arguments)
-                        {
-                            let file = file_facts(parsed.process, descriptor);
-                            let (process, file) = (parsed.process, file.as_ref());
+                        let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
+                        let named = sources.take_call_paths(thread, time, number, &arguments);
+                        for descriptor in shaper.unknown_files(process, call, &arguments, &named) {
+                            let file = file_facts(process, descriptor);
+                            let file = file.as_ref();
                             let detail = Detail::DescriptorFound { process, descriptor, file };
                             shaper.take(&parsed.event(detail), out);
                         }
-                        let SystemCall::File(FileOperation::Open, _) = call else { return None };
-                        sources.file_opened_after(parsed.thread, parsed.time)
+                        let SystemCall::File(FileOperation::Open, _) = call else { return named };
+                        named.or_else(|| sources.file_opened_after(thread, time).map(Into::into))
                     });
                     let file = file.as_ref();
                     shaper

@@ -5,6 +5,7 @@ pub(crate) mod devices;
 mod faults;
 mod files;
 mod lifecycle_stacks;
+mod paths;
 mod processes;
 mod rundown;
 mod schedule;

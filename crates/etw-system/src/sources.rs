@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::neutral::{ExecFacts, FileFacts};
-use crate::perf::{DescriptorChange, Executed, ProgramFound};
+use crate::neutral::{CalledFile, ExecFacts, FileFacts};
+use crate::perf::{CallPath, DescriptorChange, Executed, ProgramFound};
 use crate::process_files::{Images, exec_facts};
 
 /// Execs and opened files that are remembered until the watermark passes them.
@@ -19,6 +19,9 @@ pub(crate) struct Sources {
     /// By thread, with the times at which the calls returned.
     opened: HashMap<u32, VecDeque<(u64, Option<FileFacts>)>>,
     opened_count: usize,
+    /// By thread, in order of time.
+    call_paths: HashMap<u32, VecDeque<CallPath>>,
+    call_path_count: usize,
     /// Threads and times of the files that were looked up last, by process and descriptor.
     looked_up: HashMap<(u32, i32), (u32, u64)>,
 }
@@ -111,6 +114,51 @@ impl Sources {
         }
     }
 
+    /// Paths of calls that have returned.
+    pub fn add_call_paths(&mut self, paths: Vec<CallPath>) {
+        for one in paths {
+            if self.call_path_count >= LIMIT {
+                self.call_paths.clear();
+                self.call_path_count = 0;
+            }
+            self.call_path_count += 1;
+            self.call_paths.entry(one.thread).or_default().push_back(one);
+        }
+    }
+
+    /// The paths of the call that a thread began at a time. `None`: it has not returned, or it has none.
+    pub fn take_call_paths(
+        &mut self,
+        thread: u32,
+        after: u64,
+        number: u64,
+        arguments: &[u64; 6],
+    ) -> Option<CalledFile> {
+        let all = self.call_paths.get_mut(&thread)?;
+        while all.front().is_some_and(|one| one.time < after) {
+            all.pop_front();
+            self.call_path_count -= 1;
+        }
+        let mut file = None;
+        while let Some(one) =
+            all.front().filter(|one| one.call == number && arguments.contains(&one.address))
+        {
+            let is_again = file.is_some() && !one.is_second;
+            if is_again {
+                break;
+            }
+            let file = file.get_or_insert_with(CalledFile::default);
+            file.id = one.file;
+            let Some(one) = all.pop_front() else { break };
+            self.call_path_count -= 1;
+            file.paths[usize::from(one.is_second)] = one.path;
+        }
+        if all.is_empty() {
+            self.call_paths.remove(&thread);
+        }
+        file
+    }
+
     /// The file that the call opens which a thread began at a time.
     pub fn file_opened_after(&mut self, thread: u32, after: u64) -> Option<FileFacts> {
         let all = self.opened.get_mut(&thread)?;
@@ -173,5 +221,37 @@ mod tests {
         assert_eq!(path_after(65), None, "it may have been looked up too late");
         assert_eq!(path_after(75), None);
         assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
+    }
+
+    #[test]
+    fn paths_are_those_of_their_call() {
+        let path = |time, call, address, is_second, path: &[u8]| CallPath {
+            thread: 50,
+            time,
+            call,
+            is_second,
+            file: None,
+            address,
+            path: path.to_vec(),
+        };
+        let mut sources = Sources::default();
+        sources.add_call_paths(vec![
+            path(5, 1, 0x10, false, b"before the recording"),
+            path(15, 1, 0x10, false, b"/a"),
+            path(25, 2, 0x10, false, b"/old"),
+            path(25, 2, 0x20, true, b"/new"),
+            path(35, 2, 0x10, false, b"/next"),
+        ]);
+        let mut take = |after, number, arguments| {
+            let found = sources.take_call_paths(50, after, number, &arguments);
+            found.map(|file| file.paths.map(|path| String::from_utf8(path).unwrap()))
+        };
+        let both = |first: &str, second: &str| Some([first.to_owned(), second.to_owned()]);
+        assert_eq!(take(8, 3, [0x10; 6]), None, "its record was lost");
+        assert_eq!(take(10, 1, [0x30; 6]), None, "another address");
+        assert_eq!(take(10, 1, [0x10; 6]), both("/a", ""));
+        assert_eq!(take(20, 2, [0x10, 0x20, 0, 0, 0, 0]), both("/old", "/new"));
+        assert_eq!(take(30, 2, [0x10, 0x20, 0, 0, 0, 0]), both("/next", ""));
+        assert_eq!((sources.call_path_count, sources.call_paths.len()), (0, 0));
     }
 }

@@ -17,6 +17,8 @@ pub enum FileOperation {
     Delete,
     /// Change a name.
     Rename,
+    /// Add a name.
+    Link,
     /// List a directory.
     List,
     /// Read attributes.
@@ -38,6 +40,17 @@ pub struct FileArguments {
     pub offset: Option<usize>,
     /// Flags of an open call.
     pub flags: Option<usize>,
+    /// Paths: of the file, and of what a second one is for.
+    pub paths: [Option<PathArgument>; 2],
+}
+
+/// A path among a call's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathArgument {
+    /// The argument with the address of the path.
+    pub at: usize,
+    /// The argument with the descriptor of the folder where a relative path begins; `None`: in the process's folder.
+    pub folder: Option<usize>,
 }
 
 /// The effect of a system call.
@@ -51,6 +64,10 @@ pub enum SystemCall {
     Replace,
     /// `close_range`: it closes several descriptors.
     CloseRange,
+    /// `chdir`: relative paths begin in another folder.
+    ChangeFolder,
+    /// `fchdir`: the same, by a descriptor.
+    ChangeFolderTo,
     /// `mmap`
     Map,
     /// `munmap`
@@ -86,23 +103,48 @@ const fn transfer(
     size: Option<usize>,
     offset: Option<usize>,
 ) -> SystemCall {
-    let arguments = FileArguments { descriptor: Some(0), size, offset, flags: None };
+    let arguments = FileArguments { descriptor: Some(0), size, offset, ..FileArguments::NONE };
     SystemCall::File(operation, arguments)
 }
 
-/// A call about a path. perf records only have the address of the path.
-const fn of_path(operation: FileOperation, flags: Option<usize>) -> SystemCall {
-    let arguments = FileArguments { descriptor: None, size: None, offset: None, flags };
-    SystemCall::File(operation, arguments)
+const fn path(at: usize) -> PathArgument {
+    PathArgument { at, folder: None }
+}
+
+/// A path behind the descriptor of the folder where it begins.
+const fn path_in(folder: usize) -> PathArgument {
+    PathArgument { at: folder + 1, folder: Some(folder) }
+}
+
+/// A call about a path. perf's records only have the address of the path.
+const fn of_path(operation: FileOperation, path: PathArgument) -> SystemCall {
+    let paths = [Some(path), None];
+    SystemCall::File(operation, FileArguments { paths, ..FileArguments::NONE })
+}
+
+const fn opens(path: PathArgument, flags: Option<usize>) -> SystemCall {
+    let arguments = FileArguments { flags, paths: [Some(path), None], ..FileArguments::NONE };
+    SystemCall::File(FileOperation::Open, arguments)
+}
+
+/// A call about the name of a file and another name for it.
+const fn of_paths(operation: FileOperation, old: PathArgument, new: PathArgument) -> SystemCall {
+    let paths = [Some(old), Some(new)];
+    SystemCall::File(operation, FileArguments { paths, ..FileArguments::NONE })
+}
+
+impl FileArguments {
+    const NONE: FileArguments =
+        FileArguments { descriptor: None, size: None, offset: None, flags: None, paths: [None; 2] };
 }
 
 use FileOperation::*;
 
 const ROWS: &[Row] = &[
-    row(2, NONE, of_path(Open, Some(1))),
-    row(85, NONE, of_path(Open, None)),
-    row(257, 56, of_path(Open, Some(2))),
-    row(437, 437, of_path(Open, None)),
+    row(2, NONE, opens(path(0), Some(1))),
+    row(85, NONE, opens(path(0), None)),
+    row(257, 56, opens(path_in(0), Some(2))),
+    row(437, 437, opens(path_in(0), None)),
     row(3, 57, of_descriptor(Close)),
     row(0, 63, transfer(Read, Some(2), None)),
     row(17, 67, transfer(Read, Some(2), Some(3))),
@@ -117,31 +159,35 @@ const ROWS: &[Row] = &[
     row(74, 82, of_descriptor(Flush)),
     row(75, 83, of_descriptor(Flush)),
     row(277, 84, of_descriptor(Flush)),
-    row(84, NONE, of_path(Delete, None)),
-    row(87, NONE, of_path(Delete, None)),
-    row(263, 35, of_path(Delete, None)),
-    row(82, NONE, of_path(Rename, None)),
-    row(264, 38, of_path(Rename, None)),
-    row(316, 276, of_path(Rename, None)),
+    row(84, NONE, of_path(Delete, path(0))),
+    row(87, NONE, of_path(Delete, path(0))),
+    row(263, 35, of_path(Delete, path_in(0))),
+    row(82, NONE, of_paths(Rename, path(0), path(1))),
+    row(264, 38, of_paths(Rename, path_in(0), path_in(2))),
+    row(316, 276, of_paths(Rename, path_in(0), path_in(2))),
+    row(86, NONE, of_paths(Link, path(0), path(1))),
+    row(265, 37, of_paths(Link, path_in(0), path_in(2))),
     row(78, NONE, transfer(List, Some(2), None)),
     row(217, 61, transfer(List, Some(2), None)),
-    row(4, NONE, of_path(Query, None)),
-    row(6, NONE, of_path(Query, None)),
-    row(262, 79, of_path(Query, None)),
-    row(332, 291, of_path(Query, None)),
+    row(4, NONE, of_path(Query, path(0))),
+    row(6, NONE, of_path(Query, path(0))),
+    row(262, 79, of_path(Query, path_in(0))),
+    row(332, 291, of_path(Query, path_in(0))),
     row(5, 80, of_descriptor(Query)),
-    row(76, 45, of_path(Set, None)),
+    row(76, 45, of_path(Set, path(0))),
     row(77, 46, of_descriptor(Set)),
-    row(90, NONE, of_path(Set, None)),
+    row(90, NONE, of_path(Set, path(0))),
     row(91, 52, of_descriptor(Set)),
     row(93, 55, of_descriptor(Set)),
-    row(268, 53, of_path(Set, None)),
+    row(268, 53, of_path(Set, path_in(0))),
     row(285, 47, of_descriptor(Set)),
     row(16, 29, of_descriptor(Control)),
     row(8, 62, SystemCall::Seek),
     row(33, NONE, SystemCall::Replace),
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
+    row(80, 49, SystemCall::ChangeFolder),
+    row(81, 50, SystemCall::ChangeFolderTo),
     row(9, 222, SystemCall::Map),
     row(11, 215, SystemCall::Unmap),
     row(12, 214, SystemCall::Break),
@@ -172,10 +218,22 @@ impl SystemCall {
     pub fn descriptor(self, arguments: &[u64; 6]) -> Option<i32> {
         let at = match self {
             SystemCall::File(_, one) => one.descriptor?,
+            SystemCall::ChangeFolderTo => 0,
             SystemCall::Map => 4,
             _ => return None,
         };
         i32::try_from(arguments[at] as u32).ok()
+    }
+
+    /// Descriptors of folders where relative paths begin.
+    pub fn folders(self, arguments: &[u64; 6]) -> impl Iterator<Item = i32> {
+        let paths = match self {
+            SystemCall::File(_, one) => one.paths,
+            _ => [None; 2],
+        };
+        let folders = paths.into_iter().flatten().filter_map(|path| path.folder);
+        // Negative: the process's own folder.
+        folders.map(|at| arguments[at] as i32).filter(|descriptor| *descriptor >= 0)
     }
 }
 
@@ -224,6 +282,9 @@ mod tests {
             (libc::SYS_lseek, numbers(|call| call == SystemCall::Seek)),
             (libc::SYS_dup3, numbers(|call| call == SystemCall::Replace)),
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
+            (libc::SYS_linkat, numbers(file(Link))),
+            (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),
+            (libc::SYS_fchdir, numbers(|call| call == SystemCall::ChangeFolderTo)),
             (libc::SYS_mmap, numbers(|call| call == SystemCall::Map)),
             (libc::SYS_munmap, numbers(|call| call == SystemCall::Unmap)),
             (libc::SYS_brk, numbers(|call| call == SystemCall::Break)),

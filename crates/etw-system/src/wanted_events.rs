@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::flags::Flag;
+use crate::flags::{Flag, Masks};
 use crate::perf::{
     Attribute, Event, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
 };
@@ -377,6 +377,9 @@ impl MachineEvents {
             // The arguments of programs.
             others.push(Tracepoint::Exec);
         }
+        if has_descriptors(&options.masks) {
+            others.push(Tracepoint::CallPaths);
+        }
         perf.open_programs(&mut self.wanted, &others, self.calls.as_deref(), size);
     }
 }
@@ -463,6 +466,11 @@ fn stack_points(options: &Options) -> impl Iterator<Item = Tracepoint> {
     STACK_POINTS.iter().filter(is_wanted).flat_map(|(.., points)| *points).copied()
 }
 
+/// Whether a class has files by their descriptors; files in memory are known by theirs.
+pub(crate) fn has_descriptors(masks: &Masks) -> bool {
+    [Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE].iter().any(|flag| masks.has(*flag))
+}
+
 /// The system calls that the classes need; `None`: all of them.
 fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     let has = |flag| options.masks.has(flag);
@@ -470,8 +478,7 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         return None;
     }
     let has_operations = has(Flag::FILE_IO) || has(Flag::FILE_IO_INIT);
-    // Files in memory are known by their descriptors.
-    let has_descriptors = has_operations || has(Flag::MAP_FILE);
+    let has_descriptors = has_descriptors(&options.masks);
     let has_memory = has(Flag::VIRTUAL_ALLOC) || has(Flag::MAP_FILE);
     let has_images = stack_points(options).any(|point| point == Tracepoint::SyscallEnter);
     let wanted = numbers(|call| match call {
@@ -479,6 +486,7 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         SystemCall::File(FileOperation::Open | FileOperation::Close, _) => has_descriptors,
         SystemCall::Replace | SystemCall::CloseRange => has_descriptors,
         SystemCall::File(..) | SystemCall::Seek => has_operations,
+        SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,
         call => has_memory && call.is_memory(),
     });
     Some(wanted)

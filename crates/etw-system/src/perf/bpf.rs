@@ -4,9 +4,12 @@
 //! those of switches and wake-ups have the kernel's own numbers and are read by [`frequent`]. A kernel or a user that does not permit
 //! programs records the same tracepoints by perf.
 
+mod assembler;
 mod btf;
 mod calls;
 mod devices;
+mod paths;
+mod points;
 mod program;
 mod ring;
 
@@ -15,9 +18,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::Tracepoint;
+use crate::system_calls::{FileOperation, PathArgument, SystemCall};
 use crate::thread_ids::is_first_namespace;
+use assembler::Maps;
 use btf::Btf;
-use program::{CALLS, GATE, MAX_CALLS, Maps, OWN, REPORTED, SHARED_SIZE, lost_word, runs_word};
+pub(crate) use paths::CallPath;
+use points::{
+    CALLS, GATE, MAX_CALLS, OWN, PATHS, POINTS, REPORTED, SHARED_SIZE, lost_word, runs_word,
+};
 pub(super) use program::{frequent, layout_of, number_of};
 use ring::{ProgramRing, SharedWords};
 
@@ -48,23 +56,42 @@ impl Programs {
         let btf = Btf::parse(std::fs::read("/sys/kernel/btf/vmlinux")?).ok_or_else(unsupported)?;
         let ring = calls::create_ring(u32::try_from(size).map_err(|_| unsupported())?)?;
         let shared = calls::create_shared(SHARED_SIZE)?;
-        let maps = Maps { ring: ring.as_raw_fd(), shared: shared.as_raw_fd() };
+        // The program that uses it keeps it.
+        let scratch = calls::create_scratch(paths::SCRATCH_SIZE)?;
+        let maps = Maps {
+            ring: ring.as_raw_fd(),
+            shared: shared.as_raw_fd(),
+            scratch: scratch.as_raw_fd(),
+            with_paths: false,
+        };
         let mut descriptors = vec![ring, shared];
         let (mut attached, mut loaded) = (Vec::new(), Vec::new());
         let mut refused = unsupported();
-        for point in points {
-            for (instructions, handler) in program::assemble(&btf, *point, maps) {
+        let mut attach = |point: Tracepoint, maps| -> io::Result<bool> {
+            for (instructions, handler) in program::assemble(&btf, point, maps) {
                 let program = calls::load(&instructions, handler);
                 match program.and_then(|one| Ok((calls::attach(one.as_fd())?, one))) {
                     Ok((link, program)) => {
+                        if maps.with_paths {
+                            descriptors.push(link.try_clone()?);
+                            loaded.push(program.try_clone()?);
+                            attached.push(Tracepoint::CallPaths);
+                        }
                         descriptors.push(link);
                         loaded.push(program);
-                        attached.push(*point);
-                        break;
+                        attached.push(point);
+                        return Ok(true);
                     }
                     Err(error) => refused = error,
                 }
             }
+            Ok(false)
+        };
+        let both = [Tracepoint::SyscallExit, Tracepoint::CallPaths];
+        let is_joint = both.iter().all(|point| points.contains(point))
+            && attach(Tracepoint::SyscallExit, Maps { with_paths: true, ..maps })?;
+        for point in points.iter().filter(|point| !is_joint || !both.contains(point)) {
+            attach(*point, maps)?;
         }
         match attached.is_empty() {
             true => Err(refused),
@@ -108,6 +135,11 @@ impl Programs {
             };
             self.shared.word(CALLS + index * 8).store(*word, Ordering::Relaxed);
         }
+        for first in (0..MAX_CALLS).step_by(8) {
+            let codes: [u8; 8] = std::array::from_fn(|index| path_code((first + index) as u64));
+            let word = u64::from_le_bytes(codes);
+            self.shared.word(PATHS + first).store(word, Ordering::Relaxed);
+        }
     }
 
     /// The tracepoints that they record.
@@ -142,6 +174,8 @@ impl Programs {
         // A worker of an earlier version kept no programs.
         let programs = self.descriptors.get(2 + self.points.len()..).unwrap_or_default();
         let with_programs = self.points.iter().zip(programs);
+        // A path is no event.
+        let with_programs = with_programs.filter(|(point, _)| **point != Tracepoint::CallPaths);
         let missed = with_programs.map(|(point, program)| (*point, calls::misses(program.as_fd())));
         self.overflows().chain(missed)
     }
@@ -197,11 +231,28 @@ impl Programs {
     }
 }
 
+/// The byte of a system call in the table of paths.
+fn path_code(number: u64) -> u8 {
+    let Some(SystemCall::File(operation, arguments)) = SystemCall::of_number(number) else {
+        return match SystemCall::of_number(number) {
+            Some(SystemCall::ChangeFolder) => 1,
+            _ => 0,
+        };
+    };
+    let at = |path: Option<PathArgument>| match path {
+        Some(PathArgument { at, .. }) if at < paths::MAX_ARGUMENT => at as u8 + 1,
+        _ => 0,
+    };
+    let [first, second] = arguments.paths.map(at);
+    let opens = if operation == FileOperation::Open { paths::OPENS } else { 0 };
+    first | second << 4 | opens
+}
+
 /// The tracepoints for which the kernel and the user permit programs.
 pub(crate) fn permitted() -> Vec<Tracepoint> {
     const SMALL: usize = 64 << 10;
     match is_wanted() {
-        true => Programs::open(&program::POINTS, SMALL, None).map_or(Vec::new(), |one| one.points),
+        true => Programs::open(&POINTS, SMALL, None).map_or(Vec::new(), |one| one.points),
         false => Vec::new(),
     }
 }
@@ -218,5 +269,5 @@ pub(crate) fn is_counted(point: Tracepoint) -> bool {
 
 /// Whether programs can be made for a tracepoint.
 pub(crate) fn is_possible(point: Tracepoint) -> bool {
-    program::POINTS.contains(&point)
+    POINTS.contains(&point)
 }

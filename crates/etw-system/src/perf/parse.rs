@@ -74,6 +74,8 @@ pub enum Kind {
     },
     /// The arguments of a program, as our program in the kernel records them.
     Arguments,
+    /// The paths of system calls, as our program in the kernel records them.
+    Paths,
     /// A tracepoint that programs record is counted beside them: there are no records.
     Count {
         /// Which one.
@@ -102,6 +104,7 @@ impl Kind {
         use Tracepoint::*;
         let hook = match self {
             Kind::Side | Kind::Exec { .. } | Kind::Arguments => 0x0301,
+            Kind::Paths => 0x0440,
             Kind::Switches => 0x0524,
             Kind::Sample { .. } => 0x0f2e,
             Kind::Fault { .. } => 0x020a,
@@ -114,6 +117,7 @@ impl Kind {
                 PageFault | FileFault | FilePages => 0x020a,
                 Exec => 0x0301,
                 NewTask | TaskExit => 0x0501,
+                CallPaths => 0x0440,
             },
         };
         Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE)
@@ -374,7 +378,12 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
 /// [`u64` n, n frames], [`u32` size, raw data].
 fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option<Parsed<'a>> {
     let (has_address, has_stack) = match kind {
-        Kind::Side | Kind::Switches | Kind::Exec { .. } | Kind::Arguments | Kind::Count { .. } => {
+        Kind::Side
+        | Kind::Switches
+        | Kind::Exec { .. }
+        | Kind::Arguments
+        | Kind::Paths
+        | Kind::Count { .. } => {
             return None;
         }
         Kind::Sample { has_stack } | Kind::Tracepoint { has_stack, .. } => (false, *has_stack),
@@ -571,7 +580,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::PageFault => {
             Detail::FaultBegin { is_protection: number(0) & PROTECTION_WRITE == PROTECTION_WRITE }
         }
-        Tracepoint::Exec => return None,
+        Tracepoint::Exec | Tracepoint::CallPaths => return None,
         Tracepoint::NewTask => Detail::Created,
         Tracepoint::TaskExit => Detail::Exiting,
         Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {

@@ -34,6 +34,8 @@ pub enum Tracepoint {
     TaskExit,
     DiskRequeue,
     FilePages,
+    /// The end of a system call that names files: a program of ours records their paths.
+    CallPaths,
 }
 
 impl Tracepoint {
@@ -62,6 +64,7 @@ impl Tracepoint {
         Tracepoint::TaskExit,
         Tracepoint::DiskRequeue,
         Tracepoint::FilePages,
+        Tracepoint::CallPaths,
     ];
 }
 
@@ -97,6 +100,7 @@ impl Tracepoint {
             Tracepoint::TaskExit => "sched/sched_process_exit",
             Tracepoint::DiskRequeue => "block/block_rq_requeue",
             Tracepoint::FilePages => "filemap/mm_filemap_map_pages",
+            Tracepoint::CallPaths => "raw_syscalls/sys_exit:paths",
         }
     }
 
@@ -130,7 +134,7 @@ impl Tracepoint {
             Tracepoint::PageFault => &["error_code"],
             Tracepoint::FileFault | Tracepoint::FilePages => &["i_ino", "s_dev", "index"],
             Tracepoint::Exec => &["filename"],
-            Tracepoint::NewTask | Tracepoint::TaskExit => &[],
+            Tracepoint::NewTask | Tracepoint::TaskExit | Tracepoint::CallPaths => &[],
         }
     }
 }

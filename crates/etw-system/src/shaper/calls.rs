@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::files::{FileCall, Operation, is_error};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
-use crate::neutral::{FileFacts, NeutralEvent};
+use crate::neutral::{CalledFile, NeutralEvent};
 use crate::record::{Payload, Records};
 use crate::system_calls::SystemCall;
 
@@ -44,11 +44,13 @@ pub(super) struct Calls {
 }
 
 /// A system call that has not returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Call {
     number: u64,
     arguments: [u64; 6],
     operation: Option<Operation>,
+    /// The folder to which it changes.
+    folder: Option<Vec<u8>>,
 }
 
 /// A file in memory.
@@ -73,7 +75,7 @@ impl Shaper {
         event: &NeutralEvent<'_>,
         number: u64,
         arguments: [u64; 6],
-        file: Option<&FileFacts>,
+        file: Option<&CalledFile>,
         out: &mut Records,
     ) {
         if let Some(kind) = SystemCall::of_number(number) {
@@ -94,7 +96,9 @@ impl Shaper {
             if self.calls.running.len() >= LIMIT {
                 self.calls.running.clear();
             }
-            self.calls.running.insert(event.thread, Call { number, arguments, operation });
+            let folder = self.next_folder(event.process, kind, &arguments, file);
+            let call = Call { number, arguments, operation, folder };
+            self.calls.running.insert(event.thread, call);
         }
         if self.has(Flag::SYSCALL) {
             let routine = self.machine.system_calls.get(number as usize).copied().unwrap_or(0);
@@ -114,16 +118,21 @@ impl Shaper {
         out: &mut Records,
     ) {
         let call = self.calls.running.remove(&event.thread).filter(|call| call.number == number);
-        if let (Some(call), Some(kind)) = (call, SystemCall::of_number(number)) {
+        if let (Some(mut call), Some(kind)) = (call, SystemCall::of_number(number)) {
             let descriptor = call.arguments[0] as i32;
             if kind == SystemCall::Map {
                 self.drop_map_stack(event.thread);
             }
-            match (kind, call.operation) {
+            match (kind, call.operation.take()) {
                 (SystemCall::File(..), Some(operation)) => {
                     self.operation_ended(event, descriptor, operation, result, out);
                 }
                 (SystemCall::File(..), None) => {}
+                (SystemCall::ChangeFolder | SystemCall::ChangeFolderTo, _) => {
+                    if !is_error(result) {
+                        self.set_folder(event.process, call.folder);
+                    }
+                }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
                 _ => self.descriptors_changed(event.process, kind, descriptor, result),
             }

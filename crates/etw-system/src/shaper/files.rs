@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::paths::joined;
 use super::{KEY, Shaper};
 use crate::flags::Flag;
-use crate::neutral::{FileFacts, FileId, NeutralEvent};
+use crate::neutral::{CalledFile, FileFacts, FileId, NeutralEvent};
 use crate::record::{Head, Payload, Records};
-use crate::system_calls::{FileArguments, FileOperation, SystemCall};
+use crate::system_calls::{FileArguments, FileOperation, PathArgument, SystemCall};
 
 const NAME: u16 = 0x0400;
 const RUNDOWN: u16 = 0x0424;
@@ -16,6 +17,8 @@ const CLOSE: u16 = 0x0442;
 const OPERATION_END: u16 = 0x044c;
 /// Names and processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
+/// Keys of files that no call has opened: no device has this number.
+const UNOPENED: u64 = KEY | 0xffff << 32;
 /// Descriptors of a process that are remembered. Those of a process with more are looked up again.
 const MAX_DESCRIPTORS: usize = 1 << 12;
 /// The offset of an operation at the position of its descriptor, if that is not known.
@@ -24,6 +27,8 @@ const CURRENT_POSITION: u64 = u64::MAX - 1;
 const CREATE_FLAG: u64 = 0o100;
 const EXCLUSIVE_FLAG: u64 = 0o200;
 const TRUNCATE_FLAG: u64 = 0o1000;
+/// FILE_CREATE, the disposition of a call that fails if the file exists.
+const NEW_FILE: u32 = 2;
 
 /// Descriptors, files and their names.
 #[derive(Clone, Debug, Default)]
@@ -31,9 +36,20 @@ pub(super) struct Files {
     /// By process and descriptor; `None`: it is that of no file.
     descriptors: HashMap<u32, HashMap<i32, Option<OpenFile>>>,
     /// By key.
-    names: BTreeMap<u64, Vec<u8>>,
+    names: BTreeMap<u64, FileName>,
+    /// Keys by name. A file that no call has opened has a key of its own.
+    keys: HashMap<Vec<u8>, u64>,
+    next_key: u64,
     next_object: u64,
     next_operation: u64,
+}
+
+/// The last name of a file.
+#[derive(Clone, Debug)]
+struct FileName {
+    path: Vec<u8>,
+    /// The file had it: it was deleted, or has another name. Its number may be that of a new file.
+    is_gone: bool,
 }
 
 /// A file that a process has open.
@@ -46,13 +62,15 @@ pub(super) struct OpenFile {
 }
 
 /// An operation that has not ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Operation {
     kind: FileOperation,
     arguments: FileArguments,
     id: u64,
     /// The file that it opens.
     opened: Option<OpenFile>,
+    /// The absolute paths that it names; empty: not known.
+    paths: [Vec<u8>; 2],
 }
 
 /// The identity of a file in records.
@@ -65,7 +83,7 @@ pub(super) fn file_key(file: FileId) -> u64 {
 fn disposition(flags: u64) -> u32 {
     let has = |flag| flags & flag != 0;
     match has(CREATE_FLAG) {
-        true if has(EXCLUSIVE_FLAG) => 2,
+        true if has(EXCLUSIVE_FLAG) => NEW_FILE,
         true if has(TRUNCATE_FLAG) => 5,
         true => 3,
         false if has(TRUNCATE_FLAG) => 4,
@@ -88,13 +106,22 @@ impl Shaper {
         flags.iter().any(|flag| self.has(*flag))
     }
 
-    /// Whether the file of a call's descriptor has to be found, with
-    /// [`DescriptorFound`](crate::neutral::Detail::DescriptorFound), before the call is given.
-    pub fn lacks_file(&self, process: u32, call: SystemCall, arguments: &[u64; 6]) -> Option<i32> {
-        let descriptor = call.descriptor(arguments).filter(|descriptor| *descriptor >= 0)?;
+    /// The descriptors of a call whose files have to be found, with
+    /// [`DescriptorFound`](crate::neutral::Detail::DescriptorFound), before the call is given. `file`: the file that the call names.
+    pub fn unknown_files(
+        &self,
+        process: u32,
+        call: SystemCall,
+        arguments: &[u64; 6],
+        file: &Option<CalledFile>,
+    ) -> Vec<i32> {
         let of_process = self.files.descriptors.get(&process);
-        let is_known = of_process.is_some_and(|all| all.contains_key(&descriptor));
-        (self.has_files() && !is_known).then_some(descriptor)
+        let is_unknown = |one: &i32| of_process.is_none_or(|all| !all.contains_key(one));
+        let own = call.descriptor(arguments).filter(|descriptor| *descriptor >= 0);
+        let needs_folders = file.as_ref().is_some_and(CalledFile::is_relative);
+        let folders = call.folders(arguments).filter(|_| needs_folders);
+        let unknown = own.into_iter().chain(folders).filter(is_unknown);
+        if self.has_files() { unknown.collect() } else { Vec::new() }
     }
 
     pub(super) fn descriptor_found(
@@ -105,7 +132,7 @@ impl Shaper {
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
-        let open = file.map(|file| self.open_file(event, file, None, out));
+        let open = file.map(|file| self.open_file(event, (file.id, &file.path), None, out));
         self.set_descriptor(process, descriptor, open);
     }
 
@@ -123,31 +150,109 @@ impl Shaper {
     fn open_file(
         &mut self,
         event: &NeutralEvent<'_>,
-        file: &FileFacts,
+        (id, path): (FileId, &[u8]),
         position: Option<u64>,
         out: &mut Records,
     ) -> OpenFile {
-        let key = file_key(file.id);
-        self.name_file(event, key, &file.path, out);
+        let key = file_key(id);
+        self.name_file(event, key, path, out);
         self.files.next_object += 1;
         OpenFile { object: KEY | self.files.next_object, key, position }
     }
 
-    /// Adds the name of a file that no record has named.
+    /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
     fn name_file(&mut self, event: &NeutralEvent<'_>, key: u64, path: &[u8], out: &mut Records) {
-        if !self.has_files() || self.files.names.contains_key(&key) {
+        let known = self.files.names.get(&key);
+        if !self.has_files() || known.is_some_and(|known| !known.is_gone) {
             return;
         }
-        if self.files.names.len() < LIMIT {
-            self.files.names.insert(key, path.to_vec());
+        if known.is_some() || self.files.names.len() < LIMIT {
+            let name = FileName { path: path.to_vec(), is_gone: false };
+            self.files.names.insert(key, name);
         }
+        self.keep_key(path, key);
         out.perf_info(self.head(event), NAME, 2, &Payload::new().u64(key).wide(path));
+    }
+
+    /// A path names its file no more. Returns the file, if it is known.
+    fn drop_name(&mut self, path: &[u8]) -> Option<u64> {
+        let key = self.files.keys.remove(path)?;
+        if let Some(name) = self.files.names.get_mut(&key).filter(|name| name.path == path) {
+            name.is_gone = true;
+        }
+        Some(key)
+    }
+
+    /// A file is a new one: another name with its number was that of an earlier file, whose deletion was not seen.
+    fn forget_name(&mut self, key: u64, path: &[u8]) {
+        if let Some(name) = self.files.names.get_mut(&key).filter(|name| name.path != path) {
+            name.is_gone = true;
+        }
+    }
+
+    fn keep_key(&mut self, path: &[u8], key: u64) {
+        if self.files.keys.len() >= LIMIT {
+            self.files.keys.clear();
+        }
+        self.files.keys.insert(path.to_vec(), key);
+    }
+
+    /// The file of a path that a call names without opening it.
+    fn named_file(&mut self, event: &NeutralEvent<'_>, path: &[u8], out: &mut Records) -> OpenFile {
+        let key = self.files.keys.get(path).copied().unwrap_or_else(|| {
+            self.files.next_key += 1;
+            UNOPENED | self.files.next_key
+        });
+        self.name_file(event, key, path, out);
+        OpenFile { object: 0, key, position: None }
+    }
+
+    /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
+    fn named_path(
+        &self,
+        process: u32,
+        argument: PathArgument,
+        values: &[u64; 6],
+        path: &[u8],
+    ) -> Vec<u8> {
+        let descriptor = argument.folder.map(|at| values[at] as i32).filter(|one| *one >= 0);
+        let folder = match descriptor {
+            Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(one)),
+            None if path.is_empty() => None,
+            None => self.folder_of(process),
+        };
+        joined(folder.unwrap_or_default(), path)
+    }
+
+    fn name_of(&self, file: OpenFile) -> Option<&[u8]> {
+        self.files.names.get(&file.key).map(|name| &name.path[..])
+    }
+
+    /// The folder to which a call changes, if it is known.
+    pub(super) fn next_folder(
+        &self,
+        process: u32,
+        call: SystemCall,
+        values: &[u64; 6],
+        file: Option<&CalledFile>,
+    ) -> Option<Vec<u8>> {
+        match call {
+            SystemCall::ChangeFolder => {
+                let path = file.map(|file| &file.paths[0]).filter(|path| !path.is_empty())?;
+                Some(joined(self.folder_of(process).unwrap_or_default(), path))
+            }
+            SystemCall::ChangeFolderTo => {
+                let folder = self.file_of(process, call.descriptor(values))?;
+                self.name_of(folder).map(<[u8]>::to_vec)
+            }
+            _ => None,
+        }
     }
 
     /// Adds the names of all files.
     pub(super) fn run_files_down(&mut self, head: Head, out: &mut Records) {
-        for (key, path) in std::mem::take(&mut self.files.names) {
-            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&path));
+        for (key, name) in std::mem::take(&mut self.files.names) {
+            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&name.path));
         }
     }
 
@@ -167,24 +272,42 @@ impl Shaper {
         event: &NeutralEvent<'_>,
         FileCall { kind, arguments }: FileCall,
         values: &[u64; 6],
-        opens: Option<&FileFacts>,
+        names: Option<&CalledFile>,
         out: &mut Records,
     ) -> Option<Operation> {
         if !self.has_files() {
             return None;
         }
+        let mut paths = [const { Vec::new() }; 2];
+        if let Some(names) = names {
+            for ((path, argument), name) in paths.iter_mut().zip(arguments.paths).zip(&names.paths)
+            {
+                if let Some(argument) = argument {
+                    *path = self.named_path(event.process, argument, values, name);
+                }
+            }
+        }
         let descriptor = arguments.descriptor.map(|at| values[at] as i32);
-        let file = match descriptor {
-            Some(_) => Some(self.file_of(event.process, descriptor)?),
-            None => opens.map(|facts| self.open_file(event, facts, Some(0), out)),
+        let is_open = kind == FileOperation::Open;
+        let file = match (descriptor, &paths[0][..]) {
+            (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
+            (None, []) => None,
+            (None, path) if is_open => {
+                let id = names.and_then(|names| names.id);
+                let flags = arguments.flags.map_or(0, |at| values[at]);
+                if let Some(id) = id.filter(|_| disposition(flags) == NEW_FILE) {
+                    self.forget_name(file_key(id), path);
+                }
+                id.map(|id| self.open_file(event, (id, path), Some(0), out))
+            }
+            (None, path) => Some(self.named_file(event, path, out)),
         };
         self.files.next_operation += 1;
         let id = KEY | 1 << 47 | self.files.next_operation;
-        let opened = file.filter(|_| kind == FileOperation::Open);
-        let operation = Operation { kind, arguments, id, opened };
+        let opened = file.filter(|_| is_open);
+        let operation = Operation { kind, arguments, id, opened, paths };
         if self.has(Flag::FILE_IO_INIT) {
-            let path = opens.map_or(&[][..], |facts| &facts.path);
-            self.operation_records(event, operation, file, (values, path), out);
+            self.operation_records(event, &operation, file, values, out);
         }
         Some(operation)
     }
@@ -192,13 +315,13 @@ impl Shaper {
     fn operation_records(
         &mut self,
         event: &NeutralEvent<'_>,
-        operation: Operation,
+        operation: &Operation,
         file: Option<OpenFile>,
-        (values, path): (&[u64; 6], &[u8]),
+        values: &[u64; 6],
         out: &mut Records,
     ) {
         let value = |at: Option<usize>| at.map(|at| values[at]);
-        let Operation { kind, arguments, id, .. } = operation;
+        let &Operation { kind, arguments, id, paths: [ref path, ref new_path], .. } = operation;
         let (object, key) = file.map_or((0, 0), |file| (file.object, file.key));
         let head = self.head_with_stack(event, out);
         let thread = head.thread;
@@ -230,7 +353,7 @@ impl Shaper {
                 let payload = Payload::new().u64(id).u64(object).u64(key).u32(thread);
                 (0x0448, payload.u32(size).u32(0).u32(0).wide(&[]))
             }
-            FileOperation::Set => (0x0445, about(0)),
+            FileOperation::Set | FileOperation::Link => (0x0445, about(0)),
             FileOperation::Delete => (0x0446, about(0)),
             FileOperation::Rename => (0x0447, about(0)),
             FileOperation::Query => (0x044a, about(0)),
@@ -241,6 +364,16 @@ impl Shaper {
         };
         out.perf_info(head, hook, 3, &payload);
         self.add_stack(head, hook, event.stack, out);
+        // Windows has the path in an event of its own, with the same request. Where it lies among the others is a guess.
+        let (hook, path) = match kind {
+            FileOperation::Delete => (0x044f, path),
+            FileOperation::Rename => (0x0450, new_path),
+            FileOperation::Link => (0x0451, new_path),
+            _ => return,
+        };
+        if !path.is_empty() {
+            out.perf_info(head, hook, 3, &about(0).wide(path));
+        }
     }
 
     /// An operation has ended.
@@ -264,6 +397,17 @@ impl Shaper {
             }
             _ if is_error(result) => {}
             FileOperation::Open => self.opened(event.process, result as i32, operation.opened),
+            FileOperation::Delete => {
+                self.drop_name(&operation.paths[0]);
+            }
+            FileOperation::Rename => {
+                let [old, new] = &operation.paths;
+                self.drop_name(new);
+                let key = self.drop_name(old);
+                if let Some(key) = key.filter(|_| !new.is_empty()) {
+                    self.name_file(event, key, new, out);
+                }
+            }
             FileOperation::Read | FileOperation::Write if operation.arguments.offset.is_none() => {
                 if let Some(OpenFile { position: Some(position), .. }) =
                     self.file_mut(event.process, descriptor)

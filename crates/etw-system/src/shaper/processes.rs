@@ -240,6 +240,7 @@ impl Shaper {
             user: exec.user.unwrap_or(parent.user),
             session: parent.session,
             is_kernel: parent.is_kernel && soon.is_none(),
+            folder: parent.folder,
             exec,
         };
         let one = Process { facts, ..Process::default() };

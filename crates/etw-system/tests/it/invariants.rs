@@ -274,18 +274,21 @@ pub fn check_stacks(records: &[Taken]) {
     }
 }
 
-/// Each operation on a file begins before it ends, and a file has a name before its first record, and one at the end.
+/// Each operation on a file begins before it ends, and a file has a name before its first record, and one at the end. A file that is named
+/// again has another name.
 pub fn check_files(records: &[Taken]) {
-    let mut names = HashSet::new();
+    let mut names = HashMap::new();
     let mut operations = HashSet::new();
     for record in records {
         let (id, key) = match record.hook {
             0x0400 => {
-                assert!(names.insert(record.u64(0)), "named twice: {record:?}");
+                let before = names.insert(record.u64(0), &record.payload[8..]);
+                assert_ne!(before, Some(&record.payload[8..]), "named twice: {record:?}");
                 continue;
             }
             0x0424 => {
-                assert!(names.remove(&record.u64(0)), "without a name: {record:?}");
+                let last = names.remove(&record.u64(0));
+                assert_eq!(last, Some(&record.payload[8..]), "not its last name: {record:?}");
                 continue;
             }
             0x044c => {
@@ -298,7 +301,7 @@ pub fn check_files(records: &[Taken]) {
             0x0442 | 0x0445..=0x044b => (Some(record.u64(0)), record.u64(16)),
             _ => continue,
         };
-        assert!(key == 0 || names.contains(&key), "a file without a name: {record:?}");
+        assert!(key == 0 || names.contains_key(&key), "a file without a name: {record:?}");
         assert!(id.is_none_or(|id| operations.insert(id)), "begins twice: {record:?}");
     }
     assert!(names.is_empty(), "no name at the end: {names:?}");

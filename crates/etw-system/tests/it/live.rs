@@ -24,6 +24,11 @@ impl Live {
         self.recorder.mechanism().contains("sched_process_exec")
     }
 
+    /// Whether a program in the kernel records the paths of system calls.
+    pub fn has_call_paths(&self) -> bool {
+        self.recorder.mechanism().contains("sys_exit:paths")
+    }
+
     /// Notes on what is left out.
     pub fn notes(&self) -> &[String] {
         self.recorder.notes()

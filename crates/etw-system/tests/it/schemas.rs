@@ -197,7 +197,7 @@ fn add_files(machine: &mut Machinery) {
     let open = number(
         |call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags.is_some()),
     );
-    machine.call_with(33_000, (open, &[0, 0o1101, 0o1101]), Some(&file), 5);
+    machine.call_with(33_000, (open, &[0, 0o1101, 0o1101]), Some(&file.clone().into()), 5);
     let by_descriptor = [
         (operation(FileOperation::Write), &[5, 0x1000, 100][..], 60),
         (operation(FileOperation::Read), &[5, 0x1000, 10], -5),

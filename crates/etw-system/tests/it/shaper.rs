@@ -117,7 +117,7 @@ pub fn image(base: u64, path: &str) -> Arc<Image> {
     Arc::new(Image { base, size: 0x1000, default_base: 0, path, build_id: vec![1; 20] })
 }
 
-fn of(records: &[Taken], hook: u16) -> Vec<&Taken> {
+pub fn of(records: &[Taken], hook: u16) -> Vec<&Taken> {
     records.iter().filter(|record| record.hook == hook).collect()
 }
 
@@ -547,7 +547,7 @@ impl Machinery {
         &mut self,
         time: u64,
         (number, arguments): (u64, &[u64]),
-        file: Option<&FileFacts>,
+        file: Option<&CalledFile>,
         result: i64,
     ) {
         let mut all = [0; 6];
@@ -564,7 +564,7 @@ pub fn some_file() -> FileFacts {
 #[test]
 fn an_open_file_is_named_from_its_opening_to_its_close() {
     let mut machine = Machinery::new();
-    let file = some_file();
+    let file = some_file().into();
     let open = number(
         |call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags.is_some()),
     );

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::program::Instruction;
+use super::assembler::Instruction;
 
 const MAP_CREATE: libc::c_int = 0;
 const PROG_LOAD: libc::c_int = 5;
@@ -12,6 +12,7 @@ const OBJECT_INFO: libc::c_int = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
 const MAP_TYPE_ARRAY: u32 = 2;
+const MAP_TYPE_ARRAY_OF_CPUS: u32 = 6;
 const MAP_TYPE_RING: u32 = 27;
 const MAP_MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_TRACING: u32 = 26;
@@ -62,6 +63,14 @@ pub fn create_shared(size: u32) -> io::Result<OwnedFd> {
     let mut attributes = [0; 32];
     (attributes[0], attributes[1], attributes[2], attributes[3], attributes[4]) =
         (MAP_TYPE_ARRAY, 4, size, 1, MAP_MMAPABLE);
+    make(MAP_CREATE, &mut attributes)
+}
+
+/// Bytes in one piece for each CPU, which programs alone use.
+pub fn create_scratch(size: u32) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 32];
+    (attributes[0], attributes[1], attributes[2], attributes[3]) =
+        (MAP_TYPE_ARRAY_OF_CPUS, 4, size, 1);
     make(MAP_CREATE, &mut attributes)
 }
 

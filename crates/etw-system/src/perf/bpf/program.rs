@@ -13,104 +13,21 @@
 use etw_types::le;
 
 use super::super::{Layout, Parsed, PerfDetail, Tracepoint};
+use super::assembler::{
+    Assembler, CONTEXT, Instruction, Maps, RECORD, RESULT, Register, Target, WORDS,
+};
 use super::btf::Btf;
 use super::devices;
+use super::paths::{Offsets, Paths};
+use super::points::{CALLS, GATE, MAX_CALLS, OWN, lost_word, runs_word};
 use crate::neutral::{Detail, Stack, SwitchedIn, SwitchedOut, ThreadState};
 
-/// An instruction: `u8` operation, `u4` target, `u4` source, `i16` offset, `i32` number.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instruction(u64);
-
-/// Where the words of the tracepoint begin in a record.
-const WORDS: i16 = 0x34;
 /// Numbers of events, above those that the kernel gives.
 const FIRST_NUMBER: u64 = 1 << 63;
-
-/// Where programs find what they share with the host: descriptors of the maps.
-#[derive(Clone, Copy, Debug)]
-pub struct Maps {
-    /// The ring.
-    pub ring: i32,
-    /// [`SHARED_SIZE`] bytes.
-    pub shared: i32,
-}
-
-/// Offset of a word that is not 0 while events are recorded.
-pub const GATE: usize = 0;
-/// Offset of the number of lost records that are in the trace; programs do not use it.
-pub const REPORTED: usize = 8;
-/// Offset of the id of the host, whose own system calls would feed the trace.
-pub const OWN: usize = 16;
-/// Offset of a bit for each system call below [`MAX_CALLS`] that is recorded.
-pub const CALLS: usize = 24;
-/// System calls with higher numbers are recorded if all calls are.
-pub const MAX_CALLS: usize = 512;
-/// Offset of the numbers of records for which the ring was full, one for each of [`POINTS`].
-const LOST: usize = CALLS + MAX_CALLS / 8;
-/// Offset of the numbers of runs of the programs, one for each of [`POINTS`]. Only programs beside which the kernel counts have them.
-const RUNS: usize = LOST + POINTS.len() * 8;
-/// Bytes that programs share with the host.
-pub const SHARED_SIZE: u32 = (RUNS + POINTS.len() * 8) as u32;
-
-/// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 17] = [
-    Tracepoint::Switch,
-    Tracepoint::Waking,
-    Tracepoint::NewTaskWakeup,
-    Tracepoint::InterruptEntry,
-    Tracepoint::InterruptExit,
-    Tracepoint::SoftInterruptEntry,
-    Tracepoint::SoftInterruptExit,
-    Tracepoint::Exec,
-    Tracepoint::SyscallEnter,
-    Tracepoint::SyscallExit,
-    Tracepoint::DiskIssue,
-    Tracepoint::DiskComplete,
-    Tracepoint::SocketState,
-    Tracepoint::SocketSend,
-    Tracepoint::SocketReceive,
-    Tracepoint::Retransmit,
-    Tracepoint::DiskRequeue,
-];
-/// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
-const COUNTED: [Tracepoint; 9] = [
-    Tracepoint::InterruptEntry,
-    Tracepoint::InterruptExit,
-    Tracepoint::SoftInterruptEntry,
-    Tracepoint::SoftInterruptExit,
-    Tracepoint::DiskIssue,
-    Tracepoint::DiskRequeue,
-    Tracepoint::DiskComplete,
-    Tracepoint::SocketState,
-    Tracepoint::Retransmit,
-];
-
-/// Offset of the number of lost records of a tracepoint.
-pub fn lost_word(point: Tracepoint) -> Option<usize> {
-    Some(LOST + POINTS.iter().position(|one| *one == point)? * 8)
-}
-
-/// Offset of the number of runs of a tracepoint's program; `None`: they are not counted.
-pub fn runs_word(point: Tracepoint) -> Option<usize> {
-    COUNTED.contains(&point).then_some(())?;
-    Some(RUNS + POINTS.iter().position(|one| *one == point)? * 8)
-}
 
 /// The number that the records of a tracepoint have.
 pub fn number_of(point: Tracepoint) -> u64 {
     FIRST_NUMBER + point as u64
-}
-
-/// The numbers of a program's records.
-#[derive(Clone, Copy)]
-struct Target {
-    /// The event's number.
-    number: u64,
-    /// Offset of the number of lost records.
-    lost: usize,
-    /// Offset of the number of runs.
-    runs: Option<usize>,
 }
 
 /// A word of a record.
@@ -206,12 +123,18 @@ fn assemble_one(
     count: Option<CountAt>,
 ) -> Option<(Vec<Instruction>, u32)> {
     let (_, name) = point.name().split_once('/')?;
+    let name = name.split(':').next()?;
     let (handler, parameters) = btf.tracepoint(name)?;
     let target =
         Target { number: number_of(point), lost: lost_word(point)?, runs: runs_word(point) };
     if point == Tracepoint::Exec {
         let mut assembler = Assembler::default();
         assembler.record_arguments(maps, target, Arguments::of(btf)?);
+        return Some((assembler.instructions, handler));
+    }
+    if point == Tracepoint::CallPaths {
+        let mut assembler = Assembler::default();
+        assembler.only_paths(maps, &paths_of(btf)?, Word::WideMember(0, call_number(btf)?));
         return Some((assembler.instructions, handler));
     }
     let words = words_of(btf, point, parameters, count)?;
@@ -228,8 +151,19 @@ fn assemble_one(
     // Their first words are the numbers.
     let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
     let call = words.first().copied().filter(|_| is_call);
-    assembler.record(maps, target, &words, thread, call);
+    let paths = match maps.with_paths && point == Tracepoint::SyscallExit {
+        true => Some(paths_of(btf)?),
+        false => None,
+    };
+    assembler.record(maps, target, &words, thread, (call, paths));
     Some((assembler.instructions, handler))
+}
+
+/// The program, or the part of another one, for [`Tracepoint::CallPaths`].
+fn paths_of(btf: &Btf) -> Option<Paths> {
+    let point = Tracepoint::CallPaths;
+    let target = Target { number: number_of(point), lost: lost_word(point)?, runs: None };
+    Some(Paths { target, offsets: Offsets::of(btf, call_arguments(btf)?)? })
 }
 
 fn words_of(
@@ -420,78 +354,7 @@ fn is_interrupt(preempt_count: u32) -> bool {
     preempt_count & (INTERRUPTS | IN_SOFT_INTERRUPT) != 0
 }
 
-/// Registers: 0 is a call's result, 1 to 5 are its arguments, 6 to 9 survive calls.
-type Register = u8;
-const RESULT: Register = 0;
-const CONTEXT: Register = 6;
-const RECORD: Register = 7;
-
-#[derive(Default)]
-struct Assembler {
-    instructions: Vec<Instruction>,
-}
-
 impl Assembler {
-    fn put(&mut self, operation: u8, target: Register, source: Register, offset: i16, number: i32) {
-        let registers = u64::from(source) << 4 | u64::from(target);
-        let low = u64::from(operation) | registers << 8 | u64::from(offset as u16) << 16;
-        self.instructions.push(Instruction(low | u64::from(number as u32) << 32));
-    }
-
-    /// A number of 64 bits, or with a kind an address that the kernel fills in.
-    fn load_wide(&mut self, target: Register, kind: u8, low: i32, high: i32) {
-        self.put(0x18, target, kind, 0, low);
-        self.put(0, 0, 0, 0, high);
-    }
-
-    fn load_shared(&mut self, target: Register, maps: Maps, at: usize) {
-        self.load_wide(target, 2, maps.shared, at as i32);
-    }
-
-    fn copy(&mut self, target: Register, source: Register) {
-        self.put(0xbf, target, source, 0, 0);
-    }
-
-    fn set(&mut self, target: Register, number: i32) {
-        self.put(0xb7, target, 0, 0, number);
-    }
-
-    fn load32(&mut self, target: Register, from: Register, offset: i16) {
-        self.put(0x61, target, from, offset, 0);
-    }
-
-    fn load64(&mut self, target: Register, from: Register, offset: i16) {
-        self.put(0x79, target, from, offset, 0);
-    }
-
-    fn store32(&mut self, offset: i16, value: Register) {
-        self.put(0x63, RECORD, value, offset, 0);
-    }
-
-    fn store64(&mut self, offset: i16, value: Register) {
-        self.put(0x7b, RECORD, value, offset, 0);
-    }
-
-    fn call(&mut self, helper: i32) {
-        self.put(0x85, 0, 0, 0, helper);
-    }
-
-    fn end(&mut self) {
-        self.set(RESULT, 0);
-        self.put(0x95, 0, 0, 0, 0);
-    }
-
-    /// A jump if a register is 0; [`land`](Assembler::land) gives it its end.
-    fn jump_if_zero(&mut self, register: Register) -> usize {
-        self.put(0x15, register, 0, 0, 0);
-        self.instructions.len() - 1
-    }
-
-    fn land(&mut self, jump: usize) {
-        let distance = (self.instructions.len() - jump - 1) as u64;
-        self.instructions[jump].0 |= distance << 16;
-    }
-
     /// Ends the program, unless events are recorded. Returns the jump that ends it.
     fn test_gate(&mut self, maps: Maps) -> usize {
         self.copy(CONTEXT, 1);
@@ -600,7 +463,7 @@ impl Assembler {
     }
 
     /// Writes the ids of the thread that runs.
-    fn store_current(&mut self) {
+    pub(super) fn store_current(&mut self) {
         const GET_CURRENT_PID_TGID: i32 = 14;
         self.call(GET_CURRENT_PID_TGID);
         self.store32(0x1c, RESULT);
@@ -645,7 +508,7 @@ impl Assembler {
     }
 
     /// Adds 1 to a shared word.
-    fn count(&mut self, maps: Maps, word: usize) {
+    pub(super) fn count(&mut self, maps: Maps, word: usize) {
         self.load_shared(1, maps, word);
         self.set(2, 1);
         // An atomic addition of 64 bits.
@@ -659,11 +522,14 @@ impl Assembler {
         Target { number, lost, runs }: Target,
         words: &[Word],
         thread: Option<(i16, i16)>,
-        call: Option<Word>,
+        (call, paths): (Option<Word>, Option<Paths>),
     ) {
         let mut closed = vec![self.test_gate(maps)];
         if let Some(call) = call {
             closed.extend(self.test_call(maps, call));
+        }
+        if let Some(paths) = paths {
+            self.record_paths(maps, &paths);
         }
         if let Some(runs) = runs {
             self.count(maps, runs);
@@ -706,6 +572,15 @@ impl Assembler {
         self.submit();
         self.land(full);
         self.count(maps, lost);
+        closed.into_iter().for_each(|jump| self.land(jump));
+        self.end();
+    }
+
+    /// The program that records the paths of a system call alone.
+    fn only_paths(&mut self, maps: Maps, paths: &Paths, call: Word) {
+        let mut closed = vec![self.test_gate(maps)];
+        closed.extend(self.test_call(maps, call));
+        self.record_paths(maps, paths);
         closed.into_iter().for_each(|jump| self.land(jump));
         self.end();
     }

@@ -1,0 +1,290 @@
+//! The program that records the paths which system calls name, at the end of each call: the kernel has read them by then, so that they are in
+//! memory. Words of its records behind the common ones, one record for each path:
+//!
+//! ```text
+//! 34 u32 number of the call   38 u32 0, or 1 for the call's second path   3C u32 device of the file that the call opened, or 0
+//! 40 u64 inode of that file   48 u64 address of the path                  50 the path with its NUL; nothing: it could not be read
+//! ```
+
+use etw_types::le;
+
+use super::assembler::{Assembler, CONTEXT, Maps, RECORD, RESULT, Target, WORDS};
+use super::btf::Btf;
+use super::points::PATHS;
+use crate::neutral::FileId;
+
+/// Bytes of the memory in which the program puts a record together.
+pub const SCRATCH_SIZE: u32 = (PATH + MAX_PATH) as u32;
+/// PATH_MAX
+const MAX_PATH: i32 = 4096;
+
+const INDEX: i16 = WORDS + 4;
+const DEVICE: i16 = WORDS + 8;
+const INODE: i16 = WORDS + 12;
+const ADDRESS: i16 = WORDS + 20;
+const PATH: i32 = (WORDS + 28) as i32;
+
+/// In a call's byte of the table at [`PATHS`]: it opens a file. The three bits below are 1 and the argument with the first path, the
+/// upper four the same for the second one; 0: it has none.
+pub const OPENS: u8 = 8;
+/// A path is one of the first arguments.
+pub const MAX_ARGUMENT: usize = 4;
+
+/// Where the kernel has what the program reads.
+pub struct Offsets {
+    /// The call's arguments among the registers of the caller.
+    arguments: [i16; 6],
+    /// The descriptors of a task, three structures further.
+    files: i16,
+    table: i16,
+    descriptors: i16,
+    /// The inode of an open file, and its number, file system and device.
+    inode: i16,
+    number: i16,
+    file_system: i16,
+    device: i16,
+}
+
+impl Offsets {
+    /// `arguments`: those of the caller's registers.
+    pub fn of(btf: &Btf, arguments: [i16; 6]) -> Option<Offsets> {
+        Some(Offsets {
+            arguments,
+            files: btf.offset("task_struct", "files")?,
+            table: btf.offset("files_struct", "fdt")?,
+            descriptors: btf.offset("fdtable", "fd")?,
+            inode: btf.offset("file", "f_inode")?,
+            number: btf.offset("inode", "i_ino")?,
+            file_system: btf.offset("inode", "i_sb")?,
+            device: btf.offset("super_block", "s_dev")?,
+        })
+    }
+}
+
+/// A path of a system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallPath {
+    /// The thread.
+    pub thread: u32,
+    /// Just before the call returned, in nanoseconds.
+    pub time: u64,
+    /// The number of the call.
+    pub call: u64,
+    /// It is the call's second path.
+    pub is_second: bool,
+    /// The file that the call opened.
+    pub file: Option<FileId>,
+    /// Where the program has the path.
+    pub address: u64,
+    /// The path as the program gave it.
+    pub path: Vec<u8>,
+}
+
+impl CallPath {
+    /// Reads a record; `None`: it is cut.
+    pub fn parse(record: &[u8]) -> Option<CallPath> {
+        let word = |at: i16| le::u32(record, at as usize);
+        let wide = |at: i16| le::u64(record, at as usize);
+        let (device, inode) = (word(DEVICE)?, wide(INODE)?);
+        let path = record.get(PATH as usize..)?;
+        let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+        Some(CallPath {
+            thread: word(0x1c)?,
+            time: wide(0x20)?,
+            call: word(WORDS)?.into(),
+            is_second: word(INDEX)? != 0,
+            file: (inode != 0).then_some(FileId { device, inode }),
+            address: wide(ADDRESS)?,
+            path: path[..end].to_vec(),
+        })
+    }
+}
+
+/// The flags of the call, from the table.
+const FLAGS: u8 = 8;
+/// The number of the call; then an address on the way to the opened file.
+const NUMBER: u8 = 9;
+/// The stack of the program.
+const FRAME: u8 = 10;
+const KEY_AT: i16 = -4;
+const POINTER_AT: i16 = -16;
+
+/// Facts for the program, besides the maps.
+pub struct Paths {
+    /// The numbers of its records.
+    pub target: Target,
+    pub offsets: Offsets,
+}
+
+impl Assembler {
+    /// Writes a record for each path of the call whose number is in register 9. Registers 7 to 9 are changed.
+    pub fn record_paths(&mut self, maps: Maps, paths: &Paths) {
+        const MAP_LOOKUP: i32 = 1;
+        // The number is below 512: it is an offset in the table.
+        self.load_shared(1, maps, PATHS);
+        self.put(0x0f, 1, NUMBER, 0, 0);
+        self.put(0x71, FLAGS, 1, 0, 0);
+        let has_none = self.jump_if_zero(FLAGS);
+        self.put(0x62, FRAME, 0, KEY_AT, 0);
+        self.load_wide(1, 1, maps.scratch, 0);
+        self.copy(2, FRAME);
+        self.put(0x07, 2, 0, 0, KEY_AT.into());
+        self.call(MAP_LOOKUP);
+        let has_no_memory = self.jump_if_zero(RESULT);
+        self.copy(RECORD, RESULT);
+        self.store32(WORDS, NUMBER);
+        self.store_common(paths.target.number);
+        self.store_opened_file(&paths.offsets);
+        for index in 0..2 {
+            self.record_path(maps, paths, index);
+        }
+        self.land(has_none);
+        self.land(has_no_memory);
+    }
+
+    /// Writes what all records begin with, but for their size.
+    fn store_common(&mut self, number: u64) {
+        const KTIME_GET_NS: i32 = 5;
+        const GET_SMP_PROCESSOR_ID: i32 = 8;
+        self.call(KTIME_GET_NS);
+        self.store64(0x20, RESULT);
+        self.call(GET_SMP_PROCESSOR_ID);
+        self.store64(0x28, RESULT);
+        self.store_current();
+        self.load_wide(1, 0, number as i32, (number >> 32) as i32);
+        self.store64(8, 1);
+        self.set(1, 0);
+        self.store64(0x10, 1);
+    }
+
+    /// Writes device and inode of the file that the call opened, or zeros.
+    fn store_opened_file(&mut self, at: &Offsets) {
+        const GET_CURRENT_TASK: i32 = 158;
+        self.set(1, 0);
+        self.store32(DEVICE, 1);
+        self.store32(INODE, 1);
+        self.store32(INODE + 4, 1);
+        self.copy(1, FLAGS);
+        self.put(0x57, 1, 0, 0, OPENS.into());
+        let opens_none = self.jump_if_zero(1);
+        // The result of the call.
+        self.load64(NUMBER, CONTEXT, 8);
+        // Signed, 64 bits: less than 0.
+        let failed = self.instructions.len();
+        self.put(0xc5, NUMBER, 0, 0, 0);
+        self.call(GET_CURRENT_TASK);
+        self.load64(1, RESULT, at.files);
+        self.load64(1, 1, at.table);
+        self.load64(3, 1, at.descriptors);
+        // Eight bytes for each descriptor.
+        self.put(0x67, NUMBER, 0, 0, 3);
+        self.put(0x0f, 3, NUMBER, 0, 0);
+        self.read_pointer(0);
+        self.read_pointer(at.inode);
+        self.copy(NUMBER, 3);
+        self.put(0x07, 3, 0, 0, at.number.into());
+        self.read_kernel(RECORD, INODE, 8);
+        self.copy(3, NUMBER);
+        self.read_pointer(at.file_system);
+        self.put(0x07, 3, 0, 0, at.device.into());
+        self.read_kernel(RECORD, DEVICE, 4);
+        self.land(opens_none);
+        self.land(failed);
+    }
+
+    /// Replaces an address in register 3 by the pointer that lies so far behind it.
+    fn read_pointer(&mut self, offset: i16) {
+        self.put(0x07, 3, 0, 0, offset.into());
+        self.read_kernel(FRAME, POINTER_AT, 8);
+        self.load64(3, FRAME, POINTER_AT);
+    }
+
+    /// Reads the kernel's memory behind register 3. Memory that cannot be read gives zeros.
+    fn read_kernel(&mut self, target: u8, at: i16, size: i32) {
+        const PROBE_READ_KERNEL: i32 = 113;
+        self.copy(1, target);
+        self.put(0x07, 1, 0, 0, at.into());
+        self.set(2, size);
+        self.call(PROBE_READ_KERNEL);
+    }
+
+    fn record_path(&mut self, maps: Maps, Paths { target, offsets }: &Paths, index: i32) {
+        const PROBE_READ_USER_STR: i32 = 114;
+        const RINGBUF_OUTPUT: i32 = 130;
+        const NO_WAKEUP: i32 = 1;
+        let argument = if index == 0 { 7 } else { 0xf0 };
+        self.copy(2, FLAGS);
+        self.put(0x57, 2, 0, 0, argument);
+        let none = self.jump_if_zero(2);
+        // The registers of the caller.
+        self.load64(1, CONTEXT, 0);
+        self.set(3, 0);
+        for number in 0..MAX_ARGUMENT {
+            let code = (number as i32 + 1) << (4 * index);
+            let other = self.instructions.len();
+            // Not equal.
+            self.put(0x55, 2, 0, 0, code);
+            self.load64(3, 1, offsets.arguments[number]);
+            self.land(other);
+        }
+        // The address is not aligned.
+        self.store32(ADDRESS, 3);
+        self.copy(1, 3);
+        self.put(0x77, 1, 0, 0, 32);
+        self.store32(ADDRESS + 4, 1);
+        self.set(1, index);
+        self.store32(INDEX, 1);
+        self.copy(1, RECORD);
+        self.put(0x07, 1, 0, 0, PATH);
+        self.set(2, MAX_PATH);
+        self.call(PROBE_READ_USER_STR);
+        // An error is a large unsigned number.
+        let is_read = self.instructions.len();
+        self.put(0xb5, RESULT, 0, 0, MAX_PATH);
+        self.set(RESULT, 0);
+        self.land(is_read);
+        self.copy(3, RESULT);
+        self.put(0x07, 3, 0, 0, PATH);
+        // The record's size, in the upper half of a word.
+        self.copy(1, 3);
+        self.put(0x67, 1, 0, 0, 48);
+        self.put(0x47, 1, 0, 0, 9);
+        self.store64(0, 1);
+        self.copy(1, 3);
+        self.put(0x07, 1, 0, 0, -i32::from(WORDS));
+        self.store32(0x30, 1);
+        self.load_wide(1, 1, maps.ring, 0);
+        self.copy(2, RECORD);
+        self.set(4, NO_WAKEUP);
+        self.call(RINGBUF_OUTPUT);
+        let stored = self.jump_if_zero(RESULT);
+        self.count(maps, target.lost);
+        self.land(stored);
+        self.land(none);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_and_a_cut_one_is_refused() {
+        let mut record = vec![0; PATH as usize];
+        let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0x1c, &7u32.to_le_bytes());
+        put(0x20, &99u64.to_le_bytes());
+        put(WORDS as usize, &257u32.to_le_bytes());
+        put(DEVICE as usize, &5u32.to_le_bytes());
+        put(INODE as usize, &77u64.to_le_bytes());
+        put(ADDRESS as usize, &0x1000u64.to_le_bytes());
+        record.extend(b"/etc/hosts\0rest");
+        let path = CallPath::parse(&record).unwrap();
+        assert_eq!((path.thread, path.time, path.call, path.address), (7, 99, 257, 0x1000));
+        assert_eq!(path.file, Some(FileId { device: 5, inode: 77 }));
+        assert_eq!((&path.path[..], path.is_second), (&b"/etc/hosts"[..], false));
+        assert!((0..PATH as usize).all(|size| CallPath::parse(&record[..size]).is_none()));
+        let unread = CallPath::parse(&record[..PATH as usize]).unwrap();
+        assert_eq!(unread.path, b"");
+    }
+}

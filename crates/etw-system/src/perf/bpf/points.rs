@@ -1,0 +1,67 @@
+//! The tracepoints that programs can be made for, and the words that programs share with the host.
+
+use super::super::Tracepoint;
+
+/// Offset of a word that is not 0 while events are recorded.
+pub const GATE: usize = 0;
+/// Offset of the number of lost records that are in the trace; programs do not use it.
+pub const REPORTED: usize = 8;
+/// Offset of the id of the host, whose own system calls would feed the trace.
+pub const OWN: usize = 16;
+/// Offset of a bit for each system call below [`MAX_CALLS`] that is recorded.
+pub const CALLS: usize = 24;
+/// System calls with higher numbers are recorded if all calls are.
+pub const MAX_CALLS: usize = 512;
+/// Offset of the numbers of records for which the ring was full, one for each of [`POINTS`].
+const LOST: usize = CALLS + MAX_CALLS / 8;
+/// Offset of the numbers of runs of the programs, one for each of [`POINTS`]. Only programs beside which the kernel counts have them.
+const RUNS: usize = LOST + POINTS.len() * 8;
+/// Bytes that programs share with the host.
+pub const SHARED_SIZE: u32 = (PATHS + MAX_CALLS) as u32;
+/// Offset of a byte for each system call below [`MAX_CALLS`]: which of its arguments are paths.
+pub const PATHS: usize = RUNS + POINTS.len() * 8;
+
+/// Tracepoints that programs can be made for.
+pub const POINTS: [Tracepoint; 18] = [
+    Tracepoint::Switch,
+    Tracepoint::Waking,
+    Tracepoint::NewTaskWakeup,
+    Tracepoint::InterruptEntry,
+    Tracepoint::InterruptExit,
+    Tracepoint::SoftInterruptEntry,
+    Tracepoint::SoftInterruptExit,
+    Tracepoint::Exec,
+    Tracepoint::SyscallEnter,
+    Tracepoint::SyscallExit,
+    Tracepoint::DiskIssue,
+    Tracepoint::DiskComplete,
+    Tracepoint::SocketState,
+    Tracepoint::SocketSend,
+    Tracepoint::SocketReceive,
+    Tracepoint::Retransmit,
+    Tracepoint::DiskRequeue,
+    Tracepoint::CallPaths,
+];
+/// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
+const COUNTED: [Tracepoint; 9] = [
+    Tracepoint::InterruptEntry,
+    Tracepoint::InterruptExit,
+    Tracepoint::SoftInterruptEntry,
+    Tracepoint::SoftInterruptExit,
+    Tracepoint::DiskIssue,
+    Tracepoint::DiskRequeue,
+    Tracepoint::DiskComplete,
+    Tracepoint::SocketState,
+    Tracepoint::Retransmit,
+];
+
+/// Offset of the number of lost records of a tracepoint.
+pub fn lost_word(point: Tracepoint) -> Option<usize> {
+    Some(LOST + POINTS.iter().position(|one| *one == point)? * 8)
+}
+
+/// Offset of the number of runs of a tracepoint's program; `None`: they are not counted.
+pub fn runs_word(point: Tracepoint) -> Option<usize> {
+    COUNTED.contains(&point).then_some(())?;
+    Some(RUNS + POINTS.iter().position(|one| *one == point)? * 8)
+}

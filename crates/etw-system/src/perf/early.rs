@@ -1,0 +1,145 @@
+//! Records before the watermark passes them: they have facts that must be looked up while a process still lives.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use super::bpf::{self, CallPath};
+use super::parse::{Kind, Parsed, PerfDetail, Scratch, is_exec, number_of, parse};
+use super::tracepoint::Tracepoint;
+use crate::neutral::Detail;
+use crate::system_calls::{FileOperation, SystemCall};
+use crate::thread_ids::ThreadIds;
+
+/// A program that was executed, as soon as its record is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Executed {
+    pub time: u64,
+    pub process: u32,
+    pub name: Vec<u8>,
+}
+
+/// The name and arguments of a program, as soon as their record is read.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramFound {
+    pub time: u64,
+    pub process: u32,
+    pub file: Vec<u8>,
+    /// `None`: they are longer than the copied part of the stack.
+    pub arguments: Option<Vec<u8>>,
+}
+
+/// A descriptor that is that of another file now, as soon as its record is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DescriptorChange {
+    pub time: u64,
+    pub process: u32,
+    pub thread: u32,
+    /// Negative: the call failed.
+    pub descriptor: i32,
+    /// A call opened a file; otherwise it is closed or replaced.
+    pub is_open: bool,
+}
+
+/// Looks at records as soon as they are read, for what must be looked up while the process still lives.
+pub(super) struct Early<'p> {
+    pub kinds: &'p HashMap<u64, Kind, RandomState>,
+    pub exec_events: &'p [u64],
+    /// Descriptors that change are noted.
+    pub looks_files_up: bool,
+    pub ids: &'p mut Option<ThreadIds>,
+    pub executed: &'p mut Vec<Executed>,
+    pub programs_found: &'p mut Vec<ProgramFound>,
+    pub changed: &'p mut Vec<DescriptorChange>,
+    pub call_paths: &'p mut Vec<CallPath>,
+}
+
+impl Early<'_> {
+    /// Takes a record of a path, which is no event of its own. Returns whether it was one.
+    pub fn take_path(&mut self, record: &[u8]) -> bool {
+        let is_path = number_of(record) == Some(bpf::number_of(Tracepoint::CallPaths));
+        if is_path {
+            self.call_paths.extend(CallPath::parse(record));
+        }
+        is_path
+    }
+
+    pub fn look(&mut self, record: &[u8], time: u64) {
+        let Some(number) = number_of(record) else {
+            if let Some(exec) = is_exec(record) {
+                let name = exec.name.to_vec();
+                self.executed.push(Executed { time, process: exec.process, name });
+            }
+            return;
+        };
+        if self.exec_events.contains(&number) {
+            self.programs_found.extend(program_found(record, time, self.kinds));
+        }
+        if let Some(ids) = self.ids {
+            learn_ids(record, self.kinds, ids);
+        }
+        if self.looks_files_up {
+            self.changed.extend(descriptor_change(record, time, self.kinds));
+        }
+    }
+}
+
+/// Learns the ids of a thread that leaves its CPU.
+fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut ThreadIds) {
+    let kind = number_of(record).and_then(|number| kinds.get(&number));
+    let Some(Kind::Tracepoint { point: Tracepoint::Switch, .. }) = kind else { return };
+    let mut scratch = Scratch::default();
+    if let Some(parsed) = parse(record, |_| kind, &mut scratch)
+        && let PerfDetail::Neutral(Detail::Switch { old, .. }) = parsed.detail
+    {
+        ids.learn(old.thread, parsed.thread);
+    }
+}
+
+/// The program of a record of an exec.
+fn program_found(
+    record: &[u8],
+    time: u64,
+    kinds: &HashMap<u64, Kind, RandomState>,
+) -> Option<ProgramFound> {
+    let kind = kinds.get(&number_of(record)?)?;
+    let mut scratch = Scratch::default();
+    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
+    let PerfDetail::Program(program) = parsed.detail else { return None };
+    let (file, arguments) = (program.file.to_vec(), program.arguments());
+    Some(ProgramFound { time, process: program.process, file, arguments })
+}
+
+/// The change of a descriptor that a record is about.
+fn descriptor_change(
+    record: &[u8],
+    time: u64,
+    kinds: &HashMap<u64, Kind, RandomState>,
+) -> Option<DescriptorChange> {
+    let kind = kinds.get(&number_of(record)?)?;
+    let Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. } = kind
+    else {
+        return None;
+    };
+    let mut scratch = Scratch::default();
+    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
+    let (descriptor, is_open) = match parsed.detail {
+        PerfDetail::Neutral(Detail::SyscallExit { number, result }) => {
+            match SystemCall::of_number(number)? {
+                SystemCall::File(FileOperation::Open, _) => (result, true),
+                SystemCall::Replace => (result, false),
+                _ => return None,
+            }
+        }
+        PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
+            match SystemCall::of_number(number)? {
+                SystemCall::File(FileOperation::Close, _) => (arguments[0] as i64, false),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    let descriptor = i32::try_from(descriptor).ok()?;
+    let Parsed { process, thread, .. } = parsed;
+    Some(DescriptorChange { time, process, thread, descriptor, is_open })
+}

@@ -1,0 +1,75 @@
+//! Paths that programs name, as absolute ones.
+
+use super::Shaper;
+use crate::neutral::CalledFile;
+
+impl CalledFile {
+    /// Whether a path of it begins in some folder.
+    pub fn is_relative(&self) -> bool {
+        self.paths.iter().any(|path| !path.starts_with(b"/"))
+    }
+}
+
+impl Shaper {
+    /// The folder of a process, if it is known.
+    pub(super) fn folder_of(&self, process: u32) -> Option<&[u8]> {
+        let folder = &self.processes.get(&process)?.facts.folder;
+        (!folder.is_empty()).then_some(folder)
+    }
+
+    /// Relative paths of a process begin in this folder from now on; `None`: it is not known.
+    pub(super) fn set_folder(&mut self, process: u32, folder: Option<Vec<u8>>) {
+        if let Some(one) = self.processes.get_mut(&process) {
+            one.facts.folder = folder.unwrap_or_default();
+        }
+    }
+}
+
+/// A path that begins in a folder, without `.`, `..` and doubled slashes. Links are not followed: behind one, `..` may name another folder.
+/// `folder`: empty, if it is not known; a relative path then stays as it is.
+pub(super) fn joined(folder: &[u8], path: &[u8]) -> Vec<u8> {
+    let folder = match path {
+        [b'/', ..] => &[],
+        _ if folder.is_empty() => return path.to_vec(),
+        _ => folder,
+    };
+    let mut all = Vec::with_capacity(folder.len() + 1 + path.len());
+    let parts = folder.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/'));
+    for part in parts {
+        match part {
+            b"" | b"." => {}
+            b".." => all.truncate(all.iter().rposition(|byte| *byte == b'/').unwrap_or(0)),
+            part => {
+                all.push(b'/');
+                all.extend_from_slice(part);
+            }
+        }
+    }
+    if all.is_empty() { b"/".to_vec() } else { all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_begin_in_their_folder() {
+        let join = |folder: &str, path: &str| {
+            String::from_utf8(joined(folder.as_bytes(), path.as_bytes())).unwrap()
+        };
+        for (folder, path, whole) in [
+            ("/a/b", "c", "/a/b/c"),
+            ("/a/b", "../c//./d", "/a/c/d"),
+            ("/a/b", "../../../c", "/c"),
+            ("/a/b", "/x/../y", "/y"),
+            ("/a/b", "..", "/a"),
+            ("/", "c", "/c"),
+            ("/a", "..", "/"),
+            ("/a", "", "/a"),
+            ("", "c/../d", "c/../d"),
+            ("", "", ""),
+        ] {
+            assert_eq!(join(folder, path), whole, "{folder} {path}");
+        }
+    }
+}

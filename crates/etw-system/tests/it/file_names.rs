@@ -1,0 +1,182 @@
+//! Names of files: those that calls name by path, from neutral events and from the machine.
+
+use etw_system::neutral::*;
+use etw_system::system_calls::{FileOperation, SystemCall};
+
+use crate::invariants::Taken;
+use crate::shaper::{Machinery, number, of, operation};
+
+/// `AT_FDCWD`
+const OWN_FOLDER: u64 = -100i64 as u64;
+
+fn named(paths: [&str; 2], id: Option<FileId>) -> CalledFile {
+    CalledFile { paths: paths.map(|path| path.as_bytes().to_vec()), id }
+}
+
+fn file(inode: u64) -> Option<FileId> {
+    Some(FileId { device: 0xfd << 20 | 1, inode })
+}
+
+/// The number of the call that has its path behind the descriptor of a folder.
+fn call_in_folder(wanted: FileOperation) -> u64 {
+    number(|call| match call {
+        SystemCall::File(one, arguments) => {
+            one == wanted && arguments.paths[0].is_some_and(|path| path.folder.is_some())
+        }
+        _ => false,
+    })
+}
+
+/// The text at the end of a record, behind so many bytes.
+fn text(record: &Taken, at: usize) -> String {
+    let units =
+        record.payload[at..].chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
+    let text = String::from_utf16(&units.collect::<Vec<u16>>()).unwrap();
+    text.trim_end_matches('\0').to_owned()
+}
+
+fn texts(records: &[Taken], hook: u16, at: usize) -> Vec<String> {
+    of(records, hook).into_iter().map(|one| text(one, at)).collect()
+}
+
+/// Where the records of opened and of otherwise named files have their names.
+const OPEN_PATH: usize = 32;
+const PATH: usize = 40;
+const NAME: usize = 8;
+
+/// OV-23: files have the names that calls give them, in the folder where the process is.
+#[test]
+fn relative_paths_begin_in_the_folder_of_their_process() {
+    let mut machine = Machinery::new();
+    let open = call_in_folder(FileOperation::Open);
+    let change = number(|call| call == SystemCall::ChangeFolder);
+    let change_to = number(|call| call == SystemCall::ChangeFolderTo);
+    let mut call = |time, number, arguments: &[u64], path: &str, id, result| {
+        let file = named([path, ""], id);
+        machine.call_with(time, (number, arguments), Some(&file), result);
+    };
+    call(10, change, &[0x100], "/data", None, 0);
+    call(20, change, &[0x100], "gone", None, -2);
+    call(30, open, &[OWN_FOLDER, 0x100], "../data/./missing", None, -2);
+    call(40, open, &[OWN_FOLDER, 0x100], "sub", file(7), 5);
+    call(50, open, &[5, 0x100], "x", file(8), 6);
+    call(60, open, &[5, 0x100], "/etc/hosts", file(9), 7);
+    call(70, change_to, &[5], "", None, 0);
+    call(80, open, &[OWN_FOLDER, 0x100], "y", None, -13);
+    // A child begins where its parent is.
+    machine.at(90, 0, 50, crate::shaper::fork(60, 50));
+    let child = named(["z", ""], None);
+    let arguments = [OWN_FOLDER, 0x100, 0, 0, 0, 0];
+    let enter = Detail::SyscallEnter { number: open, arguments, file: Some(&child) };
+    machine.at(100, 0, 60, enter);
+    machine.at(101, 0, 60, Detail::SyscallExit { number: open, result: -2 });
+    let records = machine.end();
+    let opened =
+        ["/data/missing", "/data/sub", "/data/sub/x", "/etc/hosts", "/data/sub/y", "/data/sub/z"];
+    assert_eq!(texts(&records, 0x0440, OPEN_PATH), opened);
+    assert_eq!(texts(&records, 0x0400, NAME), ["/data/sub", "/data/sub/x", "/etc/hosts"]);
+}
+
+/// OV-23: files that calls name without opening them have names, too; a new file is not mistaken for the one before.
+#[test]
+fn deleted_and_renamed_files_have_names() {
+    let mut machine = Machinery::new();
+    let open = call_in_folder(FileOperation::Open);
+    let delete = call_in_folder(FileOperation::Delete);
+    let rename = call_in_folder(FileOperation::Rename);
+    let link = call_in_folder(FileOperation::Link);
+    let query = call_in_folder(FileOperation::Query);
+    let read = operation(FileOperation::Read);
+    let mut call = |time, number, arguments: &[u64], paths, id, result| {
+        let file = named(paths, id);
+        machine.call_with(time, (number, arguments), Some(&file), result);
+    };
+    call(10, open, &[OWN_FOLDER, 0x100], ["/a", ""], file(7), 5);
+    call(20, query, &[OWN_FOLDER, 0x100], ["/a", ""], None, 0);
+    call(30, rename, &[OWN_FOLDER, 0x100, OWN_FOLDER, 0x200], ["/a", "/b"], None, 0);
+    call(40, delete, &[OWN_FOLDER, 0x100], ["/b", ""], None, 0);
+    // The file system gives its number to the next file.
+    call(50, open, &[OWN_FOLDER, 0x100], ["/c", ""], file(7), 6);
+    call(60, link, &[OWN_FOLDER, 0x100, OWN_FOLDER, 0x200], ["/c", "/d"], None, 0);
+    call(70, query, &[OWN_FOLDER, 0x100], ["/never", ""], None, -2);
+    call(80, query, &[OWN_FOLDER, 0x100], ["/never", ""], None, -2);
+    machine.call(90, read, &[6, 0, 10], 10);
+    // Nobody saw that the file was deleted, but this call makes a new one.
+    let plain = named(["/e", ""], file(7));
+    machine.call_with(100, (open, &[OWN_FOLDER, 0x100, 0]), Some(&plain), 8);
+    machine.call_with(110, (open, &[OWN_FOLDER, 0x100, 0o300]), Some(&plain), 9);
+    let records = machine.end();
+    assert_eq!(texts(&records, 0x044f, PATH), ["/b"]);
+    assert_eq!(texts(&records, 0x0450, PATH), ["/b"]);
+    assert_eq!(texts(&records, 0x0451, PATH), ["/d"]);
+    assert_eq!(texts(&records, 0x0400, NAME), ["/a", "/b", "/c", "/never", "/e"]);
+    let key = |hook, index: usize| of(&records, hook)[index].u64(16);
+    let name_key = |index: usize| of(&records, 0x0400)[index].u64(0);
+    assert_eq!([key(0x044a, 0), key(0x0447, 0), key(0x0446, 0)], [name_key(0); 3]);
+    assert_eq!(key(0x0446, 0), key(0x044f, 0), "both records of a request name one file");
+    let request = |hook: u16| of(&records, hook)[0].u64(0);
+    assert_eq!(request(0x0446), request(0x044f));
+    assert_eq!((key(0x044a, 1), key(0x044a, 2)), (name_key(3), name_key(3)));
+    assert_eq!(of(&records, 0x0443)[0].u64(24), name_key(2));
+}
+
+/// OV-23: programs in the kernel record the paths of files that are gone before the host looks at them.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_that_live_shortly_have_names() {
+    use std::process::{Command, Stdio};
+
+    const FILES: usize = 200;
+    let folder = std::env::temp_dir().join(format!("etw-names-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let script = format!(
+        "cd {} && for i in $(seq {FILES}); do : > short$i; : < absent$i; done 2>/dev/null; \
+         mv short1 moved; ln moved linked; rm -f short* moved linked; cd / && rmdir {}",
+        folder.display(),
+        folder.display(),
+    );
+    let mut has_paths = false;
+    let run = |live: &mut crate::live::Live| {
+        has_paths = live.has_call_paths();
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).stdout(Stdio::null());
+        assert!(command.status().unwrap().success());
+    };
+    let flags = "process,thread,file,fileio,fileiocompletion";
+    let Some(recording) = crate::live::record_and_count(flags, None, run) else { return };
+    if !has_paths {
+        return eprintln!("left out: paths need programs in the kernel");
+    }
+    if recording.losses.total() > 0 {
+        return eprintln!(
+            "left out: the machine was too busy, and the kernel had no room for records"
+        );
+    }
+    let records = recording.records;
+    let own = |all: Vec<String>| {
+        let own = all.into_iter().filter_map(|path| {
+            let path = path.strip_prefix(folder.to_str().unwrap())?;
+            path.strip_prefix('/').map(str::to_owned)
+        });
+        own.collect::<Vec<String>>()
+    };
+    let opened = own(texts(&records, 0x0440, OPEN_PATH));
+    let expected: Vec<String> =
+        (1..=FILES).flat_map(|index| [format!("short{index}"), format!("absent{index}")]).collect();
+    let opened: Vec<String> = opened.into_iter().filter(|path| expected.contains(path)).collect();
+    assert_eq!(opened, expected);
+    // Each has the key under which the system knows it, not one of its path.
+    let files = of(&records, 0x0400).into_iter().filter(|one| one.u64(0) >> 32 != 0xffff_ffff);
+    let names = own(files.map(|one| text(one, NAME)).collect());
+    assert!((1..=FILES).all(|index| names.contains(&format!("short{index}"))), "{names:?}");
+    let mut deleted = own(texts(&records, 0x044f, PATH));
+    deleted.sort();
+    let mut gone: Vec<String> = (2..=FILES).map(|index| format!("short{index}")).collect();
+    gone.extend(["moved".to_owned(), "linked".to_owned()]);
+    gone.sort();
+    assert_eq!(deleted, gone);
+    assert!(own(texts(&records, 0x0450, PATH)).contains(&"moved".to_owned()));
+    assert!(own(texts(&records, 0x0451, PATH)).contains(&"linked".to_owned()));
+    let folders = texts(&records, 0x044f, PATH);
+    assert!(folders.iter().any(|path| path == folder.to_str().unwrap()), "rmdir");
+}
