@@ -38,6 +38,7 @@ use etw_session::{OLDEST_FILES, Router};
 use etw_types::SchemaRecord;
 
 pub use ending::{EndedSession, EndingSession};
+pub(crate) use pool::LARGEST_SEGMENT;
 pub use pool::{AttachedPool, Growth, PoolProcess};
 pub use session::{BufferedSession, HostedSession, Sink};
 pub use slots::{Slot, SlotCounters, SlotTable};

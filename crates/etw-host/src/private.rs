@@ -20,7 +20,9 @@ use etw_session::{EnableInfo, HostFacts, Session};
 use etw_types::{Guid, LogFileMode, SchemaRecord};
 
 use crate::clock::Pair;
-use crate::engine::{AttachedPool, Engine, EngineSetup, Growth, HostedSession, PoolProcess};
+use crate::engine::{
+    AttachedPool, Engine, EngineSetup, Growth, HostedSession, LARGEST_SEGMENT, PoolProcess,
+};
 use crate::facts::SessionFacts;
 use crate::registrations::{Provider, Registrations};
 use crate::setup::{self, Prepared};
@@ -112,7 +114,7 @@ impl PrivateSession {
         engine.attach(make_pool(&shared, options.pool, &reader), reader);
         engine.take_slot(POOL, SESSION);
         let writer: &'static Writer = Box::leak(Box::new(writer));
-        let thread = EngineThread {
+        let mut thread = EngineThread {
             shared: shared.clone(),
             writer,
             engine,
@@ -120,6 +122,12 @@ impl PrivateSession {
             loaded: options.modules,
             modules_seen: 0,
         };
+        if let Err(error) = thread.grow_to(options.pool.initial as u64) {
+            if let Some(part) = lock(&shared.registrations).part.take() {
+                part.remove();
+            }
+            return Err(error.into());
+        }
         let thread = crate::spawn("etw-session", move || thread.run())?;
         Ok(PrivateSession { shared, thread: Mutex::new(Some(thread)), writer, facts })
     }
@@ -309,7 +317,9 @@ fn make_pool(shared: &Arc<Shared>, size: PoolSize, reader: &Reader) -> AttachedP
         facts: crate::process::facts(),
         thread_ids: ThreadIds::same_namespace(),
     };
-    let growth = Growth::new(size.initial as u64, size.limit as u64, 1);
+    // The first segment; the others of the pool's first size are added before the session starts.
+    let first = (size.initial as u64).min(LARGEST_SEGMENT);
+    let growth = Growth::new(first, size.limit as u64, 1);
     let mut pool = AttachedPool::new(POOL, process, growth, reader).mapped();
     let known = shared.clone();
     pool.registrations = Registrations::from_directory(move |number| match number {

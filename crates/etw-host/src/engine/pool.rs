@@ -11,7 +11,7 @@ use crate::registrations::Registrations;
 use crate::thread_ids::ThreadIds;
 
 /// Bytes of the largest segment that a pool grows by.
-const LARGEST_SEGMENT: u64 = (MAX_SEGMENT_UNITS * UNIT_SIZE) as u64;
+pub(crate) const LARGEST_SEGMENT: u64 = (MAX_SEGMENT_UNITS * UNIT_SIZE) as u64;
 
 /// The process that writes to a pool.
 #[derive(Debug)]

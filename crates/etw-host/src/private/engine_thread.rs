@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use etw_ring::layout::MAX_SEGMENTS;
+use etw_ring::layout::{BLOCK_SIZE, MAX_SEGMENTS};
 use etw_ring::{Source, Writer};
 use etw_types::Guid;
 
@@ -15,7 +15,7 @@ use super::memory::process_memory;
 use super::options::{LoadedModules, SessionStatistics, Stopped};
 use crate::clock::Pair;
 use crate::engine::schedule::SHORTEST_PAUSE;
-use crate::engine::{BufferedSession, Engine, GrowthRequest, HostedSession};
+use crate::engine::{BufferedSession, Engine, GrowthRequest, HostedSession, LARGEST_SEGMENT};
 use etw_session::EnableInfo;
 
 /// The engine's number of the only session, and its key of the only pool.
@@ -165,6 +165,19 @@ impl EngineThread {
                 }
             }
         }
+    }
+
+    /// Adds segments until the pool has this size.
+    pub(super) fn grow_to(&mut self, size: u64) -> io::Result<()> {
+        let block = BLOCK_SIZE as u64;
+        for _ in 1..MAX_SEGMENTS {
+            let missing = size.saturating_sub(self.pool_size() as u64) / block * block;
+            if missing == 0 {
+                break;
+            }
+            self.add_segment(missing.min(LARGEST_SEGMENT))?;
+        }
+        Ok(())
     }
 
     fn add_segment(&mut self, size: u64) -> io::Result<()> {
