@@ -30,7 +30,7 @@ mod source;
 mod stream;
 mod watermark;
 
-use chunks::ChunkState;
+use chunks::{ChunkState, Still};
 pub use drain::{DrainOptions, Drained};
 pub use ledger::{Ledger, RegistrationLosses};
 pub(crate) use merge::{put_first, second};
@@ -53,6 +53,8 @@ pub struct Reader {
     windows: Vec<Vec<u8>>,
     /// A buffer for a segment's unit words.
     table: Vec<u8>,
+    /// The view of the last look for writes in flight, if there was none.
+    still: Option<Still>,
     /// The next sequence number by thread slot; a value beyond 32 bits: unknown.
     next_seq: Vec<u64>,
     fresh: bool,
@@ -99,6 +101,7 @@ impl Reader {
             chunks: HashMap::new(),
             windows: Vec::new(),
             table: Vec::new(),
+            still: None,
             next_seq: Vec::new(),
             fresh: word(C_BATCH) == 0,
             scan_time: 0,
@@ -196,6 +199,11 @@ impl Reader {
     /// The second half of an [`advance`](Self::advance): makes the stores.
     pub(crate) fn commit(&mut self) {
         self.control.apply(self.batch);
+    }
+
+    /// Whether an [`advance`](Self::advance) would change anything but the batch's number.
+    pub fn has_changed(&self) -> bool {
+        !self.stores.is_empty() || self.drained != self.drained_before
     }
 
     pub(super) fn store(&mut self, offset: usize, value: u64) {

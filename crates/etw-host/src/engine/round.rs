@@ -196,7 +196,11 @@ impl<S: Sink> Engine<S> {
         kill_point("batch sealed");
         let Pair { raw: at, ns } = self.map.beginning();
         self.last.keep(batch, [at, ns, self.watermark, 0]);
-        let readers = self.readers.iter_mut().filter(|reader| !reader.is_quiet());
+        // A private session leaves behind buffers that are final by the batch of its own pool.
+        let readers = self.readers.iter_mut().zip(&self.pools).filter_map(|(reader, pool)| {
+            let advances = pool.is_mapped || !reader.is_quiet() && reader.has_changed();
+            advances.then_some(reader)
+        });
         advance_together(readers, &self.last, batch);
         kill_point("batch final");
         let slots: Vec<usize> = self.sessions.keys().copied().collect();

@@ -20,6 +20,8 @@ pub(super) struct ChunkState {
     pub(super) closing_batch: u64,
     pub(super) end: u32,
     pub(super) changed: Instant,
+    /// When it was last asked whether the owner has ended.
+    pub(super) asked: Instant,
     /// Whether the owner was found to have ended.
     pub(super) is_orphan: bool,
     /// The consumed entries of an overflow chunk, and its entries in flight.
@@ -32,6 +34,28 @@ pub(super) struct LineView {
     pub(super) head: Head,
     pub(super) since: u64,
     pub(super) tid: u32,
+}
+
+/// The owner of a chunk that did not change for so long may have ended. Asking is a system call, so as much time is between two.
+const ASK_AFTER: Duration = Duration::from_millis(20);
+
+impl ChunkState {
+    /// Whether it is time to ask for the owner.
+    fn is_to_ask(&mut self) -> bool {
+        let is_due = self.asked.elapsed() >= ASK_AFTER;
+        if is_due {
+            self.asked = Instant::now();
+        }
+        is_due
+    }
+}
+
+/// Lines and chunks of a pool without a write in flight. Every record up to the time of the drain is in them.
+#[derive(Debug)]
+pub(super) struct Still {
+    pub(super) lines: Vec<LineView>,
+    pub(super) chunks: Vec<(u16, Unit)>,
+    pub(super) hostile: u64,
 }
 
 /// The owner's line, if its head names this chunk and generation.
@@ -131,6 +155,7 @@ impl Reader {
                     closing_batch: self.batch,
                     end: 0,
                     changed: Instant::now(),
+                    asked: Instant::now(),
                     is_orphan: false,
                     bits,
                     pending: BTreeMap::new(),
@@ -240,8 +265,9 @@ impl Reader {
                         out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
                         release = true;
                     } else if at_rest
-                        && idle >= Duration::from_millis(20)
+                        && idle >= ASK_AFTER
                         && line.tid != 0
+                        && state.is_to_ask()
                         && options.alive.is_some_and(|alive| !alive(line.tid))
                     {
                         // The owner may have written since this drain read the heads.

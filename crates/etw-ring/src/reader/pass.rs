@@ -4,12 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-use super::chunks::LineView;
+use super::chunks::{LineView, Still};
 use super::stream::{Collected, Stream};
 use super::watermark::{time_of_drain, wait_for_writers};
 use super::{DrainOptions, Drained, Reader, Record};
 use crate::layout::*;
 use crate::proto::Unit;
+
+/// Bytes of a stream that is read with one system call.
+const SHORT: usize = 4096;
 
 /// Bytes of window buffers of a drain, for any number of threads (and one largest record for each thread that needs it).
 const WINDOWS: usize = 2 << 20;
@@ -137,16 +140,24 @@ impl Reader {
         bound.min(now.saturating_add(1)).max(self.watermark)
     }
 
-    /// Starts the merge. The lines are read again now that the watermark is known: writes that were in flight before may be committed.
+    /// Starts the merge. If writes were in flight, the lines are read again now that the watermark is known: they may be committed.
+    /// If none was, every record below the watermark was committed when the lines were read, since the drain's barrier came before.
     pub(crate) fn begin(
         &mut self,
         watermark: u64,
         options: &DrainOptions<'_>,
         out: Drained,
     ) -> Pass {
+        let has_barrier = options.until.is_none() && !out.no_barrier;
+        let still = self.still.take().filter(|_| has_barrier);
+        let still = still.unwrap_or_else(|| {
+            let lines = self.lines();
+            let (chunks, hostile) = self.all_chunks();
+            Still { lines, chunks, hostile }
+        });
         let mut pass = Pass {
-            lines: self.lines(),
-            chunks: Vec::new(),
+            lines: still.lines,
+            chunks: still.chunks,
             streams: Vec::new(),
             heap: BinaryHeap::new(),
             window: 0,
@@ -156,10 +167,8 @@ impl Reader {
             drained: Tally::default(),
             out,
         };
-        let (chunks, hostile) = self.all_chunks();
-        pass.chunks = chunks;
         let Pass { lines, chunks, streams, out, window, heap, .. } = &mut pass;
-        out.hostile += hostile;
+        out.hostile += still.hostile;
         let ended = options.ended;
         let mut collected = Collected { watermark, ended, streams, refs: Vec::new(), out };
         self.collect(lines, chunks, &mut collected);
@@ -185,12 +194,18 @@ impl Reader {
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
         let mut first = Vec::new();
         for (index, stream) in streams.iter_mut().enumerate() {
-            // Only the header is read now; the window is filled when the merge reaches the stream.
-            stream.window = first;
-            if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
+            // A short stream is read whole, since each read is a system call. Of others, only the header is read now; the window is
+            // filled when the merge reaches them.
+            let left = (stream.end - stream.at) as usize;
+            let is_short = left <= SHORT.min(*window);
+            stream.window = std::mem::take(&mut first);
+            let want = if is_short { left } else { RECORD_HEADER_SIZE };
+            if let Some(header) = self.peek(stream, want, out) {
                 heap.push(Reverse((header.time(), header.seq(), index)));
             }
-            first = stream.give_back();
+            if !is_short {
+                first = stream.give_back();
+            }
         }
         pass
     }
@@ -217,7 +232,9 @@ impl Reader {
         }
         self.settle(&pass.lines, &pass.chunks, options, out);
         self.watermark = pass.watermark;
-        self.store(C_WATERMARK, pass.watermark);
+        if self.has_changed() {
+            self.store(C_WATERMARK, pass.watermark);
+        }
         out.watermark = pass.watermark;
         pass.out
     }

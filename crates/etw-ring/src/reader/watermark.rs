@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{DrainOptions, Reader};
+use super::{DrainOptions, Reader, Still};
 use crate::proto::{Head, Phase};
 use crate::sys::{Barrier, RawClock};
 
@@ -68,6 +68,7 @@ impl Reader {
         again: bool,
         given_up: &mut u64,
     ) -> u64 {
+        self.still = None;
         if options.ended {
             return u64::MAX;
         }
@@ -88,7 +89,8 @@ impl Reader {
                 }
             }
         };
-        for (slot, line) in self.lines().into_iter().enumerate() {
+        let lines = self.lines();
+        for (slot, line) in lines.iter().enumerate() {
             if !line.head.is_writing() {
                 self.blocked.remove(&(slot as u16));
                 continue;
@@ -106,7 +108,8 @@ impl Reader {
             judge(blocked.bound.max(line.since.min(now)), blocked.first_seen, Some(line.tid));
         }
         let words = OnceCell::new();
-        for (number, unit) in self.all_chunks().0 {
+        let (chunks, hostile) = self.all_chunks();
+        for (number, unit) in chunks.iter().copied() {
             if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
                 || self.is_released(number, unit.generation)
             {
@@ -131,6 +134,9 @@ impl Reader {
                 None => wait_for(u32::MAX as usize, unknown),
             }
             state.pending = pending;
+        }
+        if bound > now && *given_up == 0 {
+            self.still = Some(Still { lines, chunks, hostile });
         }
         bound
     }

@@ -81,7 +81,7 @@ impl Writer {
     }
 
     /// Allocates a chunk of class `want` or near it, not below `smallest`. Owned chunks leave the last sixteenth of the pool to
-    /// overflow chunks, which many threads can share, and no thread takes more than an eighth of the free chunks.
+    /// overflow chunks, which many threads can share, and no thread takes more than its share of the free chunks, or than an eighth.
     pub(super) fn allocate(
         &self,
         smallest: u8,
@@ -99,6 +99,7 @@ impl Writer {
             return None;
         }
         let mut reaped = false;
+        let takers = (first.half(P_SLOTS).load(Ordering::Relaxed) as usize).max(8);
         loop {
             let segments =
                 (first.half(P_SEGMENTS).load(Ordering::Acquire) as usize).min(MAX_SEGMENTS);
@@ -123,7 +124,7 @@ impl Writer {
                 return None;
             }
             let mut class = want.max(smallest);
-            while class > smallest && CLASS_UNITS[class as usize] * 8 > free {
+            while class > smallest && CLASS_UNITS[class as usize] * takers > free {
                 class -= 1;
             }
             let down = (smallest..=class).rev();

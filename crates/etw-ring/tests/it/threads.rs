@@ -238,6 +238,28 @@ fn chunks_of_idle_threads_are_reclaimed() {
     balance(&rig.reader);
 }
 
+/// A burst of many threads fits into a pool that has room for it, because none takes more than its share of the free chunks.
+#[test]
+fn a_burst_of_many_threads_fits_into_the_pool() {
+    const THREADS: usize = 200;
+    const EVENTS: usize = 120;
+    let mut rig = rig(8 << 20);
+    let begun = std::sync::Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                put(&rig.writer, &[1; 200]).unwrap();
+                begun.wait();
+                let lost = (0..EVENTS).filter(|_| put(&rig.writer, &[1; 200]).is_err()).count();
+                assert_eq!(lost, 0);
+            });
+        }
+    });
+    rig.reader.drain(&patient(), |_| ());
+    assert_eq!(rig.reader.drained()[0], (THREADS * (1 + EVENTS)) as u64);
+    balance(&rig.reader);
+}
+
 /// Threads that come and go: their records are all there, their chunks come back, their slots are used again.
 #[cfg(target_os = "linux")]
 #[test]
