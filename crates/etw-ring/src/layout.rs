@@ -18,6 +18,7 @@
 //! | 0x040 | 64 | units of each segment, 16 × u32 |
 //! | 0x080 | 8 | site allocation: next id in the high half, next blob offset in the low half |
 //! | 0x0c0 | 8 | sequence number of the next write to an overflow chunk |
+//! | 0x0c8 | 4 | units taken: those of all chunks that are not free; in a line that the host does not read |
 //! | 0x100 | 64 | attempted writes through overflow chunks, by session slot, 8 × u64 |
 //! | 0x140 | 384 | lost writes there, by cause and session slot, 6 × 8 × u64 |
 //! | 0x1000 | 4 KiB | overflow words, one cache line each, 64 (by processor modulo 64) |
@@ -116,6 +117,7 @@ pub(crate) const P_DRY: usize = 0x38;
 pub(crate) const P_SEGMENT_UNITS: usize = 0x40;
 pub(crate) const P_SITE_ALLOC: usize = 0x80;
 pub(crate) const P_SHARED_SEQ: usize = 0xc0;
+pub(crate) const P_TAKEN: usize = 0xc8;
 pub(crate) const P_SHARED_ATTEMPTED: usize = 0x100;
 pub(crate) const P_SHARED_LOST: usize = 0x140;
 pub(crate) const P_OVERFLOW: usize = 0x1000;

@@ -3,7 +3,8 @@
 //! ```text
 //!   write ─► try_begin ──────────────────────────► fill ─► commit_owned          (owned.rs: the thread's own chunk)
 //!   try_write, try_write_fast ─► try_write_on ─┘ ▲        (try_begin_write and commit_begun: the same in two calls)
-//!              │ a full or revoked chunk, a refusal, a write inside a write: nothing has happened yet
+//!              │ a full chunk: change_chunk, and on
+//!              │ a revoked or no chunk, a refusal, a write inside a write: nothing has happened yet
 //!              ▼
 //!   reserve_slow ─► reserve_in_chunk: admit_slow, register, new_chunk ─► Reservation ─► commit
 //!              │ a nested write, or no thread state            │ no free chunk
@@ -101,6 +102,8 @@ pub struct Writer {
     pub(crate) epoch: u64,
     pub(crate) attachment: usize,
     probe: AtomicU32,
+    /// The block at which a search for one that is not cut begins: those before it were cut lately.
+    uncut: AtomicU32,
     growing: std::sync::Mutex<()>,
 }
 
@@ -179,6 +182,7 @@ impl Writer {
             epoch,
             attachment,
             probe: AtomicU32::new(0),
+            uncut: AtomicU32::new(0),
             growing: std::sync::Mutex::new(()),
         })
     }

@@ -35,6 +35,12 @@ impl Writer {
         request: &Request,
         thread: Option<&ThreadState>,
     ) -> Result<u8, Refused> {
+        if self.admits(request.sessions, request.event_size) {
+            return match request.sessions {
+                0 => Err(Refused::NotWanted),
+                sessions => Ok(sessions),
+            };
+        }
         let judged = self.judge(request);
         let Judged { wanted, admitted, left_out, worst } = judged;
         if wanted == 0 {

@@ -7,7 +7,10 @@ use super::line::Line;
 use super::thread::ThreadState;
 use crate::layout::*;
 use crate::proto::{self, Head, Phase};
-use crate::sys::RawClock;
+
+/// Ticks of the raw clock: a chunk that was full after less was too small, one that lasted longer too large. Some 10 ms and 1 s.
+const TOO_SHORT: u64 = 1 << 24;
+const TOO_LONG: u64 = 1 << 31;
 
 impl Writer {
     pub(super) fn unit(&self, unit: u16) -> &AtomicU64 {
@@ -32,11 +35,56 @@ impl Writer {
         }
     }
 
-    pub(super) fn blocks(&self, segment: usize) -> impl Iterator<Item = &AtomicU64> {
+    fn block_count(&self, segment: usize) -> usize {
+        let units = self.first().half(P_SEGMENT_UNITS + segment * 4).load(Ordering::Relaxed);
+        (units as usize / BLOCK_UNITS).min(BLOCKS_PER_SEGMENT)
+    }
+
+    /// The blocks of a segment from one on, with their numbers in the pool.
+    fn blocks(&self, segment: usize, from: usize) -> impl Iterator<Item = (usize, &AtomicU64)> {
         let first = self.first();
-        let units = first.half(P_SEGMENT_UNITS + segment * 4).load(Ordering::Relaxed) as usize;
-        (0..(units / BLOCK_UNITS).min(BLOCKS_PER_SEGMENT))
-            .map(move |b| first.word(P_BLOCKS + (segment * BLOCKS_PER_SEGMENT + b) * 8))
+        let numbers =
+            (from..self.block_count(segment)).map(move |b| segment * BLOCKS_PER_SEGMENT + b);
+        numbers.map(move |number| (number, first.word(P_BLOCKS + number * 8)))
+    }
+
+    /// Takes a chunk of a class, in a block of such chunks or in one that is not cut; its first unit.
+    fn claim(&self, class: u8, is_fresh: bool, segments: usize) -> Option<u16> {
+        let start = if is_fresh { self.uncut.load(Ordering::Relaxed) as usize } else { 0 };
+        let first = start / BLOCKS_PER_SEGMENT;
+        // At last the first blocks of the segment in whose middle the search begins.
+        for turn in 0..if segments == 0 { 0 } else { segments + 1 } {
+            let from = if turn == 0 { start % BLOCKS_PER_SEGMENT } else { 0 };
+            for (number, block) in self.blocks((first + turn) % segments, from) {
+                let Some(local) = proto::claim(block, class, is_fresh) else { continue };
+                let units = CLASS_UNITS[class as usize] as u32;
+                self.first().half(P_TAKEN).fetch_add(units, Ordering::Relaxed);
+                if is_fresh {
+                    self.uncut.store(number as u32, Ordering::Relaxed);
+                }
+                return Some((number * BLOCK_UNITS) as u16 + local as u16);
+            }
+        }
+        None
+    }
+
+    /// Gives a chunk back, by the thread that made its unit free.
+    pub(super) fn unclaim(&self, unit: u16, class: u8) {
+        let number = usize::from(unit) / BLOCK_UNITS;
+        let local = u32::from(unit) % BLOCK_UNITS as u32;
+        proto::unclaim(self.first().word(P_BLOCKS + number * 8), class, local);
+        let units = CLASS_UNITS[class as usize & 3] as u32;
+        self.first().half(P_TAKEN).fetch_sub(units, Ordering::Relaxed);
+        // Blocks near the start are used first, so that a pool that stays half empty stays in few pages.
+        self.uncut.fetch_min(number as u32, Ordering::Relaxed);
+    }
+
+    /// The numbers of free units and of all.
+    fn free_units(&self, segments: usize) -> (usize, usize) {
+        let total = (0..segments).map(|segment| self.block_count(segment) * BLOCK_UNITS).sum();
+        let taken = self.first().half(P_TAKEN).load(Ordering::Relaxed) as usize;
+        // A program that overwrites its own pool may have set any number.
+        (usize::saturating_sub(total, taken), total)
     }
 
     /// Closes the thread's chunk, unless the host has revoked it.
@@ -51,14 +99,24 @@ impl Writer {
         line.head.store(0, Ordering::Release);
     }
 
+    /// Replaces the thread's chunk, which has no space for an event that all of its sessions admit. `false`: take the slow path.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn change_chunk(&self, thread: &ThreadState, payload_size: u32) -> bool {
+        let line = self.line(thread).filter(|_| thread.head.get().is_valid());
+        let Some(line) = line else { return false };
+        self.leave_chunk(thread, line);
+        self.new_chunk(thread, line, record_size(payload_size as usize))
+    }
+
     pub(super) fn new_chunk(&self, thread: &ThreadState, line: &Line, need: usize) -> bool {
-        // The class follows the rate: a chunk that lasted less than 10 ms was too small, one that lasted more than 1 s too large.
-        let now = RawClock::Monotonic.now();
+        // The class follows the rate. The raw clock's ticks are a third of a nanosecond to a nanosecond long, which is near enough.
+        let now = self.clock.now();
         let lasted = now.saturating_sub(thread.opened.get());
         let class = match thread.class.get() {
             c if thread.opened.get() == 0 => c,
-            c if lasted < 10_000_000 => (c + 1).min(3),
-            c if lasted > 1_000_000_000 => c.saturating_sub(1),
+            c if lasted < TOO_SHORT => (c + 1).min(3),
+            c if lasted > TOO_LONG => c.saturating_sub(1),
             c => c,
         };
         thread.opened.set(now);
@@ -92,9 +150,10 @@ impl Writer {
         #[cfg(test)]
         pause::run();
         let first = self.first();
-        // Nothing was free, and the host has released nothing since: a lost event costs no search.
-        let dry = self.control.word(C_RELEASES).load(Ordering::Acquire) + 1;
-        if first.word(P_DRY).load(Ordering::Relaxed) == dry {
+        // Nothing was free, and the host has released nothing since: a lost event costs no search. The count lies in memory that the
+        // host changes, so it is read only where it matters.
+        let dry = first.word(P_DRY).load(Ordering::Relaxed);
+        if dry != 0 && self.control.word(C_RELEASES).load(Ordering::Acquire) + 1 == dry {
             self.wake_host();
             return None;
         }
@@ -103,18 +162,19 @@ impl Writer {
         loop {
             let segments =
                 (first.half(P_SEGMENTS).load(Ordering::Acquire) as usize).min(MAX_SEGMENTS);
-            let (mut free, mut total) = (0usize, 0usize);
-            for segment in 0..segments {
-                for block in self.blocks(segment) {
-                    free += proto::free_units(block.load(Ordering::Relaxed)) as usize;
-                    total += BLOCK_UNITS;
-                }
-            }
-            if !reaped && free * 2 < total && self.reap() {
-                reaped = true;
-                continue;
-            }
+            // The releases that were looked at before this search.
+            let dry = first.word(P_REAPED).load(Ordering::Relaxed) + 1;
+            let (free, total) = self.free_units(segments);
             if free * 4 < total * 3 {
+                // Chunks that the host has released are no reason to wake it. A search for few of them costs more than it gives, while
+                // half of the pool is free.
+                let released = self.control.word(C_RELEASES).load(Ordering::Relaxed);
+                let released = released.wrapping_sub(first.word(P_REAPED).load(Ordering::Relaxed));
+                let is_worth_it = free * 2 < total || released >= (total / BLOCK_UNITS / 8) as u64;
+                if !reaped && is_worth_it && self.reap() {
+                    reaped = true;
+                    continue;
+                }
                 self.wake_host();
             }
             if free * 2 < total {
@@ -130,23 +190,19 @@ impl Writer {
             let down = (smallest..=class).rev();
             let up = class + 1..4;
             for class in down.chain(up) {
-                for fresh in [false, true] {
-                    for segment in 0..segments {
-                        for (index, block) in self.blocks(segment).enumerate() {
-                            let Some(local) = proto::claim(block, class, fresh) else { continue };
-                            let unit = (segment * MAX_SEGMENT_UNITS
-                                + index * BLOCK_UNITS
-                                + local as usize) as u16;
-                            if phase == Phase::Shared {
-                                self.clear_directory(unit, class);
-                            }
-                            // `None`: the unit word is in use although the block bit was free. This process has overwritten its own
-                            // pool; the chunk stays unused.
-                            let generation = proto::open(self.unit(unit), phase, class, owner)?;
-                            return Some((unit, class, generation));
-                        }
-                    }
+                // A chunk of the largest class is a whole block.
+                let is_block = CLASS_UNITS[class as usize] == BLOCK_UNITS;
+                let in_cut_block = if is_block { None } else { self.claim(class, false, segments) };
+                let Some(unit) = in_cut_block.or_else(|| self.claim(class, true, segments)) else {
+                    continue;
+                };
+                if phase == Phase::Shared {
+                    self.clear_directory(unit, class);
                 }
+                // `None`: the unit word is in use although the block bit was free. This process has overwritten its own pool; the
+                // chunk stays unused.
+                let generation = proto::open(self.unit(unit), phase, class, owner)?;
+                return Some((unit, class, generation));
             }
             if reaped || !self.reap() {
                 if smallest == 0 {
@@ -169,8 +225,8 @@ impl Writer {
         let segments =
             (self.first().half(P_SEGMENTS).load(Ordering::Acquire) as usize).min(MAX_SEGMENTS);
         (0..segments)
-            .flat_map(|segment| self.blocks(segment))
-            .any(|block| proto::free_units(block.load(Ordering::Relaxed)) > 0)
+            .flat_map(|segment| self.blocks(segment, 0))
+            .any(|(_, block)| proto::free_units(block.load(Ordering::Relaxed)) > 0)
     }
 
     /// Clears the mark of an empty pool, after chunks have become free.
@@ -189,7 +245,7 @@ impl Writer {
         let mut any = false;
         let segments = (first.half(P_SEGMENTS).load(Ordering::Acquire) as usize).min(MAX_SEGMENTS);
         for segment in 0..segments {
-            for (index, block) in self.blocks(segment).enumerate() {
+            for (number, block) in self.blocks(segment, 0) {
                 let word = block.load(Ordering::Acquire);
                 let cut = (word >> 32) & 7;
                 if cut == 0 || cut > 4 {
@@ -200,10 +256,9 @@ impl Writer {
                     if word & 1 << bit == 0 {
                         continue;
                     }
-                    let local = bit * step;
-                    let unit = (segment * MAX_SEGMENT_UNITS + index * BLOCK_UNITS + local) as u16;
+                    let unit = (number * BLOCK_UNITS + bit * step) as u16;
                     if let Some(class) = proto::reap(self.unit(unit), self.chunk_word(unit)) {
-                        proto::unclaim(block, class, local as u32);
+                        self.unclaim(unit, class);
                         any = true;
                     }
                 }
@@ -213,6 +268,87 @@ impl Writer {
             self.not_dry();
         }
         any
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::{Barrier, Memory, RawClock};
+    use crate::{Admission, Control, DrainOptions, PATIENCE, PoolOptions, Reader, Request, Source};
+
+    const PAYLOAD: u32 = 1000;
+
+    fn request() -> Request {
+        Request { sessions: 1, payload_size: PAYLOAD, event_size: 1080, ..Request::default() }
+    }
+
+    fn rig(chunk_size: usize) -> (Writer, Reader) {
+        let memory = |size| Memory::heap(size).unwrap();
+        let (clock, barrier) = (RawClock::Monotonic, Barrier::WriterFences);
+        let control = Control::create(memory(CONTROL_SIZE), clock, barrier).unwrap();
+        let open = Admission { open: true, largest_size: 65535, ..Admission::default() };
+        control.set_admission(0, open);
+        let options = PoolOptions { chunk_size, prefault: 0 };
+        let pool = memory(options.memory_size());
+        let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
+        let source = Source::Mapped(writer.segment(0).unwrap().clone());
+        (writer, Reader::new(control, source).unwrap())
+    }
+
+    /// The units of the chunks that the block words show.
+    fn taken(writer: &Writer) -> usize {
+        let free = writer.blocks(0, 0).map(|(_, block)| block.load(Ordering::Relaxed));
+        free.map(|word| BLOCK_UNITS - proto::free_units(word) as usize).sum()
+    }
+
+    /// P1: a thread whose host keeps up neither calls it nor leaves the fast path: it reclaims released chunks before a quarter of the
+    /// pool is in use, and replaces its full chunk on the way.
+    #[test]
+    fn a_thread_whose_host_keeps_up_stays_on_the_fast_path() {
+        let (writer, mut reader) = rig(4 << 20);
+        let (_, total) = writer.free_units(1);
+        writer.write(&request(), |record| record.put(&[1; PAYLOAD as usize])).unwrap();
+        for _ in 0..16 << 10 {
+            let written = writer.try_write(0, request(), |room| room.put(&[2; PAYLOAD as usize]));
+            assert_eq!(written, Some(Ok(())));
+            let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+            assert_eq!(reader.drain(&options, |_| ()).late, 0);
+            reader.advance();
+            let (free, _) = writer.free_units(1);
+            assert_eq!(total - free, taken(&writer));
+            assert!((total - free) * 4 <= total + BLOCK_UNITS * 4, "{free} of {total} are free");
+        }
+        assert_eq!(writer.pressure(), 0);
+    }
+
+    /// The count of taken units stays right while threads take and reclaim chunks of all classes, and lose events.
+    #[test]
+    fn the_count_of_taken_units_is_that_of_the_blocks() {
+        let (writer, mut reader) = rig(1 << 20);
+        for round in 0..20 {
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let writer = &writer;
+                    scope.spawn(move || {
+                        for n in 0..50 * (thread + 1) {
+                            let payload_size = 40 << (n % 9);
+                            let request = Request { payload_size, ..request() };
+                            let _ = match n % 3 {
+                                0 => writer.write_in_overflow(&request, |_| ()),
+                                _ => writer.write(&request, |_| ()),
+                            };
+                        }
+                    });
+                }
+            });
+            let (free, total) = writer.free_units(1);
+            assert_eq!(total - free, taken(&writer), "round {round}");
+            let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+            reader.drain(&options, |_| ());
+            reader.advance();
+        }
+        assert!(reader.drained()[0] > 4000);
     }
 }
 

@@ -83,9 +83,7 @@ impl Writer {
                 let mut unit_word = Unit::unpack(self.unit(unit).load(Ordering::Relaxed))?;
                 unit_word.phase = Phase::Free;
                 self.unit(unit).store(unit_word.pack(), Ordering::Release);
-                let block = usize::from(unit) / BLOCK_UNITS;
-                let local = u32::from(unit) % BLOCK_UNITS as u32;
-                proto::unclaim(self.first().word(P_BLOCKS + block * 8), class, local);
+                self.unclaim(unit, class);
                 self.not_dry();
             }
         }

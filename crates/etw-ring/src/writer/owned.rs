@@ -204,13 +204,18 @@ impl Writer {
         thread: &ThreadState,
         request: &Request,
     ) -> Option<Grant> {
-        // A thread without a slot or a chunk has no free bytes; the state of another writer has another epoch.
-        if thread.epoch.get() != self.epoch
-            || request.payload_size as usize > MAX_PAYLOAD_SIZE
-            // Free bytes are a multiple of eight, so the rounded size fits too.
-            || request.payload_size + RECORD_HEADER_SIZE as u32 > thread.free.get()
-        {
+        // The state of another writer has another epoch.
+        if thread.epoch.get() != self.epoch || request.payload_size as usize > MAX_PAYLOAD_SIZE {
             return None;
+        }
+        // A thread without a slot or a chunk has no free bytes. They are a multiple of eight, so the rounded size fits too.
+        if request.payload_size + RECORD_HEADER_SIZE as u32 > thread.free.get() {
+            etw_types::cold_path();
+            if !self.admits(request.sessions, request.event_size)
+                || !self.change_chunk(thread, request.payload_size)
+            {
+                return None;
+            }
         }
         // SAFETY: a thread with free bytes has a chunk, so `register` and `new_chunk` have set the pointers for this writer (by its
         // epoch), which keeps the memory alive.

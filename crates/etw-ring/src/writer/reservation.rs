@@ -328,7 +328,9 @@ impl Writer {
 
     /// Whether it is worth looking for space: a session admits the event, and a chunk can hold it.
     fn has_record_for(&self, request: &Request) -> bool {
-        request.payload_size as usize <= MAX_PAYLOAD_SIZE && self.judge(request).is_admitted()
+        let Request { sessions, event_size, .. } = *request;
+        request.payload_size as usize <= MAX_PAYLOAD_SIZE
+            && (self.admits(sessions, event_size) || self.judge(request).is_admitted())
     }
 
     /// Admits and counts a write that is announced or reserved; its epoch and sessions.
