@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, Refused, Request, Writer, prefix, prefix::Prefix};
+use etw_ring::{FillRoom, Request, Writer, prefix, prefix::Prefix};
 use etw_types::{Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
@@ -173,19 +173,21 @@ fn try_write_site_to<const FAST: bool>(
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Option<Status> {
-    let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
-    let written = if activity::is_none() {
-        match FAST {
-            true => writer.try_write_fast(attachment, request, fill)?,
-            false => writer.try_write(attachment, request, fill)?,
-        }
-    } else {
+    if !activity::is_none() {
         etw_types::cold_path();
-        let activity = activity::current();
-        if activity.is_zero() {
-            return None;
-        }
-        try_write_site_in_activity(writer, attachment, request, &activity, fill)?
+        return try_write_site_in_activity(
+            attachment,
+            sessions,
+            provider,
+            site,
+            payload_size,
+            fill,
+        );
+    }
+    let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
+    let written = match FAST {
+        true => writer.try_write_fast(attachment, request, fill)?,
+        false => writer.try_write(attachment, request, fill)?,
     };
     Some(status(provider, written))
 }
@@ -218,21 +220,30 @@ fn request_of_site(
     (request.site != 0).then_some((writer, request))
 }
 
+/// [`try_write_site_to`] with the thread's activity. It makes a request of its own: one that came from the caller would lie in the
+/// memory of each write without an activity.
 #[inline(never)]
 fn try_write_site_in_activity(
-    writer: &Writer,
     attachment: usize,
-    request: Request,
-    activity: &Guid,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
     fill: &Fill<'_>,
-) -> Option<Result<(), Refused>> {
+) -> Option<Status> {
+    let activity = activity::current();
+    if activity.is_zero() {
+        return None;
+    }
+    let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
     let request = Request {
         kind: prefix::ACTIVITY,
         metadata_size: 16,
         payload_size: request.payload_size + 16,
         ..request
     };
-    writer.try_write(attachment, request, |room| fill(room.put(&activity.0)))
+    let written = writer.try_write(attachment, request, |room| fill(room.put(&activity.0)))?;
+    Some(status(provider, written))
 }
 
 /// [`write_site`] with extras, on the general path.
