@@ -2,6 +2,7 @@
 
 pub mod buffer;
 mod buffer_loader;
+mod buffer_memory;
 mod byte_source;
 pub mod file;
 mod file_core;

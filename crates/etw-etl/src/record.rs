@@ -65,7 +65,7 @@ pub struct Frame {
 /// The parts of a record that was checked when its buffer was loaded: enough to parse it again without a second check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Exact length; 0 if the header is neither that of an event nor one of the kernel's.
+    /// Exact length; 0 if the header is none of an event, of the kernel or of a classic event without instance.
     size: u16,
     /// Bytes of an event's extended items.
     items: u16,
@@ -75,14 +75,40 @@ impl Extent {
     /// The extent of the record at the front of `room`, whose frame is known. `None`: extended items exceed the record.
     #[inline(always)]
     pub(crate) fn of(room: &[u8], frame: &Frame) -> Option<Extent> {
+        use HeaderType::*;
         let items = match frame.header {
-            HeaderType::Event32 | HeaderType::Event64 => {
-                items_size(&room[..frame.size as usize])? as u16
-            }
+            Event32 | Event64 => items_size(&room[..frame.size as usize])? as u16,
+            Full32 | Full64 => 0,
             header if header.is_kernel() => 0,
             _ => return Some(Extent::default()),
         };
         Some(Extent { size: frame.size as u16, items })
+    }
+
+    /// Extent and time of the whole record at the front of `room`, as by [`frame`] and [`Extent::of`] but for few instructions. `None`: those
+    /// must look at it, for it is damaged, or of a kind that is rare.
+    #[inline(always)]
+    pub(crate) fn of_usual(room: &[u8]) -> Option<(Extent, i64)> {
+        use number::*;
+        let head = room.first_chunk::<0x18>()?;
+        if head[3] & 0xc0 != HeaderType::MARKER {
+            return None;
+        }
+        let [size, size_word] = [0, 4].map(|at| u16::from_le_bytes([head[at], head[at + 1]]));
+        let (size, header_size, time_at) = match head[2] {
+            EVENT32 | EVENT64 => (size, EventHeader::SIZE as u32, 0x10),
+            PERF_INFO32 | PERF_INFO64 => (size_word, 0x10 + counter_bytes(size), 0x08),
+            SYSTEM32 | SYSTEM64 => (size_word, 0x20 + counter_bytes(size), 0x10),
+            FULL32 | FULL64 => (size, 0x30, 0x10),
+            _ => return None,
+        };
+        if u32::from(size) < header_size || usize::from(size) > room.len() {
+            return None;
+        }
+        let is_event = matches!(head[2], EVENT32 | EVENT64);
+        let has_items = is_event && EventFlags(size_word).contains(EventFlags::EXTENDED_INFO);
+        let items = if has_items { items_size(&room[..usize::from(size)])? as u16 } else { 0 };
+        Some((Extent { size, items }, le::i64(head, time_at)?))
     }
 
     /// The length, if it is known without parsing.
@@ -177,10 +203,12 @@ fn frame_without_type(room: &[u8], low: u16, kind: u8, flags: u8) -> Result<Fram
     Err(unknown(room))
 }
 
+#[cold]
 fn unknown(room: &[u8]) -> DamageKind {
     DamageKind::UnknownRecord { marker: le::u32(room, 0).unwrap_or(0), at: 0, skipped: 0 }
 }
 
+#[cold]
 fn size_error(size: u32, room: &[u8]) -> DamageKind {
     DamageKind::RecordSize { size, room: room.len() as u32, at: 0 }
 }
@@ -287,21 +315,20 @@ pub(crate) fn fill_checked<'a>(
     if extent.size == 0 || record.len() != usize::from(extent.size) {
         return None;
     }
-    let header = HeaderType::from_number(*record.get(2)?)?;
-    *event = EventRecord::new(header, &[]);
-    match header {
-        HeaderType::Event32 | HeaderType::Event64 => {
-            fill_event(event, record, usize::from(extent.items))?;
+    use number::*;
+    match *record.get(2)? {
+        kind @ (EVENT32 | EVENT64) => {
+            fill_event(event, kind == EVENT64, record, usize::from(extent.items))
         }
-        _ => fill_kernel(event, record)?,
+        kind @ (PERF_INFO32 | PERF_INFO64) => fill_perf_info(event, kind == PERF_INFO64, record),
+        kind @ (FULL32 | FULL64) => fill_full(event, kind == FULL64, record),
+        kind @ (SYSTEM32 | SYSTEM64) => fill_system(event, kind == SYSTEM64, record),
+        kind @ (COMPACT32 | COMPACT64) => fill_compact(event, kind == COMPACT64, record),
+        _ => None,
     }
-    event.order_time = le::i64(record, time_offset(header))?;
-    event.pointer_size = header.pointer_size()?;
-    Some(())
 }
 
-/// [`parse`] for a record whose frame is known, into a new record of the frame's header: that saves copies. `None`: extended items exceed
-/// the record.
+/// [`parse`] for a record whose frame is known. `None`: extended items exceed the record.
 #[inline]
 fn fill<'a>(
     event: &mut EventRecord<'a>,
@@ -310,13 +337,11 @@ fn fill<'a>(
     context: &RecordContext,
 ) -> Option<()> {
     let record = &record[..frame.size as usize];
-    match frame.header {
-        HeaderType::Event32 | HeaderType::Event64 => {
-            fill_event(event, record, items_size(record)?)?;
-        }
-        header if header.is_kernel() => fill_kernel(event, record)?,
-        header => *event = other(record, header, context)?,
+    let extent = Extent::of(record, frame)?;
+    if extent.size != 0 {
+        return fill_checked(event, record, extent);
     }
+    *event = other(record, frame.header, context)?;
     event.pointer_size = match frame.header.pointer_size() {
         Some(size) => size,
         None if event.pointer_size != 0 => event.pointer_size,
@@ -339,39 +364,107 @@ fn items_size(record: &[u8]) -> Option<usize> {
 
 /// `items`: bytes of the extended items, which were walked.
 #[inline(always)]
-fn fill_event<'a>(event: &mut EventRecord<'a>, bytes: &'a [u8], items: usize) -> Option<()> {
+fn fill_event<'a>(
+    event: &mut EventRecord<'a>,
+    is_wide: bool,
+    bytes: &'a [u8],
+    items: usize,
+) -> Option<()> {
+    // Whatever can fail comes before the first store, so that each field is stored once.
     let (head, rest) = bytes.split_first_chunk()?;
-    let header = EventHeader::read_as(event.header, head)?;
+    let header = if is_wide { HeaderType::Event64 } else { HeaderType::Event32 };
+    let stored = EventHeader::read_as(header, head)?;
     let (chain, payload) = rest.split_at_checked(items)?;
+    start(event, header, is_wide, stored.time_stamp, payload);
     event.extended = ExtendedItems::of_walked_chain(chain);
-    event.payload = payload;
-    event.property = header.property;
-    event.set_event_header(&header);
+    event.property = stored.property;
+    event.set_event_header(&stored);
     Some(())
 }
 
 #[inline(always)]
-fn fill_kernel<'a>(event: &mut EventRecord<'a>, bytes: &'a [u8]) -> Option<()> {
-    use HeaderType::*;
-    let header = event.header;
-    let head_size = header.header_size();
-    let version = le::u16(bytes, 0x00)?;
-    let counters = counter_bytes(version) as usize;
-    let (counters, payload) = bytes.get(head_size..)?.split_at_checked(counters)?;
-    let hook = Hook(le::u16(bytes, 0x06)?);
-    event.payload = payload;
+fn start<'a>(
+    event: &mut EventRecord<'a>,
+    header: HeaderType,
+    is_wide: bool,
+    time: i64,
+    payload: &'a [u8],
+) {
+    *event = EventRecord::new(header, payload);
+    event.pointer_size = if is_wide { 8 } else { 4 };
+    event.order_time = time;
+}
+
+#[inline(always)]
+fn fill_perf_info<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
+    let header = if is_wide { HeaderType::PerfInfo64 } else { HeaderType::PerfInfo32 };
+    let (head, rest) = bytes.split_first_chunk::<0x10>()?;
+    let (counters, payload) = split_counters(head, rest)?;
+    start(event, header, is_wide, le::i64(head, 0x08)?, payload);
+    set_hook(event, head, counters)
+}
+
+#[inline(always)]
+fn fill_system<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
+    let header = if is_wide { HeaderType::System64 } else { HeaderType::System32 };
+    let (head, rest) = bytes.split_first_chunk::<0x20>()?;
+    let (counters, payload) = split_counters(head, rest)?;
+    start(event, header, is_wide, le::i64(head, 0x10)?, payload);
+    event.thread_id = le::u32(head, 0x08);
+    event.process_id = le::u32(head, 0x0c);
+    event.cpu_times = cpu_times(head, 0x18);
+    set_hook(event, head, counters)
+}
+
+#[inline(always)]
+fn fill_compact<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
+    let header = if is_wide { HeaderType::Compact64 } else { HeaderType::Compact32 };
+    let (head, rest) = bytes.split_first_chunk::<0x18>()?;
+    let (counters, payload) = split_counters(head, rest)?;
+    start(event, header, is_wide, le::i64(head, 0x10)?, payload);
+    event.thread_id = le::u32(head, 0x08);
+    event.process_id = le::u32(head, 0x0c);
+    set_hook(event, head, counters)
+}
+
+/// Splits the counters behind a kernel record's header from the payload.
+#[inline(always)]
+fn split_counters<'a>(head: &[u8], rest: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    rest.split_at_checked(counter_bytes(le::u16(head, 0x00)?) as usize)
+}
+
+/// Sets hook, class, opcode, version and counters of a kernel record.
+#[inline(always)]
+fn set_hook<'a>(event: &mut EventRecord<'a>, head: &[u8], counters: &'a [u8]) -> Option<()> {
+    let version = le::u16(head, 0x00)?;
+    let hook = Hook(le::u16(head, 0x06)?);
     event.extended = ExtendedItems::counters(version & PEBS_INDEX != 0, counters);
     event.hook = Some(hook);
     event.provider = hook.class_guid();
     event.descriptor.version = version as u8;
     event.descriptor.opcode = Opcode(hook.kind());
-    if !matches!(header, PerfInfo32 | PerfInfo64) {
-        event.thread_id = le::u32(bytes, 0x08);
-        event.process_id = le::u32(bytes, 0x0c);
-    }
-    if matches!(header, System32 | System64) {
-        event.cpu_times = cpu_times(bytes, 0x18);
-    }
+    Some(())
+}
+
+/// A classic event without an instance.
+#[inline(always)]
+fn fill_full<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
+    let header = if is_wide { HeaderType::Full64 } else { HeaderType::Full32 };
+    let (head, payload) = bytes.split_first_chunk::<0x30>()?;
+    start(event, header, is_wide, le::i64(head, 0x10)?, payload);
+    set_classic(event, head)
+}
+
+/// Ids, class, descriptor and times of a classic event.
+#[inline(always)]
+fn set_classic(event: &mut EventRecord, bytes: &[u8]) -> Option<()> {
+    event.thread_id = le::u32(bytes, 0x08);
+    event.process_id = le::u32(bytes, 0x0c);
+    event.provider = Guid::read(bytes, 0x18);
+    event.descriptor.opcode = Opcode(*bytes.get(0x04)?);
+    event.descriptor.level = Level(*bytes.get(0x05)?);
+    event.descriptor.version = *bytes.get(0x06)?;
+    event.cpu_times = cpu_times(bytes, 0x28);
     Some(())
 }
 
@@ -382,7 +475,7 @@ fn other<'a>(
     context: &RecordContext,
 ) -> Option<EventRecord<'a>> {
     match header {
-        header if header.is_classic() => classic(record, header, context),
+        HeaderType::Instance32 | HeaderType::Instance64 => instance(record, header, context),
         HeaderType::Message => message(record),
         HeaderType::Error => error(record),
         _ => wnode(record),
@@ -404,30 +497,19 @@ fn cpu_times(bytes: &[u8], offset: usize) -> Option<CpuTimes> {
     Some(CpuTimes { kernel, user })
 }
 
-fn classic<'a>(
+fn instance<'a>(
     bytes: &'a [u8],
     header: HeaderType,
     context: &RecordContext,
 ) -> Option<EventRecord<'a>> {
-    let instance = matches!(header, HeaderType::Instance32 | HeaderType::Instance64);
-    let old = instance && context.old_instance;
-    let head_size = if instance { instance_size(context) as usize } else { header.header_size() };
-    let mut event = EventRecord::new(header, bytes.get(head_size..)?);
-    if instance {
-        // An old header knows its class and its parent's by handles that mean nothing outside their process.
-        event.extended = ExtendedItems::instance(if old {
-            bytes.get(0x20..0x28)?
-        } else {
-            bytes.get(0x30..0x48)?
-        });
+    let mut event = EventRecord::new(header, bytes.get(instance_size(context) as usize..)?);
+    set_classic(&mut event, bytes)?;
+    // An old header knows its class and its parent's by handles that mean nothing outside their process.
+    let ids = if context.old_instance { 0x20..0x28 } else { 0x30..0x48 };
+    event.extended = ExtendedItems::instance(bytes.get(ids)?);
+    if context.old_instance {
+        event.provider = None;
     }
-    event.thread_id = le::u32(bytes, 0x08);
-    event.process_id = le::u32(bytes, 0x0c);
-    event.provider = if old { None } else { Guid::read(bytes, 0x18) };
-    event.descriptor.opcode = Opcode(*bytes.get(0x04)?);
-    event.descriptor.level = Level(*bytes.get(0x05)?);
-    event.descriptor.version = *bytes.get(0x06)?;
-    event.cpu_times = cpu_times(bytes, 0x28);
     Some(event)
 }
 

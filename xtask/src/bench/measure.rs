@@ -3,6 +3,7 @@
 use crate::Result;
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
+use etw_types::{EventRecord, HeaderType};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,12 @@ pub fn read_all(path: &Path, threads: usize) -> Result<Run> {
     options.read_ahead_threads = threads;
     let mut records = Records::with_options(vec![TraceFile::open(path)?], options);
     let mut count = 0;
-    while let Some(record) = records.next() {
+    loop {
+        // In place, as `etw dump` reads.
+        let mut record = EventRecord::new(HeaderType::Event64, &[]);
+        if !records.read_next(&mut record) {
+            break;
+        }
         std::hint::black_box(&record);
         count += 1;
     }

@@ -1,12 +1,14 @@
 //! One buffer, copied out of its file, checked and put in order.
 
 use super::buffer::{next_record, place};
+use super::buffer_memory::BufferMemory;
 use super::byte_source::{ByteSource, read_full};
 use super::index::Entry;
 use crate::DamageKind;
 use crate::lzxpress::{self, LzxpressErrorKind};
 use crate::record::{self, Extent, RecordContext};
 use etw_types::BufferHeader;
+use std::ops::Range;
 
 /// Facts about a file that loading a buffer needs.
 pub(crate) struct LoadContext {
@@ -33,29 +35,29 @@ impl LoadContext {
 /// A record of a loaded buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checked {
-    /// Session clock; [`UNTIMED`] if the record has none.
+    /// Session clock. A record without a time has that of the one before it in its buffer, [`UNTIMED`] if there is none.
     pub(crate) time: i64,
     /// Bytes from the end of the buffer header.
     pub(crate) offset: u32,
     pub(crate) extent: Extent,
 }
 
-/// The time of a record without one.
+/// The time of records without one at the front of a buffer, until the buffer before it is known.
 pub(crate) const UNTIMED: i64 = i64::MIN;
 
 /// Memory for a buffer, used again and again.
 #[derive(Default)]
 pub(crate) struct Spare {
-    bytes: Vec<u8>,
+    memory: BufferMemory,
     checked: Vec<Checked>,
 }
 
 /// A buffer ready to be merged.
 pub(crate) struct Loaded {
     pub(crate) entry: Entry,
-    /// Grows only, so that a recycled buffer is not cleared; `end` tells what is in use.
-    bytes: Vec<u8>,
-    end: usize,
+    memory: BufferMemory,
+    /// The filled part in `memory`, up to the end of the last record.
+    filled: Range<usize>,
     /// The whole, sound records by time.
     checked: Vec<Checked>,
     pub(crate) damage: Vec<(u64, DamageKind)>,
@@ -64,7 +66,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// The filled part, up to the end of the last record.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.end]
+        &self.memory.bytes()[self.filled.clone()]
     }
 
     /// The records by time.
@@ -73,14 +75,29 @@ impl Loaded {
         &self.checked
     }
 
-    /// The bytes of a record.
-    #[inline]
-    pub(crate) fn bytes_of(&self, record: &Checked, context: &RecordContext) -> &[u8] {
+    /// Gives the records without a time at the front of the buffer that of the buffer before, and tells the times of the first and the
+    /// last record that have one.
+    pub(crate) fn set_time_before(&mut self, time: i64) -> Option<(i64, i64)> {
+        let untimed = self.checked.iter().take_while(|record| record.time == UNTIMED).count();
+        let (untimed, timed) = self.checked.split_at_mut(untimed);
+        untimed.iter_mut().for_each(|record| record.time = time);
+        Some((timed.first()?.time, timed.last()?.time))
+    }
+
+    /// The bytes of a record; none if its extent does not tell its size.
+    #[inline(always)]
+    pub(crate) fn bytes_of(&self, record: &Checked) -> &[u8] {
+        let size = record.extent.size().unwrap_or(0) as usize;
+        self.memory.part(self.filled.start + record.offset as usize, size)
+    }
+
+    /// The bytes of any record.
+    pub(crate) fn bytes_of_any(&self, record: &Checked, context: &RecordContext) -> &[u8] {
+        if record.extent.size().is_some() {
+            return self.bytes_of(record);
+        }
         let room = self.bytes().get(record.offset as usize..).unwrap_or_default();
-        let size = match record.extent.size() {
-            Some(size) => size,
-            None => record::frame(room, context).map_or(0, |frame| frame.size),
-        };
+        let size = record::frame(room, context).map_or(0, |frame| frame.size);
         room.get(..size as usize).unwrap_or_default()
     }
 
@@ -92,33 +109,27 @@ impl Loaded {
     }
 
     pub(crate) fn into_spare(self) -> Spare {
-        Spare { bytes: self.bytes, checked: self.checked }
+        Spare { memory: self.memory, checked: self.checked }
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.checked.capacity() * size_of::<Checked>()
+        self.memory.capacity() + self.checked.capacity() * size_of::<Checked>()
     }
 }
 
-/// Reads, decompresses and checks the buffer of `cpu` at `entry`. Damaged records are skipped and reported in `damage`.
-pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Spare) -> Loaded {
-    let Spare { bytes, mut checked } = spare;
-    checked.clear();
-    let mut loaded = Loaded { entry, bytes, end: 0, checked, damage: Vec::new() };
-    let body = read_body(context, cpu, entry, &mut loaded);
-    match body {
-        Ok(Body { end, compressed, told }) => {
-            loaded.end = end;
-            scan(&context.record, &mut loaded, compressed, told);
-        }
-        Err(kind) => loaded.damage.push((entry.offset, kind)),
-    }
-    loaded
+/// Loads one buffer after the other. What it remembers of the last one lets most buffers be read by one system call.
+#[derive(Default)]
+pub(crate) struct Loader {
+    /// The compressed bytes of a buffer.
+    compressed: BufferMemory,
+    /// The last buffer was compressed.
+    is_compressed: bool,
+    /// Bytes that the last buffer took in its file, its header included.
+    last_size: usize,
 }
 
 struct Body {
-    end: usize,
-    compressed: bool,
+    filled: Range<usize>,
     told: Told,
 }
 
@@ -132,58 +143,99 @@ enum Told {
     NoLength,
 }
 
-fn read_body(
-    context: &LoadContext,
-    cpu: u16,
-    entry: Entry,
-    loaded: &mut Loaded,
-) -> Result<Body, DamageKind> {
-    let source = &*context.source;
-    let mut head = [0; BufferHeader::SIZE];
-    let got = read_full(source, &mut head, entry.offset).map_err(|e| DamageKind::Io(e.kind()))?;
-    let header = BufferHeader::read(&head);
-    if got < head.len() || header.cpu() != cpu || header.sequence_number != entry.sequence {
-        return Err(DamageKind::Changed);
+impl Loader {
+    /// Reads, decompresses and checks the buffer of `cpu` at `entry`. Damaged records are skipped and reported in `damage`.
+    pub(crate) fn load(
+        &mut self,
+        context: &LoadContext,
+        cpu: u16,
+        entry: Entry,
+        spare: Spare,
+    ) -> Loaded {
+        let Spare { memory, mut checked } = spare;
+        checked.clear();
+        let mut loaded = Loaded { entry, memory, filled: 0..0, checked, damage: Vec::new() };
+        match self.read_body(context, cpu, &mut loaded) {
+            Ok(Body { filled, told }) => {
+                loaded.filled = filled;
+                scan(&context.record, &mut loaded, self.is_compressed, told);
+            }
+            Err(kind) => loaded.damage.push((entry.offset, kind)),
+        }
+        loaded
     }
-    let stored = context.size_on_disk(entry.offset, &header);
-    let room = source.size().saturating_sub(entry.offset);
-    let cut = u64::from(stored) > room;
-    let on_disk = u64::from(stored).min(room).saturating_sub(head.len() as u64) as usize;
-    let limit = if header.is_compressed() { context.limit } else { stored };
-    let length = header.filled(limit);
-    if length.is_none() {
-        let kind = DamageKind::FilledLength { found: header.offset, limit };
-        loaded.damage.push((entry.offset, kind));
-    }
-    let filled = length.unwrap_or(limit as usize - BufferHeader::SIZE);
-    let told = |ends_early: bool| match length {
-        None => Told::NoLength,
-        Some(_) if ends_early => Told::Cut,
-        Some(_) => Told::Nothing,
-    };
-    let body_offset = entry.offset + BufferHeader::SIZE as u64;
-    let io_error = |error: std::io::Error| DamageKind::Io(error.kind());
-    if !header.is_compressed() {
-        let want = filled.min(on_disk);
-        grow(&mut loaded.bytes, want);
-        let got = read_full(source, &mut loaded.bytes[..want], body_offset).map_err(io_error)?;
+
+    fn read_body(
+        &mut self,
+        context: &LoadContext,
+        cpu: u16,
+        loaded: &mut Loaded,
+    ) -> Result<Body, DamageKind> {
+        const HEAD: usize = BufferHeader::SIZE;
+        let entry = loaded.entry;
+        let source = &*context.source;
+        let io_error = |error: std::io::Error| DamageKind::Io(error.kind());
+        let room = source.size().saturating_sub(entry.offset);
+
+        // With the header come some more bytes than the last buffer had: most buffers of a trace are about equally full.
+        let memory = if self.is_compressed { &mut self.compressed } else { &mut loaded.memory };
+        let most = context.uniform_size.map_or(usize::MAX, |size| size as usize);
+        let first = (self.last_size + self.last_size / 8).min(most).max(HEAD);
+        memory.fit(first, 0, entry.offset);
+        let got = read_full(source, &mut memory.bytes_mut()[..first], entry.offset);
+        let mut got = got.map_err(io_error)?;
+        let head = memory.bytes().first_chunk().filter(|_| got >= HEAD);
+        let header = head.map(BufferHeader::read).ok_or(DamageKind::Changed)?;
+        if header.cpu() != cpu || header.sequence_number != entry.sequence {
+            return Err(DamageKind::Changed);
+        }
+        if header.is_compressed() != self.is_compressed {
+            std::mem::swap(&mut self.compressed, &mut loaded.memory);
+            self.is_compressed = header.is_compressed();
+        }
+
+        let stored = context.size_on_disk(entry.offset, &header);
+        let cut = u64::from(stored) > room;
+        let on_disk = u64::from(stored).min(room).saturating_sub(HEAD as u64) as usize;
+        let limit = if header.is_compressed() { context.limit } else { stored };
+        let length = header.filled(limit);
+        if length.is_none() {
+            let kind = DamageKind::FilledLength { found: header.offset, limit };
+            loaded.damage.push((entry.offset, kind));
+        }
+        let filled = length.unwrap_or(limit as usize - HEAD);
+        let told = |ends_early: bool| match length {
+            None => Told::NoLength,
+            Some(_) if ends_early => Told::Cut,
+            Some(_) => Told::Nothing,
+        };
+
+        let (memory, want) = match header.is_compressed() {
+            true => (&mut self.compressed, HEAD + on_disk),
+            false => (&mut loaded.memory, HEAD + filled.min(on_disk)),
+        };
+        self.last_size = want;
+        memory.fit(want, got.min(want), entry.offset);
+        if got == first && got < want {
+            let rest = &mut memory.bytes_mut()[got..want];
+            got += read_full(source, rest, entry.offset + got as u64).map_err(io_error)?;
+        }
+        let body = HEAD..got.min(want);
         if got < want {
             loaded.damage.push((entry.offset, DamageKind::Changed));
         }
-        return Ok(Body { end: got, compressed: false, told: told(cut || got < want) });
+        if !header.is_compressed() {
+            return Ok(Body { filled: body, told: told(cut || got < want) });
+        }
+        loaded.memory.fit(filled, 0, 0);
+        let stream = &self.compressed.bytes()[body];
+        let (end, error) = decompress_into(stream, &mut loaded.memory.bytes_mut()[..filled]);
+        if let Some(kind) = error.filter(|_| got >= want && told(cut) == Told::Nothing) {
+            let lost = (filled - end) as u32;
+            loaded.damage.push((entry.offset, DamageKind::Compression { kind, lost }));
+        }
+        Ok(Body { filled: 0..end, told: told(cut || got < want || error.is_some()) })
     }
-    let mut stream = vec![0; on_disk];
-    let got = read_full(source, &mut stream, body_offset).map_err(io_error)?;
-    stream.truncate(got);
-    grow(&mut loaded.bytes, filled);
-    let (end, error) = decompress_into(&stream, &mut loaded.bytes[..filled]);
-    if got < on_disk {
-        loaded.damage.push((entry.offset, DamageKind::Changed));
-    } else if let Some(kind) = error.filter(|_| told(cut) == Told::Nothing) {
-        let lost = (filled - end) as u32;
-        loaded.damage.push((entry.offset, DamageKind::Compression { kind, lost }));
-    }
-    Ok(Body { end, compressed: true, told: told(cut || got < on_disk || error.is_some()) })
 }
 
 /// Decompresses up to the first error. Returns the length reached and the error.
@@ -197,23 +249,11 @@ pub(crate) fn decompress_into(
     }
 }
 
-fn grow(bytes: &mut Vec<u8>, length: usize) {
-    if bytes.capacity() / 4 > length.max(1 << 16) {
-        // One large buffer must not make every stream that its memory comes by hold as much.
-        *bytes = Vec::new();
-    }
-    if bytes.len() < length {
-        // Not `resize`: doubling would take half as much again as the largest buffer.
-        bytes.reserve_exact(length - bytes.len());
-        bytes.resize(length, 0);
-    }
-}
-
 /// Makes room for the records of `length` bytes, if they have the usual size.
 fn reserve(checked: &mut Vec<Checked>, length: usize) {
     const USUAL: usize = 128;
     if checked.capacity() / 16 > length.max(1 << 16) / USUAL {
-        // As in `grow`.
+        // As for the bytes.
         *checked = Vec::new();
     }
     checked.reserve(length / USUAL);
@@ -222,19 +262,40 @@ fn reserve(checked: &mut Vec<Checked>, length: usize) {
 /// Bytes of the longest record header.
 const LONGEST_HEADER: usize = 0x50;
 
+/// The records that [`Extent::of_usual`] knows, up to the first other one. A loop of its own, so that all it needs is in registers.
+#[inline(never)]
+fn scan_usual(
+    bytes: &[u8],
+    at: &mut usize,
+    last: &mut i64,
+    sorted: &mut bool,
+    checked: &mut Vec<Checked>,
+) {
+    let (mut offset, mut before, mut is_sorted) = (*at, *last, true);
+    while let Some((extent, time)) = bytes.get(offset..).and_then(Extent::of_usual) {
+        is_sorted &= time >= before;
+        before = time;
+        checked.push(Checked { time, offset: offset as u32, extent });
+        offset = next_record(offset, extent.size().unwrap_or(0));
+    }
+    (*at, *last) = (offset, before);
+    *sorted &= is_sorted;
+}
+
 /// Walks the records once. Finds where they end, which of them are damaged, and their order of time.
 fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: Told) {
-    let bytes = &loaded.bytes[..loaded.end];
+    let bytes = &loaded.memory.bytes()[loaded.filled.clone()];
     let body_offset = loaded.entry.offset + BufferHeader::SIZE as u64;
     let file_offset =
         |at: usize| if compressed { loaded.entry.offset } else { body_offset + at as u64 };
     let mut checked = std::mem::take(&mut loaded.checked);
     reserve(&mut checked, bytes.len());
     let mut at = 0;
-    let mut last = i64::MIN;
+    let mut last = UNTIMED;
     let mut sorted = true;
-    while at < bytes.len() {
-        let room = &bytes[at..];
+    loop {
+        scan_usual(bytes, &mut at, &mut last, &mut sorted, &mut checked);
+        let Some(room) = bytes.get(at..).filter(|room| !room.is_empty()) else { break };
         let frame = match record::frame(room, context) {
             Ok(frame) => frame,
             Err(kind) => {
@@ -255,11 +316,9 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
         };
         match Extent::of(room, &frame) {
             Some(extent) => {
-                let time = frame.time.unwrap_or(UNTIMED);
-                if time != UNTIMED {
-                    sorted &= time >= last;
-                    last = time;
-                }
+                let time = frame.time.unwrap_or(last);
+                sorted &= time >= last;
+                last = time;
                 checked.push(Checked { time, offset: at as u32, extent });
             }
             None => {
@@ -269,24 +328,10 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
         }
         at = next_record(at, frame.size);
     }
-    loaded.end = at.min(bytes.len());
+    loaded.filled.end = loaded.filled.start + at.min(bytes.len());
     if !sorted {
-        sort(&mut checked);
+        // Equal times keep their order, and records without one follow their predecessor.
+        checked.sort_by_key(|record| record.time);
     }
     loaded.checked = checked;
-}
-
-/// Sorts by time; equal times keep their order, untimed records follow their predecessor.
-#[cold]
-fn sort(checked: &mut [Checked]) {
-    let mut last = i64::MIN;
-    let mut keyed: Vec<(i64, Checked)> = Vec::with_capacity(checked.len());
-    for record in checked.iter() {
-        last = if record.time == UNTIMED { last } else { record.time };
-        keyed.push((last, *record));
-    }
-    keyed.sort_by_key(|&(time, _)| time);
-    for (record, (_, sorted)) in checked.iter_mut().zip(keyed) {
-        *record = sorted;
-    }
 }

@@ -1,6 +1,6 @@
 //! A file: its logfile header, an index of its buffers, and what is damaged about them.
 
-use super::buffer_loader::{self, Spare};
+use super::buffer_loader::{Loader, Spare};
 use super::byte_source::{ByteSource, FileSource};
 use super::file_core::Core;
 pub use super::file_core::Totals;
@@ -137,7 +137,7 @@ impl TraceFile {
                 }
                 let cpu = core.index.cpu(stream);
                 let header = header_at(&*core.load.source, entry.offset).ok()??;
-                let loaded = buffer_loader::load(&core.load, cpu, entry, Spare::default());
+                let loaded = Loader::default().load(&core.load, cpu, entry, Spare::default());
                 let size = record::frame(loaded.bytes(), &core.load.record).ok()?.size;
                 let bytes = loaded.bytes().get(..size as usize)?.to_vec();
                 let context = core.load.record;

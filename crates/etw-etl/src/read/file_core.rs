@@ -1,6 +1,6 @@
 //! The facts about a file that the pass over its buffer headers finds.
 
-use super::buffer_loader::{self, LoadContext, Spare};
+use super::buffer_loader::{LoadContext, Loader, Spare};
 use super::index::{Entry, Index};
 use super::resync::header_at;
 use crate::DamageLog;
@@ -63,7 +63,7 @@ impl Core {
         let Some((offset, size)) = self.last else { return Ok(None) };
         let Some(header) = header_at(&*self.load.source, offset)? else { return Ok(None) };
         let entry = Entry { index: 0, offset, sequence: header.sequence_number };
-        let loaded = buffer_loader::load(&self.load, header.cpu(), entry, Spare::default());
+        let loaded = Loader::default().load(&self.load, header.cpu(), entry, Spare::default());
         Ok(Some(LastBuffer {
             offset,
             size,
@@ -79,7 +79,7 @@ impl Core {
             let mut cursor = self.index.cursor(stream);
             while let Ok(Some(entry)) = self.index.next(&mut cursor) {
                 let cpu = self.index.cpu(stream);
-                let loaded = buffer_loader::load(&self.load, cpu, entry, Spare::default());
+                let loaded = Loader::default().load(&self.load, cpu, entry, Spare::default());
                 if !loaded.records().is_empty() {
                     return true;
                 }

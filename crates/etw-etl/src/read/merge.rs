@@ -5,11 +5,11 @@
 //! [`Records::with_times`] set. At most one buffer a
 //! stream is open, and a bounded number is read ahead by other threads.
 
-use super::buffer_loader::{Loaded, Spare, UNTIMED, load};
+use super::buffer_loader::{Checked, Loaded, Loader, Spare};
 use super::file::TraceFile;
 use super::index::Cursor;
 use super::read_ahead::ReadAhead;
-use crate::record::{self, Extent};
+use crate::record::{self, Extent, RecordContext};
 use crate::{Damage, DamageKind, DamageLog};
 use etw_types::{Clock, EventRecord, HeaderType, Position};
 use std::cmp::Reverse;
@@ -82,6 +82,7 @@ pub struct Records {
     out_of_order: Vec<u64>,
     options: RecordsOptions,
     open_bytes: u64,
+    loader: Loader,
     spares: Vec<Spare>,
     ahead: Option<ReadAhead>,
     finished: bool,
@@ -111,23 +112,52 @@ struct Stream {
     buffer: Option<Loaded>,
     /// The number of the head among the records of the open buffer.
     number: usize,
-    /// Time of the last record that had one; untimed ones take it over.
-    last_time: i64,
-    /// As `last_time`, for records that were returned.
-    last_given: i64,
+    /// The time of records without one before the first that has one.
+    start: i64,
+    /// Time of the last record with one in the open buffer and those before.
+    last_time: Option<i64>,
+    /// The same for the buffers whose records were returned.
+    last_given: Option<i64>,
 }
 
 impl Stream {
     /// Makes the record with this number in the open buffer the head; returns its raw time.
     #[inline]
     fn head_at(&mut self, number: usize) -> Option<i64> {
-        let record = self.buffer.as_ref()?.records().get(number)?;
+        let time = self.buffer.as_ref()?.records().get(number)?.time;
         self.number = number;
-        if record.time != UNTIMED {
-            self.last_time = record.time;
-        }
-        Some(self.last_time)
+        Some(time)
     }
+
+    /// Makes the first record of `buffer` the head; returns its raw time, and whether it is older than a record that was returned.
+    fn open(&mut self, mut buffer: Loaded) -> (Option<i64>, bool) {
+        let mut is_older = false;
+        let before = self.last_time.unwrap_or(self.start);
+        if let Some((first, last)) = buffer.set_time_before(before) {
+            is_older = self.last_given.is_some_and(|given| first < given);
+            self.last_time = Some(last);
+        }
+        self.buffer = Some(buffer);
+        (self.head_at(0), is_older)
+    }
+}
+
+/// As [`record::parse`], for a record whose extent does not tell its size. Returns its bytes.
+#[inline(never)]
+fn parse_unusual<'r>(
+    record: &mut EventRecord<'r>,
+    buffer: &'r Loaded,
+    checked: &Checked,
+    context: &RecordContext,
+) -> &'r [u8] {
+    let bytes = buffer.bytes_of_any(checked, context);
+    // A buffer has only whole, checked records, and its bytes are this process's own copy.
+    match record::parse(bytes, context) {
+        Ok(parsed) => *record = parsed,
+        Err(_) => unreachable!("a record that was checked when its buffer was loaded"),
+    }
+    record.order_time = checked.time;
+    bytes
 }
 
 impl Records {
@@ -162,8 +192,9 @@ impl Records {
                 cursor: file.core.index.cursor(number),
                 buffer: None,
                 number: 0,
-                last_time: start,
-                last_given: i64::MIN,
+                start,
+                last_time: None,
+                last_given: None,
             }));
         }
         let threads = options.read_ahead_threads;
@@ -181,6 +212,7 @@ impl Records {
             damage,
             options,
             open_bytes: 0,
+            loader: Loader::default(),
             spares: Vec::new(),
             ahead,
             finished: false,
@@ -268,25 +300,13 @@ impl Records {
             return None;
         };
         self.taken = true;
-        let stream = &mut self.streams[head.stream as usize];
+        let stream = &self.streams[head.stream as usize];
         let buffer = stream.buffer.as_ref()?;
-        let checked = &buffer.records()[stream.number];
-        let context = &self.files[stream.file_index as usize].core.load.record;
-        let bytes = buffer.bytes_of(checked, context);
+        let checked = buffer.records().get(stream.number)?;
+        let mut bytes = buffer.bytes_of(checked);
         if record::fill_checked(record, bytes, checked.extent).is_none() {
-            // A buffer has only whole, checked records, and its bytes are this process's own copy.
-            match record::parse(bytes, context) {
-                Ok(parsed) => *record = parsed,
-                Err(_) => unreachable!("a record that was checked when its buffer was loaded"),
-            }
-        }
-        if record.has_time {
-            if record.order_time < stream.last_given {
-                self.out_of_order[stream.file_index as usize] += 1;
-            }
-            stream.last_given = record.order_time;
-        } else {
-            record.order_time = stream.last_time;
+            let context = &self.files[stream.file_index as usize].core.load.record;
+            bytes = parse_unusual(record, buffer, checked, context);
         }
         record.cpu = stream.cpu;
         record.position = Position {
@@ -311,7 +331,7 @@ impl Records {
             let buffer = stream.buffer.as_ref()?;
             let checked = buffer.records().get(stream.number)?;
             let context = &self.files[stream.file_index as usize].core.load.record;
-            Some(buffer.bytes_of(checked, context))
+            Some(buffer.bytes_of_any(checked, context))
         };
         self.current.filter(|_| self.taken).and_then(stored).unwrap_or_default()
     }
@@ -335,6 +355,8 @@ impl Records {
     #[inline(never)]
     fn change_buffer(&mut self) {
         let Some(Head { stream, .. }) = self.current else { return };
+        let given = &mut self.streams[stream as usize];
+        given.last_given = given.last_time;
         match self.open_next(stream as usize) {
             Some(raw) => self.change(stream, raw),
             None => {
@@ -381,9 +403,11 @@ impl Records {
                 continue;
             }
             self.open_bytes += loaded.capacity() as u64;
-            self.streams[number].buffer = Some(loaded);
+            let (time, is_older) = self.streams[number].open(loaded);
+            // Each buffer is sorted, so that only its first record can be older than the one before it.
+            self.out_of_order[file_index as usize] += u64::from(is_older);
             self.request_ahead(number);
-            return self.streams[number].head_at(0);
+            return time;
         }
     }
 
@@ -395,14 +419,17 @@ impl Records {
     }
 
     fn recycle(&mut self, buffer: Loaded) {
-        // More spares than one per thread would only hold memory.
-        if self.spares.len() < 1 + self.options.read_ahead_threads {
+        // Reading ahead needs one for each buffer that it asks for. Without it, more than one would only hold memory.
+        let kept = self.ahead.as_ref().map_or(1, ReadAhead::waiting);
+        if self.spares.len() < kept.max(1) {
             self.spares.push(buffer.into_spare());
         }
     }
 
     fn load_next(&mut self, number: usize) -> Option<Loaded> {
-        if let Some(loaded) = self.ahead.as_mut().and_then(|ahead| ahead.take(number)) {
+        if let Some(loaded) =
+            self.ahead.as_mut().and_then(|ahead| ahead.take(number, &mut self.loader))
+        {
             loaded.fetch();
             return Some(loaded);
         }
@@ -411,7 +438,7 @@ impl Records {
         match core.index.next(&mut stream.cursor) {
             Ok(Some(entry)) => {
                 let spare = self.spares.pop().unwrap_or_default();
-                Some(load(&core.load, stream.cpu, entry, spare))
+                Some(self.loader.load(&core.load, stream.cpu, entry, spare))
             }
             Ok(None) => None,
             Err(error) => {

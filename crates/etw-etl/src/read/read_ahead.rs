@@ -4,7 +4,7 @@
 //! threads work instead of waiting: the merging thread takes back a buffer that no thread has started, and loads others
 //! while another thread loads the one it needs. Both sides sleep only if there is no work.
 
-use super::buffer_loader::{Loaded, Spare, load};
+use super::buffer_loader::{Loaded, Loader, Spare};
 use super::file::TraceFile;
 use super::index::Entry;
 use std::collections::VecDeque;
@@ -29,8 +29,8 @@ struct Job {
 }
 
 impl Job {
-    fn run(self) -> Loaded {
-        load(&self.file.core.load, self.cpu, self.entry, self.spare)
+    fn run(self, loader: &mut Loader) -> Loaded {
+        loader.load(&self.file.core.load, self.cpu, self.entry, self.spare)
     }
 }
 
@@ -76,12 +76,13 @@ impl Board {
     }
 
     fn work(&self) {
+        let mut loader = Loader::default();
         loop {
             let Some(job) = self.next_job() else { return };
             let (stream, ticket) = (job.stream, job.ticket);
             // If this thread panics, the merging thread must not wait for its buffer.
             let guard = Breaks(self);
-            let loaded = job.run();
+            let loaded = job.run(&mut loader);
             std::mem::forget(guard);
             let mut state = self.lock();
             state.streams[stream].put(ticket, loaded);
@@ -154,6 +155,11 @@ impl ReadAhead {
         ReadAhead { threads: threads.collect(), board, waiting: 0 }
     }
 
+    /// Buffers that were asked for and not taken yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting as usize
+    }
+
     /// Whether one more buffer of this size may wait for a stream.
     pub(crate) fn has_room(&self, stream: usize, buffer_size: u32) -> bool {
         self.board.lock().streams[stream].buffers.len() < DEPTH
@@ -181,7 +187,7 @@ impl ReadAhead {
     }
 
     /// The buffer that was requested. This thread loads it if no other has started.
-    pub(crate) fn take(&mut self, stream: usize) -> Option<Loaded> {
+    pub(crate) fn take(&mut self, stream: usize, loader: &mut Loader) -> Option<Loaded> {
         let mut looks = 0;
         let mut state = self.board.lock();
         loop {
@@ -200,7 +206,7 @@ impl ReadAhead {
             if let Some(job) = state.queue.remove(wanted) {
                 drop(state);
                 let (done, ticket) = (job.stream, job.ticket);
-                let loaded = job.run();
+                let loaded = job.run(loader);
                 state = self.board.lock();
                 state.streams[done].put(ticket, loaded);
             } else if looks < LOOKS {
