@@ -254,30 +254,36 @@ impl Bench {
             let name = format!("dump: {format}, {} files, through a pipe to cat", files.len());
             self.rate(&name, &pipe, to_pipe, "dump");
         }
-        self.peer(records, &files)
+        self.peer()
     }
 
-    /// babeltrace2 beside our text output, one thread each. The traces differ: its events have two fields, ours are real ones.
-    fn peer(&mut self, records: u64, files: &[PathBuf]) -> Result<()> {
+    /// babeltrace2 beside our text output of the same events.
+    fn peer(&mut self) -> Result<()> {
         if !peer::is_installed() {
             self.report.skip("dump: babeltrace2", "it is not installed");
             return Ok(());
         }
         let folder = self.folder.join("ctf");
-        let events = peer::make(&folder, 1_000_000)?;
+        let records = peer::make(&folder, 1_000_000)?;
         let counted = peer::count(&folder)?;
-        if counted != events {
-            return Err(format!("babeltrace2 finds {counted} of {events} events").into());
+        if counted != records {
+            return Err(format!("babeltrace2 finds {counted} of {records} events").into());
         }
-        let (mut ours, mut theirs) = (Rate::default(), Rate::default());
+        let files = [self.folder.join("orders.etl")];
+        peer::make_ours(&files[0], records)?;
+        let [mut one, mut two, mut theirs] = [(); 3].map(|()| Rate::default());
         for _ in 0..self.runs {
-            let seconds = measure::dump_all(&self.etw, "text", 1, files, false)?;
-            ours.add(Run { records, seconds });
-            theirs.add(Run { records: events, seconds: peer::text(&folder)? });
+            let seconds = measure::dump_all(&self.etw, "text", 1, &files, false)?;
+            one.add(Run { records, seconds });
+            let seconds = measure::dump_all(&self.etw, "text", 2, &files, false)?;
+            two.add(Run { records, seconds });
+            theirs.add(Run { records, seconds: peer::text(&folder)? });
         }
-        self.rate("dump: text, one thread, no output", &ours, Goal::None, "dump");
-        self.rate("dump: babeltrace2, text, a CTF trace", &theirs, Goal::None, "dump");
-        self.ratio("dump: ours to babeltrace2, one thread", &ours, &theirs, Goal::None, "dump");
+        let goal = Goal::AtLeast(4.0);
+        self.rate("dump: text of 1,000,000 events, one thread", &one, Goal::None, "dump");
+        self.rate("dump: babeltrace2, text of the same events", &theirs, Goal::None, "dump");
+        self.ratio("dump: ours to babeltrace2, one thread", &one, &theirs, goal, "dump");
+        self.ratio("dump: ours to babeltrace2, two threads", &two, &theirs, Goal::None, "dump");
         Ok(())
     }
 

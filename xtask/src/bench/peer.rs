@@ -1,9 +1,12 @@
-//! The peer beside `etw dump`: babeltrace2 on a trace as LTTng-UST writes it.
+//! The peer beside `etw dump`: babeltrace2 on a trace as LTTng-UST writes it, and the same events in a trace of ours.
 //!
 //! This module writes the trace, so no session has to run: CTF 1.8 with LTTng's packet header, packet context, compact
 //! event header and process ids, and events of an integer and a string of 32 characters.
 
 use crate::Result;
+use etw_etl::write::FileBuilder;
+use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -13,6 +16,8 @@ use std::time::Instant;
 const MAGIC: u32 = 0xc1fc_1fc1;
 const PACKET_SIZE: usize = 1 << 18;
 const CPUS: u32 = 4;
+const TEXT: &[u8; 32] = b"an order of thirty-two character";
+const PROVIDER: Guid = Guid::from_u128(0x4b6f_2f1c_5a0d_4c57_9a50_1d0a_6d27_9b10);
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
@@ -79,7 +84,7 @@ fn packet(cpu: u32, number: &mut u64, end: u64) -> Vec<u8> {
         events.extend(4321u32.to_le_bytes());
         events.extend((5000 + cpu).to_le_bytes());
         events.extend((*number as u32).to_le_bytes());
-        events.extend(b"an order of thirty-two characters"[..32].iter().chain(&[0]));
+        events.extend(TEXT.iter().chain(&[0]));
         *number += 1;
     }
     let size = 8 + 5 * 8 + 4 + events.len();
@@ -93,6 +98,32 @@ fn packet(cpu: u32, number: &mut u64, end: u64) -> Vec<u8> {
     packet.extend(cpu.to_le_bytes());
     packet.extend(events);
     packet
+}
+
+/// Writes the same events into a trace of ours.
+pub fn make_ours(path: &Path, events: u64) -> Result<()> {
+    let metadata = MetadataBuilder::new("order", 0)
+        .field("number", InType::INT32, OutType::NULL, Count::Scalar, 0)
+        .field("text", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
+        .finish()?;
+    let mut items = ExtendedItemsBuf::new();
+    items.push(ExtType::PROV_TRAITS, &provider_traits("shop", None)?)?;
+    items.push(ExtType::EVENT_SCHEMA_TL, &metadata)?;
+    let mut file = FileBuilder::new();
+    file.header.logfile.number_of_processors = CPUS;
+    for number in 0..events {
+        let cpu = number as u32 % CPUS;
+        let own = number / u64::from(CPUS);
+        let payload = PayloadBuilder::new().u32(own as u32).counted_ansi(TEXT).finish()?;
+        let mut record = EventRecord::new(HeaderType::Event64, &payload);
+        record.provider = Some(PROVIDER);
+        (record.process_id, record.thread_id) = (Some(4321), Some(5000 + cpu));
+        record.extended = items.as_items();
+        // In units of 100 ns, of which the clock of the file is.
+        record.order_time = file.header.start_raw + own as i64 * 10 + i64::from(cpu) * 2;
+        file.push(cpu as u16, &record)?;
+    }
+    Ok(std::fs::write(path, file.finish())?)
 }
 
 /// Events that babeltrace2 finds in the trace.
