@@ -40,6 +40,8 @@ pub mod system_providers;
 pub mod availability;
 #[cfg(target_os = "linux")]
 mod exit_statuses;
+#[cfg(all(test, target_os = "linux", feature = "unwind"))]
+mod flat_memory;
 #[cfg(target_os = "linux")]
 mod kernel_image;
 #[cfg(target_os = "linux")]
@@ -50,6 +52,8 @@ mod process_files;
 pub mod process_root;
 #[cfg(target_os = "linux")]
 mod recorder;
+#[cfg(target_os = "linux")]
+mod ring_facts;
 #[cfg(target_os = "linux")]
 mod sources;
 #[cfg(target_os = "linux")]
@@ -69,7 +73,9 @@ mod wanted_events;
 #[cfg(target_os = "linux")]
 pub use perf::{ClassLosses, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
-pub use recorder::{LeftRing, Recorder, RingFacts};
+pub use recorder::Recorder;
+#[cfg(target_os = "linux")]
+pub use ring_facts::{LeftRing, RingFacts};
 pub use shaper::{Configuration, Disk, Machine, Options, ProcessImages, Shaper, Turn};
 #[cfg(target_os = "linux")]
 pub use wanted_events::StartError;

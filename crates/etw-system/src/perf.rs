@@ -13,7 +13,7 @@ mod waiting;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::slice::SliceIndex;
 
@@ -92,8 +92,10 @@ pub(crate) struct Perf {
     /// Events beside programs that were missing at the last look, by tracepoint.
     left_out: BTreeMap<usize, u64>,
     rings: Vec<Ring>,
-    /// The events of each ring; the first one is that from which it was mapped.
-    ring_events: Vec<Range<usize>>,
+    /// The use of each ring.
+    ring_uses: Vec<RingUse>,
+    /// Rings that were added, or whose CPU went offline, since the first ones were opened.
+    ring_changes: u64,
     kinds: HashMap<u64, Kind, RandomState>,
     waiting: Vec<Waiting>,
     /// For each ring the position of its last released switch, by which another process knows the thread that runs.
@@ -124,9 +126,29 @@ pub(crate) struct Perf {
     has_stack_bytes: bool,
 }
 
+/// The use of a ring.
+#[derive(Clone, Debug)]
+struct RingUse {
+    /// Its events; the first one is that from which it was mapped.
+    events: Range<usize>,
+    place: RingPlace,
+}
+
+/// Where the events of a ring happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingPlace {
+    /// `None`: not known.
+    pub cpu: Option<u16>,
+    /// The CPU has gone offline: the events record nothing, also if it comes back.
+    pub is_offline: bool,
+    /// They are those of processes and mappings.
+    pub is_side: bool,
+}
+
 /// Events that were opened on all CPUs, into one ring of each.
 #[derive(Debug)]
 struct Opening {
+    is_side: bool,
     wanted: Vec<Wanted>,
     target: Target,
     size: RingSize,
@@ -153,6 +175,8 @@ const LARGEST_TAIL: usize = 8;
 /// Bytes of a record with a copied stack that are mostly read: the frames that kernel and frame pointers give, and the innermost frames of
 /// the copy.
 const SOON_READ: usize = 2048;
+/// Memory for so many waiting records is kept after a burst.
+const KEPT_WAITING: usize = 1 << 15;
 /// No ring is larger.
 const MAX_RING: usize = 1 << 30;
 
@@ -184,7 +208,7 @@ impl Perf {
         self.ids = (has_points && !is_first_namespace()).then(ThreadIds::default);
     }
 
-    /// Opens events on all CPUs, into one ring of each CPU. An event that cannot be opened on the first CPU is an error; a CPU
+    /// Opens events on all CPUs, into one ring of each CPU: first those of processes and mappings, then others. An event that cannot be opened on the first CPU is an error; a CPU
     /// that is offline is left out.
     pub fn open(
         &mut self,
@@ -193,20 +217,28 @@ impl Perf {
         cpus: &[u16],
         size: RingSize,
     ) -> io::Result<()> {
-        let opening = Opening { wanted: wanted.to_vec(), target, size };
+        let is_side = self.openings.is_empty();
+        let opening = Opening { is_side, wanted: wanted.to_vec(), target, size };
         cpus.iter().try_for_each(|cpu| self.open_on(&opening, *cpu))?;
         self.openings.push(opening);
         Ok(())
     }
 
     /// Events that another process opened are opened on CPUs that come online later, too.
-    pub fn adopt_opening(&mut self, wanted: &[Wanted], target: Target, size: RingSize) {
-        self.openings.push(Opening { wanted: wanted.to_vec(), target, size });
+    pub fn adopt_opening(
+        &mut self,
+        wanted: &[Wanted],
+        target: Target,
+        size: RingSize,
+        is_side: bool,
+    ) {
+        self.openings.push(Opening { is_side, wanted: wanted.to_vec(), target, size });
     }
 
     /// Opens and enables the events of all CPUs on a CPU that has come online. Those that it had before it was offline record no more.
     pub fn add_cpu(&mut self, cpu: u16) -> io::Result<()> {
         let first = self.events.len();
+        self.ring_changes += 1;
         let openings = std::mem::take(&mut self.openings);
         let opened = openings.iter().try_for_each(|opening| self.open_on(opening, cpu));
         self.openings = openings;
@@ -214,8 +246,21 @@ impl Perf {
         self.enable(first..)
     }
 
+    /// A CPU has gone offline. What is in its rings stays.
+    pub fn remove_cpu(&mut self, cpu: u16) {
+        self.ring_changes += 1;
+        for one in self.ring_uses.iter_mut().filter(|one| one.place.cpu == Some(cpu)) {
+            one.place.is_offline = true;
+        }
+    }
+
+    /// A number that changes with the rings.
+    pub fn ring_changes(&self) -> u64 {
+        self.ring_changes
+    }
+
     fn open_on(&mut self, opening: &Opening, cpu: u16) -> io::Result<()> {
-        let Opening { wanted, target, size } = opening;
+        let Opening { is_side, wanted, target, size } = opening;
         let mut leader: Option<usize> = None;
         self.has_stack_bytes |= wanted.iter().any(|one| one.attribute.has_user_state());
         for one in wanted {
@@ -234,12 +279,15 @@ impl Perf {
                 None => {
                     leader = Some(self.rings.len());
                     self.rings.push(map(&event, *size)?);
-                    self.ring_events.push(self.events.len()..self.events.len());
+                    let (cpu, is_side) = (Some(cpu), *is_side);
+                    let place = RingPlace { cpu, is_offline: false, is_side };
+                    let events = self.events.len()..self.events.len();
+                    self.ring_uses.push(RingUse { events, place });
                 }
             }
             self.add_event(event, &one.kind)?;
-            if let Some(events) = self.ring_events.last_mut() {
-                events.end = self.events.len();
+            if let Some(one) = self.ring_uses.last_mut() {
+                one.events.end = self.events.len();
             }
         }
         Ok(())
@@ -273,6 +321,7 @@ impl Perf {
         wanted: &[Wanted],
         events: Vec<OwnedFd>,
         size: usize,
+        place: RingPlace,
     ) -> io::Result<()> {
         if events.len() != wanted.len() || events.is_empty() {
             return Err(io::ErrorKind::InvalidData.into());
@@ -283,7 +332,7 @@ impl Perf {
             self.add_event(Event::from(event), &one.kind)?;
         }
         self.rings.push(Ring::map(self.events[first].raw(), size)?);
-        self.ring_events.push(first..self.events.len());
+        self.ring_uses.push(RingUse { events: first..self.events.len(), place });
         Ok(())
     }
 
@@ -345,11 +394,11 @@ impl Perf {
         self.programs.as_ref()
     }
 
-    /// The rings, with their sizes.
-    pub fn rings(&self) -> impl Iterator<Item = OpenRing<'_, usize>> {
-        self.rings.iter().zip(&self.ring_events).map(|(ring, events)| {
+    /// The rings, with their sizes, in the order in which they were opened.
+    pub fn rings(&self) -> impl Iterator<Item = OpenRing<'_, (usize, RingPlace)>> {
+        self.rings.iter().zip(&self.ring_uses).map(|(ring, RingUse { events, place })| {
             let events = self.events[events.clone()].iter().map(AsFd::as_fd).collect();
-            OpenRing { facts: ring.size(), events }
+            OpenRing { facts: (ring.size(), *place), events }
         })
     }
 
@@ -519,12 +568,16 @@ impl Perf {
         std::mem::take(&mut self.lost)
     }
 
-    /// Gives the records before `until`, in order of time.
-    pub fn release(&mut self, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
+    /// Gives the records before `until`, in order of time, until one of them ends it. Returns the time before which all have been given.
+    pub fn release(
+        &mut self,
+        until: u64,
+        mut give: impl FnMut(&Parsed<'_>) -> ControlFlow<()>,
+    ) -> u64 {
         self.last_switches.resize(self.rings.len(), None);
         // Each ring is one run, but for a few records.
         self.waiting.sort_by_key(|one| one.time);
-        let count = self.waiting.partition_point(|one| one.time < until);
+        let mut count = self.waiting.partition_point(|one| one.time < until);
         let Perf { rings, programs, waiting, kinds, ids, has_stack_bytes, .. } = self;
         let (last_switches, last_program_switches) =
             (&mut self.last_switches, &mut self.last_program_switches);
@@ -546,32 +599,30 @@ impl Perf {
                     *last = (*last).max(Some(one.position));
                 }
                 if is_of_nobody(&parsed.detail) {
-                    return;
+                    return ControlFlow::Continue(());
                 }
                 match (&mut *ids, &parsed.detail) {
                     (Some(ids), PerfDetail::Neutral(detail)) => {
                         let ran = Ran { process: parsed.process, thread: parsed.thread };
                         let Ran { process, thread } = ids.ran(parsed.cpu, ran, detail);
                         let detail = PerfDetail::Neutral(ids.translate(parsed.cpu, *detail));
-                        give(&Parsed { process, thread, detail, ..*parsed });
+                        give(&Parsed { process, thread, detail, ..*parsed })
                     }
                     _ => give(parsed),
                 }
             };
             let mut take_record = |record: &[u8]| {
-                if let Some(parsed) = &parse(record, |id| kinds.get(&id), &mut scratch) {
-                    take(parsed);
-                }
+                let parsed = &parse(record, |id| kinds.get(&id), &mut scratch);
+                parsed.as_ref().map_or(ControlFlow::Continue(()), &mut take)
             };
-            match rings.get(one.ring) {
-                Some(ring) => {
-                    if let Some(record) = ring.record(one.position, &mut linear) {
-                        take_record(record);
-                    }
-                }
+            let taken = match rings.get(one.ring) {
+                Some(ring) => match ring.record(one.position, &mut linear) {
+                    Some(record) => take_record(record),
+                    None => continue,
+                },
                 None if one.ring == LOSS => {
                     self.released_losses += one.position;
-                    take(&loss(one));
+                    take(&loss(one))
                 }
                 None => {
                     let record = programs.as_ref().and_then(|all| all.record(one.position));
@@ -581,9 +632,17 @@ impl Perf {
                         None => take_record(record),
                     }
                 }
+            };
+            if taken.is_break() {
+                count = at + 1;
+                break;
             }
         }
         waiting.drain(..count);
+        if waiting.capacity() > KEPT_WAITING.max(waiting.len() * 4) {
+            waiting.shrink_to(waiting.len() * 2);
+        }
+        waiting.first().map_or(until, |first| first.time.min(until))
     }
 }
 
@@ -675,6 +734,13 @@ fn map(event: &Event, size: RingSize) -> io::Result<Ring> {
 pub(crate) mod tests {
     use super::*;
 
+    fn release(perf: &mut Perf, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
+        perf.release(until, |parsed| {
+            give(parsed);
+            ControlFlow::Continue(())
+        });
+    }
+
     /// The number of the event of [`of_switches`].
     const SWITCHES: u64 = 7;
 
@@ -713,13 +779,13 @@ pub(crate) mod tests {
             fake.write(&switch(time, old, new));
         }
         perf.read();
-        perf.release(250, |_| {});
+        release(&mut perf, 250, |_| {});
         assert_eq!(
             perf.released().rings,
             [64],
             "the third one waits, the second one is the last switch"
         );
-        perf.release(u64::MAX, |_| {});
+        release(&mut perf, u64::MAX, |_| {});
         assert_eq!(perf.released().rings, [128]);
         perf.commit(&perf.released());
         assert_eq!(fake.map().read_until(), 128);
@@ -739,13 +805,13 @@ pub(crate) mod tests {
         }
         fake.write(&filler(1016));
         perf.read();
-        perf.release(u64::MAX, |_| {});
+        release(&mut perf, u64::MAX, |_| {});
         perf.commit(&perf.released());
         fake.write(&switch(100, 1, 2));
         fake.write(&switch(200, 2, 3));
         perf.read();
         let mut found = Vec::new();
-        perf.release(u64::MAX, |parsed| {
+        release(&mut perf, u64::MAX, |parsed| {
             if let PerfDetail::Neutral(Detail::Switch { old, new }) = parsed.detail {
                 found.push((parsed.time, old.thread, new.thread));
             }
@@ -761,7 +827,7 @@ pub(crate) mod tests {
         first.write(&switch(100, 1, 2));
         first.write(&switch(200, 2, 3));
         perf.read();
-        perf.release(u64::MAX, |_| {});
+        release(&mut perf, u64::MAX, |_| {});
         let released = perf.released();
         perf.rings.push(second.map());
         second.write(&switch(300, 1, 2));
@@ -769,7 +835,7 @@ pub(crate) mod tests {
         perf.commit(&released);
         assert_eq!((first.map().read_until(), second.map().read_until()), (64, 0));
         let mut times = Vec::new();
-        perf.release(u64::MAX, |parsed| times.push(parsed.time));
+        release(&mut perf, u64::MAX, |parsed| times.push(parsed.time));
         assert_eq!(times, [300]);
     }
 
@@ -785,7 +851,7 @@ pub(crate) mod tests {
             fake.write(&other);
         }
         perf.read();
-        perf.release(u64::MAX, |_| {});
+        release(&mut perf, u64::MAX, |_| {});
         assert_eq!(perf.released().rings, [(FakeRing::SIZE / LARGEST_TAIL + 64) as u64]);
     }
 }

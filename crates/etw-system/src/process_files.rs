@@ -25,8 +25,8 @@ const TICKS: u64 = 100;
 const PRIORITY_SHIFT: i32 = 100;
 /// Longer command lines are cut: no record holds them.
 const MAX_ARGUMENTS: usize = 64 << 10;
-/// Files that are remembered.
-const MAX_FILES: usize = 16 << 10;
+/// Files that are remembered. Those of programs that run again and again are soon known again.
+const MAX_FILES: usize = 1 << 10;
 
 /// The numbers of directories, such as processes in `/proc`.
 pub(crate) fn numbered(folder: &str) -> Vec<u32> {

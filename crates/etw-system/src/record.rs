@@ -38,17 +38,26 @@ struct Entry {
     process: u32,
     thread: u32,
     class: Classic,
-    start: usize,
+    start: u64,
     size: usize,
 }
 
 /// Records in order of time.
 #[derive(Debug, Default)]
 pub struct Records {
+    /// The fields of the records, behind those of removed ones.
     bytes: Vec<u8>,
+    /// Bytes that have been removed in front of `bytes`: entries count from the first byte there ever was.
+    removed: u64,
     entries: VecDeque<Entry>,
     last: i64,
 }
+
+/// Fields of removed records stay in memory until there are so many bytes of them, and as many as of others: moving the others costs
+/// less than adding them did.
+const LEAST_REMOVED: usize = 64 << 10;
+/// Memory that a burst left is given back beyond this size, in bytes.
+const KEPT_MEMORY: usize = 1 << 20;
 
 /// The part of a record's header that its event decides.
 #[derive(Clone, Copy, Debug)]
@@ -67,22 +76,46 @@ impl Records {
     /// The first record.
     pub fn peek(&self) -> Option<KernelRecord<'_>> {
         let entry = self.entries.front()?;
+        let start = (entry.start - self.removed) as usize;
         Some(KernelRecord {
             time: entry.time,
             cpu: entry.cpu,
             process: entry.process,
             thread: entry.thread,
             class: &entry.class,
-            payload: self.bytes.get(entry.start..entry.start + entry.size)?,
+            payload: self.bytes.get(start..start + entry.size)?,
         })
     }
 
     /// Removes the first record.
     pub fn pop(&mut self) {
         self.entries.pop_front();
-        if self.entries.is_empty() {
-            self.bytes.clear();
+        let end = self.removed + self.bytes.len() as u64;
+        let first = self.entries.front().map_or(end, |entry| entry.start);
+        // While records keep coming, the queue is seldom empty.
+        let read = (first - self.removed) as usize;
+        if self.entries.is_empty() || read >= LEAST_REMOVED.max(self.bytes.len() - read) {
+            self.bytes.drain(..read);
+            self.removed = first;
+            self.give_memory_back();
         }
+    }
+
+    fn give_memory_back(&mut self) {
+        if self.bytes.capacity() > KEPT_MEMORY.max(self.bytes.len() * 4) {
+            self.bytes.shrink_to(self.bytes.len() * 2);
+        }
+        let size = self.entries.len() * size_of::<Entry>();
+        if self.entries.capacity() * size_of::<Entry>() > KEPT_MEMORY.max(size * 4) {
+            self.entries.shrink_to(self.entries.len() * 2);
+        }
+    }
+
+    /// Bytes of the records.
+    pub fn size(&self) -> usize {
+        let end = self.removed + self.bytes.len() as u64;
+        let first = self.entries.front().map_or(end, |entry| entry.start);
+        (end - first) as usize + self.entries.len() * size_of::<Entry>()
     }
 
     /// Number of records.
@@ -158,7 +191,7 @@ impl Records {
             process: head.process,
             thread: head.thread,
             class: Classic { header, is_32_bit: false },
-            start,
+            start: self.removed + start as u64,
             size: self.bytes.len() - start,
         });
     }
@@ -281,5 +314,39 @@ mod tests {
         assert_eq!(second.hook(), Some(0x0301));
         records.pop();
         assert!(records.is_empty() && records.bytes.is_empty());
+    }
+
+    /// A queue that is never empty has no more memory than its records need, and gives back what a burst needed.
+    #[test]
+    fn removed_records_leave_no_memory_behind() {
+        let mut records = Records::default();
+        let head = |time| Head { time, cpu: 0, process: 1, thread: 2 };
+        let add = |records: &mut Records, number: u64| {
+            records.perf_info(head(number as i64), 0x0524, 4, &Payload::new().u64(number));
+        };
+        add(&mut records, 0);
+        for number in 1..100_000 {
+            add(&mut records, number);
+            let first = records.peek().unwrap();
+            assert_eq!(
+                (first.time, first.payload),
+                (number as i64 - 1, &(number - 1).to_le_bytes()[..])
+            );
+            records.pop();
+            assert!(records.bytes.len() <= 2 * LEAST_REMOVED);
+        }
+        assert_eq!(records.size(), 8 + size_of::<Entry>());
+        let memory = |records: &Records| {
+            records.bytes.capacity() + records.entries.capacity() * size_of::<Entry>()
+        };
+        (0..200_000).for_each(|number| add(&mut records, number));
+        let (size, most) = (records.size(), memory(&records));
+        assert!(size > 200_000 * size_of::<Entry>() && most > size);
+        (0..200_000).for_each(|_| records.pop());
+        assert_eq!(
+            (records.len(), records.peek().map(|one| one.payload)),
+            (1, Some(&199_999u64.to_le_bytes()[..]))
+        );
+        assert!(memory(&records) <= 2 * KEPT_MEMORY, "{} of {most}", memory(&records));
     }
 }

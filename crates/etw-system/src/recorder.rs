@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use etw_types::{Hook, SYSTEM_TRACE};
@@ -13,10 +14,11 @@ use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::{
     ClassLosses, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound, ReleasedPositions,
-    RingSize, Target, Told, Tracepoint,
+    RingPlace, RingSize, Target, Told,
 };
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
+use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
@@ -36,6 +38,8 @@ const MAX_LOOKS: u32 = 4;
 const CPU_LOOKS: u64 = 50_000_000;
 /// Nanoseconds between two looks at the kernel's counters, each of which interrupts its CPU.
 const LOSS_COUNTS: u64 = 1_000_000_000;
+/// Bytes of records that wait for the session at most. More stay in the kernel's rings, which count what they have no room for.
+const MAX_QUEUE: usize = 2 << 20;
 /// The hook of context switches.
 const CSWITCH: u16 = 0x0524;
 /// Nanoseconds of a record's unit of time.
@@ -68,8 +72,12 @@ pub struct Recorder {
     side_events: usize,
     /// No later record is earlier.
     watermark: u64,
+    /// Bytes of records that may wait for the session.
+    room: usize,
     /// Losses since the last [`take_losses`](Recorder::take_losses).
     losses: ClassLosses,
+    /// Losses that are counted, for which the trace has no event yet: the kernel's record of them comes only with the next one that fits.
+    unmarked: u64,
     /// Lost records that have been counted, or were before this recorder.
     known_losses: ClassLosses,
     /// The next process knows these by it. `None`: there is no memory for it.
@@ -86,30 +94,6 @@ pub struct Recorder {
 struct Released {
     until: i64,
     positions: ReleasedPositions,
-}
-
-/// Facts about a ring, by which another process can continue with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RingFacts {
-    /// Bytes of its data.
-    pub size: usize,
-    /// It is one of processes and mappings.
-    pub is_side: bool,
-    /// The machine is recorded, not one process with its children.
-    pub is_machine: bool,
-    /// The tracepoints whose programs in the kernel fill it; empty: perf events fill it.
-    pub programs: Vec<Tracepoint>,
-    /// It is no ring: the losses that the ledger has are there.
-    pub is_told: bool,
-}
-
-/// A ring that a process left which was killed.
-#[derive(Debug)]
-pub struct LeftRing {
-    /// Its facts.
-    pub facts: RingFacts,
-    /// Its events, in the order of [`Recorder::rings`].
-    pub events: Vec<OwnedFd>,
 }
 
 /// The open events of a recorder.
@@ -187,6 +171,7 @@ impl Recorder {
             _ => (Target::Machine, machine_events(&options)),
         };
         let side = side_events_of(target, &options);
+        let recorded = recorded_cpus(rings.iter().map(|ring| &ring.facts));
         let mut perf = Perf::default();
         let mut side_events = 0;
         let (of_programs, of_events): (Vec<LeftRing>, Vec<LeftRing>) =
@@ -204,16 +189,20 @@ impl Recorder {
             let wanted =
                 if facts.is_side { &side[..side.len().min(events.len())] } else { &wanted[..] };
             side_events += if facts.is_side { events.len() } else { 0 };
-            perf.adopt(wanted, events, facts.size).map_err(StartError::Rings)?;
+            let RingFacts { cpu, is_offline, is_side, .. } = facts;
+            let place = RingPlace { cpu, is_offline, is_side };
+            perf.adopt(wanted, events, facts.size, place).map_err(StartError::Rings)?;
             if !opened.contains(&facts.is_side) {
                 opened.push(facts.is_side);
-                perf.adopt_opening(wanted, target, RingSize(facts.size));
+                perf.adopt_opening(wanted, target, RingSize(facts.size), is_side);
             }
         }
         if side_events == 0 {
             return Err(StartError::Rings(io::ErrorKind::NotFound.into()));
         }
-        let opened = Opened { perf, target, cpus: online_cpus(), side_events, notes };
+        // A CPU that has come since is added at the first poll.
+        let cpus = recorded.unwrap_or_else(online_cpus);
+        let opened = Opened { perf, target, cpus, side_events, notes };
         let recorder =
             Recorder { stored_until: Some(stored_until), told, ..Recorder::with(opened, options) };
         Ok(recorder.behind_others())
@@ -250,7 +239,9 @@ impl Recorder {
             next_count: 0,
             side_events,
             watermark: 0,
+            room: MAX_QUEUE,
             losses: ClassLosses::default(),
+            unmarked: 0,
             known_losses: ClassLosses::default(),
             told: None,
             is_finished: false,
@@ -259,29 +250,37 @@ impl Recorder {
         }
     }
 
-    /// The rings, for a process that takes over if this one is killed.
+    /// The rings, for a process that takes over if this one is killed. Those that are added later are behind the others.
     pub fn rings(&self) -> Vec<OpenRing<'_, RingFacts>> {
-        let is_machine = self.target == Target::Machine;
-        let mut first_event = 0;
-        let rings = self.perf.rings().map(|OpenRing { facts: size, events }| {
-            let is_side = first_event < self.side_events;
-            first_event += events.len();
-            let programs = Vec::new();
-            let facts = RingFacts { size, is_side, is_machine, programs, is_told: false };
-            OpenRing { facts, events }
-        });
-        let programs = self.perf.programs().map(|programs| {
-            let (size, points) = (programs.size(), programs.points().to_vec());
-            let facts =
-                RingFacts { size, is_side: false, is_machine, programs: points, is_told: false };
-            OpenRing { facts, events: programs.descriptors() }
-        });
+        let none = RingFacts {
+            size: 0,
+            is_side: false,
+            cpu: None,
+            is_offline: false,
+            is_machine: self.target == Target::Machine,
+            programs: Vec::new(),
+            is_told: false,
+        };
         let told = self.told.as_ref().map(|told| {
-            let programs = Vec::new();
-            let facts = RingFacts { size: 0, is_side: false, is_machine, programs, is_told: true };
+            let facts = RingFacts { is_told: true, ..none.clone() };
             OpenRing { facts, events: vec![told.as_fd()] }
         });
-        rings.chain(programs).chain(told).collect()
+        let programs = self.perf.programs().map(|programs| {
+            let (size, programs_of) = (programs.size(), programs.points().to_vec());
+            let facts = RingFacts { size, programs: programs_of, ..none.clone() };
+            OpenRing { facts, events: programs.descriptors() }
+        });
+        let rings = self.perf.rings().map(|OpenRing { facts: (size, place), events }| {
+            let RingPlace { cpu, is_offline, is_side } = place;
+            let facts = RingFacts { size, is_side, cpu, is_offline, ..none.clone() };
+            OpenRing { facts, events }
+        });
+        told.into_iter().chain(programs).chain(rings).collect()
+    }
+
+    /// A number that changes with the rings: CPUs come and go.
+    pub fn ring_changes(&self) -> u64 {
+        self.perf.ring_changes()
     }
 
     /// Begins to record. The rundown of what exists already is among the first records.
@@ -377,8 +376,12 @@ impl Recorder {
             }
         }
         // The shaper may give two records of one time a distance of one tick.
-        let until = (until / TICK) as i64 - 1;
-        self.released.push_back(Released { until, positions: self.perf.released() });
+        let until = (self.watermark / TICK) as i64 - 1;
+        let positions = self.perf.released();
+        match self.released.back_mut() {
+            Some(last) if last.positions == positions => last.until = until,
+            _ => self.released.push_back(Released { until, positions }),
+        }
         self.watermark
     }
 
@@ -387,6 +390,9 @@ impl Recorder {
     fn follow_cpus(&mut self, online: Vec<u16>) {
         let came: Vec<u16> =
             online.iter().filter(|cpu| !self.cpus.contains(cpu)).copied().collect();
+        for cpu in self.cpus.iter().filter(|cpu| !online.contains(cpu)) {
+            self.perf.remove_cpu(*cpu);
+        }
         self.cpus = online;
         for cpu in came {
             if let Err(error) = self.perf.add_cpu(cpu) {
@@ -438,16 +444,16 @@ impl Recorder {
         if self.has_operations && !self.perf.has_call_paths() {
             self.look_files_up();
         }
-        let lost = self.perf.take_lost();
-        if lost > 0 && self.count_losses(false).is_none() {
-            self.losses.add(SYSTEM_TRACE, lost);
-        }
+        self.count_lost_records();
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
-        let Recorder { perf, shaper, out, sources, exit_statuses, stacks, .. } = self;
+        let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, .. } = self;
         add_exit_statuses(exit_statuses, shaper, out);
+        if out.size() >= *room {
+            return;
+        }
         let own = std::process::id();
         let mut frames = Vec::new();
-        perf.release(until, |parsed| {
+        let until = perf.release(until, |parsed| {
             let completed;
             let parsed = match parsed.user {
                 None => parsed,
@@ -520,9 +526,14 @@ impl Recorder {
                     shaper.take(&parsed.event(detail), out);
                 }
             }
+            match out.size() < *room {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
         });
         self.stacks.close_files();
         self.watermark = self.watermark.max(until);
+        self.sources.forget(until);
     }
 
     /// The next record before the watermark.
@@ -554,12 +565,22 @@ impl Recorder {
         }
     }
 
+    /// Counts the losses of which the rings have records.
+    fn count_lost_records(&mut self) {
+        let lost = self.perf.take_lost();
+        if lost > 0 && self.count_losses(false).is_none() {
+            self.losses.add(SYSTEM_TRACE, lost);
+        }
+        self.unmarked = self.unmarked.saturating_sub(lost);
+    }
+
     /// Counts the losses that the process before did not tell: those whose records are in the rings, and those that have none yet.
     fn continue_count(&mut self) {
         let of_records = self.perf.take_lost();
         if let Some(told) = &self.told {
             self.known_losses = told.get();
             if self.count_losses(false).is_some() {
+                self.unmarked = self.unmarked.saturating_sub(of_records);
                 return;
             }
         }
@@ -574,12 +595,14 @@ impl Recorder {
         let new = counted.since(&self.known_losses);
         self.losses.add_all(&new);
         self.known_losses.add_all(&new);
+        self.unmarked += new.total();
         Some(new.total())
     }
 
     /// Adds the losses behind the last records of the rings.
     fn add_last_losses(&mut self) {
-        if let Some(count @ 1..) = self.count_losses(true) {
+        self.count_losses(true);
+        if let count @ 1.. = std::mem::take(&mut self.unmarked) {
             let Recorder { shaper, out, .. } = self;
             Giver { shaper, out, turn: this_turn() }.event(Detail::Lost { count });
         }
@@ -609,6 +632,7 @@ impl Recorder {
             return;
         }
         self.perf.disable();
+        self.room = usize::MAX;
         self.read_until(u64::MAX);
         self.add_last_losses();
         self.count_processes();
@@ -776,6 +800,32 @@ mod tests {
         let mut second = resumed(&fake, 20);
         assert_eq!(taken(&mut second), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
         assert_eq!(second.take_losses().total(), 1);
+    }
+
+    /// OV-23: if the session takes no records, the recorder leaves them in the kernel's rings, and gives all of them later, in order.
+    #[test]
+    fn records_wait_in_the_rings_while_the_session_takes_none() {
+        const ROOM: usize = 4 << 10;
+        const SWITCHES: u64 = 500;
+        let fake = FakeRing::new();
+        let mut recorder = Recorder { room: ROOM, ..recorder(&fake) };
+        (0..SWITCHES).for_each(|number| {
+            fake.write(&switch(1000 * (number + 1), number as u32 + 1, number as u32 + 2));
+        });
+        for _ in 0..10 {
+            // Records behind the watermark may still come.
+            assert!(recorder.poll() < 1000 * SWITCHES);
+            assert!((ROOM..ROOM + 512).contains(&recorder.out.size()), "{}", recorder.out.size());
+        }
+        assert_eq!((recorder.released.len(), fake.map().read_until()), (1, 0));
+        let mut all = Vec::new();
+        for _ in 0..SWITCHES {
+            all.append(&mut taken(&mut recorder));
+        }
+        let expected = (1..=SWITCHES as i64).map(|number| (number * 10, CSWITCH));
+        assert_eq!(all, expected.collect::<Vec<_>>());
+        assert!(fake.map().read_until() > 0, "the kernel has its memory again");
+        assert_eq!(recorder.take_losses().total(), 0);
     }
 
     /// OV-23: a switch that the kernel left out without a word is marked, and counts as lost.

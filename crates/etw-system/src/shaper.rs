@@ -5,6 +5,7 @@ pub(crate) mod devices;
 mod faults;
 mod files;
 mod lifecycle_stacks;
+mod names;
 mod paths;
 mod processes;
 mod rundown;
@@ -184,7 +185,7 @@ const NO_ID: u32 = u32::MAX;
 pub(crate) const FOREIGN: u32 = 1 << 31;
 
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen. On a busy machine, a thread that still
-/// runs or waits for a CPU may take longer.
+/// runs or waits, for a CPU or for something else, may take longer.
 const END_DELAY: u64 = 250_000_000;
 /// Threads whose ends are remembered: a later sample of one does not begin it again.
 const REMEMBERED_ENDS: usize = 1024;
@@ -353,17 +354,19 @@ impl Shaper {
         {
             self.ending.pop_front();
             let is_late = event.time.saturating_sub(first.said) >= LONGEST_END;
-            match !is_late && self.will_run(first.thread) {
+            match !is_late && self.will_run(&first) {
                 true => self.ending.push_back(EndingThread { since: event.time, ..first }),
                 false => self.ended(event, first.process, first.thread, out),
             }
         }
     }
 
-    /// Whether the last switch that is known of a thread brought it to a CPU, or took it from one while it was ready to run.
-    fn will_run(&self, thread: u32) -> bool {
-        let runs = self.cpus.iter().any(|cpu| cpu.thread == Some(thread));
-        runs || self.threads.get(&thread).is_some_and(|one| one.is_ready)
+    /// Whether the last switch that is known of a thread brought it to a CPU, or took it from one before its last one: it was ready to run,
+    /// or waits behind its last word, such as for files that the kernel closes for it.
+    fn will_run(&self, ending: &EndingThread) -> bool {
+        let runs = self.cpus.iter().any(|cpu| cpu.thread == Some(ending.thread));
+        let comes_back = |one: &Thread| one.is_ready || one.out_since >= ending.said;
+        runs || self.threads.get(&ending.thread).is_some_and(comes_back)
     }
 
     /// A thread that has said its end still runs.
@@ -424,6 +427,23 @@ impl Shaper {
             Detail::SyscallExit { number, result } => self.call_left(event, number, result, out),
             _ => {}
         }
+    }
+
+    /// How much is remembered of what lives, by kind.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> Vec<(&'static str, usize)> {
+        let mut all = vec![
+            ("processes", self.processes.len()),
+            ("threads", self.threads.len()),
+            ("faults", self.faults.len()),
+            ("ending threads", self.ending.len()),
+            ("exit statuses", self.exit_statuses.len()),
+            ("creations", self.creations.len()),
+        ];
+        all.extend(self.calls.remembered());
+        all.extend(self.devices.remembered());
+        all.extend(self.files.remembered());
+        all
     }
 
     /// The time of an event that may have a stack, and the head of its record.

@@ -72,6 +72,25 @@ impl Sources {
         Some(facts)
     }
 
+    /// The records before this time have been released: what was found for them is not needed any more.
+    pub fn forget(&mut self, until: u64) {
+        self.execs.retain(|_, all| {
+            all.retain(|(time, _)| *time >= until);
+            !all.is_empty()
+        });
+        self.exec_count = self.execs.values().map(Vec::len).sum();
+        self.opened.retain(|_, all| {
+            all.retain(|(time, _)| *time >= until);
+            !all.is_empty()
+        });
+        self.opened_count = self.opened.values().map(VecDeque::len).sum();
+        self.call_paths.retain(|_, all| {
+            all.retain(|one| one.time >= until);
+            !all.is_empty()
+        });
+        self.call_path_count = self.call_paths.values().map(VecDeque::len).sum();
+    }
+
     /// Descriptors have changed. A file that was opened is looked up with `find`, unless its descriptor has changed again: it
     /// would be that of another file.
     pub fn add_opened(
@@ -220,6 +239,13 @@ mod tests {
         assert_eq!([45, 55].map(&mut path_after), [None, None], "the call that failed");
         assert_eq!(path_after(65), None, "it may have been looked up too late");
         assert_eq!(path_after(75), None);
+        assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
+        // A thread that opens no other file keeps none.
+        sources.add_opened(&[change(90, 6, true), change(95, 7, true)], find);
+        sources.forget(95);
+        assert_eq!((sources.opened_count, sources.opened.len()), (1, 1));
+        assert_eq!(sources.file_opened_after(50, 91).map(|file| file.path), Some(b"7".to_vec()));
+        sources.forget(96);
         assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
     }
 

@@ -13,65 +13,33 @@
 //!
 //! The outer frames of a stack are mostly those of the thread's stack before it: see `memory.rs`.
 //!
-//! Bounds for hostile files: 192 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, tables of 12 MiB, and 16 MiB each of
-//! tables and rules that are kept; the last walks of 256 threads.
+//! Bounds for hostile files: 192 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, and 6 MiB of rules that are kept; the
+//! last walks of 256 threads. Images and files that no process has any more are forgotten.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use etw_types::le;
-use foldhash::fast::RandomState;
-use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Pointer, Register, RegisterRule,
-    UnwindContext, UnwindSection,
-};
-
+mod files;
 mod memory;
 mod rule;
+mod rules;
+mod tables;
 
-use crate::elf::{ElfFile, HEADER_SIZES};
 use crate::neutral::Image;
 use crate::perf::UserState;
 pub use crate::shaper::ProcessImages;
+use files::{Answer, Files};
 use memory::{LastWalks, State, Step, Walker};
 use rule::{
-    ADDRESS, FRAME_POINTER, Frame, FrameAddress, Next, RETURN, Row, Rule, STACK_POINTER, Saved,
-    apply, leave_by_frame_pointer, words_at_frame_pointer,
+    ADDRESS, FRAME_POINTER, Frame, Next, Row, STACK_POINTER, apply, leave_by_frame_pointer,
+    words_at_frame_pointer,
 };
+use rules::{FileAddress, KnownRule, Rules};
+use tables::{FoundRule, Tables};
 
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 192;
-/// Bytes of search tables that are kept. Above it they are read again when they are needed.
-const MAX_TABLES: usize = 16 << 20;
-/// Bytes of rules that are kept.
-const MAX_RULE_BYTES: usize = 16 << 20;
-/// Larger tables of one file are not read.
-const MAX_TABLE: usize = 12 << 20;
-/// Rules and images that are kept.
-const MAX_RULES: usize = 1 << 17;
-const MAX_IMAGES: usize = 1 << 14;
-const MAX_HEADERS: usize = 256;
-const LOAD: u32 = 1;
-/// `PT_GNU_EH_FRAME`
-const FRAME_HEADER: u32 = 0x6474_e550;
-
-/// The search table of a file, with its address in the file's headers, and its segments.
-#[derive(Debug)]
-struct Tables {
-    header: Vec<u8>,
-    header_address: u64,
-    segments: Vec<FileSegment>,
-}
-
-/// A part of a file.
-#[derive(Clone, Copy, Debug)]
-struct FileSegment {
-    offset: u64,
-    address: u64,
-    size: u64,
-}
 
 /// A file as the file system knows it. Its owner cannot make another file with the same values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -116,31 +84,6 @@ impl<F: Fn(&[u8], u64, usize) -> Option<Vec<u8>>> MappedFiles for F {
     }
 }
 
-/// A file whose rules are kept.
-#[derive(Debug, Default)]
-struct RuleFile {
-    identity: Option<FileIdentity>,
-    /// `None`: not read, or there are none.
-    tables: Option<Tables>,
-    has_none: bool,
-}
-
-/// The rule of an address, if it has one.
-#[derive(Clone, Debug)]
-enum KnownRule {
-    None,
-    Row(Row),
-    Whole(Arc<Rule>),
-}
-
-/// A rule that was found, and the addresses that it is for.
-#[derive(Debug)]
-struct FoundRule {
-    rule: Rule,
-    start: u64,
-    end: u64,
-}
-
 /// The image that holds the last address of a walk.
 #[derive(Clone, Copy)]
 struct Module<'i> {
@@ -148,23 +91,14 @@ struct Module<'i> {
     /// Its end, or where the next image begins.
     end: u64,
     /// The number of its file.
-    number: usize,
+    number: u64,
 }
 
 /// Walks the stacks of programs.
 #[derive(Debug, Default)]
 pub struct Unwinder {
-    /// The number of the file of each image, by the address of the image in this process.
-    numbers: HashMap<usize, (Arc<Image>, usize), RandomState>,
-    /// A file at another address has the same rules.
-    by_identity: HashMap<(FileIdentity, Vec<u8>), usize, RandomState>,
-    files: Vec<RuleFile>,
-    tables_size: usize,
-    /// By file and address in its headers.
-    rules: HashMap<(usize, u64), KnownRule, RandomState>,
-    /// The same by the first address of each rule, with the end of its addresses.
-    rows: BTreeMap<(usize, u64), (u64, KnownRule)>,
-    rules_size: usize,
+    files: Files,
+    rules: Rules,
     last_walks: LastWalks,
     /// The steps of this walk, innermost first; `None`: one that later walks cannot compare.
     steps: Vec<Option<Step>>,
@@ -180,6 +114,18 @@ pub enum End {
 }
 
 impl Unwinder {
+    /// An unwinder whose rules have so many bytes of room, twice.
+    #[cfg(test)]
+    pub(crate) fn with_room(room: usize) -> Unwinder {
+        Unwinder { rules: Rules::with_room(room), ..Unwinder::default() }
+    }
+
+    /// Images and files that are remembered.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        self.files.counts()
+    }
+
     /// Adds the addresses of a stack to `out`, innermost first. `thread`: whose stack it is. `images`: those of its process, and `files`:
     /// their files.
     pub fn walk(
@@ -281,7 +227,7 @@ impl Unwinder {
             let next = images.range((Bound::Excluded(address), Bound::Unbounded)).next();
             let end = base.saturating_add(image.size).min(next.map_or(u64::MAX, |(base, _)| *base));
             (address < end).then_some(())?;
-            *last = Some(Module { image, end, number: self.number(image, files) });
+            *last = Some(Module { image, end, number: self.files.number(image, files) });
         }
         last.as_mut()
     }
@@ -293,218 +239,34 @@ impl Unwinder {
         address: u64,
         files: &dyn MappedFiles,
     ) -> KnownRule {
-        let key = (module.number, address);
-        if let Some(known) = self.rules.get(&key) {
-            return known.clone();
-        }
-        let row = self.rows.range(..=key).next_back();
-        let row = row.filter(|(start, (end, _))| start.0 == module.number && address < *end);
-        if let Some((_, (_, known))) = row {
-            let known = known.clone();
-            self.make_room(0);
-            self.rules.insert(key, known.clone());
+        let at = FileAddress { file: module.number, address };
+        if let Some(known) = self.rules.get(at) {
             return known;
         }
-        let identity = self.files.get(module.number).and_then(|file| file.identity);
-        // Another file may lie at the path by now: the rules of the right one are not changed.
-        let is_replaced = Cell::new(false);
-        let read = |at, size| {
-            let bytes = files.read(&module.image.path, identity, at, size);
-            is_replaced.set(is_replaced.get() || bytes.is_none());
-            bytes
+        let find = |tables: &Tables, read: tables::ReadBytes<'_>| tables.rule(address, read);
+        let (known, addresses) = match self.files.ask(module.number, module.image, files, find) {
+            Answer::Found(FoundRule { rule, start, end }) => {
+                let known =
+                    Row::of(&rule).map_or_else(|| KnownRule::Whole(Arc::new(rule)), KnownRule::Row);
+                (known, [start, end])
+            }
+            Answer::None => (KnownRule::None, [address, address.saturating_add(1)]),
+            // It says so as fast as the rules that are kept.
+            Answer::NoTables => return KnownRule::None,
+            Answer::Replaced => {
+                module.number = self.files.separate(module.image);
+                return KnownRule::None;
+            }
         };
-        self.load(module, &read, &is_replaced);
-        let tables = self.files.get(module.number).and_then(|file| file.tables.as_ref());
-        let found = tables.and_then(|tables| find_rule(tables, address, &read));
-        if is_replaced.get() {
-            module.number = self.files.len();
-            self.files.push(RuleFile { has_none: true, ..RuleFile::default() });
-            let key = Arc::as_ptr(module.image).addr();
-            self.numbers.insert(key, (module.image.clone(), module.number));
-            return KnownRule::None;
-        }
-        let Some(FoundRule { rule, start, end }) = found else {
-            self.make_room(0);
-            self.rules.insert(key, KnownRule::None);
-            return KnownRule::None;
-        };
-        let size = rule.size();
-        let (known, size) = match Row::of(&rule) {
-            Some(row) => (KnownRule::Row(row), 0),
-            None => (KnownRule::Whole(Arc::new(rule)), size),
-        };
-        self.make_room(size);
-        self.rules.insert(key, known.clone());
-        self.rows.insert((module.number, start), (end, known.clone()));
+        self.rules.add(at, addresses, &known);
         known
     }
-
-    /// Forgets all rules if there are too many with one more, of this size.
-    fn make_room(&mut self, size: usize) {
-        self.rules_size += size;
-        if self.rules.len() >= MAX_RULES || self.rules_size > MAX_RULE_BYTES {
-            self.rules.clear();
-            self.rows.clear();
-            self.rules_size = size;
-        }
-    }
-
-    fn number(&mut self, image: &Arc<Image>, files: &dyn MappedFiles) -> usize {
-        let key = Arc::as_ptr(image).addr();
-        if let Some((_, number)) = self.numbers.get(&key) {
-            return *number;
-        }
-        if self.numbers.len() >= MAX_IMAGES {
-            *self = Unwinder::default();
-        }
-        let identity = files.identity(&image.path);
-        let shared = identity.map(|identity| (identity, image.build_id.clone()));
-        let known = shared.as_ref().and_then(|shared| self.by_identity.get(shared)).copied();
-        let number = known.unwrap_or(self.files.len());
-        if known.is_none() {
-            self.files.push(RuleFile { identity, ..RuleFile::default() });
-            self.by_identity.extend(shared.map(|shared| (shared, number)));
-        }
-        self.numbers.insert(key, (image.clone(), number));
-        number
-    }
-
-    fn load(&mut self, module: &Module<'_>, read: ReadBytes<'_>, is_replaced: &Cell<bool>) {
-        let (number, image) = (module.number, module.image);
-        let Some(file) = self.files.get(number) else { return };
-        if file.has_none || file.tables.is_some() {
-            return;
-        }
-        let is_image = || {
-            image.build_id.is_empty()
-                || ElfFile::read(read).is_some_and(|file| file.build_id == image.build_id)
-        };
-        let tables = read_tables(read).filter(|_| is_image());
-        let Some(tables) = tables.filter(|_| !is_replaced.get()) else {
-            self.files[number].has_none = !is_replaced.get();
-            return;
-        };
-        let size = tables.header.len();
-        if self.tables_size + size > MAX_TABLES {
-            self.files.iter_mut().for_each(|file| file.tables = None);
-            self.tables_size = 0;
-        }
-        self.tables_size += size;
-        self.files[number].tables = Some(tables);
-    }
-}
-
-/// Bytes of a file, from an offset.
-type ReadBytes<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
-
-impl Tables {
-    /// The entry of `.eh_frame` at an address, without what follows it.
-    fn entry(&self, address: u64, read: ReadBytes<'_>) -> Option<Vec<u8>> {
-        /// Most entries are shorter.
-        const USUAL: usize = 256;
-        const LONGEST: usize = 16 << 10;
-        let segment = self
-            .segments
-            .iter()
-            .find(|one| address.checked_sub(one.address).is_some_and(|inside| inside < one.size))?;
-        let offset = segment.offset.checked_add(address - segment.address)?;
-        let mut bytes = read(offset, USUAL)?;
-        // Entries of 64 bits have this length.
-        let length = le::u32(&bytes, 0).filter(|length| *length != u32::MAX)?;
-        let size = usize::try_from(length).ok()?.checked_add(4).filter(|size| *size <= LONGEST)?;
-        if size > bytes.len() {
-            bytes = read(offset, size)?;
-        }
-        bytes.truncate(size);
-        (bytes.len() == size).then_some(bytes)
-    }
-}
-
-fn find_rule(tables: &Tables, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
-    /// Where an entry has the distance of its common one.
-    const COMMON: usize = 4;
-    let bases = BaseAddresses::default().set_eh_frame_hdr(tables.header_address);
-    let header = EhFrameHdr::new(&tables.header, LittleEndian).parse(&bases, 8).ok()?;
-    let Pointer::Direct(found) = header.table()?.lookup(address, &bases).ok()? else { return None };
-    let own = tables.entry(found, read)?;
-    let distance = u64::from(le::u32(&own, COMMON)?);
-    let common = tables.entry(found.checked_add(COMMON as u64)?.checked_sub(distance)?, read)?;
-    // The two entries, one behind the other, are a section of their own.
-    let at = common.len();
-    let mut entries = common;
-    entries.extend_from_slice(&own);
-    let distance = u32::try_from(at + COMMON).ok()?;
-    entries.get_mut(at + COMMON..at + COMMON + 4)?.copy_from_slice(&distance.to_le_bytes());
-    let bases = BaseAddresses::default().set_eh_frame(found.wrapping_sub(at as u64));
-    let frame = EhFrame::new(&entries, LittleEndian);
-    let fde = frame.fde_from_offset(&bases, at.into(), EhFrame::cie_from_offset).ok()?;
-    let mut context = UnwindContext::new();
-    let row = fde.unwind_info_for_address(&frame, &bases, &mut context, address).ok()?;
-    let at = match *row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => {
-            FrameAddress::Register(register.0, offset)
-        }
-        CfaRule::Expression(expression) => FrameAddress::Expression(expression),
-    };
-    let saved = row.registers().filter_map(|&(Register(register), ref rule)| {
-        let saved = match *rule {
-            RegisterRule::Offset(offset) => Saved::At(offset),
-            RegisterRule::ValOffset(offset) => Saved::Is(offset),
-            RegisterRule::Register(other) => Saved::Register(other.0),
-            RegisterRule::Expression(expression) => Saved::AtExpression(expression),
-            RegisterRule::ValExpression(expression) => Saved::IsExpression(expression),
-            RegisterRule::SameValue => return None,
-            _ => Saved::Unknown,
-        };
-        Some((register, saved))
-    });
-    let saved: Vec<(u16, Saved)> = saved.collect();
-    let is_expression = |(_, saved): &(u16, Saved)| {
-        matches!(saved, Saved::AtExpression(_) | Saved::IsExpression(_))
-    };
-    let has_expressions =
-        matches!(at, FrameAddress::Expression(_)) || saved.iter().any(is_expression);
-    let (start, end) = (row.start_address(), row.end_address());
-    let rule = Rule {
-        frame: at,
-        saved,
-        return_register: match fde.cie().return_address_register().0 {
-            0 => RETURN as u16,
-            register => register,
-        },
-        is_signal: fde.cie().is_signal_trampoline(),
-        entries: if has_expressions { entries } else { Vec::new() },
-    };
-    Some(FoundRule { rule, start, end })
-}
-
-/// Reads `.eh_frame_hdr` of a file, which its program headers name.
-fn read_tables(read: ReadBytes<'_>) -> Option<Tables> {
-    let header = read(0, 64)?;
-    if header.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let (size, count) = (usize::from(le::u16(&header, 0x36)?), le::u16(&header, 0x38)?);
-    if !HEADER_SIZES.contains(&size) {
-        return None;
-    }
-    let all = read(le::u64(&header, 0x20)?, size * usize::from(count).min(MAX_HEADERS))?;
-    let of_kind = |kind| {
-        let headers = all.chunks_exact(size).filter(move |one| le::u32(one, 0) == Some(kind));
-        headers.filter_map(|one| {
-            let field = |at| le::u64(one, at);
-            Some(FileSegment { offset: field(8)?, address: field(0x10)?, size: field(0x20)? })
-        })
-    };
-    let found = of_kind(FRAME_HEADER).next()?;
-    let header_size = usize::try_from(found.size).ok().filter(|size| *size <= MAX_TABLE)?;
-    let header = read(found.offset, header_size)?;
-    let segments = of_kind(LOAD).collect();
-    Some(Tables { header, header_address: found.address, segments })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     /// A file of the given bytes, with its identity.
@@ -539,11 +301,8 @@ mod tests {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let identity = FileIdentity { inode, ..FileIdentity::default() };
         let file = OneFile { bytes, identity, is_replaced: Cell::new(false) };
-        let tables = read_tables(&|at, size| file.read(b"", Some(identity), at, size)).unwrap();
-        let bases = BaseAddresses::default().set_eh_frame_hdr(tables.header_address);
-        let header = EhFrameHdr::new(&tables.header, LittleEndian).parse(&bases, 8).unwrap();
-        let first = header.table().unwrap().iter(&bases).next().unwrap();
-        let Some((Pointer::Direct(start), _)) = first else { panic!("no function") };
+        let read = |at, size| file.read(b"", Some(identity), at, size);
+        let start = Tables::read(&read).unwrap().functions(1, &read)[0];
         (file, start)
     }
 
@@ -553,7 +312,7 @@ mod tests {
         address: u64,
         file: &OneFile,
     ) -> KnownRule {
-        let number = unwinder.number(image, file);
+        let number = unwinder.files.number(image, file);
         unwinder.rule(&mut Module { image, end: u64::MAX, number }, address, file)
     }
 
@@ -570,7 +329,8 @@ mod tests {
         assert!(!matches!(rule_of(&mut unwinder, &second, address, &own), KnownRule::None));
         // The same file at another address.
         assert!(!matches!(rule_of(&mut unwinder, &third, address, &own), KnownRule::None));
-        assert_eq!(unwinder.number(&second, &own), unwinder.number(&third, &own));
+        let mut number = |image| unwinder.files.number(image, &own);
+        assert_eq!(number(&second), number(&third));
     }
 
     /// A path that leads to another file while rules are read does not change the rules of the first file.
@@ -594,8 +354,9 @@ mod tests {
         let image = Arc::new(Image { size: u64::MAX, ..Image::default() });
         let mut unwinder = Unwinder::default();
         let KnownRule::Row(row) = rule_of(&mut unwinder, &image, address, &own) else { return };
-        let (_, (end, _)) = unwinder.rows.first_key_value().unwrap();
-        let last = end - 1;
+        let read = |at, size| own.read(b"", Some(own.identity), at, size);
+        let found = Tables::read(&read).unwrap().rule(address, &read).unwrap();
+        let last = found.end - 1;
         own.is_replaced.set(true);
         let KnownRule::Row(same) = rule_of(&mut unwinder, &image, last, &own) else {
             panic!("{last:#x} has no rule")
@@ -613,18 +374,9 @@ mod tests {
             Some(rest[..size.min(rest.len())].to_vec())
         };
         let whole = |at, size| part(&bytes, at, size);
-        let tables = read_tables(&whole).unwrap();
-        let bases = BaseAddresses::default().set_eh_frame_hdr(tables.header_address);
-        let header = EhFrameHdr::new(&tables.header, LittleEndian).parse(&bases, 8).unwrap();
-        let mut functions = Vec::new();
-        let table = header.table().unwrap();
-        let mut all = table.iter(&bases);
-        while let (Some((Pointer::Direct(start), _)), 0..1000) =
-            (all.next().unwrap(), functions.len())
-        {
-            functions.push(start);
-        }
-        assert!(functions.iter().all(|start| find_rule(&tables, *start, &whole).is_some()));
+        let tables = Tables::read(&whole).unwrap();
+        let functions = tables.functions(1000, &whole);
+        assert!(functions.iter().all(|start| tables.rule(*start, &whole).is_some()));
         let mut seed = 1u64;
         for _ in 0..2000 {
             let mut next = || {
@@ -640,12 +392,10 @@ mod tests {
                 }
                 Some(bytes)
             };
-            let found = read_tables(&damaged);
+            let found = Tables::read(&damaged);
             let tables = found.as_ref().unwrap_or(&tables);
-            let Some(rule) = find_rule(tables, functions[next() % functions.len()], &damaged)
-            else {
-                continue;
-            };
+            let address = functions[next() % functions.len()];
+            let Some(rule) = tables.rule(address, &damaged) else { continue };
             let stack: Vec<u8> = (0..512).map(|_| next() as u8).collect();
             let registers: Vec<u8> =
                 (0..14u64).flat_map(|_| (next() as u64 % 1024).to_le_bytes()).collect();

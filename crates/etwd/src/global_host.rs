@@ -81,6 +81,7 @@ impl Host {
             (Memory::map(bell, 0, Bell::SIZE, true)?, Memory::map(last, 0, LastBatch::SIZE, true)?);
         end_with_any_thread();
         is_daemon_now();
+        give_large_memory_back();
         let keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         let is_ending = entries.contains_key(ENDING);
         let starts = match entries.remove(STARTS) {
@@ -193,6 +194,16 @@ fn end_with_any_thread() {
         // SAFETY: the argument is a number; no code of this process runs afterwards.
         unsafe { libc::_exit(101) };
     }));
+}
+
+/// Memory of bursts goes back to the system. The allocator of the C library would otherwise keep it after the first one, between smaller pieces.
+fn give_large_memory_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        const LARGE: libc::c_int = 256 << 10;
+        // SAFETY: it takes numbers. If it fails, the host only keeps more memory.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    }
 }
 
 /// Raises the limit of descriptors: each program takes a few.

@@ -71,9 +71,9 @@ pub(crate) struct HostThread {
     recent_providers: BTreeMap<Guid, ProviderStatus>,
     /// Providers that registered manifests name.
     registered_names: RegisteredNames,
-    keeper: KeeperLink,
+    keeper: Arc<KeeperLink>,
     /// Number of rings of system events that the keeper has, by session.
-    ring_counts: HashMap<usize, usize>,
+    ring_counts: HashMap<usize, Arc<AtomicUsize>>,
     pending: Vec<PendingResponse>,
     idle_since: Instant,
     /// Log lines about a user's programs.
@@ -113,7 +113,7 @@ impl HostThread {
             programs: BTreeMap::new(),
             recent_providers: BTreeMap::new(),
             registered_names: RegisteredNames::default(),
-            keeper,
+            keeper: Arc::new(keeper),
             ring_counts: HashMap::new(),
             pending: Vec::new(),
             idle_since: Instant::now(),

@@ -102,6 +102,12 @@ pub(crate) struct KeptRing {
     pub size: usize,
     pub is_side: bool,
     pub is_machine: bool,
+    /// The CPU whose events it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u16>,
+    /// The CPU has gone offline.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_offline: bool,
     /// The tracepoints whose programs in the kernel fill it. Its map is then the first descriptor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,

@@ -1,6 +1,7 @@
 //! Events of the system as a source of the engine.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etw_host::engine::{EventSource, SourceLoss};
@@ -10,7 +11,7 @@ use etw_system::perf::Tracepoint;
 use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{BufferHeader, SYSTEM_TRACE, Status};
 
-use crate::keeper_protocol::Entry;
+use crate::keeper_protocol::{Entry, KeeperLink, RING};
 use crate::kept_state::KeptRing;
 
 /// The recording of one session.
@@ -18,8 +19,28 @@ pub(crate) struct SystemSource {
     recorder: Recorder,
     /// While it records.
     haste: Option<Haste>,
-    /// The recording continues with the rings of an earlier worker.
-    is_resumed: bool,
+    /// The rings that the keeper has: [`Recorder::ring_changes`] at that time.
+    kept: Option<u64>,
+    keeper: Option<RingKeeper>,
+}
+
+/// Keeps the rings of a session for the next worker.
+pub(crate) struct RingKeeper {
+    pub keeper: Arc<KeeperLink>,
+    pub slot: usize,
+    /// The number of entries that the keeper has.
+    pub count: Arc<AtomicUsize>,
+}
+
+impl RingKeeper {
+    fn keep(&self, rings: &[OpenRing<'_, KeptRing>]) {
+        let name = |number: usize| format!("{RING}/{}/{number}", self.slot);
+        for (number, ring) in rings.iter().enumerate() {
+            self.keeper.put(&name(number), &ring.facts, &ring.events);
+        }
+        let before = self.count.swap(rings.len(), Ordering::Relaxed);
+        (rings.len()..before).for_each(|number| self.keeper.remove(&name(number)));
+    }
 }
 
 /// While there is one, the thread that made it runs before most others: on a busy machine, the kernel's rings would be full before an
@@ -67,14 +88,14 @@ impl SystemSource {
     /// Opens the events that a session enables. Recording starts with `begin`.
     pub fn open(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config, buffer_size), config.process)?;
-        Ok(SystemSource { recorder, haste: None, is_resumed: false })
+        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None })
     }
 
     /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
     pub fn open_again(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder =
             Recorder::open(options(config, buffer_size), config.process)?.behind_others();
-        Ok(SystemSource { recorder, haste: None, is_resumed: false })
+        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None })
     }
 
     /// Continues the recording of a worker that was killed, from its rings. Its records up to a time are stored.
@@ -86,32 +107,40 @@ impl SystemSource {
     ) -> io::Result<SystemSource> {
         let mut rings = Vec::new();
         for entry in left {
-            let KeptRing { size, is_side, is_machine, programs, is_told } =
+            let KeptRing { size, is_side, is_machine, cpu, is_offline, programs, is_told } =
                 serde_json::from_slice(&entry.facts)?;
             let points = programs.iter().map(|name| Tracepoint::named(name));
             let programs: Option<Vec<Tracepoint>> = points.collect();
             let programs = programs.ok_or(io::ErrorKind::InvalidData)?;
-            let facts = RingFacts { size, is_side, is_machine, programs, is_told };
+            let facts = RingFacts { size, is_side, cpu, is_offline, is_machine, programs, is_told };
             rings.push(LeftRing { facts, events: entry.descriptors });
         }
         let recorder =
             Recorder::resume(options(config, buffer_size), config.process, rings, stored_until);
         let recorder = recorder.map_err(io::Error::other)?;
-        Ok(SystemSource { recorder, haste: None, is_resumed: true })
+        // The keeper has them.
+        let kept = Some(recorder.ring_changes());
+        Ok(SystemSource { recorder, haste: None, kept, keeper: None })
     }
 
-    /// The rings, as the keeper needs them; none if it has them.
-    pub fn rings(&self) -> Vec<OpenRing<'_, KeptRing>> {
-        if self.is_resumed {
-            return Vec::new();
-        }
+    /// Keeps the rings for the next worker, from now on also those of CPUs that come.
+    pub fn keep_rings(&mut self, keeper: RingKeeper) {
+        self.keeper = Some(keeper);
+        self.keep_changed_rings();
+    }
+
+    fn keep_changed_rings(&mut self) {
+        let changes = Some(self.recorder.ring_changes());
+        let Some(keeper) = self.keeper.as_ref().filter(|_| self.kept != changes) else { return };
         let rings = self.recorder.rings().into_iter();
         let kept = rings.map(|OpenRing { facts, events }| {
-            let RingFacts { size, is_side, is_machine, programs, is_told } = facts;
+            let RingFacts { size, is_side, cpu, is_offline, is_machine, programs, is_told } = facts;
             let programs = programs.iter().map(|point| point.name().to_owned()).collect();
-            OpenRing { facts: KeptRing { size, is_side, is_machine, programs, is_told }, events }
+            let facts = KeptRing { size, is_side, is_machine, cpu, is_offline, programs, is_told };
+            OpenRing { facts, events }
         });
-        kept.collect()
+        keeper.keep(&kept.collect::<Vec<_>>());
+        self.kept = changes;
     }
 
     /// Begins to record.
@@ -136,7 +165,9 @@ pub(crate) fn status_of(error: &StartError) -> Status {
 
 impl EventSource for SystemSource {
     fn poll(&mut self) -> u64 {
-        self.recorder.poll()
+        let watermark = self.recorder.poll();
+        self.keep_changed_rings();
+        watermark
     }
 
     fn peek(&self) -> Option<Event<'_>> {

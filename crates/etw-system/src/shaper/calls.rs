@@ -43,6 +43,14 @@ pub(super) struct Calls {
     mappings: HashMap<u32, HashMap<u64, FileMapping>>,
 }
 
+#[cfg(test)]
+impl Calls {
+    pub fn remembered(&self) -> [(&'static str, usize); 3] {
+        let Calls { running, breaks, mappings } = self;
+        [("calls", running.len()), ("breaks", breaks.len()), ("mappings", mappings.len())]
+    }
+}
+
 /// A system call that has not returned.
 #[derive(Clone, Debug)]
 struct Call {
@@ -287,6 +295,11 @@ impl Shaper {
         let payload = Payload::new().u64(base).u64(key).u64(0).u64(size).u32(head.process);
         out.perf_info(head, hook, 2, &payload);
         self.add_stack(head, hook, event.stack, out);
+    }
+
+    /// The thread has ended: the call that it is in does not return.
+    pub(super) fn forget_call(&mut self, thread: u32) {
+        self.calls.running.remove(&thread);
     }
 
     /// The process executes a program or has ended: its memory is another one.

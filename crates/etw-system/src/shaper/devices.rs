@@ -35,6 +35,13 @@ pub(super) struct Devices {
     next_request: u64,
 }
 
+#[cfg(test)]
+impl Devices {
+    pub fn remembered(&self) -> [(&'static str, usize); 2] {
+        [("requests", self.requests.len()), ("sockets", self.sockets.len())]
+    }
+}
+
 /// A request of a disk.
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -273,7 +280,10 @@ impl Shaper {
         let kind = match (old, new) {
             (SYN_SENT, ESTABLISHED) => 0x0c,
             (SYN_RECEIVED, ESTABLISHED) => 0x0f,
-            (LISTENING, CLOSED) => return,
+            (LISTENING, CLOSED) => {
+                devices.sockets.remove(&socket);
+                return;
+            }
             (_, CLOSED) => {
                 devices.sockets.remove(&socket);
                 0x0d

@@ -1,7 +1,8 @@
 //! Operations on files: FileIo events, and the names of files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use super::names::Names;
 use super::paths::joined;
 use super::{KEY, Shaper};
 use crate::flags::Flag;
@@ -15,7 +16,7 @@ const CREATE: u16 = 0x0440;
 const CLEANUP: u16 = 0x0441;
 const CLOSE: u16 = 0x0442;
 const OPERATION_END: u16 = 0x044c;
-/// Names and processes that are remembered; only damage makes more.
+/// Processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
 /// Keys of files that no call has opened: no device has this number.
 const UNOPENED: u64 = KEY | 0xffff << 32;
@@ -35,21 +36,18 @@ const NEW_FILE: u32 = 2;
 pub(super) struct Files {
     /// By process and descriptor; `None`: it is that of no file.
     descriptors: HashMap<u32, HashMap<i32, Option<OpenFile>>>,
-    /// By key.
-    names: BTreeMap<u64, FileName>,
-    /// Keys by name. A file that no call has opened has a key of its own.
-    keys: HashMap<Vec<u8>, u64>,
+    names: Names,
+    /// A file that no call has opened has a key of its own.
     next_key: u64,
     next_object: u64,
     next_operation: u64,
 }
 
-/// The last name of a file.
-#[derive(Clone, Debug)]
-struct FileName {
-    path: Vec<u8>,
-    /// The file had it: it was deleted, or has another name. Its number may be that of a new file.
-    is_gone: bool,
+#[cfg(test)]
+impl Files {
+    pub fn remembered(&self) -> [(&'static str, usize); 1] {
+        [("descriptors", self.descriptors.len())]
+    }
 }
 
 /// A file that a process has open.
@@ -162,44 +160,16 @@ impl Shaper {
 
     /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
     fn name_file(&mut self, event: &NeutralEvent<'_>, key: u64, path: &[u8], out: &mut Records) {
-        let known = self.files.names.get(&key);
-        if !self.has_files() || known.is_some_and(|known| !known.is_gone) {
+        if !self.has_files() || self.files.names.is_used(key) {
             return;
         }
-        if known.is_some() || self.files.names.len() < LIMIT {
-            let name = FileName { path: path.to_vec(), is_gone: false };
-            self.files.names.insert(key, name);
-        }
-        self.keep_key(path, key);
+        self.files.names.add(key, path);
         out.perf_info(self.head(event), NAME, 2, &Payload::new().u64(key).wide(path));
-    }
-
-    /// A path names its file no more. Returns the file, if it is known.
-    fn drop_name(&mut self, path: &[u8]) -> Option<u64> {
-        let key = self.files.keys.remove(path)?;
-        if let Some(name) = self.files.names.get_mut(&key).filter(|name| name.path == path) {
-            name.is_gone = true;
-        }
-        Some(key)
-    }
-
-    /// A file is a new one: another name with its number was that of an earlier file, whose deletion was not seen.
-    fn forget_name(&mut self, key: u64, path: &[u8]) {
-        if let Some(name) = self.files.names.get_mut(&key).filter(|name| name.path != path) {
-            name.is_gone = true;
-        }
-    }
-
-    fn keep_key(&mut self, path: &[u8], key: u64) {
-        if self.files.keys.len() >= LIMIT {
-            self.files.keys.clear();
-        }
-        self.files.keys.insert(path.to_vec(), key);
     }
 
     /// The file of a path that a call names without opening it.
     fn named_file(&mut self, event: &NeutralEvent<'_>, path: &[u8], out: &mut Records) -> OpenFile {
-        let key = self.files.keys.get(path).copied().unwrap_or_else(|| {
+        let key = self.files.names.key(path).unwrap_or_else(|| {
             self.files.next_key += 1;
             UNOPENED | self.files.next_key
         });
@@ -209,13 +179,16 @@ impl Shaper {
 
     /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
     fn named_path(
-        &self,
+        &mut self,
         process: u32,
         argument: PathArgument,
         values: &[u64; 6],
         path: &[u8],
     ) -> Vec<u8> {
         let descriptor = argument.folder.map(|at| values[at] as i32).filter(|one| *one >= 0);
+        if let Some(folder) = self.file_of(process, descriptor) {
+            self.files.names.is_used(folder.key);
+        }
         let folder = match descriptor {
             Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(one)),
             None if path.is_empty() => None,
@@ -225,7 +198,7 @@ impl Shaper {
     }
 
     fn name_of(&self, file: OpenFile) -> Option<&[u8]> {
-        self.files.names.get(&file.key).map(|name| &name.path[..])
+        self.files.names.path(file.key)
     }
 
     /// The folder to which a call changes, if it is known.
@@ -249,10 +222,10 @@ impl Shaper {
         }
     }
 
-    /// Adds the names of all files.
+    /// Adds the names of the files that were used last.
     pub(super) fn run_files_down(&mut self, head: Head, out: &mut Records) {
-        for (key, name) in std::mem::take(&mut self.files.names) {
-            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&name.path));
+        for (key, path) in self.files.names.take() {
+            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&path));
         }
     }
 
@@ -296,7 +269,7 @@ impl Shaper {
                 let id = names.and_then(|names| names.id);
                 let flags = arguments.flags.map_or(0, |at| values[at]);
                 if let Some(id) = id.filter(|_| disposition(flags) == NEW_FILE) {
-                    self.forget_name(file_key(id), path);
+                    self.files.names.replace(file_key(id), path);
                 }
                 id.map(|id| self.open_file(event, (id, path), Some(0), out))
             }
@@ -398,12 +371,12 @@ impl Shaper {
             _ if is_error(result) => {}
             FileOperation::Open => self.opened(event.process, result as i32, operation.opened),
             FileOperation::Delete => {
-                self.drop_name(&operation.paths[0]);
+                self.files.names.remove(&operation.paths[0]);
             }
             FileOperation::Rename => {
                 let [old, new] = &operation.paths;
-                self.drop_name(new);
-                let key = self.drop_name(old);
+                self.files.names.remove(new);
+                let key = self.files.names.remove(old);
                 if let Some(key) = key.filter(|_| !new.is_empty()) {
                     self.name_file(event, key, new, out);
                 }

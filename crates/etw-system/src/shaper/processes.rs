@@ -439,6 +439,9 @@ impl Shaper {
         thread: u32,
         out: &mut Records,
     ) -> SavedStack {
+        // It may have ended in a call or a page fault.
+        self.forget_call(thread);
+        self.faults.remove(&thread);
         let Some(ended) = self.threads.remove(&thread) else { return SavedStack::default() };
         if self.ended_last.len() >= REMEMBERED_ENDS {
             self.ended_last.pop_front();

@@ -2,12 +2,13 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw_system::flags::Masks;
-use etw_system::{ClassLosses, Options, Recorder};
+use etw_system::{ClassLosses, HeldRing, LeftRing, Options, Recorder, RingFacts};
 
 use crate::ground_truth;
 use crate::invariants::{Taken, check_live, is_loss, take_from};
@@ -405,6 +406,137 @@ fn losses_at_the_end_are_counted() {
     let last_loss = all.iter().rposition(is_loss).expect("no lost event");
     let rundown = all.iter().rposition(|one| one.hook == 0x0020).unwrap();
     assert!(last_loss < rundown, "it lies behind the records, and before the rundown");
+}
+
+/// The rings of a recorder, as a process that is killed leaves them; the keeper maps them.
+fn left_by(recorder: Recorder) -> (Vec<LeftRing>, Vec<HeldRing>) {
+    let mut held = Vec::new();
+    let left = recorder.rings().into_iter().map(|ring| {
+        let events: Vec<OwnedFd> =
+            ring.events.iter().map(|event| event.try_clone_to_owned().unwrap()).collect();
+        if !ring.facts.is_told && ring.facts.programs.is_empty() {
+            held.push(HeldRing::map(events[0].as_fd(), ring.facts.size).unwrap());
+        }
+        LeftRing { facts: ring.facts, events }
+    });
+    let left = left.collect();
+    drop(recorder);
+    (left, held)
+}
+
+fn now() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a value that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec * 10_000_000 + time.tv_nsec / 100
+}
+
+/// OV-23: what the rings of a killed process had no room for is counted by the next one, and the trace says that it is missing there, even
+/// if no record follows in which the kernel would say so.
+#[test]
+fn losses_before_a_takeover_are_counted_and_marked() {
+    /// System calls with call stacks, which perf records.
+    const CALLS: [u16; 2] = [0x0f33, 0x0f34];
+    /// `PERF_EVENT_IOC_DISABLE`
+    const DISABLE: libc::Ioctl = 0x2401;
+    let masks = Masks::parse("process,thread,syscall").unwrap().masks;
+    let stacks = CALLS.to_vec();
+    let options = Options { masks, stacks, sample_interval: 10_000, ..Options::default() };
+    let mut recorder = match Recorder::open(options.clone(), None) {
+        Ok(recorder) => recorder,
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    let start = now();
+    recorder.begin().unwrap();
+    let (left, _held) = left_by(recorder);
+    let mut command = Command::new("dd");
+    command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=400000"]);
+    assert!(command.stderr(Stdio::null()).status().unwrap().success());
+    // No record follows.
+    for event in left.iter().filter(|ring| ring.facts.cpu.is_some()).flat_map(|ring| &ring.events) {
+        // SAFETY: a descriptor of an event, and numbers.
+        assert_eq!(unsafe { libc::ioctl(event.as_raw_fd(), DISABLE, 0) }, 0);
+    }
+    let mut next = Recorder::resume(options, None, left, start).unwrap();
+    next.begin().unwrap();
+    next.finish();
+    let mut all = Vec::new();
+    take_from(&mut next, &mut all);
+    let losses: Vec<_> = next.take_losses().iter().collect();
+    let calls = etw_types::Hook(CALLS[0]).class_guid().unwrap();
+    // The rings have room for some hundred thousand of 1.6 million records.
+    assert!(losses.iter().any(|(class, count)| *class == calls && *count > 500_000), "{losses:?}");
+    let last_loss = all.iter().rposition(is_loss).expect("no lost event");
+    let last_call = all.iter().rposition(|one| CALLS.contains(&one.hook)).expect("no call");
+    let rundown = all.iter().rposition(|one| one.hook == 0x0020).unwrap();
+    assert!((last_call..rundown).contains(&last_loss), "{last_call} {last_loss} {rundown}");
+}
+
+/// OV-23: a CPU whose events the killed process did not have, because it came online too late for that, is recorded by the next one.
+#[test]
+fn a_cpu_without_a_ring_is_recorded_after_a_takeover() {
+    let options = Options {
+        masks: Masks::parse("process,thread,profile").unwrap().masks,
+        sample_interval: 10_000,
+        ..Options::default()
+    };
+    let mut recorder = match Recorder::open(options.clone(), None) {
+        Ok(recorder) => recorder,
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    let start = now();
+    recorder.begin().unwrap();
+    let cpus = |recorder: &Recorder| {
+        let rings = recorder.rings();
+        rings.iter().filter_map(|ring| ring.facts.cpu).collect::<Vec<u16>>()
+    };
+    let all = cpus(&recorder);
+    let Some(last) = all.iter().max().copied().filter(|last| *last > 0) else {
+        return eprintln!("left out: this machine has one CPU");
+    };
+    let changes = recorder.ring_changes();
+    let (left, _held) = left_by(recorder);
+    // One has no ring, as if it had come later; those of another one are of the time before it went offline.
+    for is_offline in [false, true] {
+        let copy = |one: &LeftRing| LeftRing {
+            facts: RingFacts { is_offline: one.facts.cpu == Some(last), ..one.facts.clone() },
+            events: one.events.iter().map(|event| event.try_clone().unwrap()).collect(),
+        };
+        let is_kept = |one: &LeftRing| is_offline || one.facts.cpu != Some(last);
+        let rings = left.iter().map(copy).filter(is_kept).collect();
+        let mut next = Recorder::resume(options.clone(), None, rings, start).unwrap();
+        next.begin().unwrap();
+        next.poll();
+        assert!(next.ring_changes() > changes, "the keeper has to learn of the new rings");
+        let mut expected = all.clone();
+        expected.retain(|cpu| is_offline || *cpu != last);
+        expected.extend([last, last]);
+        assert_eq!(cpus(&next), expected, "one of processes, and one of samples");
+        let is_side = |side| {
+            let rings = next.rings();
+            rings
+                .iter()
+                .filter(|one| one.facts.cpu == Some(last) && one.facts.is_side == side)
+                .count()
+        };
+        assert_eq!([is_side(true), is_side(false)], [1 + usize::from(is_offline); 2]);
+        // The keeper numbers them.
+        let last_rings: Vec<bool> =
+            next.rings().iter().rev().take(2).map(|one| one.facts.is_offline).collect();
+        assert_eq!(last_rings, [false; 2]);
+        let mut records = Vec::new();
+        let until = Instant::now() + Duration::from_secs(120);
+        let is_of_last = |one: &&Taken| one.cpu == last && one.hook == 0x0f2e;
+        while records.iter().filter(is_of_last).count() == 0 {
+            assert!(Instant::now() < until, "no sample of CPU {last}");
+            let work = format!(
+                "exec taskset -c {last} sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'"
+            );
+            assert!(Command::new("sh").args(["-c", &work]).status().unwrap().success());
+            next.poll();
+            take_from(&mut next, &mut records);
+        }
+    }
 }
 
 /// Switches and wake-ups of a thread: for each switch from it but the last one the kind of its wait; the number of wake-ups.

@@ -1,6 +1,7 @@
 //! Entries for the keeper: the state of programs and sessions for the next worker.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use etw_wire::requests::StartRequest;
 
@@ -9,7 +10,7 @@ use crate::asker::Connection;
 use crate::keeper_protocol::RING;
 use crate::kept_state::{KeptProgram, KeptRegistration, KeptSession};
 use crate::program::Program;
-use crate::system_source::SystemSource;
+use crate::system_source::{RingKeeper, SystemSource};
 
 impl HostThread {
     /// Keeps a program.
@@ -50,23 +51,15 @@ impl HostThread {
     }
 
     /// Keeps the rings of a session's system events.
-    pub(super) fn keep_rings(&mut self, slot: usize, source: &SystemSource) {
-        let rings = source.rings();
-        if rings.is_empty() {
-            return;
-        }
-        for (number, ring) in rings.iter().enumerate() {
-            self.keeper.put(&format!("{RING}/{slot}/{number}"), &ring.facts, &ring.events);
-        }
-        let before = self.ring_counts.insert(slot, rings.len()).unwrap_or_default();
-        for number in rings.len()..before {
-            self.keeper.remove(&format!("{RING}/{slot}/{number}"));
-        }
+    pub(super) fn keep_rings(&mut self, slot: usize, source: &mut SystemSource) {
+        let count = self.ring_counts.entry(slot).or_default().clone();
+        source.keep_rings(RingKeeper { keeper: self.keeper.clone(), slot, count });
     }
 
     /// Removes the rings of a session that has ended.
     pub(super) fn forget_rings(&mut self, slot: usize) {
-        for number in 0..self.ring_counts.remove(&slot).unwrap_or_default() {
+        let count = self.ring_counts.remove(&slot).unwrap_or_default();
+        for number in 0..count.load(Ordering::Relaxed) {
             self.keeper.remove(&format!("{RING}/{slot}/{number}"));
         }
     }

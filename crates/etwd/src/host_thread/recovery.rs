@@ -108,7 +108,8 @@ impl HostThread {
     /// Restores sessions and programs. Returns the connections of programs. Entries that cannot be restored are logged and removed.
     pub fn restore(&mut self, entries: Entries) -> Vec<RestoredConnection> {
         let Sorted { sessions, ended, is_ending, programs, mut rings } = Sorted::new(entries);
-        self.ring_counts = rings.iter().map(|(slot, all)| (*slot as usize, all.len())).collect();
+        let counts = rings.iter().map(|(slot, all)| (*slot as usize, Arc::new(all.len().into())));
+        self.ring_counts = counts.collect();
         self.restore_streams(ended);
         if sessions.is_empty() && programs.is_empty() && rings.is_empty() {
             return Vec::new();

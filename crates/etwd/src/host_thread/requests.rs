@@ -285,7 +285,7 @@ impl HostThread {
         if let Err(error) = source.begin() {
             notes.push(format!("events of the system are incomplete: {error}"));
         }
-        self.keep_rings(slot, &source);
+        self.keep_rings(slot, &mut source);
         self.engine.attach_source(slot, Box::new(source));
         notes
     }

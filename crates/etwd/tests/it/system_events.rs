@@ -197,6 +197,148 @@ fn a_killed_worker_leaves_no_gap_among_the_switches() {
     daemon.end();
 }
 
+/// Hands a byte between two threads of one CPU, so often that its ring of switches is full long before.
+fn fill_a_ring() {
+    const EXCHANGES: u32 = 200_000;
+    let stay = || {
+        // SAFETY: a set of this call's own, of its own size.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(0, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+    };
+    let (mut here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+    let other = std::thread::spawn(move || {
+        stay();
+        let mut byte = [0];
+        while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+    });
+    let this = std::thread::spawn(move || {
+        stay();
+        for _ in 0..EXCHANGES {
+            here.write_all(&[0]).unwrap();
+            here.read_exact(&mut [0]).unwrap();
+        }
+    });
+    this.join().unwrap();
+    other.join().unwrap();
+}
+
+/// P12: a worker that does not read leaves the kernel no room, and is killed: the next one counts what was lost meanwhile, and the trace
+/// says where it is missing.
+#[test]
+fn what_the_kernel_lost_before_a_takeover_is_told() {
+    let rig = Rig::without_host();
+    let mut command = rig.command("keeper", &[]);
+    // Rings of perf: there is one for each CPU.
+    let keeper = Program::start(command.env("ETW_SYSTEM_BPF", "0"));
+    let daemon = Daemon { rig, keeper };
+    let file = daemon.rig.file("system.etl");
+    let start = SessionConfig {
+        name: "system".to_owned(),
+        file: Some(file.clone()),
+        buffer_size: 256 << 10,
+        buffer_count: 64,
+        system: Some(system("process,thread,cswitch")),
+        ..SessionConfig::default()
+    };
+    match daemon.ask(&Request::start(start)) {
+        Response::Session(_) => {}
+        Response::Error { message, .. } if is_without_rights(&message) => {
+            eprintln!("left out: {message}");
+            daemon.end();
+            return;
+        }
+        other => panic!("{other:?}"),
+    }
+    let first = counted_switches();
+    let worker = daemon.worker().unwrap() as libc::pid_t;
+    // SAFETY: the arguments are numbers; the process belongs to this test.
+    assert_eq!(unsafe { libc::kill(worker, libc::SIGSTOP) }, 0);
+    fill_a_ring();
+    daemon.kill_worker();
+    let before = query(&daemon).attempted;
+    daemon.rig.wait_until(|_| query(&daemon).attempted > before);
+    let status = daemon.stop("system");
+    let counted = counted_switches() - first;
+    let chains = chains(&file);
+    eprintln!(
+        "{} switches, {} places with losses, {} lost, {counted} counted by the kernel",
+        chains.switches, chains.losses, status.lost
+    );
+    assert!(status.lost > 10_000, "the ring was not full: {status:?}");
+    assert!(chains.switches + status.lost <= counted + counted / 50, "{status:?}");
+    assert!(chains.switches + status.lost >= counted - counted / 50, "{status:?}");
+    assert!(chains.losses > 0 && chains.gaps.is_empty(), "{chains:?}");
+    daemon.end();
+}
+
+/// OV-23: the rings of a CPU that came back outlive a killed worker, too, and the next worker still records that CPU. `ETW_HOTPLUG` names
+/// one, such as 1.
+#[test]
+fn a_cpu_that_came_back_before_a_takeover_is_recorded_after_it() {
+    let Ok(cpu) = std::env::var("ETW_HOTPLUG") else {
+        return eprintln!("left out: ETW_HOTPLUG=1 lets it take CPU 1 offline, for a moment");
+    };
+    let number: u8 = cpu.parse().unwrap();
+    let rig = Rig::without_host();
+    let mut command = rig.command("keeper", &[]);
+    let keeper = Program::start(command.env("ETW_SYSTEM_BPF", "0"));
+    let daemon = Daemon { rig, keeper };
+    let file = daemon.rig.file("system.etl");
+    let start = SessionConfig {
+        name: "system".to_owned(),
+        file: Some(file.clone()),
+        buffer_size: 256 << 10,
+        buffer_count: 64,
+        system: Some(system("process,thread,cswitch")),
+        ..SessionConfig::default()
+    };
+    let answer = daemon.ask(&Request::start(start));
+    assert!(matches!(answer, Response::Session(_)), "{answer:?}");
+    let switch = |word: &str| {
+        std::fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), word).unwrap();
+        // The host looks 20 times a second.
+        for _ in 0..20 {
+            let before = query(&daemon).attempted;
+            daemon.rig.wait_until(|_| query(&daemon).attempted > before);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let work = || {
+        let work = "i=0; while [ $i -lt 300 ]; do sleep 0.001; i=$((i+1)); done";
+        let mut command = std::process::Command::new("taskset");
+        assert!(command.args(["-c", &cpu, "sh", "-c", work]).status().unwrap().success());
+    };
+    switch("0");
+    switch("1");
+    work();
+    daemon.kill_worker();
+    // The second takeover has what the first one kept.
+    daemon.kill_worker();
+    let mut since = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a value that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut since) };
+    let since = since.tv_sec * 10_000_000 + since.tv_nsec / 100;
+    work();
+    let status = daemon.stop("system");
+    let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+    let mut times = Vec::new();
+    while let Some(record) = records.next() {
+        let is_switch = record.hook.map(|hook| hook.0) == Some(CSWITCH);
+        if is_switch && record.header == HeaderType::PerfInfo64 && record.payload[15] == number {
+            times.push(record.order_time);
+        }
+    }
+    let last = times.iter().filter(|time| **time > since).count();
+    // The shell waits 300 times for a program that sleeps.
+    assert!(last > 500, "{last} of {} switches of CPU {cpu} at the end: {status:?}", times.len());
+    let chains = chains(&file);
+    assert!(chains.gaps.is_empty(), "{:?}", &chains.gaps[..chains.gaps.len().min(10)]);
+    daemon.end();
+}
+
 /// OV-24: a host has at most eight sessions with events of the system. The ninth one is refused, until one of them ends.
 #[test]
 fn a_ninth_session_with_system_events_is_refused() {

@@ -1,0 +1,153 @@
+//! The names of the files that were used last: those of all files would be more with every hour.
+//!
+//! When the young names are many, they take the place of the old ones. A name that is used is young again.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Bytes of the young names, and of the old ones, at most.
+const GENERATION_SIZE: usize = 2 << 20;
+/// Bytes of a name in each of its two maps, beside its own.
+const AROUND: usize = 80;
+
+/// The last name of a file.
+#[derive(Clone, Debug)]
+struct FileName {
+    path: Vec<u8>,
+    /// The file had it: it was deleted, or has another name. Its number may be that of a new file.
+    is_gone: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Generation {
+    by_key: BTreeMap<u64, FileName>,
+    /// Keys by name: several names may lead to one file.
+    keys: HashMap<Vec<u8>, u64>,
+    size: usize,
+}
+
+/// The names of files, and their keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    young: Generation,
+    old: Generation,
+}
+
+impl Names {
+    fn get(&self, key: u64) -> Option<&FileName> {
+        self.young.by_key.get(&key).or_else(|| self.old.by_key.get(&key))
+    }
+
+    fn get_mut(&mut self, key: u64) -> Option<&mut FileName> {
+        let Names { young, old } = self;
+        young.by_key.get_mut(&key).or_else(|| old.by_key.get_mut(&key))
+    }
+
+    /// The last name of a file, which it may not have any more.
+    pub fn path(&self, key: u64) -> Option<&[u8]> {
+        self.get(key).map(|name| &name.path[..])
+    }
+
+    /// The file of a name.
+    pub fn key(&self, path: &[u8]) -> Option<u64> {
+        self.young.keys.get(path).or_else(|| self.old.keys.get(path)).copied()
+    }
+
+    /// A file is used. Returns whether it has a name.
+    pub fn is_used(&mut self, key: u64) -> bool {
+        if let Some(name) = self.old.by_key.remove(&key) {
+            self.make_room(&name.path);
+            if !name.is_gone {
+                self.young.keys.entry(name.path.clone()).or_insert(key);
+            }
+            self.young.by_key.insert(key, name);
+        }
+        self.young.by_key.get(&key).is_some_and(|name| !name.is_gone)
+    }
+
+    /// Adds the name of a file, in place of the one that it had.
+    pub fn add(&mut self, key: u64, path: &[u8]) {
+        self.make_room(path);
+        self.old.by_key.remove(&key);
+        self.young.keys.insert(path.to_vec(), key);
+        self.young.by_key.insert(key, FileName { path: path.to_vec(), is_gone: false });
+    }
+
+    fn make_room(&mut self, path: &[u8]) {
+        let size = 2 * (AROUND + path.len());
+        if self.young.size + size > GENERATION_SIZE {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.size += size;
+    }
+
+    /// A path names its file no more. Returns the file, if it is known.
+    pub fn remove(&mut self, path: &[u8]) -> Option<u64> {
+        let old = self.old.keys.remove(path);
+        let key = self.young.keys.remove(path).or(old)?;
+        if let Some(name) = self.get_mut(key).filter(|name| name.path == path) {
+            name.is_gone = true;
+        }
+        Some(key)
+    }
+
+    /// A file is a new one: another name with its number was that of an earlier file, whose deletion was not seen.
+    pub fn replace(&mut self, key: u64, path: &[u8]) {
+        if let Some(name) = self.get_mut(key).filter(|name| name.path != path) {
+            name.is_gone = true;
+        }
+    }
+
+    /// Takes the names of all files, in the order of their keys.
+    pub fn take(&mut self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let Names { young, old } = std::mem::take(self);
+        let mut all = old.by_key;
+        all.extend(young.by_key);
+        all.into_iter().map(|(key, name)| (key, name.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(number: u64) -> Vec<u8> {
+        format!("/build/target/debug/incremental/{number}").into_bytes()
+    }
+
+    /// Names that are used stay, others go.
+    #[test]
+    fn names_of_files_that_are_used_again_are_kept() {
+        const FILES: u64 = 100_000;
+        let mut names = Names::default();
+        for number in 1..FILES {
+            assert!(!names.is_used(number));
+            names.add(number, &path(number));
+            assert!(names.is_used(number) && names.is_used(1), "{number}");
+            assert!(names.young.size <= GENERATION_SIZE);
+        }
+        assert_eq!((names.path(1), names.key(&path(1))), (Some(&path(1)[..]), Some(1)));
+        assert_eq!((names.path(2), names.key(&path(2))), (None, None));
+        let all: Vec<(u64, Vec<u8>)> = names.take().collect();
+        let count = all.len() as u64;
+        assert!(all.is_sorted() && (10_000..FILES / 2).contains(&count), "{count}");
+        assert!(all.iter().all(|(key, name)| *name == path(*key)));
+        assert!(names.take().next().is_none());
+    }
+
+    #[test]
+    fn a_name_that_a_file_had_is_not_its_name() {
+        let mut names = Names::default();
+        names.add(7, b"/a");
+        assert_eq!(names.remove(b"/a"), Some(7));
+        assert_eq!((names.remove(b"/a"), names.is_used(7)), (None, false));
+        names.old = std::mem::take(&mut names.young);
+        assert!(!names.is_used(7) && names.key(b"/a").is_none());
+        names.add(7, b"/b");
+        assert!(names.is_used(7));
+        names.replace(7, b"/b");
+        assert!(names.is_used(7));
+        names.replace(7, b"/c");
+        assert!(!names.is_used(7));
+        assert_eq!(names.path(7), Some(&b"/b"[..]), "its last name");
+    }
+}
