@@ -178,23 +178,29 @@ impl Unwinder {
             let at = if is_exact { address } else { address.wrapping_sub(1) };
             let Some(module) = self.module(images, at, files, &mut last) else { return CUT };
             let in_headers = module.image.default_base.wrapping_add(at - module.image.base);
-            let (next, words) = match self.rule(module, in_headers, files) {
+            let (next, words, is_by_frame_pointer) = match self.rule(module, in_headers, files) {
                 KnownRule::Row(row) => {
                     is_exact = row.is_signal;
                     let next = row.apply(&mut frame);
-                    (next, row.read_words(&frame).filter(|_| !row.is_signal))
+                    let words = row.read_words(&frame).filter(|_| !row.is_signal);
+                    (next, words, row.is_by_frame_pointer())
                 }
                 KnownRule::Whole(rule) => {
                     is_exact = rule.is_signal;
-                    (apply(&mut frame, &rule), None)
+                    (apply(&mut frame, &rule), None, false)
                 }
                 KnownRule::None => {
                     is_exact = false;
                     let next = leave_by_frame_pointer(&mut frame);
-                    (next, words_at_frame_pointer(&frame))
+                    (next, words_at_frame_pointer(&frame), true)
                 }
             };
-            let step = |[caller, frame_pointer]: [_; 2]| Step { state, caller, frame_pointer };
+            let step = |[caller, frame_pointer]: [_; 2]| Step {
+                state,
+                caller,
+                frame_pointer,
+                is_by_frame_pointer,
+            };
             self.steps.push(words.map(step));
             match next {
                 Next::Caller(caller) => address = caller,

@@ -3,6 +3,9 @@
 //! A step follows from the address, stack pointer and frame pointer of its frame, and from the words of the stack that its rule reads. If
 //! all of them are those of an earlier walk, so is the caller's frame, and no rule is needed. A walk that meets a known frame therefore
 //! only compares words, from there to the thread's first frame.
+//!
+//! Most code uses the register of the frame pointer for values, which differ at each walk. They are compared only if a rule further out
+//! finds its frame by them.
 
 use super::rule::{Frame, Word};
 
@@ -25,6 +28,33 @@ pub(super) struct Step {
     pub state: State,
     pub caller: Option<Word>,
     pub frame_pointer: Option<Word>,
+    /// The frame is found by the frame pointer.
+    pub is_by_frame_pointer: bool,
+}
+
+/// A step as the next walks compare it.
+#[derive(Clone, Copy, Debug)]
+struct KnownStep {
+    step: Step,
+    /// This step or one further out reads the frame pointer that this frame has.
+    needs_frame_pointer: bool,
+}
+
+impl KnownStep {
+    /// `outer`: the next step further out; `None`: the walk ends with this one.
+    fn new(step: Step, outer: Option<&KnownStep>) -> KnownStep {
+        let is_needed = outer.is_some_and(|outer| outer.needs_frame_pointer);
+        let restored = step.frame_pointer.filter(|_| is_needed);
+        let needs_frame_pointer = step.is_by_frame_pointer || is_needed && restored.is_none();
+        KnownStep { step: Step { frame_pointer: restored, ..step }, needs_frame_pointer }
+    }
+
+    fn has(&self, state: &State) -> bool {
+        let own = &self.step.state;
+        let is_same = (own.address, own.stack_pointer, own.is_exact)
+            == (state.address, state.stack_pointer, state.is_exact);
+        is_same && (!self.needs_frame_pointer || own.frame_pointer == state.frame_pointer)
+    }
 }
 
 impl Step {
@@ -47,7 +77,7 @@ pub(super) struct Walker {
 struct LastWalk {
     walker: Walker,
     /// The outermost frame first, which ends the walk.
-    steps: Vec<Step>,
+    steps: Vec<KnownStep>,
 }
 
 /// The last walks of some threads.
@@ -67,7 +97,7 @@ impl LastWalks {
         walker.thread as usize % THREADS
     }
 
-    fn steps(&self, walker: Walker) -> &[Step] {
+    fn steps(&self, walker: Walker) -> &[KnownStep] {
         match self.0.get(Self::place(walker)) {
             Some(Some(last)) if last.walker == walker => &last.steps,
             _ => &[],
@@ -83,12 +113,12 @@ impl LastWalks {
     pub fn find(&self, search: &mut Search, state: &State) -> Option<usize> {
         let steps = self.steps(search.walker);
         while let Some(inner) = search.left.checked_sub(1)
-            && steps[inner].state.stack_pointer < state.stack_pointer
+            && steps[inner].step.state.stack_pointer < state.stack_pointer
         {
             search.left = inner;
         }
         let at = search.left.checked_sub(1)?;
-        (steps[at].state == *state).then_some(at)
+        steps[at].has(state).then_some(at)
     }
 
     /// Adds the addresses from a step to the thread's first frame. `false`: they are not those of this stack.
@@ -101,7 +131,7 @@ impl LastWalks {
     ) -> bool {
         let steps = &self.steps(search.walker)[..=at];
         let before = out.len();
-        for step in steps.iter().rev() {
+        for KnownStep { step, .. } in steps.iter().rev() {
             out.push(step.state.address);
             if !step.is_in(frame) {
                 out.truncate(before);
@@ -123,7 +153,61 @@ impl LastWalks {
             None => Vec::new(),
         };
         steps.truncate(joined.map_or(0, |at| at + 1));
-        steps.extend(made.iter().rev().map_while(|step| *step));
+        for step in made.iter().rev().map_while(|step| *step) {
+            steps.push(KnownStep::new(step, steps.last()));
+        }
         *place = Some(LastWalk { walker, steps });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALKER: Walker = Walker { thread: 1, version: 1 };
+
+    fn state(stack_pointer: u64, frame_pointer: u64) -> State {
+        State { address: 1, stack_pointer, frame_pointer: Some(frame_pointer), is_exact: false }
+    }
+
+    /// A step to a caller. `restored`: the caller's frame pointer is a word of the stack.
+    fn step(stack_pointer: u64, restored: bool, is_by_frame_pointer: bool) -> Option<Step> {
+        let word = Word { at: stack_pointer, value: 7 };
+        let frame_pointer = restored.then_some(word);
+        let state = state(stack_pointer, 100);
+        Some(Step { state, caller: Some(word), frame_pointer, is_by_frame_pointer })
+    }
+
+    /// The frames of a kept walk, innermost first, that are found with another frame pointer.
+    fn found_with_another_pointer(made: &[Option<Step>]) -> Vec<bool> {
+        let mut walks = LastWalks::default();
+        walks.keep(WALKER, made, None);
+        let is_found = |step: &Option<Step>| {
+            let at = step.unwrap().state.stack_pointer;
+            let same = walks.find(&mut walks.search(WALKER), &state(at, 100));
+            assert!(same.is_some(), "{at}");
+            walks.find(&mut walks.search(WALKER), &state(at, 5)) == same
+        };
+        made.iter().map(is_found).collect()
+    }
+
+    #[test]
+    fn the_frame_pointer_is_compared_as_far_as_a_rule_reads_it() {
+        let plain = |at| step(at, false, false);
+        let all = [plain(10), step(20, true, false), plain(30)];
+        assert_eq!(found_with_another_pointer(&all), [true; 3], "no rule reads it");
+        // The frame at 40 is found by it. The one at 20 restores it from the stack.
+        let all = [plain(10), step(20, true, false), plain(30), step(40, true, true), plain(50)];
+        assert_eq!(found_with_another_pointer(&all), [true, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_word_that_restores_a_frame_pointer_is_compared_if_a_rule_reads_it() {
+        let outer = KnownStep::new(step(40, true, true).unwrap(), None);
+        let inner = KnownStep::new(step(20, true, false).unwrap(), Some(&outer));
+        assert!(inner.step.frame_pointer.is_some() && !inner.needs_frame_pointer);
+        let outer = KnownStep::new(step(40, true, false).unwrap(), None);
+        let inner = KnownStep::new(step(20, true, false).unwrap(), Some(&outer));
+        assert!(inner.step.frame_pointer.is_none());
     }
 }

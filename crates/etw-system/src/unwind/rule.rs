@@ -165,6 +165,11 @@ impl Row {
         Some([Some(word(self.saved[0])?), pointer])
     }
 
+    /// Whether the frame is found by the frame pointer.
+    pub fn is_by_frame_pointer(&self) -> bool {
+        usize::from(self.register) == FRAME_POINTER
+    }
+
     /// Makes a frame that of its caller.
     pub fn apply(&self, frame: &mut Frame<'_>) -> Next {
         let Some(value) = frame.get(self.register.into()) else { return Next::Unknown };
