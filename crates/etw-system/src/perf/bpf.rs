@@ -8,6 +8,7 @@ mod assembler;
 mod btf;
 mod calls;
 mod devices;
+mod ids;
 mod paths;
 mod points;
 mod program;
@@ -15,6 +16,7 @@ mod ring;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use super::Tracepoint;
@@ -22,6 +24,7 @@ use crate::system_calls::{FileOperation, PathArgument, SystemCall};
 use crate::thread_ids::is_first_namespace;
 use assembler::Maps;
 use btf::Btf;
+use ids::Namespace;
 pub(crate) use paths::CallPath;
 use points::{
     CALLS, GATE, MAX_CALLS, OWN, PATHS, POINTS, REPORTED, SHARED_SIZE, lost_word, runs_word,
@@ -49,11 +52,8 @@ impl Programs {
     /// The kernel permits none: missing rights, or a kernel that lacks something.
     pub fn open(points: &[Tracepoint], size: usize, calls: Option<&[u64]>) -> io::Result<Programs> {
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
-        // Programs know threads by the ids of the first PID namespace.
-        if !is_first_namespace() {
-            return Err(unsupported());
-        }
-        let btf = Btf::parse(std::fs::read("/sys/kernel/btf/vmlinux")?).ok_or_else(unsupported)?;
+        let btf = read_btf()?;
+        let namespace = own_namespace(&btf)?;
         let ring = calls::create_ring(u32::try_from(size).map_err(|_| unsupported())?)?;
         let shared = calls::create_shared(SHARED_SIZE)?;
         // The program that uses it keeps it.
@@ -68,7 +68,7 @@ impl Programs {
         let (mut attached, mut loaded) = (Vec::new(), Vec::new());
         let mut refused = unsupported();
         let mut attach = |point: Tracepoint, maps| -> io::Result<bool> {
-            for (instructions, handler) in program::assemble(&btf, point, maps) {
+            for (instructions, handler) in program::assemble(&btf, point, maps, namespace) {
                 let program = calls::load(&instructions, handler);
                 match program.and_then(|one| Ok((calls::attach(one.as_fd())?, one))) {
                     Ok((link, program)) => {
@@ -97,7 +97,7 @@ impl Programs {
             true => Err(refused),
             false => {
                 descriptors.extend(loaded);
-                let programs = Programs::adopt(attached, descriptors, size)?;
+                let programs = Programs::adopt_as(own_id(&btf)?, attached, descriptors, size)?;
                 programs.set_calls(calls);
                 Ok(programs)
             }
@@ -113,12 +113,23 @@ impl Programs {
         descriptors: Vec<OwnedFd>,
         size: usize,
     ) -> io::Result<Programs> {
+        let own = if is_first_namespace() { std::process::id() } else { own_id(&read_btf()?)? };
+        Programs::adopt_as(own, points, descriptors, size)
+    }
+
+    /// The same; `own` is the id of this process in the first PID namespace.
+    fn adopt_as(
+        own: u32,
+        points: Vec<Tracepoint>,
+        descriptors: Vec<OwnedFd>,
+        size: usize,
+    ) -> io::Result<Programs> {
         let [ring, shared, ..] = &descriptors[..] else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let ring = ProgramRing::map(ring.as_fd(), size)?;
         let shared = SharedWords::map(shared.as_fd())?;
-        shared.word(OWN).store(std::process::id().into(), Ordering::Relaxed);
+        shared.word(OWN).store(own.into(), Ordering::Relaxed);
         let known_losses = shared.word(REPORTED).load(Ordering::Relaxed);
         Ok(Programs { ring, shared, points, descriptors, known_losses })
     }
@@ -246,6 +257,31 @@ fn path_code(number: u64) -> u8 {
     let [first, second] = arguments.paths.map(at);
     let opens = if operation == FileOperation::Open { paths::OPENS } else { 0 };
     first | second << 4 | opens
+}
+
+fn read_btf() -> io::Result<Btf> {
+    let bytes = std::fs::read("/sys/kernel/btf/vmlinux")?;
+    Btf::parse(bytes).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// The PID namespace of this process; `None`: the first one.
+fn own_namespace(btf: &Btf) -> io::Result<Option<Namespace>> {
+    if is_first_namespace() {
+        return Ok(None);
+    }
+    let program = ids::level_of_namespace(btf).ok_or(io::ErrorKind::Unsupported)?;
+    let level = calls::run(&program)?;
+    let number = std::fs::metadata("/proc/self/ns/pid")?.ino();
+    let number = u32::try_from(number).map_err(|_| io::ErrorKind::Unsupported)?;
+    Ok(Some(Namespace { level, number }))
+}
+
+/// The id of this process in the first PID namespace.
+fn own_id(btf: &Btf) -> io::Result<u32> {
+    if is_first_namespace() {
+        return Ok(std::process::id());
+    }
+    calls::run(&ids::id_of_machine(btf).ok_or(io::ErrorKind::Unsupported)?)
 }
 
 /// The tracepoints for which the kernel and the user permit programs.

@@ -89,7 +89,8 @@ fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut T
     let kind = number_of(record).and_then(|number| kinds.get(&number));
     let Some(Kind::Tracepoint { point: Tracepoint::Switch, .. }) = kind else { return };
     let mut scratch = Scratch::default();
-    if let Some(parsed) = parse(record, |_| kind, &mut scratch)
+    let of_program = bpf::frequent(record);
+    if let Some(parsed) = of_program.or_else(|| parse(record, |_| kind, &mut scratch))
         && let PerfDetail::Neutral(Detail::Switch { old, .. }) = parsed.detail
     {
         ids.learn(old.thread, parsed.thread);

@@ -134,35 +134,8 @@ fn plays_its_role() {
             // SAFETY: the thread ends here, and nobody joins it.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
-        "records in a container" => {
-            let mut thread = 0;
-            let recording = |live: &mut Live| {
-                let sleeper = std::thread::spawn(|| {
-                    (0..50).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
-                    own_thread()
-                });
-                while !sleeper.is_finished() {
-                    live.poll();
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                thread = sleeper.join().unwrap();
-                settle(live);
-            };
-            let flags = "process,thread,cswitch,dispatcher,profile";
-            let Some(recording) = record_and_count(flags, None, recording) else { return };
-            let records = &recording.records;
-            check_live(records);
-            let of = |hook: u16, at: usize| {
-                records.iter().filter(|one| one.hook == hook && one.u32(at) == thread).count()
-            };
-            let losses = records.iter().filter(|one| is_loss(one)).count();
-            let counts = [of(0x0524, 4), of(0x0524, 0)];
-            assert!(counts.iter().all(|count| count + 2 * losses >= 45), "{counts:?}, {losses}");
-            assert!(of(0x0532, 0) > 0, "no wake-up names the thread");
-            // Idle is not sampled: programs outside of the container are others.
-            let of_idle = records.iter().filter(|one| one.hook == 0x0f2e && one.u32(8) == 0);
-            assert_eq!(of_idle.count(), 0, "samples of programs outside look like those of idle");
-        }
+        "records in a container" => crate::container::records_in_a_container(),
+        "compares programs with perf" => crate::live::compare_programs_with_perf(),
         "records without tracefs" => crate::live::records_without_tracefs(),
         "maps and moves memory" => crate::values::map_and_move_memory(),
         "makes short processes" => (0..2000).for_each(|_| make_short_process()),
@@ -790,21 +763,6 @@ fn an_id_that_is_given_twice_is_two_processes() {
         [&(END, 11, "sh -c \"exit 11\""), &(END, 12, "sh -c \"exit 12\"")],
         "{shown:?}"
     );
-}
-
-/// OV-23: in a container, switches and wake-ups name threads as everything else does.
-#[test]
-fn ids_in_a_container_are_those_of_the_container() {
-    let container = || {
-        let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--mount-proc"]);
-        command
-    };
-    let can = container().arg("true").stderr(Stdio::null()).status();
-    if !can.is_ok_and(|status| status.success()) {
-        return eprintln!("left out: no right to make a container");
-    }
-    play_in(container(), "records in a container");
 }
 
 /// Runs this executable in a role, behind the words of another command.

@@ -30,6 +30,11 @@ impl Live {
         self.recorder.mechanism().contains("sys_exit:paths")
     }
 
+    /// By which mechanisms of the kernel it records.
+    pub fn mechanism(&self) -> String {
+        self.recorder.mechanism()
+    }
+
     /// Notes on what is left out.
     pub fn notes(&self) -> &[String] {
         self.recorder.notes()
@@ -554,6 +559,11 @@ fn life_of(records: &[Taken], thread: u32) -> (Vec<(u8, u8)>, usize) {
 /// OV-23: programs in the kernel record the same switches and wake-ups as perf, beside it.
 #[test]
 fn programs_in_the_kernel_record_the_events_of_perf() {
+    compare_programs_with_perf();
+}
+
+/// Records the same sleeps by programs and by perf.
+pub fn compare_programs_with_perf() {
     const SLEEPS: usize = 100;
     let open = |stacks: &[u16]| {
         let masks = Masks::parse("process,thread,cswitch,dispatcher,dpc,isr").unwrap().masks;

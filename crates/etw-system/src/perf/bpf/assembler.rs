@@ -1,5 +1,7 @@
 //! Instructions of programs.
 
+use super::ids::IdsAt;
+
 /// An instruction: `u8` operation, `u4` target, `u4` source, `i16` offset, `i32` number.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +39,15 @@ pub type Register = u8;
 pub const RESULT: Register = 0;
 pub const CONTEXT: Register = 6;
 pub const RECORD: Register = 7;
+/// The helper that returns the structure of the thread that runs.
+pub const GET_CURRENT_TASK: i32 = 158;
 
 /// A program that is being made.
 #[derive(Default)]
 pub struct Assembler {
     pub instructions: Vec<Instruction>,
+    /// `None`: records have the ids of the first namespace.
+    pub ids: Option<IdsAt>,
 }
 
 impl Assembler {

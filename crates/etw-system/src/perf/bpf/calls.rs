@@ -8,6 +8,7 @@ use super::assembler::Instruction;
 
 const MAP_CREATE: libc::c_int = 0;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_RUN: libc::c_int = 10;
 const OBJECT_INFO: libc::c_int = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 
@@ -17,6 +18,8 @@ const MAP_TYPE_RING: u32 = 27;
 const MAP_MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_TRACING: u32 = 26;
 const ATTACH_RAW_TRACEPOINT: u32 = 23;
+const PROG_TYPE_SYSCALL: u32 = 31;
+const PROG_SLEEPABLE: u32 = 1 << 4;
 
 /// `union bpf_attr`, as far as it is used here, in words of four bytes.
 type Attributes = [u32; 32];
@@ -74,17 +77,34 @@ pub fn create_scratch(size: u32) -> io::Result<OwnedFd> {
     make(MAP_CREATE, &mut attributes)
 }
 
-/// Loads a program for the tracepoint whose handlers have this type.
-pub fn load(instructions: &[Instruction], handler: u32) -> io::Result<OwnedFd> {
-    let license: &CStr = c"Dual MIT/GPL";
+/// The attributes of a program of a kind.
+fn program(kind: u32, instructions: &[Instruction]) -> Attributes {
+    let license: &'static CStr = c"Dual MIT/GPL";
     let mut attributes = [0; 32];
-    attributes[0] = PROG_TYPE_TRACING;
+    attributes[0] = kind;
     attributes[1] = instructions.len() as u32;
     set_pointer(&mut attributes, 8, instructions);
     set_pointer(&mut attributes, 16, license);
+    attributes
+}
+
+/// Loads a program for the tracepoint whose handlers have this type.
+pub fn load(instructions: &[Instruction], handler: u32) -> io::Result<OwnedFd> {
+    let mut attributes = program(PROG_TYPE_TRACING, instructions);
     attributes[68 / 4] = ATTACH_RAW_TRACEPOINT;
     attributes[108 / 4] = handler;
     make(PROG_LOAD, &mut attributes)
+}
+
+/// Runs a program in this thread, since Linux 5.14. Returns its result.
+pub fn run(instructions: &[Instruction]) -> io::Result<u32> {
+    let mut attributes = program(PROG_TYPE_SYSCALL, instructions);
+    attributes[44 / 4] = PROG_SLEEPABLE;
+    let program = make(PROG_LOAD, &mut attributes)?;
+    let mut attributes = [0; 32];
+    attributes[0] = program.as_raw_fd() as u32;
+    bpf(PROG_RUN, &mut attributes)?;
+    Ok(attributes[1])
 }
 
 /// Attaches a program to the tracepoint that it was loaded for, until the descriptor is closed.

@@ -8,7 +8,7 @@
 
 use etw_types::le;
 
-use super::assembler::{Assembler, CONTEXT, Maps, RECORD, RESULT, Target, WORDS};
+use super::assembler::{Assembler, CONTEXT, GET_CURRENT_TASK, Maps, RECORD, RESULT, Target, WORDS};
 use super::btf::Btf;
 use super::points::PATHS;
 use crate::neutral::FileId;
@@ -159,7 +159,6 @@ impl Assembler {
 
     /// Writes device and inode of the file that the call opened, or zeros.
     fn store_opened_file(&mut self, at: &Offsets) {
-        const GET_CURRENT_TASK: i32 = 158;
         self.set(1, 0);
         self.store32(DEVICE, 1);
         self.store32(INODE, 1);

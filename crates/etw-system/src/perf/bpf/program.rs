@@ -14,10 +14,12 @@ use etw_types::le;
 
 use super::super::{Layout, Parsed, PerfDetail, Tracepoint};
 use super::assembler::{
-    Assembler, CONTEXT, Instruction, Maps, RECORD, RESULT, Register, Target, WORDS,
+    Assembler, CONTEXT, GET_CURRENT_TASK, Instruction, Maps, RECORD, RESULT, Register, Target,
+    WORDS,
 };
 use super::btf::Btf;
 use super::devices;
+use super::ids::{IdsAt, Namespace};
 use super::paths::{Offsets, Paths};
 use super::points::{CALLS, GATE, MAX_CALLS, OWN, lost_word, runs_word};
 use crate::neutral::{Detail, Stack, SwitchedIn, SwitchedOut, ThreadState};
@@ -105,15 +107,25 @@ impl Word {
 }
 
 /// Programs for a tracepoint, each with the type of its handlers. The caller uses the first one that the kernel accepts. The list is
-/// empty if the kernel's types lack a field that the programs read.
-pub fn assemble(btf: &Btf, point: Tracepoint, maps: Maps) -> Vec<(Vec<Instruction>, u32)> {
+/// empty if the kernel's types lack a field that the programs read. `namespace`: whose ids the records have; `None`: the first one.
+pub fn assemble(
+    btf: &Btf,
+    point: Tracepoint,
+    maps: Maps,
+    namespace: Option<Namespace>,
+) -> Vec<(Vec<Instruction>, u32)> {
+    let ids = namespace.map(|namespace| IdsAt::of(btf, namespace));
+    if let Some(None) = ids {
+        return Vec::new();
+    }
+    let ids = ids.flatten();
     let counts = match point {
         Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
             vec![CountAt::variable(btf), CountAt::run_queue(btf)]
         }
         _ => vec![None],
     };
-    counts.into_iter().filter_map(|count| assemble_one(btf, point, maps, count)).collect()
+    counts.into_iter().filter_map(|count| assemble_one(btf, point, maps, count, ids)).collect()
 }
 
 fn assemble_one(
@@ -121,6 +133,7 @@ fn assemble_one(
     point: Tracepoint,
     maps: Maps,
     count: Option<CountAt>,
+    ids: Option<IdsAt>,
 ) -> Option<(Vec<Instruction>, u32)> {
     let (_, name) = point.name().split_once('/')?;
     let name = name.split(':').next()?;
@@ -128,12 +141,12 @@ fn assemble_one(
     let target =
         Target { number: number_of(point), lost: lost_word(point)?, runs: runs_word(point) };
     if point == Tracepoint::Exec {
-        let mut assembler = Assembler::default();
+        let mut assembler = Assembler { ids, ..Assembler::default() };
         assembler.record_arguments(maps, target, Arguments::of(btf)?);
         return Some((assembler.instructions, handler));
     }
     if point == Tracepoint::CallPaths {
-        let mut assembler = Assembler::default();
+        let mut assembler = Assembler { ids, ..Assembler::default() };
         assembler.only_paths(maps, &paths_of(btf)?, Word::WideMember(0, call_number(btf)?));
         return Some((assembler.instructions, handler));
     }
@@ -147,7 +160,7 @@ fn assemble_one(
         }
         _ => None,
     };
-    let mut assembler = Assembler::default();
+    let mut assembler = Assembler { ids, ..Assembler::default() };
     // Their first words are the numbers.
     let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
     let call = words.first().copied().filter(|_| is_call);
@@ -465,6 +478,11 @@ impl Assembler {
     /// Writes the ids of the thread that runs.
     pub(super) fn store_current(&mut self) {
         const GET_CURRENT_PID_TGID: i32 = 14;
+        if let Some(at) = self.ids {
+            self.call(GET_CURRENT_TASK);
+            self.store_shown(at, RESULT);
+            return;
+        }
         self.call(GET_CURRENT_PID_TGID);
         self.store32(0x1c, RESULT);
         self.put(0x77, RESULT, 0, 0, 32);
@@ -475,7 +493,6 @@ impl Assembler {
     fn store_count(&mut self, at: i16, count: CountAt) {
         const PROBE_READ_KERNEL: i32 = 113;
         const THIS_CPU_PTR: i32 = 154;
-        const GET_CURRENT_TASK: i32 = 158;
         const SIZE: i32 = 4;
         match count {
             CountAt::Variable(variable) => {
@@ -536,15 +553,19 @@ impl Assembler {
         }
         let size: usize = words.iter().map(Word::size).sum();
         let full = self.reserve(maps, number, size as i32);
-        match thread {
-            Some((process, thread)) => {
+        match (thread, self.ids) {
+            (Some(_), Some(at)) => {
+                self.load64(1, CONTEXT, 8);
+                self.store_shown(at, 1);
+            }
+            (Some((process, thread)), None) => {
                 self.load64(8, CONTEXT, 8);
                 self.load32(1, 8, process);
                 self.store32(0x18, 1);
                 self.load32(1, 8, thread);
                 self.store32(0x1c, 1);
             }
-            None => self.store_current(),
+            (None, _) => self.store_current(),
         }
         let mut at = WORDS;
         for word in words {
