@@ -30,7 +30,7 @@ use crate::neutral::Image;
 use crate::perf::UserState;
 pub use crate::shaper::ProcessImages;
 use files::{Answer, Files};
-use memory::{LastWalks, State, Step, Walker};
+use memory::{Found, LastWalks, State, Step, Walker};
 use rule::{
     ADDRESS, FRAME_POINTER, Frame, Next, Row, STACK_POINTER, apply, leave_by_frame_pointer,
     words_at_frame_pointer,
@@ -169,8 +169,12 @@ impl Unwinder {
                 && let Some(step) = self.last_walks.find(known, &state)
             {
                 let room = MAX_FRAMES - out.len();
-                if step < room && self.last_walks.follow(known, step, &frame, out) {
-                    return (End::Whole, Some(step));
+                if step < room {
+                    match self.last_walks.follow(known, step, &frame, out) {
+                        Found::Same => return (End::Whole, Some(step)),
+                        Found::End => return CUT,
+                        Found::Other => {}
+                    }
                 }
                 search = None;
             }

@@ -57,11 +57,25 @@ impl KnownStep {
     }
 }
 
+/// What a stack has where the last walk had the words of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Same,
+    /// Another caller or frame pointer.
+    Other,
+    /// The copied bytes end before the caller.
+    End,
+}
+
 impl Step {
-    /// Whether the words are in a stack.
-    fn is_in(&self, frame: &Frame<'_>) -> bool {
-        let has = |word: Option<Word>| word.is_none_or(|one| frame.read(one.at) == Some(one.value));
-        has(self.caller) && has(self.frame_pointer)
+    fn found_in(&self, frame: &Frame<'_>) -> Found {
+        let value = |word: Word| frame.read(word.at);
+        let is_same = |word: Option<Word>| word.is_none_or(|one| value(one) == Some(one.value));
+        match self.caller {
+            Some(caller) if value(caller).is_none() => Found::End,
+            caller if is_same(caller) && is_same(self.frame_pointer) => Found::Same,
+            _ => Found::Other,
+        }
     }
 }
 
@@ -121,24 +135,29 @@ impl LastWalks {
         steps[at].has(state).then_some(at)
     }
 
-    /// Adds the addresses from a step to the thread's first frame. `false`: they are not those of this stack.
+    /// Adds the addresses from a step to the thread's first frame, or as far as the bytes of the stack reach. [`Found::Other`]: they are not
+    /// those of this stack, and none is added.
     pub fn follow(
         &self,
         search: &Search,
         at: usize,
         frame: &Frame<'_>,
         out: &mut Vec<u64>,
-    ) -> bool {
+    ) -> Found {
         let steps = &self.steps(search.walker)[..=at];
         let before = out.len();
         for KnownStep { step, .. } in steps.iter().rev() {
             out.push(step.state.address);
-            if !step.is_in(frame) {
-                out.truncate(before);
-                return false;
+            match step.found_in(frame) {
+                Found::Same => {}
+                Found::End => return Found::End,
+                Found::Other => {
+                    out.truncate(before);
+                    return Found::Other;
+                }
             }
         }
-        true
+        Found::Same
     }
 
     /// Keeps a walk that reached the thread's first frame: the steps that were made, innermost first, and behind them those of the last
