@@ -158,6 +158,12 @@ impl Shaper {
         OpenFile { object: KEY | self.files.next_object, key, position }
     }
 
+    /// A file that was opened and is closed before the host could look at it.
+    fn unnamed_file(&mut self) -> OpenFile {
+        self.files.next_object += 1;
+        OpenFile { object: KEY | self.files.next_object, key: 0, position: Some(0) }
+    }
+
     /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
     fn name_file(&mut self, event: &NeutralEvent<'_>, key: u64, path: &[u8], out: &mut Records) {
         if !self.has_files() || self.files.names.is_used(key) {
@@ -264,15 +270,18 @@ impl Shaper {
         let is_open = kind == FileOperation::Open;
         let file = match (descriptor, &paths[0][..]) {
             (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
-            (None, []) => None,
             (None, path) if is_open => {
-                let id = names.and_then(|names| names.id);
+                let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
                 let flags = arguments.flags.map_or(0, |at| values[at]);
                 if let Some(id) = id.filter(|_| disposition(flags) == NEW_FILE) {
                     self.files.names.replace(file_key(id), path);
                 }
-                id.map(|id| self.open_file(event, (id, path), Some(0), out))
+                Some(match id {
+                    Some(id) => self.open_file(event, (id, path), Some(0), out),
+                    None => self.unnamed_file(),
+                })
             }
+            (None, []) => None,
             (None, path) => Some(self.named_file(event, path, out)),
         };
         self.files.next_operation += 1;
@@ -369,7 +378,9 @@ impl Shaper {
                 self.remove_descriptor(event.process, descriptor);
             }
             _ if is_error(result) => {}
-            FileOperation::Open => self.opened(event.process, result as i32, operation.opened),
+            FileOperation::Open => {
+                self.set_descriptor(event.process, result as i32, operation.opened);
+            }
             FileOperation::Delete => {
                 self.files.names.remove(&operation.paths[0]);
             }
@@ -389,14 +400,6 @@ impl Shaper {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn opened(&mut self, process: u32, descriptor: i32, file: Option<OpenFile>) {
-        match file {
-            Some(file) => self.set_descriptor(process, descriptor, Some(file)),
-            // It is looked up when it is used.
-            None => self.remove_descriptor(process, descriptor),
         }
     }
 

@@ -137,6 +137,7 @@ fn plays_its_role() {
         "records in a container" => crate::container::records_in_a_container(),
         "compares programs with perf" => crate::live::compare_programs_with_perf(),
         "records without tracefs" => crate::live::records_without_tracefs(),
+        "uses files" => crate::values::use_files(),
         "maps and moves memory" => crate::values::map_and_move_memory(),
         "makes short processes" => (0..2000).for_each(|_| make_short_process()),
         "renames its threads" => {

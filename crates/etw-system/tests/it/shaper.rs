@@ -605,6 +605,28 @@ fn an_open_file_is_named_from_its_opening_to_its_close() {
     assert_eq!((names[0].u64(0), rundown[0].u64(0)), (writes[0].u64(24), writes[0].u64(24)));
 }
 
+/// A file that is closed before the host can look at it has no name, but all of its operations.
+#[test]
+fn a_file_that_is_open_for_a_moment_has_its_operations() {
+    let mut machine = Machinery::new();
+    let open = number(
+        |call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags.is_some()),
+    );
+    machine.call(10, open, &[0, 0, 0], 5);
+    machine.call(20, operation(FileOperation::Read), &[5, 0x1000, 100], 60);
+    machine.call(30, operation(FileOperation::Close), &[5], 0);
+    machine.call(40, open, &[0, 0, 0], -2);
+    machine.call(50, operation(FileOperation::Read), &[5, 0x1000, 100], 60);
+    let records = machine.end();
+    let (creates, reads) = (of(&records, 0x0440), of(&records, 0x0443));
+    assert_eq!((creates.len(), reads.len()), (2, 1), "the descriptor of no known file");
+    let object = creates[0].u64(8);
+    assert!(object != 0 && object != creates[1].u64(8));
+    assert_eq!((reads[0].u64(0), reads[0].u64(16), reads[0].u64(24)), (0, object, 0));
+    assert_eq!(of(&records, 0x0442)[0].u64(8), object);
+    assert_eq!(of(&records, 0x044c).len(), 4);
+}
+
 #[test]
 fn a_descriptor_that_was_open_before_is_found_once() {
     let mut machine = Machinery::new();

@@ -381,6 +381,160 @@ fn soft_interrupts_are_those_of_the_statistics() {
     }
 }
 
+/// The sum of each row of the kernel's table of interrupts that is a line of one device, by the line's number.
+fn interrupts() -> HashMap<u16, u64> {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap();
+    let cpus = text.lines().next().unwrap().split_whitespace().count();
+    let rows = text.lines().skip(1).filter_map(|line| {
+        let (number, rest) = line.split_once(':')?;
+        // The handlers of a line with several devices are events of their own.
+        let line = number.trim().parse::<u16>().ok().filter(|_| !rest.contains(','))?;
+        let counts = rest.split_whitespace().take(cpus);
+        Some((line, counts.map(|count| count.parse::<u64>().unwrap()).sum()))
+    });
+    rows.collect()
+}
+
+/// OV-23: interrupts have the vectors that the kernel counts, as often as it counts them, and each begins before it ends.
+#[test]
+fn interrupts_are_those_of_the_statistics() {
+    let path = std::env::temp_dir().join(format!("etw-system-interrupts-{}", std::process::id()));
+    let (mut times, mut counts) = ((0, 0), [HashMap::new(), HashMap::new()]);
+    let recording = record_and_count("process,thread,cswitch,isr", None, |live: &mut Live| {
+        settle(live);
+        (times.0, counts[0]) = (now(), interrupts());
+        for _ in 0..100 {
+            // The disk interrupts when it has written.
+            let mut file = std::fs::File::create(&path).unwrap();
+            file.write_all(&[7; 4096]).unwrap();
+            file.sync_all().unwrap();
+            live.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (counts[1], times.1) = (interrupts(), now());
+        settle(live);
+    });
+    let _ = std::fs::remove_file(&path);
+    let Some(recording) = &recording else { return };
+    check_live(&recording.records);
+    let class = etw_types::Hook(0x0f43).class_guid().unwrap();
+    let lost = recording.losses.iter().find(|(of, _)| *of == class).map_or(0, |(_, count)| count);
+    let mut all = 0;
+    for (line, after) in &counts[1] {
+        let expected = after - counts[0].get(line).unwrap_or(&0);
+        let is_own = |one: &&Taken| {
+            let is_within = one.hook == 0x0f43 && (times.0..=times.1).contains(&one.time);
+            is_within && one.payload[17..19] == line.to_le_bytes()
+        };
+        let own: Vec<&Taken> = recording.records.iter().filter(is_own).collect();
+        let count = own.len() as u64;
+        if count + expected > 0 {
+            eprintln!("line {line}: {count} of {expected}, {lost} events of all lines lost");
+        }
+        // The two readings of the statistics take a moment each.
+        let slack = expected / 20 + 5;
+        assert!(count <= expected + slack, "{line}: {count} of {expected}");
+        assert!(count + lost + slack >= expected, "{line}: {count} of {expected}, {lost} lost");
+        for one in own {
+            let since = one.u64(0) as i64;
+            assert!(since <= one.time && one.time - since < 50_000_000, "{one:?}");
+        }
+        all += count;
+    }
+    if all == 0 {
+        eprintln!("left out: this machine's disk interrupts nobody, or nothing is shown of it");
+    }
+}
+
+/// Uses a file in all ways, and prints the thread and the result of each call: a negative one is an error's number.
+pub fn use_files() {
+    let folder = std::env::temp_dir().join(format!("etw-system-results-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = |name: &str| {
+        std::ffi::CString::new(folder.join(name).into_os_string().into_encoded_bytes()).unwrap()
+    };
+    let (file, other, none) = (name("file"), name("other"), name("none/file"));
+    let mut results = Vec::with_capacity(100);
+    let mut push = |result: i64| {
+        let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        results.push(if result < 0 { -i64::from(error) } else { result });
+        result as i32
+    };
+    let mut bytes = [7u8; 1234];
+    let memory = bytes.as_mut_ptr().cast();
+    // SAFETY: texts and memory that outlive the calls, and descriptors of this function.
+    unsafe {
+        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR;
+        let both = push(libc::open(file.as_ptr(), flags, 0o600).into());
+        push(libc::open(file.as_ptr(), flags, 0o600).into());
+        push(libc::open(none.as_ptr(), libc::O_RDONLY).into());
+        push(libc::write(both, memory, 1234) as i64);
+        push(libc::pread(both, memory, 100, 1200) as i64);
+        push(libc::read(both, memory, 100) as i64);
+        push(libc::pwrite(both, memory, 1000, 1 << 20) as i64);
+        push(libc::fsync(both).into());
+        push(libc::ftruncate(both, 77).into());
+        push(libc::ftruncate(both, -1).into());
+        let readable = push(libc::open(file.as_ptr(), libc::O_RDONLY).into());
+        push(libc::read(readable, memory, 1234) as i64);
+        push(libc::write(readable, memory, 1) as i64);
+        push(libc::close(readable).into());
+        push(libc::rename(file.as_ptr(), other.as_ptr()).into());
+        push(libc::rename(file.as_ptr(), other.as_ptr()).into());
+        push(libc::unlink(other.as_ptr()).into());
+        push(libc::unlink(other.as_ptr()).into());
+        push(libc::close(both).into());
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    println!("\nresults {} {results:?}", own_thread());
+}
+
+/// OV-23: operations on files end with the results that the program got, and their states are errors where it got errors.
+#[test]
+fn operations_on_files_have_the_results_of_the_program() {
+    let mut printed = String::new();
+    let records = comparable("process,thread,file,fileio,fileiocompletion", |live| {
+        let mut program = helper("uses files");
+        let child = program.arg("--nocapture").stdout(std::process::Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        while child.try_wait().unwrap().is_none() {
+            live.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        true
+    });
+    let Some(records) = &records else { return };
+    let line = printed.lines().find_map(|line| line.strip_prefix("results ")).unwrap();
+    let (thread, results) = line.split_once(' ').unwrap();
+    let thread: u32 = thread.parse().unwrap();
+    let results: Vec<i64> =
+        results.trim_matches(['[', ']']).split(", ").map(|one| one.parse().unwrap()).collect();
+    // Of Windows, in order: create, read, write, flush, set, close, rename, delete.
+    let (create, close, read, write) = (0x0440, 0x0442, 0x0443, 0x0444);
+    let (set, delete, rename, flush) = (0x0445, 0x0446, 0x0447, 0x0449);
+    let expected = [
+        create, create, create, write, read, read, write, flush, set, set, create, read, write,
+        close, rename, rename, delete, delete, close,
+    ];
+    assert_eq!(results.len(), expected.len(), "{results:?}");
+    let own: Vec<&Taken> = records.iter().filter(|one| one.thread == thread).collect();
+    let begins = |one: &Taken| {
+        let at = if matches!(one.hook, 0x0443 | 0x0444) { 8 } else { 0 };
+        (matches!(one.hook, 0x0440 | 0x0442..=0x044b)).then(|| (one.hook, one.u64(at)))
+    };
+    let all: Vec<(u16, u64)> = own.iter().filter_map(|one| begins(one)).collect();
+    let is_all = |all: &&[(u16, u64)]| all.iter().map(|(hook, _)| hook).eq(&expected);
+    let Some(all) = all.windows(expected.len()).find(is_all) else { panic!("{all:x?}") };
+    for ((hook, id), result) in all.iter().zip(&results) {
+        let is_end = |one: &&Taken| one.hook == 0x044c && one.u64(0) == *id;
+        let ends: Vec<&Taken> = records.iter().filter(is_end).collect();
+        let [end] = ends[..] else { panic!("{hook:x} with the result {result} ends {ends:?}") };
+        let status = if *result < 0 { *result as u32 } else { 0 };
+        assert_eq!((end.u64(8) as i64, end.u32(16)), (*result, status), "{hook:x}");
+    }
+}
+
 /// Addresses of a network record, the other end first.
 fn ends_of(record: &Taken) -> [SocketAddr; 2] {
     let is_v6 = record.hook & 0x10 != 0;
