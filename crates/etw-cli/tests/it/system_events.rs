@@ -103,11 +103,11 @@ int main(void) {
 }
 ";
 
-/// Compiles the program; `false`: there is no compiler.
-fn compile(place: &Place) -> bool {
-    std::fs::write(place.file("spinning.c"), SPINNING).unwrap();
-    let words =
-        ["-g", "-O1", "-fno-omit-frame-pointer", "-o", "spinning", "spinning.c", "-lpthread"];
+/// Compiles a program; `false`: there is no compiler.
+fn compile(place: &Place, name: &str, source: &str) -> bool {
+    let file = format!("{name}.c");
+    std::fs::write(place.file(&file), source).unwrap();
+    let words = ["-g", "-O1", "-fno-omit-frame-pointer", "-o", name, &file, "-lpthread"];
     match place.command("cc".as_ref()).args(words).status() {
         Ok(status) => status.success(),
         Err(_) => false,
@@ -118,7 +118,7 @@ fn compile(place: &Place) -> bool {
 #[test]
 fn a_profile_names_functions_and_wakers() {
     let place = Place::new("system-profile");
-    if !compile(&place) {
+    if !compile(&place, "spinning", SPINNING) {
         return eprintln!("left out: there is no C compiler");
     }
     let record = ["record", "--force", "-o", "s.etl", "--system", "profile,cswitch,dispatcher"];
@@ -171,6 +171,90 @@ fn a_profile_names_functions_and_wakers() {
             line.contains("[UserRequest];[woken by spinning (") && line.contains("vmlinux!")
         };
         assert!(text.lines().any(|line| is_wait(&line)), "no wait has its waker:\n{text}");
+    }
+}
+
+/// A program whose functions take six, three and one tenth of its time, as its own clock says.
+const SHARES: &str = "
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static long now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+#define PART(name, tenths) \\
+    __attribute__((noinline)) long name(void) { \\
+        volatile long sum = 0; \\
+        for (long i = 0; i < (tenths) * 300000L; i++) sum += i * i; \\
+        return sum; \\
+    }
+PART(six_tenths, 6)
+PART(three_tenths, 3)
+PART(one_tenth, 1)
+int main(void) {
+    long taken[3] = {0}, sum = 0;
+    for (int i = 0; i < 800; i++) {
+        long start = now();
+        sum += six_tenths();
+        long second = now();
+        sum += three_tenths();
+        long third = now();
+        sum += one_tenth();
+        taken[0] += second - start, taken[1] += third - second, taken[2] += now() - third;
+    }
+    printf(\"%d %ld %ld %ld\\n\", getpid(), taken[0], taken[1], taken[2]);
+    return sum == 0;
+}
+";
+
+/// OV-23: functions have the shares of the samples that they have of the program's time.
+#[test]
+fn functions_have_their_shares_of_the_samples() {
+    const NAMES: [&str; 3] = ["six_tenths", "three_tenths", "one_tenth"];
+    /// Standard deviations: one of 16,000 runs is further off by chance.
+    const DEVIATIONS: f64 = 4.0;
+    /// The part of the time that is between the functions, or that a virtual machine does not get: its clocks go on, its timers do not.
+    const BETWEEN: f64 = 0.03;
+    /// Nanoseconds between two samples, for which each one stands.
+    const DISTANCE: f64 = 250e3;
+    let place = Place::new("system-shares");
+    if !compile(&place, "shares", SHARES) {
+        return eprintln!("left out: there is no C compiler");
+    }
+    let record = ["record", "--force", "-o", "s.etl", "--system", "profile"];
+    let command = ["--sample-interval", "250us", "--", "./shares"];
+    let output = place.etw(&[&record[..], &command].concat());
+    if output.status.code() == Some(125) {
+        return eprintln!("left out: {}", stderr(&output));
+    }
+    let text = stdout(&output);
+    let line = text.lines().find(|line| line.split(' ').count() == 4).expect("the program's line");
+    let numbers: Vec<f64> = line.split(' ').map(|one| one.parse().unwrap()).collect();
+    let own = format!("pid == {}", numbers[0]);
+    let convert = ["convert", "--to", "folded", "-o", "folded", "--where", &own, "s.etl"];
+    let converted = place.etw(&convert);
+    assert!(converted.status.success(), "{}", stderr(&converted));
+    let folded = std::fs::read_to_string(place.file("folded")).unwrap();
+    let samples = NAMES.map(|name| {
+        let frame = format!("shares!{name}");
+        let own = folded.lines().filter_map(|line| line.rsplit_once(' '));
+        let own = own.filter(|(stack, _)| stack.split(';').any(|one| one == frame));
+        own.map(|(_, time)| time.parse::<f64>().unwrap() / DISTANCE).sum::<f64>()
+    });
+    let all: f64 = samples.iter().sum();
+    let time: f64 = numbers[1..].iter().sum();
+    assert!(all >= 500.0, "{all} samples of {} ms:\n{folded}", time / 1e6);
+    // Timers of a busy machine leave samples out, and add none.
+    assert!(all * DISTANCE <= time * 1.1, "{all} samples of {} ms", time / 1e6);
+    for ((name, samples), taken) in NAMES.iter().zip(samples).zip(&numbers[1..]) {
+        let (share, expected) = (samples / all, taken / time);
+        let bound = DEVIATIONS * (expected * (1.0 - expected) / all).sqrt() + BETWEEN;
+        eprintln!(
+            "{name}: {share:.3} of {all} samples, {expected:.3} of the time, bound {bound:.3}"
+        );
+        assert!((share - expected).abs() <= bound, "{name}: {share} of {all}, expected {expected}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::ground_truth::{comparable, helper, own_thread, run, settle};
 use crate::invariants::{Taken, check_live, is_loss};
-use crate::live::{Live, record_and_count};
+use crate::live::{Live, record_and_count, record_with_stacks};
 
 const PAGE: u64 = 4096;
 
@@ -587,4 +587,59 @@ fn connections_have_the_addresses_of_both_ends() {
         assert_eq!(of_client, [(0x060c, own, 0), (0x060a, own, 321), (0x060d, own, 0)], "{client}");
         assert_eq!(of_server, [(0x060f, own, 0), (0x060b, own, 321), (0x060d, own, 0)], "{client}");
     }
+}
+
+/// OV-23: a gap in a CPU's chain of switches lies behind a thread whose leaving the kernel never shows. All other switches are recorded.
+#[test]
+fn switches_are_missing_only_behind_threads_that_the_kernel_leaves_out() {
+    const CONNECTIONS: usize = 2;
+    let recording = record_with_stacks("process,thread,cswitch", &[], None, |live: &mut Live| {
+        let until = std::time::Instant::now() + Duration::from_millis(1500);
+        let exchange = || {
+            let ((mut from_other, mut to_this), (mut from_this, mut to_other)) =
+                (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+            let answer = std::thread::spawn(move || {
+                let mut byte = [0];
+                while from_this.read(&mut byte).unwrap() == 1 {
+                    to_this.write_all(&byte).unwrap();
+                }
+            });
+            let ask = std::thread::spawn(move || {
+                while std::time::Instant::now() < until {
+                    to_other.write_all(&[1]).unwrap();
+                    from_other.read_exact(&mut [0]).unwrap();
+                }
+            });
+            [ask, answer]
+        };
+        let threads: Vec<_> = (0..CONNECTIONS).flat_map(|_| exchange()).collect();
+        while std::time::Instant::now() < until {
+            live.poll();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        settle(live);
+    });
+    let Some(recording) = &recording else { return };
+    let switches = recording.records.iter().filter(|one| one.hook == 0x0524);
+    let (mut running, mut behind, mut count) = (HashMap::new(), HashMap::new(), 0u64);
+    let mut leaves = std::collections::HashSet::new();
+    for one in switches {
+        let (new, old) = (one.u32(0), one.u32(4));
+        leaves.insert(old);
+        count += 1;
+        if let Some(before) = running.insert(one.cpu, new).filter(|before| *before != old) {
+            *behind.entry(before).or_insert(0) += 1;
+        }
+    }
+    eprintln!("{count} switches, gaps behind {behind:?}");
+    let class = etw_types::Hook(0x0524).class_guid().unwrap();
+    let lost = recording.losses.iter().find(|(of, _)| *of == class).map_or(0, |(_, count)| count);
+    let gaps: u64 = behind.values().sum();
+    if lost > gaps {
+        return eprintln!("left out: the rings were full");
+    }
+    let others: Vec<_> = behind.keys().filter(|thread| leaves.contains(*thread)).collect();
+    assert!(others.is_empty(), "{others:?} leave their CPUs in other records: {behind:?}");
+    assert_eq!(lost, gaps, "each gap is counted");
 }
