@@ -13,6 +13,7 @@ mod paths;
 mod points;
 mod program;
 mod ring;
+mod shown_ids;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -269,7 +270,7 @@ fn own_namespace(btf: &Btf) -> io::Result<Option<Namespace>> {
     if is_first_namespace() {
         return Ok(None);
     }
-    let program = ids::level_of_namespace(btf).ok_or(io::ErrorKind::Unsupported)?;
+    let program = shown_ids::level_of_namespace(btf).ok_or(io::ErrorKind::Unsupported)?;
     let level = calls::run(&program)?;
     let number = std::fs::metadata("/proc/self/ns/pid")?.ino();
     let number = u32::try_from(number).map_err(|_| io::ErrorKind::Unsupported)?;
@@ -281,7 +282,7 @@ fn own_id(btf: &Btf) -> io::Result<u32> {
     if is_first_namespace() {
         return Ok(std::process::id());
     }
-    calls::run(&ids::id_of_machine(btf).ok_or(io::ErrorKind::Unsupported)?)
+    calls::run(&shown_ids::id_of_machine(btf).ok_or(io::ErrorKind::Unsupported)?)
 }
 
 /// The tracepoints for which the kernel and the user permit programs.

@@ -57,7 +57,7 @@ impl KnownStep {
     }
 }
 
-/// What a stack has where the last walk had the words of a step.
+/// The words of a stack at the places of those of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Same,

@@ -510,7 +510,7 @@ fn operations_on_files_have_the_results_of_the_program() {
     let thread: u32 = thread.parse().unwrap();
     let results: Vec<i64> =
         results.trim_matches(['[', ']']).split(", ").map(|one| one.parse().unwrap()).collect();
-    // Of Windows, in order: create, read, write, flush, set, close, rename, delete.
+    // The hooks of Windows.
     let (create, close, read, write) = (0x0440, 0x0442, 0x0443, 0x0444);
     let (set, delete, rename, flush) = (0x0445, 0x0446, 0x0447, 0x0449);
     let expected = [
