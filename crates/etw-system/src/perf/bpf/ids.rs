@@ -18,7 +18,7 @@ pub struct Namespace {
 /// Where the kernel has the ids of threads in a namespace, as `task_pid_nr_ns` of the kernel finds them.
 #[derive(Clone, Copy, Debug)]
 pub struct IdsAt {
-    /// Whose ids they are.
+    /// The namespace that gives them.
     pub namespace: Namespace,
     /// Where a thread has the pointer to its id.
     pub thread: i16,
