@@ -169,7 +169,12 @@ impl Shaper {
         if !self.has_files() || self.files.names.is_used(key) {
             return;
         }
+        // A file that was made again may have the number of the one before.
+        let has_record = self.files.names.path(key) == Some(path);
         self.files.names.add(key, path);
+        if has_record {
+            return;
+        }
         out.perf_info(self.head(event), NAME, 2, &Payload::new().u64(key).wide(path));
     }
 

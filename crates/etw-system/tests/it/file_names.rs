@@ -105,8 +105,12 @@ fn deleted_and_renamed_files_have_names() {
     let plain = named(["/e", ""], file(7));
     machine.call_with(100, (open, &[OWN_FOLDER, 0x100, 0]), Some(&plain), 8);
     machine.call_with(110, (open, &[OWN_FOLDER, 0x100, 0o300]), Some(&plain), 9);
+    // It is deleted, and made again with the same number: its records have named it already.
+    let gone = named(["/e", ""], None);
+    machine.call_with(120, (delete, &[OWN_FOLDER, 0x100]), Some(&gone), 0);
+    machine.call_with(130, (open, &[OWN_FOLDER, 0x100, 0o300]), Some(&plain), 10);
     let records = machine.end();
-    assert_eq!(texts(&records, 0x044f, PATH), ["/b"]);
+    assert_eq!(texts(&records, 0x044f, PATH), ["/b", "/e"]);
     assert_eq!(texts(&records, 0x0450, PATH), ["/b"]);
     assert_eq!(texts(&records, 0x0451, PATH), ["/d"]);
     assert_eq!(texts(&records, 0x0400, NAME), ["/a", "/b", "/c", "/never", "/e"]);
