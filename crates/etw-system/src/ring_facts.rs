@@ -28,7 +28,7 @@ pub struct RingFacts {
 pub struct LeftRing {
     /// Its facts.
     pub facts: RingFacts,
-    /// Its events, in the order of [`Recorder::rings`].
+    /// Its events, in the order of [`Recorder::rings`](crate::Recorder::rings).
     pub events: Vec<OwnedFd>,
 }
 
