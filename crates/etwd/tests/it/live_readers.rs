@@ -145,6 +145,13 @@ fn a_live_reader_accounts_for_every_event_wherever_the_worker_is_killed() {
         });
         let program = mined.daemon.rig.program("count", &[EVENTS, 20]);
         if number < running.len() {
+            // A program that registers while no worker answers may write its first events before a session wants them.
+            mined.daemon.rig.wait_until(|_| {
+                match mined.daemon.ask(&Request::Query { session: "live".to_owned() }) {
+                    Response::Session(status) => status.attempted > 0,
+                    other => panic!("{other:?}"),
+                }
+            });
             mined.arm();
             mined.daemon.rig.wait_until(|_| !mined.armed.exists());
             program.end();
