@@ -77,6 +77,28 @@ fn relative_paths_begin_in_the_folder_of_their_process() {
     assert_eq!(texts(&records, 0x0400, NAME), ["/data/sub", "/data/sub/x", "/etc/hosts"]);
 }
 
+/// OV-23: a program that goes into deeper and deeper folders costs no more memory than one path.
+#[test]
+fn a_folder_that_is_too_deep_is_not_known() {
+    const LEVELS: u64 = 100;
+    let mut machine = Machinery::new();
+    let open = call_in_folder(FileOperation::Open);
+    let change = number(|call| call == SystemCall::ChangeFolder);
+    let mut call = |time, number, arguments: &[u64], path: &str, result| {
+        machine.call_with(time, (number, arguments), Some(&named([path, ""], None)), result);
+    };
+    call(10, change, &[0x100], "/", 0);
+    for level in 1..=LEVELS {
+        call(10 + level * 10, change, &[0x100], &"d".repeat(200), 0);
+        call(15 + level * 10, open, &[OWN_FOLDER, 0x100], "x", -2);
+    }
+    let opened = texts(&machine.end(), 0x0440, OPEN_PATH);
+    let lengths: Vec<usize> = opened.iter().map(String::len).collect();
+    assert_eq!(lengths[..3], [203, 404, 605]);
+    assert!(lengths.iter().all(|length| *length < 2 * 4096), "{lengths:?}");
+    assert_eq!(opened.last().map(String::as_str), Some("x"), "its folder is not known");
+}
+
 /// OV-23: files that calls name without opening them have names, too; a new file is not mistaken for the one before.
 #[test]
 fn deleted_and_renamed_files_have_names() {
