@@ -1,7 +1,8 @@
 //! Points at which tests end the process as `kill -9` does, or hold it.
 
 /// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first, so
-/// that the next worker survives. If the file contains `hold`, the thread waits until it is removed; if it contains `panic`, the thread panics instead; `panic always` leaves the file.
+/// that the next worker survives. A word in the file asks for something else: `panic` for a panic of the thread, `panic always` for one
+/// that leaves the file, `hold` for a wait until the file is removed.
 /// Release builds do nothing.
 #[doc(hidden)]
 pub fn kill_point(name: &str) {

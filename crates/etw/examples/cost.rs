@@ -122,8 +122,8 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     figure("enabled, two threads, each", two, "ns");
     figure("two threads' rate / one thread's", 2.0 * apart / two, "x");
 
-    // Single writes, paced, each beside an empty turn: what the machine does to a turn, it does to a write. The clock's own cost is
-    // that of half of the empty turns.
+    // Single writes, paced, each beside an empty turn, which the machine delays as often as a write. The median of the empty turns is the
+    // cost of the clock.
     let pause = || {
         let until = Instant::now() + Duration::from_micros(1);
         while Instant::now() < until {

@@ -143,6 +143,35 @@ fn a_system_session_on_cycles_gets_the_performance_counter() {
     assert_eq!(trace.header().unwrap().clock_type, ClockType::QPC);
 }
 
+/// A daemon whose recordings have rings of perf: one for each CPU.
+fn with_rings_of_perf() -> Daemon {
+    let rig = Rig::without_host();
+    let mut command = rig.command("keeper", &[]);
+    let keeper = Program::start(command.env("ETW_SYSTEM_BPF", "0"));
+    Daemon { rig, keeper }
+}
+
+/// Records switches in the session `system`, to the file that it returns. `None`: this user may not.
+fn record_switches(daemon: &Daemon) -> Option<std::path::PathBuf> {
+    let file = daemon.rig.file("system.etl");
+    let start = SessionConfig {
+        name: "system".to_owned(),
+        file: Some(file.clone()),
+        buffer_size: 256 << 10,
+        buffer_count: 64,
+        system: Some(system("process,thread,cswitch")),
+        ..SessionConfig::default()
+    };
+    match daemon.ask(&Request::start(start)) {
+        Response::Session(_) => Some(file),
+        Response::Error { message, .. } if is_without_rights(&message) => {
+            eprintln!("left out: {message}");
+            None
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The kernel's rings outlive a killed worker: the chain of switches of each CPU stays whole. The kernel leaves
 /// switches out now and then, without kills too; the trace says where. Runs only with `ETW_KILLS`, also as a user without rights if
 /// `kernel.perf_event_paranoid` is 0: the rings are small then, and all that they lose is in the ledger.
@@ -154,24 +183,10 @@ fn a_killed_worker_leaves_no_gap_among_the_switches() {
     };
     let kills = kills.parse().unwrap();
     let daemon = Daemon::new();
-    let file = daemon.rig.file("system.etl");
-    let start = SessionConfig {
-        name: "system".to_owned(),
-        file: Some(file.clone()),
-        buffer_size: 256 << 10,
-        buffer_count: 64,
-        system: Some(system("process,thread,cswitch")),
-        ..SessionConfig::default()
+    let Some(file) = record_switches(&daemon) else {
+        daemon.end();
+        return;
     };
-    match daemon.ask(&Request::start(start)) {
-        Response::Session(_) => {}
-        Response::Error { message, .. } if is_without_rights(&message) => {
-            eprintln!("left out: {message}");
-            daemon.end();
-            return;
-        }
-        other => panic!("{other:?}"),
-    }
     let first = counted_switches();
     let switching = Switching::new();
     for _ in 0..kills {
@@ -229,29 +244,11 @@ fn fill_a_ring() {
 /// says where it is missing.
 #[test]
 fn what_the_kernel_lost_before_a_takeover_is_told() {
-    let rig = Rig::without_host();
-    let mut command = rig.command("keeper", &[]);
-    // Rings of perf: there is one for each CPU.
-    let keeper = Program::start(command.env("ETW_SYSTEM_BPF", "0"));
-    let daemon = Daemon { rig, keeper };
-    let file = daemon.rig.file("system.etl");
-    let start = SessionConfig {
-        name: "system".to_owned(),
-        file: Some(file.clone()),
-        buffer_size: 256 << 10,
-        buffer_count: 64,
-        system: Some(system("process,thread,cswitch")),
-        ..SessionConfig::default()
+    let daemon = with_rings_of_perf();
+    let Some(file) = record_switches(&daemon) else {
+        daemon.end();
+        return;
     };
-    match daemon.ask(&Request::start(start)) {
-        Response::Session(_) => {}
-        Response::Error { message, .. } if is_without_rights(&message) => {
-            eprintln!("left out: {message}");
-            daemon.end();
-            return;
-        }
-        other => panic!("{other:?}"),
-    }
     let first = counted_switches();
     let worker = daemon.worker().unwrap() as libc::pid_t;
     // SAFETY: the arguments are numbers; the process belongs to this test.
@@ -282,21 +279,11 @@ fn a_cpu_that_came_back_before_a_takeover_is_recorded_after_it() {
         return eprintln!("left out: ETW_HOTPLUG=1 lets it take CPU 1 offline, for a moment");
     };
     let number: u8 = cpu.parse().unwrap();
-    let rig = Rig::without_host();
-    let mut command = rig.command("keeper", &[]);
-    let keeper = Program::start(command.env("ETW_SYSTEM_BPF", "0"));
-    let daemon = Daemon { rig, keeper };
-    let file = daemon.rig.file("system.etl");
-    let start = SessionConfig {
-        name: "system".to_owned(),
-        file: Some(file.clone()),
-        buffer_size: 256 << 10,
-        buffer_count: 64,
-        system: Some(system("process,thread,cswitch")),
-        ..SessionConfig::default()
+    let daemon = with_rings_of_perf();
+    let Some(file) = record_switches(&daemon) else {
+        daemon.end();
+        return;
     };
-    let answer = daemon.ask(&Request::start(start));
-    assert!(matches!(answer, Response::Session(_)), "{answer:?}");
     let switch = |word: &str| {
         std::fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), word).unwrap();
         // The host looks 20 times a second.
