@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::layout::*;
@@ -29,6 +29,54 @@ pub(crate) const FULL: u64 = 2;
 pub(crate) const INDEPENDENT: u64 = 4;
 /// A bit in all admission words: the host does not drain this pool, and the next write must wake it.
 pub(crate) const QUIET: u64 = 8;
+
+/// The line of the control page that each write reads.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Gate {
+    /// A [`Summary`].
+    admitted: AtomicU64,
+    /// Rises behind each chunk word by which a chunk is taken from its owner.
+    pub(crate) revocations: AtomicU64,
+}
+
+const _: () = assert!(std::mem::offset_of!(Gate, revocations) == C_REVOCATIONS - C_GATE);
+
+impl Gate {
+    pub(crate) fn of(control: &Memory) -> &Gate {
+        let [_, _] = [control.word(C_GATE), control.word(C_REVOCATIONS)];
+        // SAFETY: in range and aligned, as the two words are; all fields are atomics.
+        unsafe { &*control.as_ptr().add(C_GATE).cast::<Gate>() }
+    }
+
+    /// Acquire: what is read afterwards is at least as new, an admission word or the epoch's sessions.
+    #[inline(always)]
+    pub(crate) fn summary(&self) -> Summary {
+        Summary(self.admitted.load(Ordering::Acquire))
+    }
+}
+
+/// All admission words in one: the slots that refuse every event (bits 0–7), the epoch (16–31), the smallest size that another slot refuses
+/// (32–63). Zeros admit nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summary(u64);
+
+impl Summary {
+    fn new(refusing: u8, epoch: u16, too_large: u32) -> Summary {
+        Summary(u64::from(too_large) << 32 | u64::from(epoch) << 16 | u64::from(refusing))
+    }
+
+    /// Whether every session of the mask admits an event of this size. `false`: ask the slots' own words.
+    #[inline(always)]
+    pub(crate) fn admits(self, sessions: u8, event_size: u32) -> bool {
+        self.0 as u8 & sessions == 0 && event_size < (self.0 >> 32) as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn epoch(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+}
 
 /// The largest event of ETW: its size is a u16.
 pub const LARGEST_EVENT_SIZE: u32 = 65535;
@@ -114,7 +162,7 @@ impl Control {
             }
             control.redo();
             // A host may have been killed between a slot's word and their summary.
-            control.summarise();
+            control.summarise(control.gate().summary().epoch());
         }
         Ok(control)
     }
@@ -152,13 +200,17 @@ impl Control {
         let word = self.memory.word(C_ADMISSION + slot * 8);
         let quiet = word.load(Ordering::Relaxed) & QUIET;
         word.store(admission.pack() | quiet, Ordering::Release);
-        self.summarise();
+        self.summarise(self.gate().summary().epoch());
     }
 
-    /// Writes the summary that nearly every write tests: the slots that refuse every event, and the smallest size that another slot
-    /// refuses. A summary of zeros admits nothing.
-    fn summarise(&self) {
-        let (mut refusing, mut too_large) = (0xff, u32::MAX);
+    /// The line that each write reads.
+    fn gate(&self) -> &Gate {
+        Gate::of(&self.memory)
+    }
+
+    /// Writes the summary that nearly every write tests.
+    fn summarise(&self, epoch: u16) {
+        let (mut refusing, mut too_large) = (0xffu8, u32::MAX);
         for slot in 0..SESSIONS {
             let word = self.memory.word(C_ADMISSION + slot * 8).load(Ordering::Relaxed);
             if word & (OPEN | FULL | QUIET) == OPEN {
@@ -167,8 +219,8 @@ impl Control {
                 too_large = too_large.min((largest.saturating_add(1)).saturating_sub(extra));
             }
         }
-        let word = u64::from(too_large) << 32 | refusing;
-        self.memory.word(C_ADMITTED).store(word, Ordering::Release);
+        let Summary(word) = Summary::new(refusing, epoch, too_large);
+        self.gate().admitted.store(word, Ordering::Release);
     }
 
     /// Asks writers to wake the host before their next write; the number that they publish then.
@@ -180,7 +232,7 @@ impl Control {
             // Release: a writer that sees the bit sees the count.
             self.memory.word(C_ADMISSION + slot * 8).fetch_or(QUIET, Ordering::Release);
         }
-        self.summarise();
+        self.summarise(self.gate().summary().epoch());
         next
     }
 
@@ -189,16 +241,15 @@ impl Control {
         for slot in 0..SESSIONS {
             self.memory.word(C_ADMISSION + slot * 8).fetch_and(!QUIET, Ordering::Release);
         }
-        self.summarise();
+        self.summarise(self.gate().summary().epoch());
     }
 
     /// Starts a new epoch of session slots: close the slot, bump, then open it for the next session. Each record carries the epoch in
     /// which it was admitted, so the host recognises a record for the slot's previous session, however late it arrives.
     pub fn bump_epoch(&self) -> u16 {
-        let epoch = self.memory.half(C_EPOCH);
-        let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
-        epoch.store(next, Ordering::Release);
-        next as u16
+        let next = self.gate().summary().epoch().wrapping_add(1);
+        self.summarise(next);
+        next
     }
 
     /// Waits until a writer finds the pool filling up, until [`wake`](Self::wake), or until the timeout; not at all if `busy` finds
@@ -385,7 +436,7 @@ mod tests {
         let open = Admission { open: true, largest_size: 1000, ..Admission::default() };
         control.set_admission(1, open);
         control.set_admission(6, Admission { extra_size: 24, ..open });
-        let sum = control.memory.word(C_ADMITTED);
+        let sum = control.memory.word(C_GATE);
         assert_eq!(sum.load(Ordering::Relaxed), 977 << 32 | 0b1011_1101);
         // The host was killed behind the slot's word.
         sum.store(5, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! The layout of a pool and of its control page: version 2 of an ABI between processes. Little-endian, offsets in bytes.
+//! The layout of a pool and of its control page: version 3 of an ABI between processes. Little-endian, offsets in bytes.
 //!
 //! # Segment 0 of a pool (written by the provider only)
 //!
 //! | offset | size | content |
 //! |---|---|---|
 //! | 0x000 | 8 | magic `ETWRING1` |
-//! | 0x008 | 4 | version, 2 |
+//! | 0x008 | 4 | version, 3 |
 //! | 0x00c | 4 | offset of the chunk data, [`DATA_OFFSET`] |
 //! | 0x010 | 8 | generation: differs from that of every recent pool of the machine |
 //! | 0x018 | 4 | process id, as its own namespace sees it |
@@ -24,7 +24,7 @@
 //! | 0x1000 | 4 KiB | overflow words, one cache line each, 64 (by processor modulo 64) |
 //! | 0x2000 | 16 KiB | block words, one for each 128 KiB of data, 2048 |
 //! | 0x6000 | 512 KiB | unit words, one for each 4 KiB of data, 65536 |
-//! | 0x86000 | 256 KiB | thread lines, 64 bytes each, 4096: u64 head, u64 time of the write in flight, u64 owner, u32 next sequence number; at 32 attempts for several sessions at once, 4 × u64: their mask (bits 56–63), count |
+//! | 0x86000 | 256 KiB | thread lines, 64 bytes each, 4096: u64 head, u64 time of the write in flight, u64 owner, u32 next sequence number; at 32 attempts by the mask of their sessions, 4 × u64: mask (bits 56–63), count; those with further masks are in the thread's counters |
 //! | 0xc6000 | 1 MiB | thread counters, 256 bytes each, 4096 |
 //! | 0x1c6000 | 512 KiB | site index, u64 each, 65536 |
 //! | 0x246000 | 4 MiB | site blob |
@@ -38,9 +38,8 @@
 //! | offset | size | content |
 //! |---|---|---|
 //! | 0x000 | 8 | magic `ETWCTRL1` |
-//! | 0x008 | 4 | version, 2 |
+//! | 0x008 | 4 | version, 3 |
 //! | 0x00c | 4 | flags: 1 = TSC clock, 2 = writers fence, 4 = membarrier is the global one |
-//! | 0x010 | 4 | admission epoch |
 //! | 0x018 | 8 | release count |
 //! | 0x020 | 8 | batch number of the last [`advance`](crate::Reader::advance) |
 //! | 0x028 | 8 | journal: number of entries, 0 when nothing is to be redone |
@@ -50,12 +49,16 @@
 //! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
 //! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do (unless it has a bell) |
 //! | 0x0c4 | 4 | quiet count: how often the host has asked to be woken by the next write |
-//! | 0x0c8 | 8 | summary of all admission words: slots that refuse every event (bits 0–7; all while quiet), smallest size that another slot refuses (32–63) |
 //! | 0x0d0 | 4 | capabilities of the host: bits that its protocol defines; 0 for hosts that are older than this word |
 //! | 0x100 | 64 | records drained, by session slot, 8 × u64 |
+//! | 0x200 | 8 | summary of all admission words: slots that refuse every event (bits 0–7; all while quiet), admission epoch (16–31), smallest size that another slot refuses (32–63) |
+//! | 0x208 | 8 | revocations: rises behind each word by which a chunk is taken from its owner |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
 //! | 0x181000 | 1 MiB | journal entries: offset in the control, new value |
+//!
+//! Each write reads the line at 0x200, and the host stores to it only when sessions or owners of chunks change. A line that the host stores to
+//! in each round would cost the next write of each thread a transfer between processors.
 //!
 //! # A record
 //!
@@ -80,7 +83,7 @@
 
 pub(crate) const POOL_MAGIC: u64 = u64::from_le_bytes(*b"ETWRING1");
 pub(crate) const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"ETWCTRL1");
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// The smallest chunk, and the unit of the chunk tables.
 pub const UNIT_SIZE: usize = 4096;
@@ -125,7 +128,7 @@ pub(crate) const P_BLOCKS: usize = 0x2000;
 pub(crate) const P_UNITS: usize = 0x6000;
 pub(crate) const P_LINES: usize = 0x86000;
 pub(crate) const LINE_SIZE: usize = 64;
-/// Offset in a thread's line of the attempts for several sessions at once.
+/// Offset in a thread's line of the attempts by the mask of their sessions.
 pub(crate) const LINE_TOGETHER: usize = 32;
 pub(crate) const TOGETHER: usize = 4;
 /// The bits of such a word that hold the count; the bits above hold the mask of sessions.
@@ -143,7 +146,6 @@ pub(crate) const BLAME_COUNTS: usize = 8;
 pub const DATA_OFFSET: usize = 0x660000;
 
 pub(crate) const C_FLAGS: usize = 0xc;
-pub(crate) const C_EPOCH: usize = 0x10;
 pub(crate) const C_RELEASES: usize = 0x18;
 pub(crate) const C_BATCH: usize = 0x20;
 pub(crate) const C_JOURNAL_COUNT: usize = 0x28;
@@ -153,9 +155,11 @@ pub(crate) const C_ADMISSION: usize = 0x40;
 pub(crate) const C_LATE: usize = 0x80;
 pub(crate) const C_ASLEEP: usize = 0xc0;
 pub(crate) const C_QUIET: usize = 0xc4;
-pub(crate) const C_ADMITTED: usize = 0xc8;
 pub(crate) const C_CAPABILITIES: usize = 0xd0;
 pub(crate) const C_DRAINED: usize = 0x100;
+/// The line that each write reads: [`Gate`](crate::control::Gate).
+pub(crate) const C_GATE: usize = 0x200;
+pub(crate) const C_REVOCATIONS: usize = C_GATE + 8;
 pub(crate) const C_CHUNKS: usize = 0x1000;
 pub(crate) const C_BITS: usize = 0x81000;
 pub(crate) const C_JOURNAL: usize = 0x181000;
@@ -167,6 +171,8 @@ pub(crate) const F_TSC: u32 = 1;
 pub(crate) const F_FENCE: u32 = 2;
 pub(crate) const F_GLOBAL: u32 = 4;
 
+/// Offset of the session mask in a record's header.
+pub(crate) const RECORD_SESSIONS: usize = 5;
 /// Offset of the registration in a record's header.
 pub(crate) const REGISTRATION: usize = 24;
 /// Bytes of a record's header.

@@ -108,6 +108,6 @@ pub use sys::{Barrier, Memory, Pages, RawClock, Region, process_generation};
 pub use sys::{check_pool_fd, is_thread_busy, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
-    MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, ThreadState, Writer,
-    commit_begun, try_thread_word, with_thread_word,
+    MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, Thread, ThreadState,
+    Writer, commit_begun, try_this_thread, with_thread_word,
 };

@@ -22,7 +22,7 @@
 //!   the generation has changed.
 //! * The **chunk word** (control page) is written by the host alone: the consumed position, and a key of generation and phase (0
 //!   nothing, 1 CLOSING, 2 RELEASED). Writers compare it with their own key: at or above `(g, CLOSING)` they must not write to the
-//!   chunk.
+//!   chunk. Its consumed position changes in each round, so a writer looks at it only if the count of **revocations** has changed.
 //! * The **head** of a thread's line (pool) is written by the owner alone: chunk, generation, committed offset, and `WRITING`.
 //! * The **overflow word** (pool), one for each CPU modulo 64, is changed by any thread by compare-exchange: one change reserves
 //!   both a record's bytes and its directory entry. The thread that replaces a full chunk closes it (`SHARED(g) → SHARED_CLOSED(g)`).
@@ -35,11 +35,12 @@
 //! |---|---|---|
 //! | [`commit`], [`announce`]: release of the head | acquire in [`snapshot`] | the record's bytes are there when its offset is |
 //! | [`close`]: release of the unit word, before the head names another chunk | [`snapshot`] before [`snapshot`] of the unit word | a head that no longer names a chunk implies that its final offset is visible |
-//! | [`announce`] + light barrier, then the chunk word and the clock are read | host: chunk word stored (journal of `control.rs`), T read and **membarrier** (`time_of_drain` in `reader/watermark.rs`), then heads read (`lines` in `reader/chunks.rs`) | either the host sees `WRITING`, or the writer sees the revocation and reads a time after T |
+//! | [`announce`] + light barrier, then the revocations, the chunk word and the clock are read | host: chunk word and revocations stored (journal of `control.rs`), T read and **membarrier** (`time_of_drain` in `reader/watermark.rs`), then heads read (`lines` in `reader/chunks.rs`) | either the host sees `WRITING`, or the writer sees the revocation and reads a time after T |
 //! | [`announce`] + light barrier, or [`reserve_shared`], then the admission word is read and the attempt counted | host: admission word stored (`set_admission` in `control.rs`), T read and membarrier, then heads and overflow words read | a host that closes a session either waits for the write, or the write finds the session closed and counts nothing |
 //! | `revoke`/`release`, made by `Control::redo` in `control.rs`: release of the chunk word | acquire in [`revoked`], [`reap`] | a thread reuses a chunk only after the host's last read of it |
+//! | `C_REVOCATIONS` in `control.rs`: release of the count, behind the chunk words | acquire in `try_begin_busy` of `writer/owned.rs` | a writer that sees the old count has not missed a revocation that it must see |
 //! | `C_RELEASES` in `control.rs`: release of the count, behind the chunk words | acquire in `allocate` of `writer/chunks.rs` | a writer that sees a new count sees the released chunks |
-//! | admission word, then epoch (`bump_epoch` in `control.rs`): release | acquire in `admission_epoch` of `writer/admission.rs` | a record carries an epoch that is not newer than its admission |
+//! | admission word, then epoch (`bump_epoch` in `control.rs`): release | acquire in `Gate::summary` of `control.rs` | a record carries an epoch that is not newer than its admission |
 //! | `P_RUNG` swap, SeqCst fence (`ring` in `writer/wake.rs`) | SeqCst store of the futex word, then `is_rung` (`sleep_on` in `control.rs`) | either the host sees the call, or the writer wakes it |
 //! | site entry (`append_site` in `site.rs`): release | acquire of the commit of a record with its id | the entry is readable when a record names it |
 //! | [`unclaim`]: release of the block word | acquire in [`claim`] | the claimant sees the unit word FREE |
@@ -489,6 +490,7 @@ mod models {
         head: AtomicU64,
         unit: AtomicU64,
         word: AtomicU64,
+        revocations: AtomicU64,
         block: AtomicU64,
         data: [UnsafeCell<u64>; 2],
     }
@@ -503,6 +505,7 @@ mod models {
             head: AtomicU64::new(0),
             unit: AtomicU64::new(0),
             word: AtomicU64::new(0),
+            revocations: AtomicU64::new(0),
             block: AtomicU64::new(0),
             data: [UnsafeCell::new(0), UnsafeCell::new(0)],
         })
@@ -615,7 +618,9 @@ mod models {
             let owner = thread::spawn(move || {
                 let head = Head::new(0, g, 0);
                 announce(&w.head, head, Light::Full);
-                if revoked(&w.word, key(g, CLOSING)) {
+                // The count of revocations says whether the word is to be looked at.
+                let count = w.revocations.load(Ordering::Acquire);
+                if count != 0 && revoked(&w.word, key(g, CLOSING)) {
                     close(&w.unit, g, 0);
                     w.head.store(0, Ordering::Release);
                     return;
@@ -627,6 +632,7 @@ mod models {
             let h = c.clone();
             let host = thread::spawn(move || {
                 revoke(&h.word, g, 0);
+                h.revocations.store(1, Ordering::Release);
                 fence(Ordering::SeqCst); // the model's membarrier
                 let head = Head(snapshot(&h.head));
                 if may_release(head, 0, g, 0) {

@@ -63,6 +63,7 @@ pub struct Reader {
     late: [u64; SESSIONS],
     batch: u64,
     releases: u64,
+    revocations: u64,
     stores: BTreeMap<u32, u64>,
     drained: [u64; SESSIONS],
     /// The counts at the last advance.
@@ -109,6 +110,8 @@ impl Reader {
             late: std::array::from_fn(|i| word(C_LATE + i * 8)),
             batch: word(C_BATCH),
             releases: word(C_RELEASES),
+            // One more: an earlier host may have been killed between a chunk's word and the count.
+            revocations: word(C_REVOCATIONS) + 1,
             stores: BTreeMap::new(),
             drained: std::array::from_fn(|i| word(C_DRAINED + i * 8)),
             drained_before: std::array::from_fn(|i| word(C_DRAINED + i * 8)),
@@ -191,7 +194,10 @@ impl Reader {
         }
         self.drained_before = self.drained;
         let mut stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
-        // Behind the chunks' words: a writer that sees a new count looks for released chunks once.
+        // Behind the chunks' words: a writer that sees a new count looks at its chunk's word, or for released chunks, once.
+        if self.has_revoked() {
+            stores.push((C_REVOCATIONS as u32, self.revocations));
+        }
         stores.push((C_RELEASES as u32, self.releases));
         self.control.prepare(&stores, batch);
     }
@@ -203,7 +209,11 @@ impl Reader {
 
     /// Whether an [`advance`](Self::advance) would change anything but the batch's number.
     pub fn has_changed(&self) -> bool {
-        !self.stores.is_empty() || self.drained != self.drained_before
+        !self.stores.is_empty() || self.drained != self.drained_before || self.has_revoked()
+    }
+
+    fn has_revoked(&self) -> bool {
+        self.revocations != self.control.memory.word(C_REVOCATIONS).load(Ordering::Relaxed)
     }
 
     pub(super) fn store(&mut self, offset: usize, value: u64) {
@@ -226,14 +236,12 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::RELEASED;
+    use crate::proto::{CLOSING, RELEASED};
     use crate::sys::{Barrier, Memory, RawClock};
     use crate::{Admission, PoolOptions, Request, Writer};
 
-    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words come before the
-    /// count.
-    #[test]
-    fn the_release_count_is_stored_after_the_released_chunks() {
+    /// A pool of small chunks, whose first session takes every event.
+    fn pool() -> (Control, Writer) {
         let memory = |size| Memory::heap(size).unwrap();
         let clock = RawClock::Monotonic;
         let control = Control::create(memory(CONTROL_SIZE), clock, Barrier::WriterFences).unwrap();
@@ -242,8 +250,20 @@ mod tests {
         let options = PoolOptions { chunk_size: 4096, prefault: usize::MAX };
         let pool = memory(options.memory_size());
         let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
+        (control, writer)
+    }
+
+    fn reader_of(control: &Control, writer: &Writer) -> Reader {
         let source = Source::Mapped(writer.segment(0).unwrap().clone());
-        let mut reader = Reader::new(control.clone(), source).unwrap();
+        Reader::new(control.clone(), source).unwrap()
+    }
+
+    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words come before the
+    /// count.
+    #[test]
+    fn the_release_count_is_stored_after_the_released_chunks() {
+        let (control, writer) = pool();
+        let mut reader = reader_of(&control, &writer);
         let request =
             Request { sessions: 1, payload_size: 1000, event_size: 1080, ..Request::default() };
         for _ in 0..8 {
@@ -264,5 +284,36 @@ mod tests {
         assert!(releases > 0 && word(C_RELEASES) == 0);
         reader.commit();
         assert_eq!(word(C_RELEASES), releases);
+    }
+
+    /// P8: a host may be killed between the word of a revoked chunk and the count of revocations. The next one counts before it releases the
+    /// chunk, so that the chunk's thread looks at the word.
+    #[test]
+    fn the_next_host_counts_a_revocation_that_a_killed_one_did_not_count() {
+        let (control, writer) = pool();
+        let request = Request { sessions: 1, event_size: 80, ..Request::default() };
+        let reader = || reader_of(&control, &writer);
+        let drain = |reader: &mut Reader| {
+            let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+            let records = reader.drain(&options, |_| ()).records;
+            reader.advance();
+            records
+        };
+        writer.write(&request, |_| ()).unwrap();
+        assert_eq!(drain(&mut reader()), 1);
+        let mut units = (C_CHUNKS..C_BITS).step_by(8).map(|at| control.memory.word(at));
+        let chunk = units.rfind(|word| word.load(Ordering::Relaxed) != 0).unwrap();
+        let phase = || (chunk.load(Ordering::Relaxed) >> 32) as u8;
+        chunk.fetch_or(u64::from(CLOSING) << 32, Ordering::Relaxed);
+
+        let count = || control.memory.word(C_REVOCATIONS).load(Ordering::Relaxed);
+        let before = count();
+        let mut next = reader();
+        assert!(next.has_changed());
+        assert_eq!((drain(&mut next), phase()), (0, CLOSING as u8));
+        assert!(count() > before);
+        assert_eq!((drain(&mut next), phase()), (0, RELEASED as u8));
+        writer.write(&request, |_| ()).unwrap();
+        assert_eq!(drain(&mut next), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! The free rest of an event's payload, which values fill one after the other.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// The free rest of an event's payload while it is filled. Each value takes it and returns the rest, so it stays in registers.
@@ -10,7 +11,20 @@ use std::mem::MaybeUninit;
 ///       └─────────────┴──────────────┘
 /// ```
 #[derive(Debug)]
-pub struct Room<'a>(Option<&'a mut [MaybeUninit<u8>]>);
+pub struct Room<'a> {
+    at: *mut MaybeUninit<u8>,
+    /// [`SPOILT`] if more was put than the room had.
+    left: isize,
+    memory: PhantomData<&'a mut [MaybeUninit<u8>]>,
+}
+
+// SAFETY: as a `&mut [MaybeUninit<u8>]`, which it stands for.
+unsafe impl Send for Room<'_> {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Room<'_> {}
+
+/// No slice fits into so little, not even an empty one.
+const SPOILT: isize = -1;
 
 /// A piece of payload, with the layout of C's `EVENT_DATA_DESCRIPTOR`.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +90,24 @@ impl FillRoom for &[u8] {
 impl<'a> Room<'a> {
     #[inline(always)]
     pub(crate) fn new(room: &'a mut [MaybeUninit<u8>]) -> Room<'a> {
-        Room(Some(room))
+        // No slice has more than `isize::MAX` bytes.
+        Room { at: room.as_mut_ptr(), left: room.len() as isize, memory: PhantomData }
+    }
+
+    /// Takes bytes from the front; no slice has more than `size`. `None`: they do not fit, and the event is spoilt.
+    #[inline(always)]
+    fn take(&mut self, size: usize) -> Option<&'a mut [MaybeUninit<u8>]> {
+        if size as isize > self.left {
+            self.left = SPOILT;
+            return None;
+        }
+        self.left -= size as isize;
+        // SAFETY: `left` bytes at `at` are borrowed for `'a`, and these are not given out again.
+        unsafe {
+            let part = std::slice::from_raw_parts_mut(self.at, size);
+            self.at = self.at.add(size);
+            Some(part)
+        }
     }
 
     /// Memory outside of a pool.
@@ -84,7 +115,7 @@ impl<'a> Room<'a> {
     pub fn of(memory: &'a mut [u8]) -> Room<'a> {
         let (start, size) = (memory.as_mut_ptr().cast(), memory.len());
         // SAFETY: the same bytes, borrowed for as long. They stay initialised, since a room puts initialised bytes alone.
-        Room(Some(unsafe { std::slice::from_raw_parts_mut(start, size) }))
+        Room::new(unsafe { std::slice::from_raw_parts_mut(start, size) })
     }
 
     /// Fills memory outside of a pool; its bytes if they are filled to the last one.
@@ -92,7 +123,7 @@ impl<'a> Room<'a> {
     pub fn fill_whole(memory: &mut [MaybeUninit<u8>], fill: impl FillRoom) -> Option<&[u8]> {
         let size = memory.len();
         let start = memory.as_ptr();
-        let is_whole = fill.fill(Room::new(memory)).left() == Some(0);
+        let is_whole = fill.fill(Room::new(memory)).is_full();
         // SAFETY: the rest is empty, so all of the memory was put; it stays borrowed.
         is_whole.then(|| unsafe { std::slice::from_raw_parts(start.cast(), size) })
     }
@@ -100,24 +131,42 @@ impl<'a> Room<'a> {
     /// Appends bytes. More than was reserved spoils the event, whatever is put afterwards.
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]
-    pub fn put(self, bytes: &[u8]) -> Room<'a> {
-        let Some((part, rest)) = self.0.and_then(|room| room.split_at_mut_checked(bytes.len()))
-        else {
-            return Room(None);
-        };
-        copy(part, bytes);
-        Room(Some(rest))
+    pub fn put(mut self, bytes: &[u8]) -> Room<'a> {
+        if let Some(part) = self.take(bytes.len()) {
+            copy(part, bytes);
+        }
+        self
+    }
+
+    /// [`put`](Self::put) of a `u16` count and as many bytes. If there are more, the count is wrong; no event has space for them.
+    #[inline(always)]
+    #[must_use = "the event is spoilt unless the rest is passed on"]
+    pub fn put_counted(mut self, bytes: &[u8]) -> Room<'a> {
+        match bytes.len() {
+            size @ 16..=32 => {
+                if let Some(part) = self.take(2 + size) {
+                    let (count, text) = part.split_at_mut(2);
+                    copy(count, &(size as u16).to_le_bytes());
+                    copy(text, bytes);
+                }
+                self
+            }
+            _ => self.put_counted_by_call(bytes),
+        }
+    }
+
+    /// A function of its own: its caller, which mostly ends with it, has nothing to save for the calls in it.
+    #[inline(never)]
+    fn put_counted_by_call(self, bytes: &[u8]) -> Room<'a> {
+        self.put(&(bytes.len() as u16).to_le_bytes()).put_short(bytes)
     }
 
     /// [`put`](Self::put) of bytes that are mostly few: up to 64 of them are copied without a call. For functions that many sites
     /// share; in each site, the code would be large.
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]
-    pub fn put_short(self, bytes: &[u8]) -> Room<'a> {
-        let Some((part, rest)) = self.0.and_then(|room| room.split_at_mut_checked(bytes.len()))
-        else {
-            return Room(None);
-        };
+    pub fn put_short(mut self, bytes: &[u8]) -> Room<'a> {
+        let Some(part) = self.take(bytes.len()) else { return self };
         match bytes.len() {
             // SAFETY: `COPY`, two slices of this length.
             size @ ..=SMALL => unsafe {
@@ -125,7 +174,7 @@ impl<'a> Room<'a> {
             },
             _ => copy(part, bytes),
         }
-        Room(Some(rest))
+        self
     }
 
     /// [`put`](Self::put) of several pieces, each an address and a size, which is known only at run time and mostly small.
@@ -136,34 +185,36 @@ impl<'a> Room<'a> {
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]
     pub unsafe fn put_pieces(
-        self,
+        mut self,
         mut pieces: impl Iterator<Item = (*const u8, usize)> + Clone,
     ) -> Room<'a> {
-        let Some(room) = self.0 else { return Room(None) };
-        let (mut to, mut left) = (room.as_mut_ptr(), room.len());
-        // SAFETY: `PIECES`, and the copies fit into `left`.
-        unsafe {
-            loop {
-                let mut others = pieces.clone();
-                let Some((from, size)) = others.next() else { break };
-                if size > left || size > SMALL {
-                    let room = std::slice::from_raw_parts_mut(to, left);
-                    return put_large(room, pieces);
-                }
-                copy_small(to.cast(), from, size);
-                to = to.add(size);
-                left -= size;
-                pieces = others;
+        loop {
+            let mut others = pieces.clone();
+            let Some((from, size)) = others.next() else { return self };
+            if size as isize > self.left || size > SMALL {
+                // SAFETY: `PIECES`.
+                return unsafe { put_large(self, pieces) };
             }
-            // The rest of the borrowed slice.
-            Room(Some(std::slice::from_raw_parts_mut(to, left)))
+            // SAFETY: `PIECES`, and the copy fits into `left`.
+            unsafe {
+                copy_small(self.at.cast(), from, size);
+                self.at = self.at.add(size);
+            }
+            self.left -= size as isize;
+            pieces = others;
         }
     }
 
     /// The free bytes; `None` if the event is spoilt.
     #[inline(always)]
     pub fn left(&self) -> Option<usize> {
-        self.0.as_ref().map(|room| room.len())
+        usize::try_from(self.left).ok()
+    }
+
+    /// Whether all bytes were put, and no more.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.left == 0
     }
 }
 
@@ -195,11 +246,10 @@ const SMALL: usize = 64;
 /// # Safety
 /// `PIECES` of [`Room::put_pieces`].
 #[inline(never)]
-unsafe fn put_large(
-    room: &mut [MaybeUninit<u8>],
+unsafe fn put_large<'a>(
+    mut room: Room<'a>,
     pieces: impl Iterator<Item = (*const u8, usize)>,
-) -> Room<'_> {
-    let mut room = Room::new(room);
+) -> Room<'a> {
     for piece in pieces {
         let bytes = match piece {
             (_, 0) => &[],

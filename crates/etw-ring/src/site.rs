@@ -42,11 +42,14 @@ impl Writer {
     /// [`intern`](Self::intern) for a caller that knows the writer's attachment as a constant.
     #[inline(always)]
     pub fn intern_at(&self, attachment: usize, cache: &SiteCache, metadata: &[u8]) -> u32 {
+        self.interned_at(attachment, cache).unwrap_or_else(|| self.intern_slow(cache, metadata))
+    }
+
+    /// [`intern_at`](Self::intern_at) of metadata that was interned before; else `None`.
+    #[inline(always)]
+    pub fn interned_at(&self, attachment: usize, cache: &SiteCache) -> Option<u32> {
         let cached = cache.ids[attachment % MAX_ATTACHMENTS].load(Ordering::Relaxed);
-        if cached >> 32 == self.epoch & 0xffff_ffff {
-            return cached as u32;
-        }
-        self.intern_slow(cache, metadata)
+        (cached >> 32 == self.epoch & 0xffff_ffff).then_some(cached as u32)
     }
 
     #[cold]
@@ -54,7 +57,8 @@ impl Writer {
         if !self.is_attached() {
             return 0;
         }
-        let id = self.append_site(metadata).unwrap_or(0);
+        // If the table is full, nothing is cached, so that a cached id is never 0.
+        let Some(id) = self.append_site(metadata) else { return 0 };
         let value = (self.epoch & 0xffff_ffff) << 32 | u64::from(id);
         cache.ids[self.attachment % MAX_ATTACHMENTS].store(value, Ordering::Relaxed);
         id

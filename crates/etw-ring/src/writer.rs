@@ -18,7 +18,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::control::{Bell, Control};
+use crate::control::{Bell, Control, Gate};
 use crate::layout::*;
 use crate::sync::Light;
 use crate::sys::{self, Cpu, Memory, RawClock};
@@ -42,7 +42,7 @@ pub use payload::Payload;
 pub use request::{Refused, Request};
 pub use reservation::Reservation;
 use thread::thread_state;
-pub use thread::{ThreadState, try_thread_word, with_thread_word};
+pub use thread::{Thread, ThreadState, try_this_thread, with_thread_word};
 
 /// The number of hosts that a process can be attached to at a time.
 pub const MAX_ATTACHMENTS: usize = 8;
@@ -93,12 +93,13 @@ pub struct Writer {
     cpu: Cpu,
     /// Whether the machine has TSC, membarrier and rseq: one test instead of three.
     fast: bool,
-    /// The summary of admissions and the epoch, in `control`. Each write reads them, so not through the `Arc`.
-    admitted: *const AtomicU64,
-    admission_epoch: *const AtomicU32,
+    /// In `control`. Each write reads it, so not through the `Arc`.
+    gate: *const Gate,
     fork: &'static AtomicU64,
     /// The fork page's value in the process that attached; `CLOSED` after the end of the attachment.
     fork_generation: AtomicU64,
+    /// The same on the usual machine ([`try_write_fast`](Self::try_write_fast)), else `CLOSED`: one test of both.
+    fast_generation: AtomicU64,
     pub(crate) epoch: u64,
     pub(crate) attachment: usize,
     probe: AtomicU32,
@@ -143,8 +144,9 @@ impl Writer {
             if barrier == sys::Barrier::WriterFences { Light::Full } else { Light::Compiler };
         let cpu = Cpu::find();
         sys::find_time_namespace();
+        let fast = light == Light::Compiler && clock == RawClock::Tsc && cpu.has_stamp();
         let fork = sys::fork_word()?;
-        let fork_generation = AtomicU64::new(sys::current_generation(fork));
+        let generation_of_process = sys::current_generation(fork);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let units = options.units();
 
@@ -169,16 +171,16 @@ impl Writer {
         let _ = segments[0].set(Arc::new(memory));
         Ok(Writer {
             segments,
-            admitted: control.word(C_ADMITTED),
-            admission_epoch: control.half(C_EPOCH),
+            gate: Gate::of(&control),
             control,
             bell: None,
             clock,
             light,
             cpu,
-            fast: light == Light::Compiler && clock == RawClock::Tsc && cpu.has_stamp(),
+            fast,
             fork,
-            fork_generation,
+            fork_generation: AtomicU64::new(generation_of_process),
+            fast_generation: AtomicU64::new(if fast { generation_of_process } else { CLOSED }),
             epoch,
             attachment,
             probe: AtomicU32::new(0),
@@ -249,9 +251,16 @@ impl Writer {
         self.fork.load(Ordering::Relaxed) == self.fork_generation.load(Ordering::Relaxed)
     }
 
+    /// [`is_attached`](Self::is_attached) on the usual machine.
+    #[inline(always)]
+    fn is_attached_and_fast(&self) -> bool {
+        self.fork.load(Ordering::Relaxed) == self.fast_generation.load(Ordering::Relaxed)
+    }
+
     /// Refuses further writes. Writes in flight complete.
     pub fn close(&self) {
         self.fork_generation.store(CLOSED, Ordering::Relaxed);
+        self.fast_generation.store(CLOSED, Ordering::Relaxed);
     }
 
     /// Returns the memory to the system after [`close`](Self::close), when the host has drained it. The addresses stay reserved, with

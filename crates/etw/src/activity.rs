@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(not(windows))]
-use etw_ring::{try_thread_word, with_thread_word};
+use etw_ring::with_thread_word;
+use etw_ring::{Thread, try_this_thread};
 use etw_types::{Guid, Status};
 
 #[cfg(windows)]
@@ -20,17 +21,14 @@ pub(crate) fn current() -> Guid {
     guid_of(with_thread_word(Cell::get))
 }
 
-/// Whether the thread certainly has none.
-#[cfg(not(windows))]
+/// The calling thread's data, if the thread certainly has no activity.
 #[inline(always)]
-pub(crate) fn is_none() -> bool {
-    try_thread_word() == Some([0; 2])
-}
-
-/// Whether the thread certainly has none. On Windows the system owns the id.
-#[cfg(windows)]
-pub(crate) fn is_none() -> bool {
-    current().is_zero()
+pub(crate) fn thread_without() -> Option<&'static Thread> {
+    #[cfg(not(windows))]
+    return try_this_thread().filter(|thread| thread.word() == [0; 2]);
+    // On Windows the system owns the id.
+    #[cfg(windows)]
+    try_this_thread().filter(|_| current().is_zero())
 }
 
 #[cfg(not(windows))]

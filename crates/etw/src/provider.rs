@@ -187,7 +187,10 @@ impl Provider {
     /// The sessions that want events of this level and keyword, as a mask over all attachments.
     #[inline(always)]
     pub(crate) fn routes(&self, level: Level, keyword: Keyword) -> u64 {
-        self.only_route(level, keyword).unwrap_or_else(|| self.routes_of_any(level, keyword))
+        match self.active.load(Ordering::Acquire) {
+            1 => self.slots[0].route_of(level, keyword),
+            _ => self.routes_of_any(level, keyword),
+        }
     }
 
     /// [`routes`](Self::routes) if at most the first slot is in use, the usual case: its fields are read while the test of `active`
@@ -220,7 +223,10 @@ impl Provider {
     #[inline(always)]
     pub(crate) fn size_of_static(&self, metadata_size: u32) -> u32 {
         match metadata_size {
-            0 => self.header_size.load(Ordering::Relaxed),
+            0 => {
+                etw_types::cold_path();
+                self.header_size.load(Ordering::Relaxed)
+            }
             size => self.described_size.load(Ordering::Relaxed) + size,
         }
     }

@@ -7,7 +7,8 @@
 //!  try_write_site_inline (C)          try_write_described_inline (C)        │
 //!       │ None                             │ None                           │
 //!  write_site                         write_described                       │
-//!       │ try_write_site_to                │ try_write_described_to         │
+//!       │ try_write_site_fast, or          │ try_write_described_to         │
+//!       │ try_write_site_in_activity       │                                │
 //!       │ None                             │ None                           │
 //!  write_site_elsewhere                    │                                │
 //!       │ try_write_site_to                │                                │
@@ -33,13 +34,13 @@
 //! * `…_site`: the descriptor and metadata are static, and the pool's site table holds them. `…_described`: the descriptor
 //!   travels in the record, and there is no metadata. `…_any`: an [`Event`] says what stands in the site and what travels.
 //! * `…_inline` is compiled into its caller, `…_to` writes to one given host, `…_elsewhere` writes to other hosts than the
-//!   first.
+//!   first. `…_fast` needs the usual machine, a site that the pool knows, and a chunk with space.
 //!
 //! # Why there are several paths
 //!
 //! An event for one session of the first host, in no activity, costs about a third of one on the general path: its request
 //! stays in registers, its header is written before its payload, and one compare decides its admission. So the first path
-//! accepts only that event. Whatever it refuses ([`MAX_PAYLOAD_SIZE`], activities, other hosts, full chunks, sites that are
+//! accepts only that event, and calls nothing but what fills the payload: whatever needs a call is left to the next path. Whatever it refuses ([`MAX_PAYLOAD_SIZE`], activities, other hosts, full chunks, sites that are
 //! not interned yet, call stacks) falls down the diagram to a path that accepts more and costs more. No path writes what
 //! another path could not: all of them put the same record into the pool.
 

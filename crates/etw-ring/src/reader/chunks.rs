@@ -152,7 +152,8 @@ impl Reader {
                     generation,
                     consumed: if known { word as u32 } else { 0 },
                     phase: if known { (word >> 32) as u32 & 0xff } else { 0 },
-                    closing_batch: self.batch,
+                    // An earlier host revoked it: the next batch has the count for that.
+                    closing_batch: self.batch + 1,
                     end: 0,
                     changed: Instant::now(),
                     asked: Instant::now(),
@@ -293,8 +294,13 @@ impl Reader {
             let consumed = state.consumed;
             let word = proto::chunk_word(proto::key(unit.generation, phase), consumed);
             let at = C_CHUNKS + usize::from(number) * 8;
-            if self.control.memory.word(at).load(Ordering::Relaxed) != word {
+            let old = self.control.memory.word(at).load(Ordering::Relaxed);
+            if old != word {
                 self.store(at, word);
+            }
+            // The writer reads the chunk's word only if the count has changed.
+            if unit.phase == Phase::Open && phase != 0 && old >> 32 != word >> 32 {
+                self.revocations += 1;
             }
             if release {
                 self.releases += 1;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::thread::ThreadState;
 use super::{Refused, Request, Writer};
-use crate::control::{FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN};
+use crate::control::{FULL, Gate, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN};
 use crate::layout::*;
 
 impl Writer {
@@ -12,19 +12,11 @@ impl Writer {
         self.control.word(C_ADMISSION + slot % SESSIONS * 8)
     }
 
-    /// The admission epoch. Acquire: an admission word read afterwards is at least as new.
+    /// The line of the control page that each write reads.
     #[inline(always)]
-    pub(super) fn admission_epoch(&self) -> u16 {
+    pub(super) fn gate(&self) -> &Gate {
         // SAFETY: `new` set the pointer into `control`, which the writer keeps alive.
-        unsafe { (*self.admission_epoch).load(Ordering::Acquire) as u16 }
-    }
-
-    /// Whether the summary shows that every session of the mask admits an event of this size. `false`: ask the slots' own words.
-    #[inline(always)]
-    pub(super) fn admits(&self, sessions: u8, event_size: u32) -> bool {
-        // SAFETY: `new` set the pointer into `control`, which the writer keeps alive.
-        let word = unsafe { (*self.admitted).load(Ordering::Relaxed) };
-        word as u8 & sessions == 0 && event_size < (word >> 32) as u32
+        unsafe { &*self.gate }
     }
 
     /// The sessions that admit the event, or the refusal. Counts the attempts of sessions that refuse, and the losses.
@@ -35,7 +27,7 @@ impl Writer {
         request: &Request,
         thread: Option<&ThreadState>,
     ) -> Result<u8, Refused> {
-        if self.admits(request.sessions, request.event_size) {
+        if self.gate().summary().admits(request.sessions, request.event_size) {
             return match request.sessions {
                 0 => Err(Refused::NotWanted),
                 sessions => Ok(sessions),

@@ -122,6 +122,8 @@ impl Writer {
         thread.opened.set(now);
         thread.class.set(class);
         let Some(smallest) = class_for(need) else { return false };
+        // Before the chunk is this thread's: whatever takes it away is counted later.
+        thread.revocations.set(self.gate().revocations.load(Ordering::Acquire));
         let Some((unit, class, generation)) =
             self.allocate(smallest, class.max(smallest), Phase::Open, thread.slot.get())
         else {

@@ -1,6 +1,6 @@
 //! The writers' counts: attempts, losses by cause and by registration, sequence numbers of lost attempts.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Writer;
 use super::line::{Counters, Line};
@@ -84,21 +84,35 @@ impl Writer {
     }
 }
 
-/// Counts an attempt with plain loads and stores: the owner is the only writer, and a signal handler on its thread uses other
-/// counters.
+/// [`count_attempt`] for a mask that the thread has used, as nearly every write does. `false`: nothing happened. Plain loads and stores: the
+/// owner is the only writer, and a signal handler on its thread uses other counters.
 #[inline(always)]
-pub(super) fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
-    if sessions == 1 {
-        let count = &counters.attempted[0];
-        return count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-    count_together(line, counters, sessions);
+pub(super) fn try_count_attempt(line: &Line, sessions: u8) -> bool {
+    // An unused word has the mask 0.
+    sessions != 0 && (try_count(&line.together[0], sessions) || try_count_others(line, sessions))
 }
 
-/// Counts an attempt for several sessions by its mask, while there are few masks: a thread's events mostly go to the same sessions.
-/// A function of its own with arguments by value, so that the path for one session stays in registers.
+/// Adds one to the count if it is of this mask.
+#[inline(always)]
+fn try_count(count: &AtomicU64, sessions: u8) -> bool {
+    let word = count.load(Ordering::Relaxed);
+    let is_of_mask = word >> TOGETHER_COUNT_BITS == u64::from(sessions);
+    if is_of_mask {
+        count.store(word + 1, Ordering::Relaxed);
+    }
+    is_of_mask
+}
+
+/// A function of its own, so that its caller needs no registers for it.
+#[cold]
 #[inline(never)]
-fn count_together(line: &Line, counters: &Counters, sessions: u8) {
+fn try_count_others(line: &Line, sessions: u8) -> bool {
+    line.together[1..].iter().any(|count| try_count(count, sessions))
+}
+
+/// Counts an attempt by the mask of its sessions, while there are few masks: a thread's events mostly go to the same sessions.
+#[inline(never)]
+pub(super) fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
     let mask = u64::from(sessions) << TOGETHER_COUNT_BITS;
     for count in &line.together {
         let word = count.load(Ordering::Relaxed);

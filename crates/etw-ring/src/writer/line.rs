@@ -16,7 +16,7 @@ pub(super) struct Line {
     /// The sequence number of the next attempt.
     pub(super) seq: AtomicU32,
     pub(super) _unused: u32,
-    /// Counts of attempts for several sessions at once: the mask in the upper eight bits (0 while unused), the count below.
+    /// Counts of attempts by the mask of their sessions: the mask in the upper eight bits (0 while unused), the count below.
     pub(super) together: [AtomicU64; TOGETHER],
 }
 

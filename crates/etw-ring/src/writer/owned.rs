@@ -3,9 +3,9 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::counts::count_attempt;
+use super::counts::{count_attempt, try_count_attempt};
 use super::record::{Grant, Stamp, write_header, write_identity, write_stamp};
-use super::thread::{ThreadState, try_this_thread};
+use super::thread::{Thread, ThreadState, try_this_thread};
 use super::{MAX_ATTACHMENTS, Payload, Refused, Request, Writer};
 use crate::layout::*;
 use crate::proto::{self, Head};
@@ -29,11 +29,12 @@ impl Writer {
             return self.write_slow(thread, request, fill);
         };
         // A panic in `fill` abandons the event.
-        let guard = Owned { writer: self, thread, sessions: grant.sessions };
+        let guard = Owned { writer: self, thread };
         let Moment { time, cpu } = self.stamp_owned::<false>(thread);
         // SAFETY: the grant's record belongs to this write until its commit.
         let mut payload = unsafe {
-            // The guard reads the registration if the event is abandoned.
+            // The guard reads sessions and registration if the event is abandoned.
+            grant.record.add(RECORD_SESSIONS).write(grant.sessions);
             grant.record.add(REGISTRATION).cast::<u32>().write(request.registration);
             Payload::new(grant.record, request.payload_size)
         };
@@ -43,7 +44,7 @@ impl Writer {
         let stamp = Stamp { time, cpu, filled, tid: thread.tid.get() };
         // SAFETY: `RECORD`, by the grant.
         unsafe { write_header(request, &grant, &stamp) };
-        commit_owned(thread, grant.head, filled);
+        commit_owned(thread, grant.head, record_size(filled as usize) as u32);
         Ok(())
     }
 
@@ -58,21 +59,20 @@ impl Writer {
         request: Request,
         fill: impl for<'b> FnOnce(Room<'b>) -> Room<'b>,
     ) -> Option<Result<(), Refused>> {
-        self.try_write_on::<false>(attachment, request, fill)
+        self.try_write_on::<false>(try_this_thread()?, attachment, request, fill)
     }
 
-    /// [`try_write`](Self::try_write) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other machine.
+    /// [`try_write`](Self::try_write) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other machine, and if the
+    /// thread needs another chunk: without calls in it but that of `fill`, this path stays in few registers.
     #[inline(always)]
     pub fn try_write_fast(
         &self,
+        thread: &Thread,
         attachment: usize,
         request: Request,
         fill: impl FillRoom,
     ) -> Option<Result<(), Refused>> {
-        match self.fast {
-            true => self.try_write_on::<true>(attachment, request, fill),
-            false => None,
-        }
+        self.try_write_on::<true>(thread, attachment, request, fill)
     }
 
     /// The first half of [`try_write`](Self::try_write), for a caller that puts the payload into memory by itself: the address of
@@ -84,12 +84,13 @@ impl Writer {
     #[inline(always)]
     pub unsafe fn try_begin_write(
         &self,
+        thread: &Thread,
         attachment: usize,
         request: Request,
     ) -> Option<NonNull<u8>> {
         match self.fast {
-            true => Some(self.try_begin_on::<true>(attachment, &request)?.payload),
-            false => self.try_begin_on_any_machine(attachment, &request),
+            true => Some(self.try_begin_on::<true>(thread, attachment, &request)?.payload),
+            false => self.try_begin_on_any_machine(thread, attachment, &request),
         }
     }
 
@@ -97,44 +98,47 @@ impl Writer {
     #[inline(never)]
     fn try_begin_on_any_machine(
         &self,
+        thread: &Thread,
         attachment: usize,
         request: &Request,
     ) -> Option<NonNull<u8>> {
-        Some(self.try_begin_on::<false>(attachment, request)?.payload)
+        Some(self.try_begin_on::<false>(thread, attachment, request)?.payload)
     }
 
     #[inline(always)]
     fn try_write_on<const FAST: bool>(
         &self,
+        thread: &Thread,
         attachment: usize,
         request: Request,
         fill: impl FillRoom,
     ) -> Option<Result<(), Refused>> {
-        let Begun { thread, sessions, payload } =
-            self.try_begin_on::<FAST>(attachment, &request)?;
-        let guard = Owned { writer: self, thread, sessions };
+        let Begun { thread, payload } = self.try_begin_on::<FAST>(thread, attachment, &request)?;
+        let guard = Owned { writer: self, thread };
         let filled = request.payload_size;
+        let size = record_size(filled as usize) as u32;
         // SAFETY: the payload of the begun record belongs to this write until its commit.
         let room =
             unsafe { std::slice::from_raw_parts_mut(payload.as_ptr().cast(), filled as usize) };
-        if fill.fill(Room::new(room)).left() != Some(0) {
+        if !fill.fill(Room::new(room)).is_full() {
             etw_types::cold_path();
             return Some(Err(Refused::Abandoned));
         }
         std::mem::forget(guard);
-        commit_owned(thread, thread.head.get(), filled);
+        commit_owned(thread, thread.head.get(), size);
         Some(Ok(()))
     }
 
     /// Announces a write and puts the header of its record.
     #[inline(always)]
-    fn try_begin_on<const FAST: bool>(
+    fn try_begin_on<'t, const FAST: bool>(
         &self,
+        thread: &'t Thread,
         attachment: usize,
         request: &Request,
-    ) -> Option<Begun<'_>> {
+    ) -> Option<Begun<'t>> {
         // The state of another attachment has another epoch, so `try_begin` refuses it.
-        let thread = &try_this_thread()?.states[attachment % MAX_ATTACHMENTS];
+        let thread = &thread.states[attachment % MAX_ATTACHMENTS];
         let grant = self.try_begin::<FAST>(thread, request)?;
         // The header comes first, so that few values must be kept while the payload is filled; the host reads nothing before the
         // commit. For the same reason, the part that is known before the clock comes first.
@@ -147,7 +151,7 @@ impl Writer {
             write_stamp(request, &grant, &Stamp { time, cpu, ..stamp });
             NonNull::new_unchecked(grant.record.add(RECORD_HEADER_SIZE))
         };
-        Some(Begun { thread, sessions: grant.sessions, payload })
+        Some(Begun { thread, payload })
     }
 
     /// Reads time and CPU of an announced write, and publishes the time in the thread's line.
@@ -183,7 +187,8 @@ impl Writer {
         thread: &ThreadState,
         request: &Request,
     ) -> Option<Grant> {
-        if !self.is_attached() || thread.busy.load(Ordering::Relaxed) {
+        let is_attached = if FAST { self.is_attached_and_fast() } else { self.is_attached() };
+        if !is_attached || thread.busy.load(Ordering::Relaxed) {
             return None;
         }
         thread.busy.store(true, Ordering::Relaxed);
@@ -211,7 +216,8 @@ impl Writer {
         // A thread without a slot or a chunk has no free bytes. They are a multiple of eight, so the rounded size fits too.
         if request.payload_size + RECORD_HEADER_SIZE as u32 > thread.free.get() {
             etw_types::cold_path();
-            if !self.admits(request.sessions, request.event_size)
+            if FAST
+                || !self.gate().summary().admits(request.sessions, request.event_size)
                 || !self.change_chunk(thread, request.payload_size)
             {
                 return None;
@@ -219,36 +225,53 @@ impl Writer {
         }
         // SAFETY: a thread with free bytes has a chunk, so `register` and `new_chunk` have set the pointers for this writer (by its
         // epoch), which keeps the memory alive.
-        let (line, counters, chunk) =
-            unsafe { (&*thread.line.get(), &*thread.counters.get(), &*thread.chunk.get()) };
+        let line = unsafe { &*thread.line.get() };
         let head = thread.head.get();
         proto::announce(
             &line.head,
             head,
             if FAST || self.fast { Light::Compiler } else { self.light },
         );
-        let revoked = proto::revoked(chunk, thread.closing_key.get());
-        let epoch = self.admission_epoch();
-        let sessions = request.sessions;
-        if revoked || !self.admits(sessions, request.event_size) || sessions == 0 {
+        let (gate, sessions) = (self.gate(), request.sessions);
+        let (summary, revocations) = (gate.summary(), gate.revocations.load(Ordering::Acquire));
+        let is_to_check = revocations != thread.revocations.get();
+        if !summary.admits(sessions, request.event_size)
+            || (is_to_check && (FAST || revoked_by(thread, revocations)))
+            || (FAST && !try_count_attempt(line, sessions))
+            || (!FAST && sessions == 0)
+        {
             etw_types::cold_path();
             // Nothing was written: withdraw the announcement.
             line.head.store(head.0, Ordering::Release);
             return None;
         }
-        count_attempt(line, counters, sessions);
+        if !FAST {
+            // SAFETY: set together with `line`.
+            count_attempt(line, unsafe { &*thread.counters.get() }, sessions);
+        }
         let seq = line.seq.load(Ordering::Relaxed);
         line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: the record fits behind the committed offset, and the chunk belongs to this thread alone.
         let record = unsafe { thread.base.get().add(head.committed() as usize) };
-        Some(Grant { record, head, seq, epoch, sessions })
+        Some(Grant { record, head, seq, epoch: summary.epoch(), sessions })
     }
+}
+
+/// Whether one of the revocations up to this count took the chunk of a thread that has announced a write.
+#[cold]
+#[inline(never)]
+fn revoked_by(thread: &ThreadState, revocations: u64) -> bool {
+    // SAFETY: a thread that has announced a write has a chunk, so `new_chunk` has set the pointer.
+    let revoked = proto::revoked(unsafe { &*thread.chunk.get() }, thread.closing_key.get());
+    if !revoked {
+        thread.revocations.set(revocations);
+    }
+    revoked
 }
 
 /// A write whose header is put.
 struct Begun<'a> {
     thread: &'a ThreadState,
-    sessions: u8,
     payload: NonNull<u8>,
 }
 
@@ -260,17 +283,16 @@ struct Begun<'a> {
 pub unsafe fn commit_begun(attachment: usize, payload_size: u32) {
     if let Some(thread) = try_this_thread() {
         let thread = &thread.states[attachment % MAX_ATTACHMENTS];
-        commit_owned(thread, thread.head.get(), payload_size);
+        commit_owned(thread, thread.head.get(), record_size(payload_size as usize) as u32);
     }
 }
 
 /// Commits an owned write: first the thread's copy of the head, then the head, and only then `busy`.
 #[inline(always)]
-pub(super) fn commit_owned(thread: &ThreadState, head: Head, filled: u32) {
-    let size = record_size(filled as usize) as u32;
-    let head = head.advanced(size);
+pub(super) fn commit_owned(thread: &ThreadState, head: Head, record_size: u32) {
+    let head = head.advanced(record_size);
     thread.head.set(head);
-    thread.free.set(thread.free.get() - size);
+    thread.free.set(thread.free.get() - record_size);
     // SAFETY: a thread with an owned write has a slot.
     proto::commit(unsafe { &(*thread.line.get()).head }, head);
     compiler_fence(Ordering::SeqCst);
@@ -281,22 +303,29 @@ pub(super) fn commit_owned(thread: &ThreadState, head: Head, filled: u32) {
 pub(super) struct Owned<'a> {
     writer: &'a Writer,
     thread: &'a ThreadState,
-    sessions: u8,
 }
 
 impl Drop for Owned<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the guard exists only while the thread has a chunk, and the registration is written before `fill` runs.
-        let registration = unsafe {
-            let record = self.thread.base.get().add(self.thread.head.get().committed() as usize);
-            record.add(REGISTRATION).cast::<u32>().read_unaligned()
-        };
-        abandon(self.writer, self.thread, self.sessions, registration);
+        abandon_begun(self.writer, self.thread);
     }
 }
 
-/// Arguments by value, so that the guard need not lie in memory.
+#[cold]
+#[inline(never)]
+fn abandon_begun(writer: &Writer, thread: &ThreadState) {
+    // SAFETY: the guard exists only while the thread has a chunk; sessions and registration are written before `fill` runs.
+    let (sessions, registration) = unsafe {
+        let record = thread.base.get().add(thread.head.get().committed() as usize);
+        (
+            record.add(RECORD_SESSIONS).read(),
+            record.add(REGISTRATION).cast::<u32>().read_unaligned(),
+        )
+    };
+    abandon(writer, thread, sessions, registration);
+}
+
 #[cold]
 #[inline(never)]
 pub(super) fn abandon(writer: &Writer, thread: &ThreadState, sessions: u8, registration: u32) {

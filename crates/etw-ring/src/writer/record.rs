@@ -41,13 +41,13 @@ pub(super) unsafe fn write_header(request: &Request, grant: &Grant, stamp: &Stam
 /// `RECORD` of [`write_header`].
 #[inline(always)]
 pub(super) unsafe fn write_stamp(request: &Request, grant: &Grant, stamp: &Stamp) {
-    let first = u64::from(stamp.filled)
-        | u64::from(request.kind) << 32
-        | u64::from(grant.sessions) << 40
-        | u64::from(stamp.cpu) << 48;
+    let kind_and_sessions = u16::from(request.kind) | u16::from(grant.sessions) << 8;
+    // Each value by a store of its own: to put several into one word first takes more time.
     // SAFETY: `RECORD`.
     unsafe {
-        grant.record.cast::<u64>().write(first);
+        grant.record.cast::<u32>().write(stamp.filled);
+        grant.record.cast::<u16>().add(2).write(kind_and_sessions);
+        grant.record.cast::<u16>().add(3).write(stamp.cpu);
         grant.record.cast::<u64>().add(1).write(stamp.time);
     }
 }
@@ -58,15 +58,16 @@ pub(super) unsafe fn write_stamp(request: &Request, grant: &Grant, stamp: &Stamp
 /// `RECORD` of [`write_header`].
 #[inline(always)]
 pub(super) unsafe fn write_identity(request: &Request, grant: &Grant, stamp: &Stamp) {
-    let words = [
-        u64::from(request.site) | u64::from(grant.seq) << 32,
-        u64::from(request.registration) | u64::from(stamp.tid) << 32,
-        u64::from(request.metadata_size)
-            | u64::from(grant.epoch) << 16
-            | u64::from(request.user) << 32,
-    ];
-    for (i, word) in words.into_iter().enumerate() {
+    for (i, half) in
+        [request.site, grant.seq, request.registration, stamp.tid].into_iter().enumerate()
+    {
         // SAFETY: `RECORD`.
-        unsafe { grant.record.cast::<u64>().add(2 + i).write(word) };
+        unsafe { grant.record.cast::<u32>().add(4 + i).write(half) };
     }
+    // Mostly two of these are zeros, and the epoch lies as in the summary of admissions.
+    let last = u64::from(request.metadata_size)
+        | u64::from(grant.epoch) << 16
+        | u64::from(request.user) << 32;
+    // SAFETY: `RECORD`.
+    unsafe { grant.record.cast::<u64>().add(4).write(last) };
 }

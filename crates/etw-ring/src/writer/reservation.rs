@@ -99,7 +99,9 @@ impl<'a> Reservation<'a> {
         // SAFETY: `RECORD`, by the grant, until the stores below.
         unsafe { write_header(&self.request, &self.grant, &stamp) };
         match &self.location {
-            Location::Owned(thread) => commit_owned(thread, self.grant.head, filled),
+            Location::Owned(thread) => {
+                commit_owned(thread, self.grant.head, record_size(filled as usize) as u32);
+            }
             Location::Shared(record, thread) => {
                 self.end_shared(record, *thread, record.committed());
             }
@@ -330,7 +332,8 @@ impl Writer {
     fn has_record_for(&self, request: &Request) -> bool {
         let Request { sessions, event_size, .. } = *request;
         request.payload_size as usize <= MAX_PAYLOAD_SIZE
-            && (self.admits(sessions, event_size) || self.judge(request).is_admitted())
+            && (self.gate().summary().admits(sessions, event_size)
+                || self.judge(request).is_admitted())
     }
 
     /// Admits and counts a write that is announced or reserved; its epoch and sessions.
@@ -344,7 +347,7 @@ impl Writer {
         thread: Option<&ThreadState>,
     ) -> Result<(u16, u8), Refused> {
         light_barrier(self.light);
-        let epoch = self.admission_epoch();
+        let epoch = self.gate().summary().epoch();
         let sessions = self.admit_slow(request, thread)?;
         self.attempted(thread, sessions);
         Ok((epoch, sessions))

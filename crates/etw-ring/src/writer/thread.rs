@@ -30,6 +30,8 @@ pub struct ThreadState {
     /// The chunk's word in the control page, and the key at which the host has revoked the chunk.
     pub(super) chunk: Cell<*const AtomicU64>,
     pub(super) closing_key: Cell<u32>,
+    /// The control page's count of revocations up to which the chunk's word is known.
+    pub(super) revocations: Cell<u64>,
     pub(super) opened: Cell<u64>,
 }
 
@@ -51,13 +53,17 @@ impl ThreadState {
             free: Cell::new(0),
             chunk: Cell::new(std::ptr::null()),
             closing_key: Cell::new(0),
+            revocations: Cell::new(0),
             opened: Cell::new(0),
         }
     }
 }
 
 /// All thread-local data of the crate, in one struct: in a shared library, finding a thread-local can be a call.
-pub(super) struct Thread {
+///
+/// [`try_this_thread`] finds it once for a write.
+#[derive(Debug)]
+pub struct Thread {
     pub(super) states: [ThreadState; MAX_ATTACHMENTS],
     word: Cell<[u64; 2]>,
 }
@@ -166,11 +172,20 @@ mod pointer {
     }
 }
 
-/// [`this_thread`], if an earlier call has found it.
+/// The calling thread's data, if an earlier call of [`with_thread_word`] or an earlier write has found them.
 #[inline(always)]
-pub(super) fn try_this_thread<'a>() -> Option<&'a Thread> {
-    // SAFETY: null, or as in `this_thread`.
+pub fn try_this_thread() -> Option<&'static Thread> {
+    // SAFETY: null, or as in `this_thread`: a reference cannot leave the thread, since the data are not `Sync`, and no code of the thread
+    // runs after their end.
     unsafe { pointer::get().as_ref() }
+}
+
+impl Thread {
+    /// The bytes of [`with_thread_word`].
+    #[inline(always)]
+    pub fn word(&self) -> [u64; 2] {
+        self.word.get()
+    }
 }
 
 /// The calling thread's own state for an attachment.
@@ -182,14 +197,8 @@ pub(super) fn thread_state<'a>(attachment: usize) -> &'a ThreadState {
 /// Calls `f` with sixteen bytes of the calling thread that belong to the caller, zero at first. They lie beside the thread's state, so
 /// a look at them costs nothing more than the write. Async-signal-safe if `f` is.
 ///
-/// [`try_thread_word`] is cheaper, and `None` before the thread's first call.
+/// [`Thread::word`] is cheaper.
 #[inline(always)]
 pub fn with_thread_word<R>(f: impl FnOnce(&Cell<[u64; 2]>) -> R) -> R {
     f(&this_thread().word)
-}
-
-/// The bytes of [`with_thread_word`], if an earlier call of the thread has found them.
-#[inline(always)]
-pub fn try_thread_word() -> Option<[u64; 2]> {
-    Some(try_this_thread()?.word.get())
 }

@@ -60,7 +60,7 @@ impl Text for Counted8 {
 
     #[inline(always)]
     fn put<'r>(value: &[u8], room: Room<'r>) -> Room<'r> {
-        room.put(&(value.len() as u16).to_le_bytes()).put(value)
+        room.put_counted(value)
     }
 }
 

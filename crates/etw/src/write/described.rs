@@ -10,7 +10,7 @@ use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, Writer, prefix, prefix:
 use etw_types::{EventDescriptor, Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
-use super::status::status;
+use super::status::status_of_begun;
 use super::{Fill, GUID_ITEM_SIZE, Routes};
 use crate::activity;
 use crate::pools::writer;
@@ -76,9 +76,10 @@ pub unsafe fn try_write_described_inline(
     payload_size: usize,
     fill: impl FillRoom,
 ) -> Option<Status> {
+    let thread = activity::thread_without()?;
     let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
     let fill = DescriptorThen(descriptor, fill);
-    Some(status(provider, writer.try_write_fast(0, request, fill)?))
+    Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
 }
 
 /// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `None`: nothing happened.
@@ -93,10 +94,11 @@ pub unsafe fn try_begin_described(
     sessions: u8,
     payload_size: usize,
 ) -> Option<NonNull<u8>> {
+    let thread = activity::thread_without()?;
     let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
     // SAFETY: `BEGUN`; the record's payload begins with sixteen bytes for the descriptor.
     unsafe {
-        let room = writer.try_begin_write(0, request)?;
+        let room = writer.try_begin_write(thread, 0, request)?;
         room.cast::<[u64; 2]>().write_unaligned(descriptor.read_unaligned());
         Some(room.add(16))
     }
@@ -119,7 +121,7 @@ fn request_of_descriptor(
     sessions: u8,
     payload_size: usize,
 ) -> Option<(&'static Writer, Request)> {
-    if payload_size > MAX_PAYLOAD_SIZE - 16 || !activity::is_none() {
+    if payload_size > MAX_PAYLOAD_SIZE - 16 {
         etw_types::cold_path();
         return None;
     }
@@ -181,7 +183,7 @@ fn try_write_described_to(
         }
         fill(room)
     })?;
-    Some(status(provider, written))
+    Some(status_of_begun(written))
 }
 
 /// Word by word: one load of all sixteen bytes would wait for stores of its parts.

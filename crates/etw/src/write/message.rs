@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, classic, prefix};
+use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, classic, prefix, try_this_thread};
 use etw_types::{MessageFlags, Status};
 
-use super::status::status;
+use super::status::status_of_begun;
 use crate::pools::writer;
 use crate::provider::{Provider, STACKS};
 
@@ -57,8 +57,9 @@ pub(crate) unsafe fn try_write_message(
         event_size: (size_on_disk + payload_size as u32) | provider.size_of_static(0) & STACKS,
         ..Request::default()
     };
-    let written = writer(attachment)?.try_write_fast(attachment, request, Filled(message, fill))?;
-    Some(status(provider, written))
+    let (thread, writer) = (try_this_thread()?, writer(attachment)?);
+    let written = writer.try_write_fast(thread, attachment, request, Filled(message, fill))?;
+    Some(status_of_begun(written))
 }
 
 /// Puts a message's header, then what the inner fill puts.

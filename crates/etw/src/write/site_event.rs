@@ -4,11 +4,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, Request, Writer, prefix, prefix::Prefix};
+use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, Thread, Writer, prefix, prefix::Prefix};
 use etw_types::{Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
-use super::status::status;
+use super::status::status_of_begun;
 use super::{Fill, LevelAndKeyword, Routes, Site};
 use crate::activity;
 use crate::pools::writer;
@@ -50,14 +50,44 @@ pub fn write_site(
     if wanted == crate::system::ROUTE {
         return crate::system::write_site(provider, site, payload_size, fill);
     }
+    let Some(thread) = activity::thread_without() else {
+        etw_types::cold_path();
+        return write_site_in_activity(provider, site, routes, payload_size, fill);
+    };
     if let Ok(sessions) = u8::try_from(wanted) {
+        // No call but that of `fill`: the rest of the path is one of the functions that this one ends with.
+        let filled = Called(fill);
         if let Some(status) =
-            try_write_site_to::<true>(0, sessions, provider, site, payload_size, fill)
+            try_write_site_fast(thread, sessions, provider, site, payload_size, filled)
         {
             return status;
         }
     }
     write_site_elsewhere(provider, site, routes, payload_size, fill)
+}
+
+/// Calls what fills the payload. (The compiler has a function of its own for a `&Fill` that is called as a function.)
+struct Called<'a>(&'a Fill<'a>);
+
+impl FillRoom for Called<'_> {
+    #[inline(always)]
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        (self.0)(room)
+    }
+}
+
+/// [`write_site`] to sessions of the first host and in no activity. `None`: nothing happened.
+#[inline(always)]
+fn try_write_site_fast(
+    thread: &Thread,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+    fill: impl FillRoom,
+) -> Option<Status> {
+    let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
+    Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
 }
 
 /// [`write_site`] to sessions of the first host and in no activity, compiled into its caller: for callers whose sites share one
@@ -70,12 +100,8 @@ pub fn try_write_site_inline(
     payload_size: usize,
     fill: impl FillRoom,
 ) -> Option<Status> {
-    if !activity::is_none() {
-        etw_types::cold_path();
-        return None;
-    }
-    let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
-    Some(status(provider, writer.try_write_fast(0, request, fill)?))
+    let thread = activity::thread_without()?;
+    try_write_site_fast(thread, sessions, provider, site, payload_size, fill)
 }
 
 /// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `None`: nothing happened, call [`write_site`].
@@ -89,13 +115,10 @@ pub unsafe fn try_begin_site(
     sessions: u8,
     payload_size: usize,
 ) -> Option<NonNull<u8>> {
-    if !activity::is_none() {
-        etw_types::cold_path();
-        return None;
-    }
-    let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
+    let thread = activity::thread_without()?;
+    let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
     // SAFETY: `BEGUN`.
-    unsafe { writer.try_begin_write(0, request) }
+    unsafe { writer.try_begin_write(thread, 0, request) }
 }
 
 /// Publishes the event that [`try_begin_site`] began.
@@ -152,9 +175,7 @@ fn write_site_elsewhere(
     let attachment = routes.0.trailing_zeros() as usize / 8;
     let sessions = routes.0 >> (attachment * 8);
     let written = match u8::try_from(sessions) {
-        Ok(sessions) => {
-            try_write_site_to::<false>(attachment, sessions, provider, site, payload_size, fill)
-        }
+        Ok(sessions) => try_write_site_to(attachment, sessions, provider, site, payload_size, fill),
         Err(_) => None,
     };
     written.unwrap_or_else(|| {
@@ -163,9 +184,8 @@ fn write_site_elsewhere(
 }
 
 /// Writes to one host, with the thread's activity. `None`: nothing happened, the host's pool needs attention.
-/// `FAST`: only on the [usual machine](Writer::try_write_fast).
 #[inline(always)]
-fn try_write_site_to<const FAST: bool>(
+fn try_write_site_to(
     attachment: usize,
     sessions: u8,
     provider: &Provider,
@@ -173,23 +193,16 @@ fn try_write_site_to<const FAST: bool>(
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Option<Status> {
-    if !activity::is_none() {
-        etw_types::cold_path();
-        return try_write_site_in_activity(
-            attachment,
-            sessions,
-            provider,
-            site,
-            payload_size,
-            fill,
-        );
-    }
-    let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
-    let written = match FAST {
-        true => writer.try_write_fast(attachment, request, fill)?,
-        false => writer.try_write(attachment, request, fill)?,
+    let Some(thread) = activity::thread_without() else {
+        let routes = u64::from(sessions) << (attachment * 8);
+        return try_write_site_in_activity(routes, provider, site, payload_size, fill);
     };
-    Some(status(provider, written))
+    let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
+    let written = match writer.try_write_fast(thread, attachment, request, Called(fill)) {
+        Some(written) => written,
+        None => writer.try_write(attachment, request, fill)?,
+    };
+    Some(status_of_begun(written))
 }
 
 /// The host's writer, and the request for an event of a site in no activity. `None`: the host has gone, the payload is large, or
@@ -202,36 +215,77 @@ fn request_of_site(
     site: &'static Site,
     payload_size: usize,
 ) -> Option<(&'static Writer, Request)> {
+    let writer = writer(attachment)?;
+    let id = writer.intern_at(attachment, &site.cache, site.bytes());
+    if id == 0 {
+        return None;
+    }
+    Some((writer, request_of(attachment, id, sessions, provider, site, payload_size)?))
+}
+
+/// [`request_of_site`] for the first host. `None` for a site that was not written to its pool before, too.
+#[inline(always)]
+fn request_of_known_site(
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+) -> Option<(&'static Writer, Request)> {
+    let writer = writer(0)?;
+    let id = writer.interned_at(0, &site.cache)?;
+    Some((writer, request_of(0, id, sessions, provider, site, payload_size)?))
+}
+
+#[inline(always)]
+fn request_of(
+    attachment: usize,
+    id: u32,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+) -> Option<Request> {
     if payload_size > MAX_PAYLOAD_SIZE - 16 {
         return None;
     }
-    let writer = writer(attachment)?;
     let payload_size = payload_size as u32;
-    let request = Request {
+    Some(Request {
         sessions,
         kind: 0,
         registration: provider.registrations[attachment].load(Ordering::Relaxed),
-        site: writer.intern_at(attachment, &site.cache, site.bytes()),
+        site: id,
         user: 0,
         metadata_size: 0,
         payload_size,
         event_size: provider.size_of_static(site.metadata_size) + payload_size,
-    };
-    (request.site != 0).then_some((writer, request))
+    })
 }
 
-/// [`try_write_site_to`] with the thread's activity. It makes a request of its own: one that came from the caller would lie in the
-/// memory of each write without an activity.
+/// [`write_site`] if the thread has an activity, or has never written.
+#[inline(never)]
+fn write_site_in_activity(
+    provider: &Provider,
+    site: &'static Site,
+    routes: Routes,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    try_write_site_in_activity(routes.0, provider, site, payload_size, fill)
+        .unwrap_or_else(|| write_site_elsewhere(provider, site, routes, payload_size, fill))
+}
+
+/// Writes to one host with the thread's activity. `None`: nothing happened; there is no activity, or the host's pool needs attention.
 #[inline(never)]
 fn try_write_site_in_activity(
-    attachment: usize,
-    sessions: u8,
+    routes: u64,
     provider: &Provider,
     site: &'static Site,
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Option<Status> {
     let activity = activity::current();
+    let attachment = routes.trailing_zeros() as usize / 8 % MAX_ATTACHMENTS;
+    let sessions = u8::try_from(routes >> (attachment * 8)).ok()?;
     if activity.is_zero() {
         return None;
     }
@@ -243,7 +297,7 @@ fn try_write_site_in_activity(
         ..request
     };
     let written = writer.try_write(attachment, request, |room| fill(room.put(&activity.0)))?;
-    Some(status(provider, written))
+    Some(status_of_begun(written))
 }
 
 /// [`write_site`] with extras, on the general path.

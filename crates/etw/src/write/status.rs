@@ -13,6 +13,15 @@ pub(super) fn status(provider: &Provider, written: Result<(), Refused>) -> Statu
     }
 }
 
+/// The status of a write that was begun: its payload is whole, or it has not the announced size.
+#[inline(always)]
+pub(super) fn status_of_begun(written: Result<(), Refused>) -> Status {
+    match written {
+        Ok(()) => Status::ERROR_SUCCESS,
+        Err(refused) => Status(refused.status()),
+    }
+}
+
 #[cold]
 #[inline(never)]
 pub(super) fn refused_status(provider: &Provider, refused: Refused) -> Status {
