@@ -13,8 +13,9 @@
 //!
 //! Source: the documentation of `EVENT_TRACE_HEADER` and `EVENT_INSTANCE_GUID_HEADER`; MESSAGE as published decoders read it.
 
-use etw_types::{Classic, ClassicHeader, Guid, HeaderType, MessageFlags, MessageId};
+use etw_types::{Classic, ClassicHeader, Guid, HeaderType, KernelClass, MessageFlags, MessageId};
 
+use crate::copy::copy;
 use crate::event::Event;
 
 const TRACE_HEADER: u8 = 0xc0;
@@ -34,6 +35,10 @@ pub(crate) fn is_numbered(classic: &Classic) -> bool {
 /// Writes the event to the front of `out`, which has at least its size rounded up to eight bytes. A sequence number stays 0.
 #[inline(never)]
 pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut [u8]) {
+    if let ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) = &classic.header {
+        let has_ids = matches!(classic.header, ClassicHeader::System(_));
+        return encode_kernel(event, time, class, has_ids, out);
+    }
     let size = event.size(&[]);
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -48,24 +53,6 @@ pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut 
         }
         _ => None,
     };
-    if let ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) = &classic.header {
-        put(&u16::from(class.version).to_le_bytes());
-        let has_ids = matches!(classic.header, ClassicHeader::System(_));
-        let header = if has_ids { HeaderType::System64 } else { HeaderType::PerfInfo64 };
-        put(&[header.number(), TRACE_HEADER]);
-        put(&(size as u16).to_le_bytes());
-        put(&class.hook.0.to_le_bytes());
-        if has_ids {
-            put(&thread);
-            put(&process);
-        }
-        put(&time.to_le_bytes());
-        if has_ids {
-            put(&[0; 8]);
-        }
-        put(event.payload);
-        return out[at..size.next_multiple_of(8)].fill(0);
-    }
     put(&(size as u16).to_le_bytes());
     if let Some((class, instance)) = instance {
         let kind = match (instance.is_some(), classic.is_32_bit) {
@@ -115,4 +102,31 @@ pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut 
     }
     put(event.payload);
     out[at..size.next_multiple_of(8)].fill(0);
+}
+
+/// Writes a kernel event. Its parts have fixed places, which the loop of a busy host fills with few instructions.
+fn encode_kernel(event: &Event<'_>, time: i64, class: &KernelClass, has_ids: bool, out: &mut [u8]) {
+    let header = if has_ids { HeaderType::System64 } else { HeaderType::PerfInfo64 };
+    let start = header.header_size();
+    let size = start + event.payload.len();
+    let Some((head, payload)) = out.split_at_mut_checked(start) else { return };
+    // The padding is in the last word, which is written before the payload.
+    if let Some(last) = payload.last_chunk_mut::<8>() {
+        *last = [0; 8];
+    }
+    if let Some(payload) = payload.get_mut(..event.payload.len()) {
+        copy(payload, event.payload);
+    }
+    let first = u64::from(class.version)
+        | u64::from(u16::from_le_bytes([header.number(), TRACE_HEADER])) << 16
+        | (size as u64) << 32
+        | u64::from(class.hook.0) << 48;
+    let ids = u64::from(event.thread_id) | u64::from(event.process_id) << 32;
+    let words = match has_ids {
+        true => [first, ids, time as u64, 0],
+        false => [first, time as u64, 0, 0],
+    };
+    for (to, word) in head.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
 }

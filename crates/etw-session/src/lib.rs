@@ -50,6 +50,7 @@ mod classic;
 mod compression;
 mod config;
 mod config_error;
+mod copy;
 mod enable;
 mod event;
 mod event_record;

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use etw_types::{EventDescriptor, EventHeader, EventProperty, Guid};
 
+use crate::copy::copy;
 use crate::event::{Event, ProcessFacts};
 use crate::event_record::stored_flags;
 
@@ -133,25 +134,5 @@ impl<'a> Shaped<'a> {
             ..EventHeader::default()
         };
         header.put_start(head);
-    }
-}
-
-/// Copies between slices of equal length. Of most payloads, two moves that may overlap are enough.
-#[inline(always)]
-fn copy(to: &mut [u8], from: &[u8]) {
-    /// Copies the first and the last `N` bytes of slices of `N` to twice as many.
-    #[inline(always)]
-    fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
-        if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk()) {
-            *to = *from;
-        }
-        if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk()) {
-            *to = *from;
-        }
-    }
-    match from.len() {
-        16..=32 => ends::<16>(to, from),
-        33..=64 => ends::<32>(to, from),
-        _ => to.copy_from_slice(from),
     }
 }
