@@ -14,41 +14,20 @@ use std::ffi::{CStr, CString};
 use etw::rt::{Room, Site};
 use etw::{Channel, EventDescriptor};
 
-use crate::context::{Pair, Value};
+use crate::context::LogContext;
+use crate::flat::Flat;
 use crate::level::LogLevel;
 use crate::sites;
+pub use crate::value::{
+    ANSI_STRING, BOOL32, INT8, INT16, INT32, INT64, MAX_PAIRS, STRUCT, UINT8, UINT16, UINT32,
+    UINT64, UNICODE_STRING, kind_of,
+};
+use crate::value::{Pair, Value, has_nul, kind_of_value, longest_value, put_value};
 
 /// The limit in bytes for the name of the event, its fields and the message with its NUL together.
 pub const MAX_SIZE: usize = 4096;
-/// The limit of pairs, including structures.
-pub const MAX_PAIRS: usize = 64;
 /// The size of the size and the tag.
 const HEAD: usize = 4;
-
-/// UTF-16 text with a zero unit.
-pub const UNICODE_STRING: u8 = 1;
-/// 8-bit text with a NUL.
-pub const ANSI_STRING: u8 = 2;
-/// 8 bits, signed.
-pub const INT8: u8 = 3;
-/// 8 bits.
-pub const UINT8: u8 = 4;
-/// 16 bits, signed.
-pub const INT16: u8 = 5;
-/// 16 bits.
-pub const UINT16: u8 = 6;
-/// 32 bits, signed.
-pub const INT32: u8 = 7;
-/// 32 bits.
-pub const UINT32: u8 = 8;
-/// 64 bits, signed.
-pub const INT64: u8 = 9;
-/// 64 bits.
-pub const UINT64: u8 = 10;
-/// A truth value in 32 bits.
-pub const BOOL32: u8 = 13;
-/// The head of a structure: `_TlgInSTRUCT | _TlgInChain`.
-pub const STRUCT: u8 = 0x98;
 
 /// The number of shapes that an encoder caches.
 const KNOWN: usize = 64;
@@ -132,6 +111,12 @@ pub trait Properties {
 
     /// The properties in Rust's form.
     fn pairs(&self) -> Cow<'_, [Pair<'_>]>;
+
+    /// Values that lie ready, if there are such.
+    #[inline(always)]
+    fn flat(&self) -> Option<&Flat> {
+        None
+    }
 }
 
 impl Properties for [Pair<'_>] {
@@ -158,6 +143,28 @@ impl Properties for [Pair<'_>] {
 
     fn pairs(&self) -> Cow<'_, [Pair<'_>]> {
         Cow::Borrowed(self)
+    }
+}
+
+/// [`Properties`] of a context keep their names, kinds and values.
+impl Properties for LogContext<'_> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        LogContext::pairs(self).len()
+    }
+
+    #[inline(always)]
+    fn put_all<'r>(&self, fields: &[Field], room: Room<'r>) -> Option<Room<'r>> {
+        LogContext::pairs(self).put_all(fields, room)
+    }
+
+    fn pairs(&self) -> Cow<'_, [Pair<'_>]> {
+        Cow::Borrowed(LogContext::pairs(self))
+    }
+
+    #[inline(always)]
+    fn flat(&self) -> Option<&Flat> {
+        LogContext::flat(self)
     }
 }
 
@@ -214,6 +221,8 @@ struct Known {
     fields: Vec<Field>,
     /// The size of the longest message that needs no cut.
     longest_message: usize,
+    /// The number of the [`Flat`] that was last found to have these fields; 0: none.
+    flat: u64,
 }
 
 /// A call in the source that logged, with the parts of its events that are always the same.
@@ -290,13 +299,13 @@ impl Encoder {
     /// A function of its own: in its caller, most of its values would lie in memory.
     #[inline(never)]
     fn find<T: Text, P: Properties + ?Sized>(
-        &self,
+        &mut self,
         message: &mut Message<'_>,
         channel: Channel,
         parts: &Parts<'_, T, P>,
     ) -> Option<Found> {
         let call = self.sites.get(slot_of(parts.file.address(), parts.line))?.as_ref()?;
-        let known = self.known.get(call.shape)?.as_ref()?;
+        let known = self.known.get_mut(call.shape)?.as_mut()?;
         if !std::ptr::eq(known.start, start_of(parts.level))
             || known.channel != channel
             || known.fields.len() != parts.properties.count()
@@ -308,7 +317,15 @@ impl Encoder {
         }
         let memory_size = message.memory.len();
         let room = Room::of(message.memory.get_mut(message.size + 1..)?);
-        let room = parts.properties.put_all(&known.fields, room.put_short(&call.payload))?;
+        let room = room.put_short(&call.payload);
+        let room = match parts.properties.flat() {
+            Some(flat) if flat.number == known.flat => room.put_short(&flat.values),
+            flat => {
+                let room = parts.properties.put_all(&known.fields, room)?;
+                known.flat = flat.map_or(known.flat, |flat| flat.number);
+                room
+            }
+        };
         Some(Found { site: known.site, size: memory_size - room.left()? })
     }
 
@@ -399,7 +416,7 @@ impl Encoder {
         }
         self.known.resize_with(KNOWN, || None);
         let longest_message = (MAX_SIZE + HEAD).saturating_sub(site.metadata().len() + 1);
-        let known = Known { start, channel, site, fields, longest_message };
+        let known = Known { start, channel, site, fields, longest_message, flat: 0 };
         self.known[index_of(start, pairs)] = Some(known);
     }
 
@@ -493,108 +510,6 @@ fn index_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
     (glance.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % KNOWN
 }
 
-/// An in-type, and the number of members of a structure.
-pub const fn kind_of(in_type: u8, count: u8) -> u16 {
-    in_type as u16 | (count as u16) << 8
-}
-
-/// The kind of a value; `None` for a type that cannot be encoded, and for a text with a NUL.
-fn kind_of_value(value: &Value<'_>) -> Option<u16> {
-    let mut memory = vec![0; longest_value(value)];
-    Some(put_value(Room::of(&mut memory), value)?.0)
-}
-
-/// The size that a value has at most in a payload.
-fn longest_value(value: &Value<'_>) -> usize {
-    match value {
-        Value::Ansi(text) => text.len() + 1,
-        Value::Wide(units) => 2 * units.len() + 2,
-        _ => size_of::<u64>(),
-    }
-}
-
-/// Puts a value, and returns its kind; a structure has no value. `None` for a type that cannot be encoded, and for a text with a NUL.
-#[inline(always)]
-fn put_value<'r>(mut room: Room<'r>, value: &Value<'_>) -> Option<(u16, Room<'r>)> {
-    let in_type = match value {
-        Value::Ansi(text) if has_nul(text) => return None,
-        Value::Ansi(text) => {
-            room = room.put_short(text).put(&[0]);
-            ANSI_STRING
-        }
-        Value::Wide(units) if units.contains(&0) => return None,
-        Value::Wide(units) => {
-            for unit in units.iter().chain(&[0]) {
-                room = room.put(&unit.to_le_bytes());
-            }
-            UNICODE_STRING
-        }
-        Value::Bool(value) => {
-            room = room.put(&i32::from(*value).to_le_bytes());
-            BOOL32
-        }
-        Value::Int64(value) => {
-            room = room.put(&value.to_le_bytes());
-            INT64
-        }
-        Value::Uint64(value) => {
-            room = room.put(&value.to_le_bytes());
-            UINT64
-        }
-        Value::Int32(value) => {
-            room = room.put(&value.to_le_bytes());
-            INT32
-        }
-        Value::Uint32(value) => {
-            room = room.put(&value.to_le_bytes());
-            UINT32
-        }
-        Value::Int16(value) => {
-            room = room.put(&value.to_le_bytes());
-            INT16
-        }
-        Value::Uint16(value) => {
-            room = room.put(&value.to_le_bytes());
-            UINT16
-        }
-        Value::Int8(value) => {
-            room = room.put(&value.to_le_bytes());
-            INT8
-        }
-        Value::Uint8(value) => {
-            room = room.put(&value.to_le_bytes());
-            UINT8
-        }
-        // Readers treat a larger number as a flag that a tag follows.
-        Value::Struct(count) if *count < 0x80 => return Some((kind_of(STRUCT, *count), room)),
-        Value::Struct(_) | Value::Unknown => return None,
-    };
-    Some((kind_of(in_type, 0), room))
-}
-
-/// Whether a text contains a NUL. Texts are short, so this reads overlapping blocks instead of calling a search function.
-#[inline]
-fn has_nul(text: &[u8]) -> bool {
-    // Compiles to one comparison of vectors.
-    let in_block = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == 0));
-    // Sets a bit for each zero byte, and possibly for bytes above one.
-    let in_word =
-        |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
-    if let Some(last) = text.last_chunk() {
-        let blocks = text.chunks_exact(16).filter_map(<[u8]>::first_chunk);
-        return blocks.fold(in_block(last), |found, block| found | in_block(block));
-    }
-    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-        return in_word(first) | in_word(last) != 0;
-    }
-    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-        return in_word(u64::from(first) | u64::from(last) << 32) != 0;
-    }
-    text.contains(&0)
-}
-
 /// Whether two texts are equal. Short texts are compared as words: a library call costs more, and may read a page that was never touched.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {
@@ -633,7 +548,7 @@ fn char_boundary(text: &[u8], longest: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_nul, same};
+    use super::same;
 
     #[test]
     fn texts_that_differ_anywhere_are_not_the_same() {
@@ -645,19 +560,6 @@ mod tests {
                 let mut other = text.clone();
                 other[at] ^= 0x40;
                 assert!(!same(&text, &other), "{length} {at}");
-            }
-        }
-    }
-
-    #[test]
-    fn nuls_are_found_wherever_they_are() {
-        for length in 0..40 {
-            let mut text: Vec<u8> = (0..length).map(|n| (n * 37 % 255 + 1) as u8).collect();
-            assert!(!has_nul(&text), "{length}");
-            for at in 0..length {
-                let before = std::mem::replace(&mut text[at], 0);
-                assert!(has_nul(&text), "{length} {at}");
-                text[at] = before;
             }
         }
     }

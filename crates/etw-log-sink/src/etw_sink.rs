@@ -15,6 +15,7 @@ use etw::rt::{only_route, routes, write_site_of_bytes};
 use etw::{Channel, Guid, Keyword, Provider, Status};
 
 use crate::buffer::Line;
+use crate::context::LogContext;
 use crate::encode::{self, Encoder, Message, Parts, Properties, Text};
 use crate::level::LogLevel;
 use crate::{LogRecord, LogSink};
@@ -23,6 +24,9 @@ use crate::{LogRecord, LogSink};
 pub const DEFAULT_PROVIDER_ID: Guid = Guid::from_u128(0xdad29f36_0a48_4def_9d50_8ef9036b92b4);
 /// The provider's name unless another one is given.
 pub const DEFAULT_PROVIDER_NAME: &str = "block_storage_2";
+
+/// The context of an event without one.
+static NO_CONTEXT: LogContext<'static> = LogContext::from_pairs(&[]);
 
 const NOT_REGISTERED: u32 = 1;
 const REGISTERING: u32 = 2;
@@ -283,7 +287,7 @@ impl EtwSink {
             file: file!().as_bytes(),
             func: b"self_test",
             line: line!() as i32,
-            properties: &[][..],
+            properties: &NO_CONTEXT,
         };
         self.emit_formatted(
             &parts,
@@ -330,7 +334,11 @@ impl EtwSink {
     /// Writes an event to the sessions that enabled its level, with a message that is formatted only if there are any. If the message is
     /// too long, it is truncated between characters.
     #[inline(always)]
-    fn emit_formatted(&self, parts: &Parts<'_>, message: fmt::Arguments<'_>) {
+    fn emit_formatted(
+        &self,
+        parts: &Parts<'_, &[u8], LogContext<'_>>,
+        message: fmt::Arguments<'_>,
+    ) {
         let Some(route) = self.route(parts.level) else { return };
         // A message may log while it is formatted, and a thread may log while it ends: both use new buffers.
         let status = BUFFERS.try_with(|buffers| {
@@ -350,7 +358,7 @@ impl EtwSink {
     fn format_and_write(
         &self,
         route: Route,
-        parts: &Parts<'_>,
+        parts: &Parts<'_, &[u8], LogContext<'_>>,
         message: fmt::Arguments<'_>,
         Buffers { encoder, message: line }: &mut Buffers,
     ) -> Status {
@@ -481,7 +489,7 @@ impl LogSink for EtwSink {
             file: record.file.as_bytes(),
             func: record.func.as_bytes(),
             line: record.line,
-            properties: record.context.map_or(&[][..], |context| context.pairs()),
+            properties: record.context.unwrap_or(&NO_CONTEXT),
         };
         self.emit_formatted(&parts, record.message);
     }

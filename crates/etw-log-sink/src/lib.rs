@@ -41,23 +41,26 @@ mod console;
 mod context;
 pub mod encode;
 mod etw_sink;
+mod flat;
 mod level;
 mod line;
 #[cfg(feature = "log")]
 mod log_crate;
 mod macros;
 mod sites;
+mod value;
 #[doc(hidden)]
 pub use macros::__function_of;
 
 pub use callback::CallbackSink;
 #[cfg(feature = "console")]
 pub use console::ConsoleSink;
-pub use context::{LogContext, Pair, Value};
+pub use context::LogContext;
 pub use etw_sink::{DEFAULT_PROVIDER_ID, DEFAULT_PROVIDER_NAME, EtwSink};
 pub use level::LogLevel;
 #[cfg(feature = "log")]
 pub use log_crate::LogAdapter;
+pub use value::{Pair, Value};
 
 /// A record to log.
 #[derive(Clone, Copy, Debug)]

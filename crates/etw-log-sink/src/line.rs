@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::LogRecord;
-use crate::context::{LogContext, Value};
+use crate::context::LogContext;
+use crate::value::Value;
 
 /// Bytes of a line, its end included: what is beyond is cut.
 pub(crate) const MAX_LINE: usize = 4095;

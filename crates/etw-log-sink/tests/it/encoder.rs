@@ -1,8 +1,8 @@
 //! The encoder's cache does not change its output.
 
 use etw::Channel;
-use etw_log_sink::encode::{Encoder, MAX_SIZE, Message, Parts};
-use etw_log_sink::{LogLevel, Pair, Value};
+use etw_log_sink::encode::{Encoder, MAX_SIZE, Message, Parts, Properties};
+use etw_log_sink::{LogContext, LogLevel, Pair, Value};
 
 /// Metadata and payload of an event.
 struct Encoded {
@@ -11,7 +11,12 @@ struct Encoded {
     payload: Vec<u8>,
 }
 
-fn encoded(encoder: &mut Encoder, level: u32, message: &[u8], pairs: &[Pair<'_>]) -> Encoded {
+fn encoded<P: Properties + ?Sized>(
+    encoder: &mut Encoder,
+    level: u32,
+    message: &[u8],
+    pairs: &P,
+) -> Encoded {
     let parts = Parts {
         level: LogLevel(level),
         file: &b"a file.c"[..],
@@ -55,13 +60,45 @@ fn a_shape_that_is_known_is_encoded_as_one_that_is_new() {
             .collect();
         let message = [&long[..], b"hello", b"hel\0o", b"hello"][next(4)];
         let level = [1, 5][next(2)];
-        let known = encoded(&mut used, level, message, &pairs);
+        let known = encoded(&mut used, level, message, &pairs[..]);
         sites += usize::from(known.has_site);
-        let new = encoded(&mut Encoder::new(), level, message, &pairs);
+        let new = encoded(&mut Encoder::new(), level, message, &pairs[..]);
         // Another test may hold the lock of the shapes for a moment, so that one of them has no site.
         let is_same = known.metadata == new.metadata && known.payload == new.payload;
         assert!(is_same, "{n}: {pairs:?}");
     }
     // Another test may hold the lock of the shapes for a moment.
     assert!(sites > 15_000, "{sites}");
+}
+
+/// From its second event on, a context has its values ready. Its events stay as they are, whatever other shapes come between.
+#[test]
+fn a_context_that_is_logged_again_gives_the_same_events() {
+    let text = |text: &'static str| Pair::new("path", text);
+    let contexts = [
+        vec![Pair::structure("request", 2), Pair::new("id", 77u32), text("/a")],
+        // The same names, and a value of another kind: its shape takes the place of the first.
+        vec![Pair::structure("request", 2), Pair::new("id", 77i32), text("/a")],
+        // The same shape with other values.
+        vec![Pair::structure("request", 2), Pair::new("id", 5u32), text("")],
+        // A value that has to be cut, and one that no event can have.
+        vec![Pair::structure("request", 2), Pair::new("id", 6u32), text("cut\0here")],
+        vec![Pair { value: Value::Unknown, ..text("") }],
+        vec![],
+        vec![Pair::new("n", 1i32); 65],
+    ];
+    let flat: Vec<LogContext<'_>> = contexts.iter().map(|c| LogContext::from_pairs(c)).collect();
+    let mut used = Encoder::new();
+    for turn in 0..5 {
+        for (context, pairs) in flat.iter().zip(&contexts) {
+            // The next context begins with the level of this one's last event, so that it finds the same shape first.
+            for level in [1, 5, 5, 1, 1] {
+                let again = encoded(&mut used, level, b"hello", context);
+                let new = encoded(&mut Encoder::new(), level, b"hello", &pairs[..]);
+                assert_eq!(again.metadata, new.metadata, "{turn} {level} {context:?}");
+                assert_eq!(again.payload, new.payload, "{turn} {level} {context:?}");
+                assert_eq!(*context, context.clone());
+            }
+        }
+    }
 }
