@@ -35,13 +35,23 @@ impl KernelEvent {
 /// The provider of all classes, as Windows names it.
 pub(crate) const PROVIDER: &str = "MSNT_SystemTrace";
 
-type Classes = HashMap<(Guid, u8), Vec<KernelEvent>, foldhash::fast::RandomState>;
+/// A class, whose rows are parsed when the first event needs them: most traces have a few of them.
+struct Class {
+    name: &'static str,
+    rows: &'static str,
+    events: OnceLock<Events>,
+}
+
+/// The events of a class by their type, those of lower versions first.
+type Events = Vec<Vec<KernelEvent>>;
+
+type Classes = HashMap<Guid, Class, foldhash::fast::RandomState>;
 
 static CLASSES: LazyLock<Classes> = LazyLock::new(classes);
 
 /// The rows for an event of a class, in the order of the table: those of the newest version that is not above the record's.
 pub(crate) fn events(class: Guid, kind: u8, version: u8) -> &'static [KernelEvent] {
-    let versions = CLASSES.get(&(class, kind)).map_or(&[][..], Vec::as_slice);
+    let versions = CLASSES.get(&class).map_or(&[][..], |class| class.versions(kind));
     let end = versions.partition_point(|event| event.version <= version);
     let Some(newest) = versions[..end].last() else { return &[] };
     let start = versions.partition_point(|event| event.version < newest.version);
@@ -50,60 +60,74 @@ pub(crate) fn events(class: Guid, kind: u8, version: u8) -> &'static [KernelEven
 
 /// The name of an event whatever its version, as that of a class that is known.
 pub(crate) fn name(class: Guid, kind: u8) -> Option<&'static str> {
-    CLASSES.get(&(class, kind))?.last().map(|event| event.name.as_str())
+    CLASSES.get(&class)?.versions(kind).last().map(|event| event.name.as_str())
 }
 
 /// The name of a class whose event is not known.
 pub(crate) fn class_name(class: &Guid) -> Option<&'static str> {
-    NAMES.get(class).copied()
+    CLASSES.get(class).map(|class| class.name)
 }
 
-static NAMES: LazyLock<HashMap<Guid, &'static str>> = LazyLock::new(|| {
-    let classes = TABLE.lines().filter(|line| !line.starts_with(['#', ' ']));
-    let names = classes.filter_map(|line| line.split_once(' '));
-    names.filter_map(|(guid, name)| Some((guid.parse().ok()?, name))).collect()
-});
-
+/// Finds the classes in the table: the lines that begin with neither a space nor `#`.
 fn classes() -> Classes {
+    let starts = TABLE.lines().filter(|line| !line.starts_with(['#', ' ']));
+    let mut starts = starts.filter_map(|line| line.split_once(' ')).peekable();
     let mut classes = Classes::default();
-    let mut class = (Guid::ZERO, "");
-    let mut lines = TABLE.lines().filter(|line| !line.starts_with('#')).peekable();
-    while let Some(line) = lines.next() {
-        let Some(events) = line.strip_prefix("  v") else {
-            if let Some((guid, name)) = line.split_once(' ') {
-                class = (guid.parse().unwrap_or(Guid::ZERO), name);
-            }
-            continue;
-        };
-        let (version, events) = events.split_once(' ').unwrap_or((events, ""));
-        let (version, needs_exact_fit) = match version.strip_suffix('=') {
-            Some(version) => (version, true),
-            None => (version, false),
-        };
-        let version = version.parse().unwrap_or(0);
-        let mut fields = "";
-        while let Some(more) = lines.next_if(|line| line.starts_with("    ")) {
-            fields = joined(fields, more);
+    while let Some((guid, name)) = starts.next() {
+        let start = place(name) + name.len();
+        let rows = &TABLE[start..starts.peek().map_or(TABLE.len(), |(next, _)| place(next))];
+        if let Ok(guid) = guid.parse() {
+            classes.insert(guid, Class { name, rows, events: OnceLock::new() });
         }
-        for event in events.split(", ") {
-            let Some((kind, event)) = event.split_once(' ') else { continue };
-            let name = format!("{}/{event}", class.1);
-            if let Ok(kind) = kind.parse() {
-                let schema = OnceLock::new();
-                let event = KernelEvent { version, needs_exact_fit, name, fields, schema };
-                classes.entry((class.0, kind)).or_default().push(event);
-            }
-        }
-    }
-    for versions in classes.values_mut() {
-        versions.sort_by_key(|event| event.version);
     }
     classes
 }
 
+impl Class {
+    fn versions(&'static self, kind: u8) -> &'static [KernelEvent] {
+        let events = self.events.get_or_init(|| self.parse());
+        events.get(usize::from(kind)).map_or(&[], Vec::as_slice)
+    }
+
+    fn parse(&self) -> Events {
+        let mut by_kind = Events::new();
+        let mut lines = self.rows.lines().filter(|line| !line.starts_with('#')).peekable();
+        while let Some(line) = lines.next() {
+            let Some(events) = line.strip_prefix("  v") else { continue };
+            let (version, events) = events.split_once(' ').unwrap_or((events, ""));
+            let (version, needs_exact_fit) = match version.strip_suffix('=') {
+                Some(version) => (version, true),
+                None => (version, false),
+            };
+            let version = version.parse().unwrap_or(0);
+            let mut fields = "";
+            while let Some(more) = lines.next_if(|line| line.starts_with("    ")) {
+                fields = joined(fields, more);
+            }
+            for event in events.split(", ") {
+                let Some((kind, event)) = event.split_once(' ') else { continue };
+                let Ok(kind) = kind.parse::<u8>() else { continue };
+                let kind = usize::from(kind);
+                by_kind.resize_with(by_kind.len().max(kind + 1), Vec::new);
+                let name = format!("{}/{event}", self.name);
+                let schema = OnceLock::new();
+                by_kind[kind].push(KernelEvent { version, needs_exact_fit, name, fields, schema });
+            }
+        }
+        for versions in &mut by_kind {
+            versions.sort_by_key(|event| event.version);
+        }
+        by_kind
+    }
+}
+
+/// The offset of a part of the table.
+fn place(part: &'static str) -> usize {
+    part.as_ptr() as usize - TABLE.as_ptr() as usize
+}
+
 /// The part of the table from the start of `first` to the end of `last`, which comes behind it.
 fn joined(first: &'static str, last: &'static str) -> &'static str {
-    let place = |text: &str| text.as_ptr() as usize - TABLE.as_ptr() as usize;
     if first.is_empty() {
         return last;
     }
@@ -270,10 +294,14 @@ mod tests {
         }
     }
 
+    fn all_versions(class: &'static Class) -> &'static [Vec<KernelEvent>] {
+        class.events.get_or_init(|| class.parse())
+    }
+
     /// Rows of one version: each name once, and at most one that takes any payload.
     #[test]
     fn rows_of_one_version_differ_in_their_fields_alone() {
-        for versions in CLASSES.values() {
+        for versions in CLASSES.values().flat_map(all_versions) {
             for rows in versions.chunk_by(|a, b| a.version == b.version) {
                 assert!(rows.iter().all(|row| row.name == rows[0].name), "{rows:?}");
                 let known = rows.iter().filter(|row| row.schema().is_some());
@@ -297,13 +325,15 @@ mod tests {
 
     #[test]
     fn the_table_is_whole() {
-        let mut classes = 0;
+        let mut classes = Vec::new();
         for line in TABLE.lines().filter(|line| !line.starts_with([' ', '#'])) {
-            assert!(line.split_once(' ').unwrap().0.parse::<Guid>().is_ok(), "{line}");
-            classes += 1;
+            let (guid, name) = line.split_once(' ').unwrap();
+            let guid: Guid = guid.parse().unwrap();
+            assert_eq!(class_name(&guid), Some(name), "each class is in one place");
+            classes.push(guid);
         }
-        assert!(classes > 20);
-        for event in CLASSES.values().flatten() {
+        assert!(classes.len() > 20 && classes.len() == CLASSES.len());
+        for event in CLASSES.values().flat_map(all_versions).flatten() {
             for field in event.schema().into_iter().flat_map(|schema| &schema.fields) {
                 let unknown = matches!(field.kind, Kind::Scalar { wire: Wire::Nothing, .. });
                 assert!(!unknown, "{} {}", event.name, field.name);
