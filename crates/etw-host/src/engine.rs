@@ -214,8 +214,7 @@ impl<S: Sink> Engine<S> {
         let Engine { sessions, router, map, watermark, .. } = self;
         if let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot)) {
             hosted.modules.add_schemas(schemas);
-            let time = hosted.time.time(map, *watermark).max(hosted.facts.start_raw);
-            hosted.modules.write(session, time);
+            hosted.write_modules(session, map, *watermark);
         }
     }
 
@@ -411,7 +410,7 @@ impl<S: Sink> Engine<S> {
         };
         // The buffers with the modules may have been overwritten.
         hosted.modules.repeat();
-        hosted.modules.write(session, hosted.time.time(map, *watermark));
+        hosted.write_modules(session, map, *watermark);
         session.trim();
         let (process, thread) = (std::process::id(), hosted.facts.thread_id);
         let ledger = self.ledger(slot);

@@ -13,7 +13,6 @@ use crate::buffer_log::{self, BufferLog};
 #[cfg(unix)]
 use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
-use crate::kill_point::kill_point;
 use crate::output_file::{OutFile, Piece, write_at};
 
 /// Numbers of a file's header that change while the session runs.
@@ -416,7 +415,6 @@ impl Files {
             }
             return Ok(());
         }
-        kill_point("plain buffers");
         let start = if has_lengths { current.end } else { slot * size };
         if let Err(error) = current.file.write_pieces(start, pieces, how.in_a_hurry) {
             // If there are several, the caller writes each again by itself.

@@ -1,9 +1,13 @@
 //! Points at which tests end the process as `kill -9` does, or hold it.
 
 /// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first, so
-/// that the next worker survives. A word in the file asks for something else: `panic` for a panic of the thread, `panic always` for one
-/// that leaves the file, `hold` for a wait until the file is removed.
-/// Release builds do nothing.
+/// that the next worker survives. Release builds do nothing.
+///
+/// | content of the file | what happens instead |
+/// |---|---|
+/// | `panic` | the thread panics |
+/// | `panic always` | the thread panics, and the file stays |
+/// | `hold` | the thread waits until the file is removed |
 #[doc(hidden)]
 pub fn kill_point(name: &str) {
     if !cfg!(debug_assertions) {

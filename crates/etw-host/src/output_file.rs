@@ -11,12 +11,17 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+use etw_ring::Region;
+
+use crate::kill_point::kill_point;
 use crate::way::Way;
 
 /// Alignment of direct writes: no disk has larger blocks.
 const BLOCK: usize = 4096;
 /// Writes of at least so many bytes go past the page cache if the session has enough free buffers.
 const LARGE: usize = 128 << 10;
+/// Bytes of one direct write of buffers that begin inside of a block.
+const COPY: usize = 1 << 20;
 
 /// A buffer to be written: `header` replaces its first bytes.
 #[derive(Clone, Copy)]
@@ -33,6 +38,8 @@ pub(crate) struct OutFile {
     cached_way: Way,
     direct_way: Way,
     scratch: Vec<Block>,
+    /// Aligned memory for buffers that lie at no block's start in the file; allocated when the first one comes.
+    copy: Option<Region>,
 }
 
 #[derive(Clone)]
@@ -56,6 +63,7 @@ impl OutFile {
             cached_way: Way::default(),
             direct_way: Way::default(),
             scratch: Vec::new(),
+            copy: None,
         })
     }
 
@@ -69,30 +77,45 @@ impl OutFile {
     /// Those of the system; some of the buffers may be written.
     pub fn write_pieces(
         &mut self,
-        at: u64,
-        pieces: &[Piece<'_>],
+        mut at: u64,
+        mut pieces: &[Piece<'_>],
         in_a_hurry: bool,
     ) -> io::Result<()> {
+        while !pieces.is_empty() {
+            let size = pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>();
+            let is_direct = match in_a_hurry {
+                true => self.direct_way.rate() > self.cached_way.rate(),
+                false => size >= LARGE,
+            };
+            // The page cache may stop taking bytes at any time, and a way to be measured may be slow: then only one buffer waits.
+            let is_risky = in_a_hurry && !(is_direct && self.direct_way.is_known());
+            let count = if is_risky && self.direct.is_some() { 1 } else { pieces.len() };
+            let (now, later) = pieces.split_at(count);
+            self.write_some(at, now, is_direct)?;
+            at += now.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>();
+            pieces = later;
+        }
+        Ok(())
+    }
+
+    /// Writes buffers, past the page cache if that is asked for and possible.
+    fn write_some(&mut self, at: u64, pieces: &[Piece<'_>], is_direct: bool) -> io::Result<()> {
         let fits = |piece: &Piece<'_>| {
             piece.bytes.len() >= BLOCK
                 && piece.header.len() <= BLOCK
                 && piece.bytes.len() % BLOCK == 0
                 && piece.bytes.as_ptr().addr() % BLOCK == 0
         };
-        if !pieces.iter().all(fits) || at % BLOCK as u64 != 0 {
-            let mut at = at;
-            for piece in pieces {
-                let (header, rest) = (piece.header, &piece.bytes[piece.header.len()..]);
-                write_at(&self.file, rest, at + header.len() as u64)?;
-                // The header last: until then the slot does not look like a buffer.
-                write_at(&self.file, header, at)?;
-                at += piece.bytes.len() as u64;
-            }
-            return Ok(());
+        if !pieces.iter().all(fits) {
+            return write_in_turn(&self.file, at, pieces);
         }
+        let is_aligned = at % BLOCK as u64 == 0;
         // The first block of each buffer, with the header in it.
         self.scratch.clear();
-        for piece in pieces {
+        if is_aligned {
+            kill_point("plain buffers");
+        }
+        for piece in pieces.iter().filter(|_| is_aligned) {
             let mut block = Block([0; BLOCK]);
             block.0.copy_from_slice(&piece.bytes[..BLOCK]);
             block.0[..piece.header.len()].copy_from_slice(piece.header);
@@ -105,15 +128,15 @@ impl OutFile {
             .flat_map(|(block, piece)| [&block.0[..], &piece.bytes[BLOCK..]])
             .filter(|part| !part.is_empty())
             .collect();
-        let size = parts.iter().map(|part| part.len()).sum();
+        let size = pieces.iter().map(|piece| piece.bytes.len()).sum();
         let start = Instant::now();
-        let is_direct = match in_a_hurry {
-            true => self.direct_way.rate() > self.cached_way.rate(),
-            false => size >= LARGE,
-        };
         if is_direct {
             if let Some(direct) = &self.direct {
-                match write_parts(direct, &parts, at) {
+                let written = match is_aligned {
+                    true => write_parts(direct, &parts, at),
+                    false => write_blocks(direct, &self.file, at, pieces, &mut self.copy),
+                };
+                match written {
                     Ok(()) => {
                         self.direct_way.took(size, start.elapsed(), &self.cached_way);
                         return Ok(());
@@ -123,10 +146,64 @@ impl OutFile {
                 }
             }
         }
-        write_parts(&self.file, &parts, at)?;
+        match is_aligned {
+            true => write_parts(&self.file, &parts, at)?,
+            false => write_in_turn(&self.file, at, pieces)?,
+        }
         self.cached_way.took(size, start.elapsed(), &self.direct_way);
         Ok(())
     }
+}
+
+/// Writes buffers through the page cache, each with its header last: until then, its place does not look like a buffer.
+fn write_in_turn(file: &File, mut at: u64, pieces: &[Piece<'_>]) -> io::Result<()> {
+    for piece in pieces {
+        let (header, rest) = (piece.header, &piece.bytes[piece.header.len()..]);
+        write_at(file, rest, at + header.len() as u64)?;
+        kill_point("plain buffers");
+        write_at(file, header, at)?;
+        at += piece.bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// Writes buffers that begin inside of a block: the whole blocks past the page cache, from aligned copies, and the bytes before and
+/// behind them through it, so that no block goes both ways. The bytes before them, where the first header begins, come last: until
+/// then, nothing there looks like a buffer.
+fn write_blocks(
+    direct: &File,
+    file: &File,
+    at: u64,
+    pieces: &[Piece<'_>],
+    copy: &mut Option<Region>,
+) -> io::Result<()> {
+    let [first, ..] = pieces else { return Ok(()) };
+    let copy = match copy {
+        Some(copy) => copy.as_mut(),
+        None => copy.insert(Region::heap(COPY)?).as_mut(),
+    };
+    let before = BLOCK - (at % BLOCK as u64) as usize;
+    let (mut skipped, mut filled, mut next) = (before, 0, at + before as u64);
+    for part in pieces.iter().flat_map(|piece| [piece.header, &piece.bytes[piece.header.len()..]]) {
+        let mut rest = part.get(skipped..).unwrap_or_default();
+        skipped = skipped.saturating_sub(part.len());
+        while !rest.is_empty() {
+            let count = rest.len().min(COPY - filled);
+            copy[filled..filled + count].copy_from_slice(&rest[..count]);
+            (filled, rest) = (filled + count, &rest[count..]);
+            if filled == COPY {
+                write_at(direct, copy, next)?;
+                (filled, next) = (0, next + COPY as u64);
+            }
+        }
+    }
+    let (blocks, behind) = copy[..filled].split_at(filled / BLOCK * BLOCK);
+    write_at(direct, blocks, next)?;
+    write_at(file, behind, next + blocks.len() as u64)?;
+    kill_point("plain buffers");
+    let header = first.header.len().min(before);
+    write_at(file, &first.bytes[header..before], at + header as u64)?;
+    write_at(file, &first.header[..header], at)
 }
 
 #[cfg(target_os = "linux")]
@@ -210,41 +287,101 @@ mod tests {
 
     use super::*;
 
-    #[repr(C, align(4096))]
-    struct Aligned([u8; 4 * BLOCK]);
+    /// An output file whose next write that is in a hurry goes past the page cache or through it. `None`: it cannot go past.
+    fn open(path: &Path, fresh: bool) -> Option<OutFile> {
+        let file = OutFile::open(path, fresh).unwrap();
+        if file.direct.is_none() {
+            eprintln!("skipped: no direct writes in {}", path.display());
+        }
+        file.direct.is_some().then_some(file)
+    }
+
+    /// Writes past the page cache or through it; whether it was possible.
+    fn write(file: &mut OutFile, direct: bool, at: usize, pieces: &[Piece<'_>]) -> bool {
+        let unknown = Way::default();
+        (file.cached_way, file.direct_way) = (Way::default(), Way::default());
+        file.cached_way.took(1, Duration::from_secs(if direct { 9 } else { 0 }), &unknown);
+        file.direct_way.took(1, Duration::from_secs(1), &unknown);
+        file.write_pieces(at as u64, pieces, true).unwrap();
+        file.direct_way.rate() > 1e-8 * 2.0
+    }
+
+    fn filled(size: usize) -> Region {
+        let mut memory = Region::heap(size).unwrap();
+        for (n, byte) in memory.as_mut().iter_mut().enumerate() {
+            *byte = (n / 100) as u8;
+        }
+        memory
+    }
+
+    const HEADER: [u8; etw_types::BufferHeader::SIZE] = [0xaa; etw_types::BufferHeader::SIZE];
+
+    fn pieces_of(memory: &[u8], length: usize) -> Vec<Piece<'_>> {
+        memory.chunks(length).map(|bytes| Piece { header: &HEADER, bytes }).collect()
+    }
+
+    fn bytes_of<'p>(piece: &'p Piece<'_>) -> [&'p [u8]; 2] {
+        [piece.header, &piece.bytes[piece.header.len()..]]
+    }
 
     /// Direct and cached writes, and those of odd lengths, write the same bytes.
     #[test]
     fn every_way_writes_the_same() {
         let path = std::env::temp_dir().join(format!("etw-outfile-{}", std::process::id()));
-        let mut memory = Box::new(Aligned([0; 4 * BLOCK]));
-        for (n, byte) in memory.0.iter_mut().enumerate() {
-            *byte = (n / 100) as u8;
-        }
-        let header = [0xaa; etw_types::BufferHeader::SIZE];
+        let memory = filled(4 * BLOCK);
         for length in [BLOCK, 2 * BLOCK, 1000] {
-            let pieces: Vec<Piece<'_>> = memory.0[..2 * length]
-                .chunks(length)
-                .map(|bytes| Piece { header: &header, bytes })
-                .collect();
+            let pieces = pieces_of(&memory.as_ref()[..2 * length], length);
             let mut expected = vec![0; BLOCK];
-            for piece in &pieces {
-                expected.extend(&header);
-                expected.extend(&piece.bytes[etw_types::BufferHeader::SIZE..]);
-            }
+            expected.extend(pieces.iter().flat_map(bytes_of).flatten());
             for direct in [false, true] {
-                let mut file = OutFile::open(&path, true).unwrap();
-                if direct && file.direct.is_none() {
-                    eprintln!("skipped: no direct writes in {}", path.display());
-                    continue;
-                }
-                let unknown = Way::default();
-                file.cached_way.took(1, Duration::from_secs(if direct { 9 } else { 0 }), &unknown);
-                file.direct_way.took(1, Duration::from_secs(1), &unknown);
-                file.write_pieces(BLOCK as u64, &pieces, true).unwrap();
-                let was_direct = file.direct_way.rate() > 1e-8 * 2.0;
+                let Some(mut file) = open(&path, true) else { continue };
+                let was_direct = write(&mut file, direct, BLOCK, &pieces);
                 assert_eq!(was_direct, direct && length != 1000, "{length}");
                 assert!(std::fs::read(&path).unwrap() == expected, "{length} {direct}");
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// While buffers wait, one of them finds out how fast the page cache is; the others do not go the slower way.
+    #[test]
+    fn one_buffer_measures_a_way() {
+        let path = std::env::temp_dir().join(format!("etw-measure-{}", std::process::id()));
+        let memory = filled(64 * BLOCK);
+        let pieces = pieces_of(memory.as_ref(), 16 * BLOCK);
+        let Some(mut file) = open(&path, true) else { return };
+        let second = Duration::from_secs(1);
+        file.direct_way.took(usize::MAX, second, &Way::default());
+        let faster_than_any = file.direct_way.rate();
+        file.write_pieces(0, &pieces[..1], true).unwrap();
+        assert_eq!(file.direct_way.rate(), faster_than_any, "the page cache comes first");
+        file.cached_way = Way::default();
+        for _ in 0..2 {
+            file.write_pieces(0, &pieces, true).unwrap();
+        }
+        assert!(file.cached_way.is_known());
+        assert!(file.direct_way.rate() < faster_than_any, "no other buffer went past it");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// Buffers behind compressed ones, which end anywhere in a block: in whichever order both ways take turns, the bytes are the same.
+    #[test]
+    fn buffers_that_begin_inside_of_a_block_may_go_any_way() {
+        let path = std::env::temp_dir().join(format!("etw-inside-{}", std::process::id()));
+        let memory = filled(COPY + 6 * BLOCK);
+        let all = pieces_of(memory.as_ref(), 2 * BLOCK);
+        for ways in 0..8 {
+            let Some(mut file) = open(&path, true) else { return };
+            let mut expected = Vec::new();
+            for (turn, compressed) in [1, 4095, 70, 4096 - 71, 5000, 12].into_iter().enumerate() {
+                let bytes = vec![0xcc; compressed];
+                write_at(file.file(), &bytes, expected.len() as u64).unwrap();
+                expected.extend(bytes);
+                let pieces = &all[..if turn % 2 == 0 { all.len() } else { 1 + turn }];
+                let direct = ways >> (turn % 3) & 1 != 0;
+                assert_eq!(write(&mut file, direct, expected.len(), pieces), direct);
+                expected.extend(pieces.iter().flat_map(bytes_of).flatten());
+                assert!(std::fs::read(&path).unwrap() == expected, "{ways} {turn}");
             }
         }
         std::fs::remove_file(&path).unwrap();

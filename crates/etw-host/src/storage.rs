@@ -5,7 +5,7 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use etw_session::{Compression, Cut, FullBuffer};
 use etw_types::BufferHeader;
@@ -179,12 +179,21 @@ fn run(shared: &Shared, mut destination: Destination) {
     // Sequence number of the last buffer that was written.
     let mut last_sequence = i64::MIN;
     let mut auto = AutoCompression::default();
+    let mut last_write = None;
     loop {
         let queue = lock(shared);
         let mut queue = shared
             .changed
             .wait_while(queue, |queue| queue.jobs.is_empty() && !queue.ended)
             .unwrap_or_else(PoisonError::into_inner);
+        let is_plain = |files: &Files| !files.compression().is_possible();
+        if matches!(&destination, Destination::Files(files) if is_plain(files)) {
+            let is_stream = last_write.is_some_and(|last: Instant| last.elapsed() < GATHERING);
+            if is_stream {
+                queue = gather(shared, queue, GATHERING);
+            }
+            last_write = Some(Instant::now());
+        }
         let Some(job) = queue.jobs.pop_front() else { return };
         let (closing, is_pressed, waiting) = (queue.closing, queue.is_pressed, queue.jobs.len());
         drop(queue);
@@ -268,6 +277,30 @@ fn report_cut(shared: &Shared, files: &mut Files, last_sequence: i64) {
     }
 }
 
+/// A write has a cost of its own that is that of several buffers of the usual size: while buffers keep coming, the thread waits
+/// for so many bytes of them.
+const GATHERED_SIZE: usize = 256 << 10;
+/// The wait for them. Buffers that come more seldom are written at once.
+const GATHERING: Duration = Duration::from_millis(25);
+
+/// Waits for more buffers, for `time` at most, unless the session needs those that are queued, or something else is to be done.
+fn gather<'q>(
+    shared: &'q Shared,
+    queue: MutexGuard<'q, Queue>,
+    time: Duration,
+) -> MutexGuard<'q, Queue> {
+    let is_waiting = |queue: &mut Queue| {
+        let sizes = queue.jobs.iter().map(|job| match job {
+            Job::Store(full) => Some(full.bytes().len()),
+            _ => None,
+        });
+        let size = sizes.sum::<Option<usize>>();
+        !queue.is_pressed && !queue.ended && size.is_some_and(|size| size < GATHERED_SIZE)
+    };
+    let waited = shared.changed.wait_timeout_while(queue, time, is_waiting);
+    waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
 /// Bytes and buffers of one write.
 const WRITE_SIZE: usize = 4 << 20;
 const WRITE_BUFFERS: usize = 64;
@@ -321,4 +354,70 @@ fn store(
             .collect(),
     };
     batch.into_iter().zip(results).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use etw_session::{Event, HostFacts, Session, SessionConfig};
+
+    use super::*;
+
+    /// A full buffer of so many bytes.
+    fn full(size: usize) -> Full {
+        let config = SessionConfig {
+            file: Some("x.etl".into()),
+            buffer_size: size as u32,
+            ..SessionConfig::default()
+        };
+        let memory = (0..2).map(|_| BufferMemory::heap(size).unwrap()).collect();
+        let mut session = Session::new(&config, HostFacts::default(), memory).unwrap();
+        session.push(&Event::default()).unwrap();
+        session.flush(0);
+        session.seal(1);
+        session.take_full().unwrap()
+    }
+
+    fn shared(jobs: impl IntoIterator<Item = Job>) -> Shared {
+        let queue = Queue { jobs: jobs.into_iter().collect(), ..Queue::default() };
+        Shared { queue: Mutex::new(queue), changed: Condvar::new() }
+    }
+
+    const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+
+    /// Buffers that come one soon after the other are written together.
+    #[test]
+    fn a_write_waits_for_as_many_bytes_as_it_is_worth() {
+        const SIZE: usize = GATHERED_SIZE / 4;
+        let shared = shared([Job::Store(full(SIZE))]);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| gather(&shared, lock(&shared), FOR_EVER).jobs.len());
+            for _ in 0..3 {
+                assert!(!waiting.is_finished());
+                lock(&shared).jobs.push_back(Job::Store(full(SIZE)));
+                shared.changed.notify_all();
+            }
+            assert_eq!(waiting.join().unwrap(), 4);
+        });
+    }
+
+    /// Nobody waits for buffers that the session needs, or for the end of a session.
+    #[test]
+    fn a_write_that_somebody_waits_for_is_not_delayed() {
+        let closing = Closing::default;
+        for other in [Job::Finish(closing()), Job::Header(closing())] {
+            let shared = shared([Job::Store(full(4096)), other]);
+            assert_eq!(gather(&shared, lock(&shared), FOR_EVER).jobs.len(), 2);
+        }
+        let shared = shared([Job::Store(full(4096))]);
+        lock(&shared).is_pressed = true;
+        assert_eq!(gather(&shared, lock(&shared), FOR_EVER).jobs.len(), 1);
+        (lock(&shared).is_pressed, lock(&shared).ended) = (false, true);
+        assert_eq!(gather(&shared, lock(&shared), FOR_EVER).jobs.len(), 1);
+        lock(&shared).ended = false;
+        assert_eq!(
+            gather(&shared, lock(&shared), Duration::ZERO).jobs.len(),
+            1,
+            "the time is over"
+        );
+    }
 }

@@ -179,10 +179,7 @@ impl<S: Sink> Engine<S> {
         let (raw, batch) = (self.clock.now(), self.batch);
         for (slot, hosted) in &mut self.sessions {
             if let Some(session) = self.router.session_mut(*slot) {
-                if hosted.modules.is_waiting() {
-                    // As early as the order of time allows.
-                    hosted.modules.write(session, hosted.time.time(&self.map, self.watermark));
-                }
+                hosted.write_modules(session, &self.map, self.watermark);
                 let now = hosted.time.time(&self.map, raw);
                 if hosted.host.begin_slices() {
                     session.flush(now);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use etw_ring::DrainedTogether;
 
 use super::session::Sink;
+use super::source::SOURCE_PAUSE;
 use super::{BufferedSession, Engine, GrowthRequest};
 
 /// A shorter pause costs more than it saves.
@@ -16,8 +17,6 @@ const LIVE_PAUSE: Duration = Duration::from_millis(1);
 const QUIET_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause without any session.
 const IDLE_PAUSE: Duration = Duration::from_secs(3600);
-/// The longest pause while a session records events of the system: the kernel's rings hold at least ten times as much.
-const SOURCE_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause while somebody waits for a disk.
 const STORING_PAUSE: Duration = Duration::from_millis(5);
 /// How often files' headers are brought up to date.
@@ -69,7 +68,7 @@ impl<S: Sink> Engine<S> {
         let is_watched = self.sessions.values().any(|hosted| hosted.host.is_open());
         let longest = match (is_awake, self.sessions.is_empty()) {
             (true, _) if is_watched => LIVE_PAUSE,
-            _ if self.has_sources() => SOURCE_PAUSE,
+            _ if self.has_sources() => self.source_pause(is_watched),
             (true, _) => self.longest_pause,
             (false, false) => QUIET_PAUSE,
             (false, true) => IDLE_PAUSE,
@@ -93,6 +92,12 @@ impl<S: Sink> Engine<S> {
             pause = pause.min(if can_wait { self.longest_pause } else { STORING_PAUSE });
         }
         pause
+    }
+
+    /// The longest pause until the sources are read again.
+    fn source_pause(&self, is_watched: bool) -> Duration {
+        let longest = if is_watched { SOURCE_PAUSE } else { Duration::MAX };
+        self.sources.iter().map(|one| one.longest_pause()).fold(longest, Duration::min)
     }
 
     /// How long until a flush timer expires, or a full session has waited long enough for its reader.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use etw_session::{Session, Slice};
 use etw_types::LoadedModule;
 
+use crate::clock::ClockMap;
 use crate::facts::{SessionFacts, SessionTime};
 use crate::files::{Closing, Files};
 use crate::kill_point::kill_point;
@@ -211,6 +212,20 @@ impl<S: Sink> HostedSession<S> {
     /// Adds modules of a process, for the call stacks in the trace. Modules that the trace contains already are skipped.
     pub fn add_modules(&mut self, process: u32, modules: impl IntoIterator<Item = LoadedModule>) {
         self.modules.add(process, modules);
+    }
+
+    /// Writes the modules and schemas that are not in the trace yet, as early as the order of time allows: behind all that
+    /// was drained, which is up to the watermark, and not before the trace begins.
+    pub(super) fn write_modules(
+        &mut self,
+        session: &mut BufferedSession,
+        map: &ClockMap,
+        watermark: u64,
+    ) {
+        if self.modules.is_waiting() {
+            let time = self.time.time(map, watermark).max(self.facts.start_raw);
+            self.modules.write(session, time);
+        }
     }
 
     /// All modules and schemas are written again: another file, or a new reader, starts here.

@@ -1,6 +1,7 @@
 //! Sources beside the pools: each gives one session events of the system, in order of time up to a watermark of its own.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use etw_session::{Cause, EnableInfo, Event, Loss, Router};
 use etw_types::{Guid, SYSTEM_TRACE};
@@ -12,6 +13,9 @@ use crate::storage::BufferMemory;
 /// A source's watermark and the pools' clock map may differ by so many nanoseconds.
 const CLOCK_ERROR: u64 = 20_000;
 
+/// The longest pause between two looks at a source that does not say how long it may be left alone, or that a live reader watches.
+pub(super) const SOURCE_PAUSE: Duration = Duration::from_millis(10);
+
 /// Gives a session events that no program wrote.
 pub trait EventSource: Send {
     /// Reads what has come. Returns its watermark in nanoseconds of `CLOCK_MONOTONIC`: no later event is earlier.
@@ -22,6 +26,11 @@ pub trait EventSource: Send {
 
     /// Removes the event that [`peek`](EventSource::peek) returned.
     fn pop(&mut self);
+
+    /// The longest pause until the next [`poll`](EventSource::poll).
+    fn longest_pause(&self) -> Duration {
+        SOURCE_PAUSE
+    }
 
     /// Events that were lost since the last call, before they reached the source, by class.
     fn take_losses(&mut self) -> Vec<SourceLoss>;
@@ -50,6 +59,12 @@ pub(super) struct SessionSource {
     source: Box<dyn EventSource>,
     /// The source has ended: its events are the session's last ones.
     is_finished: bool,
+}
+
+impl SessionSource {
+    pub(super) fn longest_pause(&self) -> Duration {
+        self.source.longest_pause()
+    }
 }
 
 impl<S: Sink> Engine<S> {

@@ -3,5 +3,6 @@
 
 mod private_pool;
 mod replay;
+mod sources;
 mod takeover;
 mod windows;

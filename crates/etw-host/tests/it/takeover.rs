@@ -48,16 +48,7 @@ impl Rig {
 
     /// An engine with the pool and two sessions; `slots`: those of the engine before, if there was one.
     fn engine(&self, slots: Option<SlotTable>) -> Engine<()> {
-        let clock = self.control.clock();
-        let mut engine = Engine::new(EngineSetup {
-            clock,
-            barrier: Barrier::best(true),
-            first: Pair::now(clock),
-            last: LastBatch::new(self.last.clone()).unwrap(),
-            longest_pause: Duration::from_millis(1),
-            pool_size: POOL_SIZE as u64,
-            interrupt: Box::new(|| false),
-        });
+        let mut engine = engine_without_sessions(self.control.clock(), self.last.clone());
         let mut stall = self.stall;
         let slow = move |_: &[u8]| {
             std::thread::sleep(Duration::from_micros(500) + std::mem::take(&mut stall));
@@ -121,7 +112,25 @@ impl Rig {
     }
 }
 
-fn insert(engine: &mut Engine<()>, slot: usize, buffer_count: u32, consumer: etw_host::Consumer) {
+pub fn engine_without_sessions(clock: RawClock, last: Arc<Memory>) -> Engine<()> {
+    Engine::new(EngineSetup {
+        clock,
+        barrier: Barrier::best(true),
+        first: Pair::now(clock),
+        last: LastBatch::new(last).unwrap(),
+        longest_pause: Duration::from_millis(1),
+        pool_size: POOL_SIZE as u64,
+        interrupt: Box::new(|| false),
+    })
+}
+
+/// Inserts a session; the time at which its trace begins.
+pub fn insert(
+    engine: &mut Engine<()>,
+    slot: usize,
+    buffer_count: u32,
+    consumer: etw_host::Consumer,
+) -> i64 {
     let config = SessionConfig {
         name: format!("session{slot}"),
         real_time: true,
@@ -136,8 +145,10 @@ fn insert(engine: &mut Engine<()>, slot: usize, buffer_count: u32, consumer: etw
     let mut session = Session::new(&config, host, buffers).unwrap();
     session.enable(PROVIDER, EnableInfo::default());
     let storage = Storage::start(Destination::Consumer(consumer)).unwrap();
+    let start = prepared.facts.start_raw;
     let hosted = HostedSession::new(prepared.facts, Some(storage), buffer_count, ());
     engine.insert_session(slot, hosted, session);
+    start
 }
 
 /// P3: events that were written while no worker drained their pool wait for a slow storage, although the pool is full. No
