@@ -45,6 +45,8 @@ mod flat_memory;
 #[cfg(target_os = "linux")]
 mod kernel_image;
 #[cfg(target_os = "linux")]
+mod pace;
+#[cfg(target_os = "linux")]
 pub mod perf;
 #[cfg(target_os = "linux")]
 mod process_files;
@@ -56,6 +58,8 @@ mod recorder;
 mod ring_facts;
 #[cfg(target_os = "linux")]
 mod sources;
+#[cfg(all(target_os = "linux", feature = "unwind"))]
+mod stack_sizes;
 #[cfg(target_os = "linux")]
 mod stacks;
 #[cfg(target_os = "linux")]

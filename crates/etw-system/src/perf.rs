@@ -9,13 +9,13 @@ mod ring;
 mod told;
 mod tracepoint;
 mod waiting;
+mod watermark;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::{ControlFlow, Range, RangeBounds};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::slice::SliceIndex;
 
 use foldhash::fast::RandomState;
 
@@ -35,10 +35,11 @@ pub use tracepoint::{Layout, Tracepoint};
 
 use crate::neutral::{Detail, Stack};
 use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};
-use bpf::Programs;
-use parse::{lost_of, number_of, time_of};
+use bpf::{Programs, ReadPrograms};
+use parse::{common_of, lost_of};
 use ring::Ring;
 use waiting::{Waiting, add_in_order};
+use watermark::PathCalls;
 
 /// An event that a session wants from the kernel.
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Wanted {
     pub kind: Kind,
     /// The system calls that are recorded; `None`: all, or it is no event of calls.
     pub calls: Option<Vec<u64>>,
+    /// There are others that differ only in the bytes of stacks that they copy.
+    pub has_sizes: bool,
 }
 
 impl Wanted {
@@ -70,7 +73,7 @@ impl Wanted {
 
 impl From<(Attribute, Kind)> for Wanted {
     fn from((attribute, kind): (Attribute, Kind)) -> Wanted {
-        Wanted { attribute, kind, calls: None }
+        Wanted { attribute, kind, calls: None, has_sizes: false }
     }
 }
 
@@ -118,12 +121,25 @@ pub(crate) struct Perf {
     exec_events: Vec<u64>,
     changed: Vec<DescriptorChange>,
     call_paths: Vec<CallPath>,
+    path_calls: PathCalls,
+    /// All records of the programs before this time have been read.
+    programs_until: u64,
     /// Ids of threads, in a container.
     ids: Option<ThreadIds>,
     /// Records of system calls may change descriptors.
     has_calls: bool,
     /// Some records have bytes of programs' stacks.
     has_stack_bytes: bool,
+    /// Events of samples that differ only in the bytes of stacks that they copy. Those with this many record.
+    stack_sizes: Vec<StackSize>,
+    stack_size: u32,
+}
+
+/// The bytes of stacks that an event of samples copies.
+#[derive(Clone, Copy, Debug)]
+struct StackSize {
+    event: usize,
+    size: u32,
 }
 
 /// The use of a ring.
@@ -254,6 +270,16 @@ impl Perf {
         }
     }
 
+    /// The end of the records of processes and threads on a CPU, and how many of them are lost: they change with the next one. `None`: there
+    /// are no such records.
+    pub fn end_of_side(&self, cpu: u16) -> Option<(u64, u64)> {
+        let is_of_cpu = |place: RingPlace| place.is_side && !place.is_offline;
+        let is_own = |one: &RingUse| is_of_cpu(one.place) && one.place.cpu == Some(cpu);
+        let at = self.ring_uses.iter().position(is_own)?;
+        let event = self.events.get(self.ring_uses[at].events.start)?;
+        Some((self.rings[at].head(), event.counts()?.lost))
+    }
+
     /// A number that changes with the rings.
     pub fn ring_changes(&self) -> u64 {
         self.ring_changes
@@ -285,11 +311,36 @@ impl Perf {
                     self.ring_uses.push(RingUse { events, place });
                 }
             }
+            self.add_stack_size(one);
             self.add_event(event, &one.kind)?;
             if let Some(one) = self.ring_uses.last_mut() {
                 one.events.end = self.events.len();
             }
         }
+        Ok(())
+    }
+
+    /// The next event that is added is this one.
+    fn add_stack_size(&mut self, one: &Wanted) {
+        if one.has_sizes {
+            let size = one.attribute.stack_size();
+            self.stack_sizes.push(StackSize { event: self.events.len(), size });
+        }
+    }
+
+    /// Samples begin with so many bytes of stacks, if there is a choice.
+    pub fn begin_with_stack_size(&mut self, size: u32) {
+        self.stack_size = size;
+    }
+
+    /// Samples have so many bytes of stacks from now on, if there is a choice.
+    pub fn choose_stack_size(&mut self, size: u32) -> io::Result<()> {
+        let all = || self.stack_sizes.iter().map(|one| (&self.events[one.event], one.size == size));
+        for (event, _) in all().filter(|(_, is_chosen)| *is_chosen) {
+            event.enable()?;
+        }
+        all().filter(|(_, is_chosen)| !is_chosen).for_each(|(event, _)| event.disable());
+        self.stack_size = size;
         Ok(())
     }
 
@@ -329,6 +380,7 @@ impl Perf {
         self.has_stack_bytes |= wanted.iter().any(|one| one.attribute.has_user_state());
         let first = self.events.len();
         for (event, one) in events.into_iter().zip(wanted) {
+            self.add_stack_size(one);
             self.add_event(Event::from(event), &one.kind)?;
         }
         self.rings.push(Ring::map(self.events[first].raw(), size)?);
@@ -411,10 +463,12 @@ impl Perf {
     /// continues with the ring reads there which thread the CPU runs.
     pub fn released(&self) -> ReleasedPositions {
         let mut positions: Vec<u64> = self.rings.iter().map(Ring::read_until).collect();
+        let mut of_programs = self.programs.as_ref().map_or(0, Programs::read_until);
         for one in &self.waiting {
-            // Those of programs are below.
-            if let Some(position) = positions.get_mut(one.ring) {
-                *position = one.position.min(*position);
+            match positions.get_mut(one.ring) {
+                Some(position) => *position = one.position.min(*position),
+                None if one.ring == PROGRAMS => of_programs = one.position.min(of_programs),
+                None => {}
             }
         }
         for ((position, ring), switch) in
@@ -429,17 +483,14 @@ impl Perf {
             }
         }
         let losses = self.released_losses;
-        let programs = self.released_of_programs();
+        let programs = self.released_of_programs(of_programs);
         let programs = programs.map(|position| ReleasedByPrograms { position, losses });
         ReleasedPositions { rings: positions, programs }
     }
 
-    /// The same for the ring of the programs, with the last switch of each CPU.
-    fn released_of_programs(&self) -> Option<u64> {
+    /// The same for the ring of the programs, with the last switch of each CPU. All records before `position` have been released.
+    fn released_of_programs(&self, position: u64) -> Option<u64> {
         let programs = self.programs.as_ref()?;
-        let own = self.waiting.iter().filter(|one| one.ring == PROGRAMS);
-        let first = own.map(|one| one.position).min();
-        let position = first.unwrap_or(programs.read_until()).min(programs.read_until());
         let largest = (programs.size() / LARGEST_TAIL) as u64;
         let switches = self.last_program_switches.iter().flatten();
         let kept = switches.filter(|switch| position.saturating_sub(**switch) <= largest).min();
@@ -457,8 +508,15 @@ impl Perf {
     }
 
     /// Begins to record some events, in the order in which they were opened.
-    pub fn enable(&self, which: impl SliceIndex<[Event], Output = [Event]>) -> io::Result<()> {
-        self.events[which].iter().try_for_each(Event::enable)
+    pub fn enable(&self, which: impl RangeBounds<usize>) -> io::Result<()> {
+        let is_other = |index: &usize| {
+            self.stack_sizes.iter().any(|one| one.event == *index && one.size != self.stack_size)
+        };
+        let mut wanted = (0..self.events.len()).filter(|index| which.contains(index));
+        wanted.try_for_each(|index| match is_other(&index) {
+            true => Ok(()),
+            false => self.events[index].enable(),
+        })
     }
 
     /// Begins to record the tracepoints of the programs, before the events that count beside them.
@@ -469,14 +527,40 @@ impl Perf {
         }
     }
 
-    /// Ends the recording; what is in the rings stays. Programs end behind the events that count beside them.
+    /// Ends the recording; what is in the rings stays. Programs end behind the events that count beside them. The records of processes and
+    /// threads end last: each thread that is in a record of another kind has its beginning before it.
     pub fn disable(&self) {
-        for event in &self.events {
-            event.disable();
-        }
+        let (others, of_side) = self.in_order_of_end();
+        others.for_each(Event::disable);
         if let Some(programs) = &self.programs {
             programs.set_recording(false);
         }
+        of_side.for_each(Event::disable);
+    }
+
+    /// The events in the order in which they end: those before the programs, and those behind them.
+    fn in_order_of_end(&self) -> (impl Iterator<Item = &Event>, impl Iterator<Item = &Event>) {
+        let of_kind = |is_side| {
+            let uses = self.ring_uses.iter().filter(move |one| one.place.is_side == is_side);
+            uses.flat_map(|one| &self.events[one.events.clone()])
+        };
+        (of_kind(false), of_kind(true))
+    }
+
+    /// Bytes that have been read from the rings.
+    pub fn read_size(&self) -> u64 {
+        let programs = self.programs.as_ref().map_or(0, Programs::read_until);
+        self.rings.iter().map(Ring::read_until).fold(programs, u64::wrapping_add)
+    }
+
+    /// Whether records of some tracepoints or faults have bytes of programs' stacks: in a burst they fill a ring in a short time.
+    pub fn has_bursts(&self) -> bool {
+        let is_seldom = |kind: &Kind| matches!(kind, Kind::Side | Kind::Sample { .. });
+        self.openings.iter().flat_map(|opening| &opening.wanted).any(|one| {
+            one.attribute.has_user_state()
+                && !is_seldom(&one.kind)
+                && !matches!(one.kind, Kind::Exec { .. })
+        })
     }
 
     /// Number of open events.
@@ -484,14 +568,16 @@ impl Perf {
         self.events.len()
     }
 
-    /// Reads what the rings have. The records stay there until [`commit`](Perf::commit).
-    pub fn read(&mut self) {
+    /// Reads what the rings have. The records stay there until [`commit`](Perf::commit). `time`: a moment before the call.
+    /// Returns whether no program was writing a record.
+    pub fn read(&mut self, time: u64) -> bool {
         let has_call_paths = self.has_call_paths();
         let Perf { rings, programs, waiting, lost, kinds, exec_events, ids, seen, .. } = self;
         let mut early = Early {
             kinds,
             exec_events,
             looks_files_up: self.has_calls && !has_call_paths,
+            path_calls: &mut self.path_calls,
             ids,
             executed: &mut self.executed,
             programs_found: &mut self.programs_found,
@@ -502,35 +588,48 @@ impl Perf {
         for (ring, one) in rings.iter_mut().enumerate() {
             let start = waiting.len();
             one.read(&mut linear, |position, record| {
-                if let Some(time) = time_of(record) {
-                    early.look(record, time);
-                    if let Some(count) = number_of(record).and_then(|of| seen.get_mut(&of)) {
+                if let Some(common) = common_of(record) {
+                    early.look(record, common);
+                    if let Some(count) = common.number.and_then(|of| seen.get_mut(&of)) {
                         *count += 1;
                     }
                     *lost += lost_of(record);
+                    let time = common.time;
                     add_in_order(waiting, start, Waiting { time, position, ring });
                 }
             });
         }
-        let Some(programs) = programs else { return };
+        let Some(programs) = programs else { return true };
         let ring = PROGRAMS;
         let last = &mut self.last_program_time;
         let start = waiting.len();
-        let missing = programs.read(|position, record| {
-            if let Some(time) = time_of(record) {
-                if early.take_path(record) {
+        let exec = Some(bpf::number_of(Tracepoint::Exec));
+        let looks_at_all = early.looks_files_up || early.ids.is_some();
+        let ReadPrograms { missing, is_whole } = programs.read(|position, record| {
+            if let Some(common) = common_of(record) {
+                if early.take_path(record, common) {
                     return;
                 }
-                early.look(record, time);
+                if looks_at_all || common.number == exec {
+                    early.look(record, common);
+                }
+                if has_call_paths {
+                    early.look_at_call(record);
+                }
+                let time = common.time;
                 add_in_order(waiting, start, Waiting { time, position, ring });
                 *last = (*last).max(Some(time));
             }
         });
+        if is_whole {
+            self.programs_until = time;
+        }
         *lost += missing;
         if let (1.., &mut Some(time)) = (missing, last) {
             // The ring was full behind the records that were in it, all of which may have been read before.
             waiting.push(Waiting { time, position: missing, ring: LOSS });
         }
+        is_whole
     }
 
     /// Changes of descriptors whose records have been read since the last call.
@@ -731,127 +830,4 @@ fn map(event: &Event, size: RingSize) -> io::Result<Ring> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    fn release(perf: &mut Perf, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
-        perf.release(until, |parsed| {
-            give(parsed);
-            ControlFlow::Continue(())
-        });
-    }
-
-    /// The number of the event of [`of_switches`].
-    const SWITCHES: u64 = 7;
-
-    /// Rings of files in memory, with switches only.
-    pub(crate) fn of_switches(fakes: &[&FakeRing]) -> Perf {
-        let description = "\tfield:int prev_pid;\toffset:0;\tsize:4;\tsigned:1;\n\tfield:int next_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
-        let layout = Layout::parse(description, Tracepoint::Switch.fields());
-        let kind = Kind::Tracepoint { point: Tracepoint::Switch, layout, has_stack: false };
-        Perf {
-            rings: fakes.iter().map(|fake| fake.map()).collect(),
-            kinds: HashMap::from_iter([(SWITCHES, kind)]),
-            ..Perf::default()
-        }
-    }
-
-    /// The sample of a switch on CPU 0.
-    pub(crate) fn switch(time: u64, old: u32, new: u32) -> Vec<u8> {
-        let mut record = Vec::new();
-        for word in [9, 64 << 16] {
-            record.extend(u32::to_le_bytes(word));
-        }
-        for word in [SWITCHES, 0, u64::from(old) << 32 | u64::from(old), time, 0] {
-            record.extend(u64::to_le_bytes(word));
-        }
-        for word in [8, old, new, 0] {
-            record.extend(u32::to_le_bytes(word));
-        }
-        record
-    }
-
-    #[test]
-    fn the_last_switch_stays_in_its_ring() {
-        let fake = FakeRing::new();
-        let mut perf = of_switches(&[&fake]);
-        for (time, old, new) in [(100, 1, 2), (200, 2, 3), (300, 3, 4)] {
-            fake.write(&switch(time, old, new));
-        }
-        perf.read();
-        release(&mut perf, 250, |_| {});
-        assert_eq!(
-            perf.released().rings,
-            [64],
-            "the third one waits, the second one is the last switch"
-        );
-        release(&mut perf, u64::MAX, |_| {});
-        assert_eq!(perf.released().rings, [128]);
-        perf.commit(&perf.released());
-        assert_eq!(fake.map().read_until(), 128);
-    }
-
-    #[test]
-    fn a_record_that_wraps_around_the_end_of_its_ring_is_whole() {
-        let fake = FakeRing::new();
-        let mut perf = of_switches(&[&fake]);
-        // Records of no event, until eight bytes are left.
-        let filler = |size: usize| {
-            let header = [9u32.to_le_bytes(), ((size as u32) << 16).to_le_bytes()].concat();
-            [header, vec![0; size - 8]].concat()
-        };
-        for _ in 0..FakeRing::SIZE / 1024 - 1 {
-            fake.write(&filler(1024));
-        }
-        fake.write(&filler(1016));
-        perf.read();
-        release(&mut perf, u64::MAX, |_| {});
-        perf.commit(&perf.released());
-        fake.write(&switch(100, 1, 2));
-        fake.write(&switch(200, 2, 3));
-        perf.read();
-        let mut found = Vec::new();
-        release(&mut perf, u64::MAX, |parsed| {
-            if let PerfDetail::Neutral(Detail::Switch { old, new }) = parsed.detail {
-                found.push((parsed.time, old.thread, new.thread));
-            }
-        });
-        assert_eq!(found, [(100, 1, 2), (200, 2, 3)]);
-    }
-
-    /// OV-23: positions that were released before a CPU came are those of the rings from before.
-    #[test]
-    fn a_ring_that_is_added_later_moves_no_position() {
-        let (first, second) = (FakeRing::new(), FakeRing::new());
-        let mut perf = of_switches(&[&first]);
-        first.write(&switch(100, 1, 2));
-        first.write(&switch(200, 2, 3));
-        perf.read();
-        release(&mut perf, u64::MAX, |_| {});
-        let released = perf.released();
-        perf.rings.push(second.map());
-        second.write(&switch(300, 1, 2));
-        perf.read();
-        perf.commit(&released);
-        assert_eq!((first.map().read_until(), second.map().read_until()), (64, 0));
-        let mut times = Vec::new();
-        release(&mut perf, u64::MAX, |parsed| times.push(parsed.time));
-        assert_eq!(times, [300]);
-    }
-
-    #[test]
-    fn a_cpu_that_does_not_switch_does_not_fill_its_ring() {
-        let fake = FakeRing::new();
-        let mut perf = of_switches(&[&fake]);
-        fake.write(&switch(100, 1, 2));
-        // Records of no event.
-        let other =
-            [&[9u32.to_le_bytes(), (64u32 << 16).to_le_bytes()].concat()[..], &[0; 56]].concat();
-        for _ in 0..FakeRing::SIZE / LARGEST_TAIL / 64 {
-            fake.write(&other);
-        }
-        perf.read();
-        release(&mut perf, u64::MAX, |_| {});
-        assert_eq!(perf.released().rings, [(FakeRing::SIZE / LARGEST_TAIL + 64) as u64]);
-    }
-}
+pub(crate) mod tests;

@@ -34,17 +34,64 @@ impl KernelRecord<'_> {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     time: i64,
-    cpu: u16,
+    start: u64,
+    size: u32,
     process: u32,
     thread: u32,
-    class: Classic,
-    start: u64,
-    size: usize,
+    cpu: u16,
+    /// The index of its class.
+    class: u16,
+}
+
+/// The headers of records. There are as many as kinds of events.
+#[derive(Debug, Default)]
+struct Classes {
+    all: Vec<Classic>,
+    /// Indices in `all`, by [`Classes::place`].
+    recent: [u16; Classes::RECENT],
+}
+
+impl Classes {
+    /// A prime number: the most frequent classes have different places.
+    const RECENT: usize = 31;
+
+    /// The place of a class among the recent ones.
+    fn place(header: &ClassicHeader) -> usize {
+        match header {
+            ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => {
+                usize::from(class.hook.0) % Classes::RECENT
+            }
+            _ => 0,
+        }
+    }
+
+    /// The index of a class.
+    #[inline]
+    fn index(&mut self, header: ClassicHeader) -> u16 {
+        let place = Classes::place(&header);
+        let recent = self.recent[place];
+        match self.all.get(usize::from(recent)) {
+            Some(one) if one.header == header => recent,
+            _ => self.find(header, place),
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, header: ClassicHeader, place: usize) -> u16 {
+        let known = self.all.iter().position(|one| one.header == header);
+        let index = known.unwrap_or_else(|| {
+            self.all.push(Classic { header, is_32_bit: false });
+            self.all.len() - 1
+        });
+        self.recent[place] = index as u16;
+        index as u16
+    }
 }
 
 /// Records in order of time.
 #[derive(Debug, Default)]
 pub struct Records {
+    classes: Classes,
     /// The fields of the records, behind those of removed ones.
     bytes: Vec<u8>,
     /// Bytes that have been removed in front of `bytes`: entries count from the first byte there ever was.
@@ -82,8 +129,8 @@ impl Records {
             cpu: entry.cpu,
             process: entry.process,
             thread: entry.thread,
-            class: &entry.class,
-            payload: self.bytes.get(start..start + entry.size)?,
+            class: self.classes.all.get(usize::from(entry.class))?,
+            payload: self.bytes.get(start..start + entry.size as usize)?,
         })
     }
 
@@ -146,9 +193,18 @@ impl Records {
     }
 
     /// Adds a frequent PERFINFO record, whose fields need no memory of their own.
-    pub fn frequent(&mut self, head: Head, hook: u16, version: u8, fields: &[u8]) {
+    #[inline]
+    pub fn frequent<const N: usize>(
+        &mut self,
+        head: Head,
+        hook: u16,
+        version: u8,
+        fields: &[u8; N],
+    ) {
         let class = KernelClass { hook: Hook(hook), version };
-        self.add(head, ClassicHeader::PerfInfo(class), fields);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(fields);
+        self.add_from(start, head, ClassicHeader::PerfInfo(class));
     }
 
     /// Adds a FULL record of a class.
@@ -182,17 +238,19 @@ impl Records {
     }
 
     /// Adds a record whose fields are the last bytes.
+    #[inline]
     fn add_from(&mut self, start: usize, head: Head, header: ClassicHeader) {
         let time = self.not_before(head.time);
         self.last = time;
         self.entries.push_back(Entry {
             time,
-            cpu: head.cpu,
+            start: self.removed + start as u64,
+            // A session stores no record of more than 64 KiB.
+            size: (self.bytes.len() - start) as u32,
             process: head.process,
             thread: head.thread,
-            class: Classic { header, is_32_bit: false },
-            start: self.removed + start as u64,
-            size: self.bytes.len() - start,
+            cpu: head.cpu,
+            class: self.classes.index(header),
         });
     }
 }

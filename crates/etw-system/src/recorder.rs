@@ -5,13 +5,15 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-use etw_types::{Hook, SYSTEM_TRACE};
+use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
+use crate::pace::Pace;
 use crate::perf::{
     ClassLosses, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound, ReleasedPositions,
     RingPlace, RingSize, Target, Told,
@@ -26,8 +28,8 @@ use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts::{self, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
-    MachineEvents, StartError, has_descriptors, machine_events, open_machine, open_own, open_side,
-    own_events, side_events_of,
+    MachineEvents, STACK_SIZES, StartError, has_descriptors, machine_events, open_machine,
+    open_own, open_side, own_events, side_events_of,
 };
 
 /// Records come into a ring so many nanoseconds after their time at most.
@@ -40,8 +42,12 @@ const CPU_LOOKS: u64 = 50_000_000;
 const LOSS_COUNTS: u64 = 1_000_000_000;
 /// Bytes of records that wait for the session at most. More stay in the kernel's rings, which count what they have no room for.
 const MAX_QUEUE: usize = 2 << 20;
-/// The hook of context switches.
+/// The hooks of context switches and of beginnings.
 const CSWITCH: u16 = 0x0524;
+const PROCESS_START: u16 = 0x0301;
+const THREAD_START: u16 = 0x0501;
+/// Bytes of stacks that are copied with each sample, until it is known how many are needed.
+const LARGEST_STACK: u32 = STACK_SIZES[STACK_SIZES.len() - 1];
 /// Nanoseconds of a record's unit of time.
 const TICK: u64 = 100;
 
@@ -70,6 +76,8 @@ pub struct Recorder {
     next_count: u64,
     /// The first events of `perf` are those of processes and mappings.
     side_events: usize,
+    /// How long the kernel's rings may be left alone.
+    pace: Pace,
     /// No later record is earlier.
     watermark: u64,
     /// Bytes of records that may wait for the session.
@@ -78,10 +86,16 @@ pub struct Recorder {
     losses: ClassLosses,
     /// Losses that are counted, for which the trace has no event yet: the kernel's record of them comes only with the next one that fits.
     unmarked: u64,
+    /// Threads that ran and whose beginnings nobody saw.
+    unseen: u64,
+    /// Losses that are counted and may be the records of those beginnings.
+    lost_beginnings: u64,
     /// Lost records that have been counted, or were before this recorder.
     known_losses: ClassLosses,
     /// The next process knows these by it. `None`: there is no memory for it.
     told: Option<Told>,
+    /// The kernel records no more.
+    is_ending: bool,
     is_finished: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
@@ -217,10 +231,13 @@ impl Recorder {
     fn with(opened: Opened, options: Options) -> Recorder {
         let Opened { mut perf, target, cpus, side_events, mut notes } = opened;
         perf.translate_ids();
+        perf.begin_with_stack_size(LARGEST_STACK);
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let has = |flag| options.masks.has(flag);
         let has_operations = has_descriptors(&options.masks);
         let has_counters = has(Flag::COUNTERS);
+        let has_quick_looks = has_operations && !perf.has_call_paths();
+        let pace = Pace::new(!has_quick_looks && !perf.has_bursts());
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
         Recorder {
             perf,
@@ -238,12 +255,16 @@ impl Recorder {
             next_look: 0,
             next_count: 0,
             side_events,
+            pace,
             watermark: 0,
             room: MAX_QUEUE,
             losses: ClassLosses::default(),
             unmarked: 0,
+            unseen: 0,
+            lost_beginnings: 0,
             known_losses: ClassLosses::default(),
             told: None,
+            is_ending: false,
             is_finished: false,
             stored_until: None,
             released: VecDeque::new(),
@@ -291,9 +312,11 @@ impl Recorder {
         if let Some(stored_until) = self.stored_until {
             // The rundown has the time of the last stored record: if this process is killed, too, the next one still takes all
             // records behind that time from the rings.
-            self.perf.read();
+            self.perf.read(now());
             self.perf.count_from_here();
+            self.find_silent_cpus();
             self.continue_count();
+            self.perf.choose_stack_size(LARGEST_STACK)?;
             let turn = this_turn();
             let time = match u64::try_from(stored_until) {
                 Ok(ticks @ 1..) => ticks * TICK,
@@ -363,8 +386,15 @@ impl Recorder {
         }
         self.commit();
         let time = now();
+        let read = self.perf.read_size();
         let until = time.saturating_sub(DELAY);
         self.read_until(until);
+        self.pace.polled(time, self.perf.read_size() - read);
+        if let Some(size) = self.stacks.next_size()
+            && let Err(error) = self.perf.choose_stack_size(size)
+        {
+            self.notes.push(format!("samples have as many bytes of stacks as before: {error}"));
+        }
         if time >= self.next_look {
             self.next_look = time + CPU_LOOKS;
             self.follow_cpus(online_cpus());
@@ -383,6 +413,21 @@ impl Recorder {
             _ => self.released.push_back(Released { until, positions }),
         }
         self.watermark
+    }
+
+    /// Finds the CPUs that went offline and came back while no process recorded: their events record nothing, not even the new name of a
+    /// thread. They are opened again like those of a CPU that comes online.
+    fn find_silent_cpus(&mut self) {
+        if self.target != Target::Machine {
+            return;
+        }
+        for cpu in self.cpus.clone() {
+            let Some(before) = self.perf.end_of_side(cpu) else { continue };
+            if rename_a_thread_on(cpu) && self.perf.end_of_side(cpu) == Some(before) {
+                self.perf.remove_cpu(cpu);
+                self.cpus.retain(|one| *one != cpu);
+            }
+        }
     }
 
     /// Records the CPUs that have come online. The perf events that were opened before a CPU went offline deliver no more records, so they
@@ -431,20 +476,32 @@ impl Recorder {
                 return;
             }
             self.sources.add_opened(&changes, file_facts);
-            self.perf.read();
+            self.perf.read(now());
             self.sources.reject_changed(self.perf.descriptor_changes());
         }
     }
 
-    fn read_until(&mut self, until: u64) {
-        self.perf.read();
+    /// Finds what the records that have been read need, as long as it is there.
+    fn find_facts(&mut self) {
         let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
+        self.pace.has_programs |= !executed.is_empty();
         self.sources.add_execs(executed, found);
         self.sources.add_call_paths(self.perf.take_call_paths());
         if self.has_operations && !self.perf.has_call_paths() {
             self.look_files_up();
         }
+    }
+
+    /// Gives the shaper what has been recorded before a time, and is known whole.
+    fn read_until(&mut self, until: u64) {
+        let time = now();
+        self.perf.read(time);
+        self.find_facts();
         self.count_lost_records();
+        let until = match self.is_ending {
+            true => until,
+            false => self.perf.complete_until(until, time),
+        };
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, .. } = self;
         add_exit_statuses(exit_statuses, shaper, out);
@@ -536,6 +593,11 @@ impl Recorder {
         self.sources.forget(until);
     }
 
+    /// The longest pause until the next [`poll`](Recorder::poll).
+    pub fn longest_pause(&self) -> Duration {
+        self.pace.pause
+    }
+
     /// The next record before the watermark.
     pub fn peek(&self) -> Option<KernelRecord<'_>> {
         self.out.peek()
@@ -549,13 +611,26 @@ impl Recorder {
     /// Events for which the rings were full, or which the kernel left out, since the last call. The class of a loss is
     /// `SYSTEM_TRACE` if it is not known.
     pub fn take_losses(&mut self) -> ClassLosses {
-        let switches = Hook(CSWITCH).class_guid().unwrap_or(SYSTEM_TRACE);
-        self.losses.add(switches, self.shaper.take_gaps());
+        self.losses.add(class_of(CSWITCH), self.shaper.take_gaps());
+        self.count_unseen();
         let losses = std::mem::take(&mut self.losses);
         if losses.total() > 0 {
             self.tell();
         }
         losses
+    }
+
+    /// Counts the threads that ran and whose beginnings nobody saw, as far as the kernel has not counted their records as lost.
+    fn count_unseen(&mut self) {
+        let unseen = self.shaper.take_unseen();
+        if unseen == 0 {
+            return;
+        }
+        self.unseen += unseen;
+        self.count_losses(false);
+        let new = self.unseen.saturating_sub(self.lost_beginnings);
+        self.losses.add(class_of(THREAD_START), new);
+        self.lost_beginnings += new;
     }
 
     /// The next process knows that the ledger has all losses that are counted.
@@ -570,6 +645,7 @@ impl Recorder {
         let lost = self.perf.take_lost();
         if lost > 0 && self.count_losses(false).is_none() {
             self.losses.add(SYSTEM_TRACE, lost);
+            self.lost_beginnings += lost;
         }
         self.unmarked = self.unmarked.saturating_sub(lost);
     }
@@ -587,12 +663,14 @@ impl Recorder {
         self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
         // The earlier process may not have counted those whose records are in the rings. Their classes are not known.
         self.losses.add(SYSTEM_TRACE, of_records);
+        self.lost_beginnings += of_records;
     }
 
     /// Adds what the kernel's counters have counted since the last call. Returns the number; `None`: it does not count.
     fn count_losses(&mut self, is_over: bool) -> Option<u64> {
         let counted = self.perf.counted_losses(self.target, is_over)?;
         let new = counted.since(&self.known_losses);
+        self.lost_beginnings += new.of(class_of(PROCESS_START));
         self.losses.add_all(&new);
         self.known_losses.add_all(&new);
         self.unmarked += new.total();
@@ -626,13 +704,27 @@ impl Recorder {
         }
     }
 
+    /// The recording has ended: waits for the programs that write a record now, for some microseconds, unless something keeps their CPU.
+    fn await_programs(&mut self) {
+        const TRIES: u32 = 100;
+        const PAUSE: Duration = Duration::from_millis(1);
+        for _ in 0..TRIES {
+            if self.perf.read(now()) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Ends the recording: everything that was recorded becomes available, with the rundown at the end.
     pub fn finish(&mut self) {
         if self.is_finished {
             return;
         }
         self.perf.disable();
+        self.await_programs();
         self.room = usize::MAX;
+        self.is_ending = true;
         self.read_until(u64::MAX);
         self.add_last_losses();
         self.count_processes();
@@ -645,6 +737,30 @@ impl Recorder {
         // Without a thread they are closed here.
         drop(closing.spawn(move || drop(perf)));
     }
+}
+
+/// The class of the events with a hook.
+fn class_of(hook: u16) -> Guid {
+    Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE)
+}
+
+/// Gives a new thread a name, on a CPU. Returns whether it ran there.
+fn rename_a_thread_on(cpu: u16) -> bool {
+    let rename = move || {
+        // SAFETY: a set of this call's own, of its own size, a text with a NUL, which the call copies, and no argument; this thread ends here.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(usize::from(cpu), &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+                && libc::prctl(libc::PR_SET_NAME, c"etw-look".as_ptr()) == 0
+                && libc::sched_getcpu() == libc::c_int::from(cpu)
+        }
+    };
+    // A set has so many CPUs.
+    let is_possible = usize::from(cpu) < 8 * size_of::<libc::cpu_set_t>();
+    let thread = std::thread::Builder::new().name("etw-look".to_owned());
+    let thread = is_possible.then(|| thread.spawn(rename)).and_then(Result::ok);
+    thread.and_then(|thread| thread.join().ok()).unwrap_or(false)
 }
 
 /// Adds the name and arguments of a process's new program.
@@ -742,155 +858,4 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::perf::FakeRing;
-    use crate::perf::tests::{of_switches, switch};
-
-    fn recorder(fake: &FakeRing) -> Recorder {
-        let masks = Masks::parse("cswitch").unwrap().masks;
-        let options =
-            Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };
-        let opened = Opened {
-            perf: of_switches(&[fake]),
-            target: Target::Tree(0),
-            cpus: vec![0],
-            side_events: 1,
-            notes: Vec::new(),
-        };
-        // The machine that runs the test has other CPUs.
-        Recorder { next_look: u64::MAX, ..Recorder::with(opened, options) }
-    }
-
-    /// A recorder that continues with the ring of another one.
-    fn resumed(fake: &FakeRing, stored_until: i64) -> Recorder {
-        let mut one =
-            Recorder { stored_until: Some(stored_until), ..recorder(fake) }.behind_others();
-        one.begin().unwrap();
-        one
-    }
-
-    /// Times and hooks of what a recorder has now; 0: a classic record, which is a loss.
-    fn taken(recorder: &mut Recorder) -> Vec<(i64, u16)> {
-        recorder.poll();
-        let mut all = Vec::new();
-        while let Some(record) = recorder.peek() {
-            let hook = record.hook().unwrap_or(0);
-            if matches!(hook, 0 | CSWITCH) {
-                all.push((record.time, hook));
-            }
-            recorder.pop();
-        }
-        all
-    }
-
-    /// OV-23: a switch that the kernel left out while nobody read the ring is marked.
-    #[test]
-    fn a_switch_that_is_missing_at_a_takeover_is_marked() {
-        let fake = FakeRing::new();
-        let mut first = recorder(&fake);
-        fake.write(&switch(1000, 1, 2));
-        fake.write(&switch(2000, 2, 3));
-        assert_eq!(taken(&mut first), [(10, CSWITCH), (20, CSWITCH)]);
-        // All of it is stored: its memory goes back to the kernel.
-        assert_eq!(taken(&mut first), []);
-        drop(first);
-        fake.write(&switch(3000, 5, 6));
-        fake.write(&switch(4000, 6, 3));
-        let mut second = resumed(&fake, 20);
-        assert_eq!(taken(&mut second), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
-        assert_eq!(second.take_losses().total(), 1);
-    }
-
-    /// OV-23: if the session takes no records, the recorder leaves them in the kernel's rings, and gives all of them later, in order.
-    #[test]
-    fn records_wait_in_the_rings_while_the_session_takes_none() {
-        const ROOM: usize = 4 << 10;
-        const SWITCHES: u64 = 500;
-        let fake = FakeRing::new();
-        let mut recorder = Recorder { room: ROOM, ..recorder(&fake) };
-        (0..SWITCHES).for_each(|number| {
-            fake.write(&switch(1000 * (number + 1), number as u32 + 1, number as u32 + 2));
-        });
-        for _ in 0..10 {
-            // Records behind the watermark may still come.
-            assert!(recorder.poll() < 1000 * SWITCHES);
-            assert!((ROOM..ROOM + 512).contains(&recorder.out.size()), "{}", recorder.out.size());
-        }
-        assert_eq!((recorder.released.len(), fake.map().read_until()), (1, 0));
-        let mut all = Vec::new();
-        for _ in 0..SWITCHES {
-            all.append(&mut taken(&mut recorder));
-        }
-        let expected = (1..=SWITCHES as i64).map(|number| (number * 10, CSWITCH));
-        assert_eq!(all, expected.collect::<Vec<_>>());
-        assert!(fake.map().read_until() > 0, "the kernel has its memory again");
-        assert_eq!(recorder.take_losses().total(), 0);
-    }
-
-    /// OV-23: a switch that the kernel left out without a word is marked, and counts as lost.
-    #[test]
-    fn a_switch_that_is_missing_counts_as_lost() {
-        let fake = FakeRing::new();
-        let mut recorder = recorder(&fake);
-        fake.write(&switch(1000, 1, 2));
-        fake.write(&switch(2000, 2, 3));
-        assert_eq!(taken(&mut recorder), [(10, CSWITCH), (20, CSWITCH)]);
-        assert_eq!(recorder.take_losses().total(), 0);
-        fake.write(&switch(3000, 5, 6));
-        assert_eq!(taken(&mut recorder), [(30, 0), (30, CSWITCH)]);
-        let class = Hook(CSWITCH).class_guid().unwrap();
-        assert_eq!(recorder.take_losses().iter().collect::<Vec<_>>(), [(class, 1)]);
-        assert_eq!(recorder.take_losses().total(), 0);
-    }
-
-    /// OV-23: a CPU that comes online has an idle thread from then on, and its chain of switches starts again.
-    #[test]
-    fn a_cpu_that_comes_online_begins_a_chain() {
-        let fake = FakeRing::new();
-        let mut recorder = recorder(&fake);
-        recorder.target = Target::Machine;
-        fake.write(&switch(1000, 1, 2));
-        assert_eq!(taken(&mut recorder), [(10, CSWITCH)]);
-        recorder.follow_cpus(vec![]);
-        recorder.follow_cpus(vec![0]);
-        let is_loss = recorder.peek().is_some_and(|record| record.hook().is_none());
-        assert!(is_loss, "the CPU that was offline has no loss");
-        while recorder.peek().is_some() {
-            recorder.pop();
-        }
-        // Thread 2 may have left it unseen.
-        fake.write(&switch(now(), 7, 8));
-        recorder.perf.read();
-        recorder.read_until(u64::MAX);
-        assert_eq!(recorder.peek().and_then(|record| record.hook()), Some(CSWITCH));
-        assert_eq!(recorder.known_cpus, [0]);
-        recorder.follow_cpus(vec![0, 3]);
-        assert_eq!(recorder.known_cpus, [0, 3]);
-    }
-
-    #[test]
-    fn a_chain_that_is_whole_at_a_takeover_has_no_loss() {
-        let fake = FakeRing::new();
-        let mut first = recorder(&fake);
-        fake.write(&switch(1000, 1, 2));
-        fake.write(&switch(2000, 2, 3));
-        taken(&mut first);
-        taken(&mut first);
-        drop(first);
-        fake.write(&switch(3000, 3, 6));
-        let second = resumed(&fake, 20);
-        // It is killed before it has stored anything but its rundown.
-        let rundown = second.peek().unwrap().time;
-        assert_eq!(rundown, 20);
-        drop(second);
-        assert_eq!(taken(&mut resumed(&fake, rundown)), [(30, CSWITCH)]);
-    }
-
-    #[test]
-    fn a_takeover_without_the_last_switch_is_a_loss() {
-        let fake = FakeRing::new();
-        fake.write(&switch(3000, 3, 6));
-        assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH)]);
-    }
-}
+mod tests;

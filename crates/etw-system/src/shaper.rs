@@ -122,6 +122,8 @@ pub struct Shaper {
     faults: Faults,
     /// Counters of processes at the end.
     counters: HashMap<u32, ProcessCounters>,
+    /// Threads keep the stacks with which they leave their CPUs.
+    keeps_stacks: bool,
     /// The last event with a stack: two of one thread have different times.
     last_stack: (i64, u32),
     /// Threads that have said their end and still run in the kernel, in order of time.
@@ -139,6 +141,10 @@ pub struct Shaper {
     found_until: u64,
     /// Switches that the kernel left out without a word, since they were last taken: at least one for each gap.
     gaps: u64,
+    /// Threads that ran and whose beginnings nobody saw, since they were last taken.
+    unseen: u64,
+    /// When events were last lost.
+    last_loss: u64,
     /// Changes of the images of all processes.
     image_changes: u64,
 }
@@ -206,6 +212,7 @@ impl Shaper {
     /// A shaper that has seen nothing.
     pub fn new(options: Options, machine: Machine) -> Shaper {
         let cpus = vec![Cpu::default(); usize::from(machine.cpus)];
+        let keeps_stacks = options.has_stack(schedule::CSWITCH);
         Shaper {
             options,
             machine,
@@ -217,6 +224,7 @@ impl Shaper {
             calls: Calls::default(),
             faults: Faults::new(),
             counters: HashMap::new(),
+            keeps_stacks,
             last_stack: (i64::MIN, 0),
             ending: VecDeque::new(),
             ended_last: VecDeque::new(),
@@ -226,6 +234,8 @@ impl Shaper {
             is_found: false,
             found_until: 0,
             gaps: 0,
+            unseen: 0,
+            last_loss: 0,
             image_changes: 0,
         }
     }
@@ -238,6 +248,11 @@ impl Shaper {
     /// Gaps in the chains of switches that no loss explains, since the last call. Each lacks at least one switch.
     pub fn take_gaps(&mut self) -> u64 {
         std::mem::take(&mut self.gaps)
+    }
+
+    /// Threads that ran and whose beginnings nobody saw, since the last call.
+    pub fn take_unseen(&mut self) -> u64 {
+        std::mem::take(&mut self.unseen)
     }
 
     /// The images of a process.
@@ -290,6 +305,14 @@ impl Shaper {
 
     /// Takes an event and adds its records.
     pub fn take(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        if let Detail::Switch { old, new } = event.detail
+            && event.thread != NO_ID
+            && self.ending.is_empty()
+            && self.creations.is_empty()
+        {
+            // The most frequent event: what follows has nothing to do with it.
+            return self.switched(event, old, new, out);
+        }
         if let Detail::ExitStatus { process, status } = event.detail {
             return self.exit_status(event.time, process, status);
         }
@@ -362,8 +385,11 @@ impl Shaper {
     }
 
     /// Whether the last switch that is known of a thread brought it to a CPU, or took it from one before its last one: it was ready to run,
-    /// or waits behind its last word, such as for files that the kernel closes for it.
+    /// or waits behind its last word, such as for files that the kernel closes for it. The switch that says so may be lost.
     fn will_run(&self, ending: &EndingThread) -> bool {
+        if self.last_loss >= ending.said {
+            return true;
+        }
         let runs = self.cpus.iter().any(|cpu| cpu.thread == Some(ending.thread));
         let comes_back = |one: &Thread| one.is_ready || one.out_since >= ending.said;
         runs || self.threads.get(&ending.thread).is_some_and(comes_back)
@@ -380,6 +406,7 @@ impl Shaper {
 
     /// Says that events are missing here.
     fn add_loss(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        self.last_loss = event.time;
         let head = Head { process: 0, thread: 0, ..self.head(event) };
         out.classic(head, etw_types::LOST_EVENT, LOST_EVENT_TYPE, 0, &Payload::new());
     }

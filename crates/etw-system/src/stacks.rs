@@ -10,6 +10,9 @@ pub(crate) struct Stacks {
     unwinder: crate::unwind::Unwinder,
     #[cfg(feature = "unwind")]
     files: crate::process_files::OpenFiles,
+    /// Bytes that are copied with each sample.
+    #[cfg(feature = "unwind")]
+    sizes: crate::stack_sizes::StackSizes,
 }
 
 impl Stacks {
@@ -21,7 +24,8 @@ impl Stacks {
         shaper: &Shaper,
         frames: &'a mut Vec<u64>,
     ) -> Parsed<'a> {
-        use crate::neutral::Stack;
+        use crate::neutral::{Detail, Stack};
+        use crate::perf::PerfDetail;
         use crate::unwind::End;
         let Some(user) = &parsed.user else { return *parsed };
         let process = parsed.process;
@@ -29,10 +33,25 @@ impl Stacks {
         frames.clear();
         let files = crate::process_files::FilesOf { process, open: &self.files };
         let end = self.unwinder.walk(parsed.thread, images, user, &files, frames);
+        if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {
+            self.sizes.note(self.unwinder.reach());
+        }
         match end {
             End::Cut if frames.len() < parsed.stack.user.len() => *parsed,
             _ => Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed },
         }
+    }
+
+    /// The number of bytes of programs' stacks that are to be copied with each sample from now on; `None`: as many as before.
+    #[cfg(feature = "unwind")]
+    pub fn next_size(&mut self) -> Option<u32> {
+        self.sizes.next_size()
+    }
+
+    /// Nothing is copied.
+    #[cfg(not(feature = "unwind"))]
+    pub fn next_size(&mut self) -> Option<u32> {
+        None
     }
 
     /// Ends a poll.

@@ -102,6 +102,8 @@ pub struct Unwinder {
     last_walks: LastWalks,
     /// The steps of this walk, innermost first; `None`: one that later walks cannot compare.
     steps: Vec<Option<Step>>,
+    /// Bytes of the stack that the last walk needed.
+    reach: usize,
 }
 
 /// How a walk ended.
@@ -138,7 +140,10 @@ impl Unwinder {
     ) -> End {
         let walker = Walker { thread, version: images.version };
         self.steps.clear();
-        let (end, joined) = self.steps_of(walker, images.by_base, user, files, out);
+        self.reach = 0;
+        let Some(mut frame) = Frame::innermost(user) else { return End::Cut };
+        let (end, joined) = self.steps_of(walker, images.by_base, &mut frame, files, out);
+        self.reach = frame.reach();
         // Without a version, the next walk may be that of another program.
         if end == End::Whole && walker.version != 0 {
             self.last_walks.keep(walker, &self.steps, joined);
@@ -146,17 +151,21 @@ impl Unwinder {
         end
     }
 
+    /// Bytes of the stack that the last walk needed, or would have needed to go on.
+    pub fn reach(&self) -> usize {
+        self.reach
+    }
+
     /// Walks, and remembers the steps. Also returns the step of the last walk from which on this one is the same.
     fn steps_of(
         &mut self,
         walker: Walker,
         images: &BTreeMap<u64, Arc<Image>>,
-        user: &UserState<'_>,
+        frame: &mut Frame<'_>,
         files: &dyn MappedFiles,
         out: &mut Vec<u64>,
     ) -> (End, Option<usize>) {
         const CUT: (End, Option<usize>) = (End::Cut, None);
-        let Some(mut frame) = Frame::innermost(user) else { return CUT };
         let Some(mut address) = frame.get(ADDRESS) else { return CUT };
         let mut is_exact = true;
         let mut last = None;
@@ -170,7 +179,7 @@ impl Unwinder {
             {
                 let room = MAX_FRAMES - out.len();
                 if step < room {
-                    match self.last_walks.follow(known, step, &frame, out) {
+                    match self.last_walks.follow(known, step, frame, out) {
                         Found::Same => return (End::Whole, Some(step)),
                         Found::End => return CUT,
                         Found::Other => {}
@@ -185,18 +194,18 @@ impl Unwinder {
             let (next, words, is_by_frame_pointer) = match self.rule(module, in_headers, files) {
                 KnownRule::Row(row) => {
                     is_exact = row.is_signal;
-                    let next = row.apply(&mut frame);
-                    let words = row.read_words(&frame).filter(|_| !row.is_signal);
+                    let next = row.apply(frame);
+                    let words = row.read_words(frame).filter(|_| !row.is_signal);
                     (next, words, row.is_by_frame_pointer())
                 }
                 KnownRule::Whole(rule) => {
                     is_exact = rule.is_signal;
-                    (apply(&mut frame, &rule), None, false)
+                    (apply(frame, &rule), None, false)
                 }
                 KnownRule::None => {
                     is_exact = false;
-                    let next = leave_by_frame_pointer(&mut frame);
-                    (next, words_at_frame_pointer(&frame), true)
+                    let next = leave_by_frame_pointer(frame);
+                    (next, words_at_frame_pointer(frame), true)
                 }
             };
             let step = |[caller, frame_pointer]: [_; 2]| Step {

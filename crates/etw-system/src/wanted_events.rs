@@ -234,22 +234,26 @@ pub(crate) fn open_own(
     perf.open(&wanted, target, cpus, OWN_MAIN_RING).map_err(StartError::Rings)
 }
 
+/// Bytes of stacks that are copied with each sample of the machine. Each size has a perf event of its own, of which one records.
+pub(crate) const STACK_SIZES: [u32; 3] = [2 << 10, 4 << 10, 8 << 10];
+
 /// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
 #[derive(Clone, Copy, Debug)]
 struct CopiedStack {
-    of_sample: u32,
+    /// One of these.
+    of_sample: &'static [u32],
     /// They may come a hundred times as often.
     of_other: u32,
 }
 
 fn copied_stack(target: Target) -> CopiedStack {
-    const OF_MACHINE: CopiedStack = CopiedStack { of_sample: 8 << 10, of_other: 3 << 10 };
+    const OF_MACHINE: CopiedStack = CopiedStack { of_sample: &STACK_SIZES, of_other: 3 << 10 };
     /// Rings of users who may lock little memory are small.
-    const OF_OWN: CopiedStack = CopiedStack { of_sample: 4 << 10, of_other: 3 << 10 };
+    const OF_OWN: CopiedStack = CopiedStack { of_sample: &[4 << 10], of_other: 3 << 10 };
     let is_wanted = std::env::var_os("ETW_SYSTEM_UNWIND").is_none_or(|value| value != "0");
     match target {
         _ if !is_wanted || cfg!(not(feature = "unwind")) => {
-            CopiedStack { of_sample: 0, of_other: 0 }
+            CopiedStack { of_sample: &[0], of_other: 0 }
         }
         Target::Machine => OF_MACHINE,
         Target::Tree(_) => OF_OWN,
@@ -263,9 +267,13 @@ fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
     if options.masks.has(Flag::PROFILE) {
         let distance = u64::from(options.sample_interval) * 100;
         let has_stack = options.has_stack(0x0f2e);
-        let attribute =
-            Attribute::samples(distance).with_stack(has_stack).with_user_state(copied.of_sample);
-        wanted.push((attribute, Kind::Sample { has_stack }).into());
+        let attribute = Attribute::samples(distance).with_stack(has_stack);
+        // Without stacks, nothing is copied.
+        let sizes = if has_stack { copied.of_sample } else { &[0] };
+        for size in sizes {
+            let one = Wanted::from((attribute.with_user_state(*size), Kind::Sample { has_stack }));
+            wanted.push(Wanted { has_sizes: sizes.len() > 1, ..one });
+        }
     }
     for (flag, is_hard, hook) in
         [(Flag::HARD_FAULTS, true, 0x0220), (Flag::ALL_FAULTS, false, 0x020b)]
@@ -453,6 +461,7 @@ pub(crate) fn machine_events(options: &Options) -> MachineEvents {
                 .with_user_state(copied.of_other),
             kind: Kind::Tracepoint { point, layout, has_stack },
             calls: calls.clone().filter(|_| is_call),
+            has_sizes: false,
         });
     }
     MachineEvents { calls, ..MachineEvents::of_perf(wanted) }

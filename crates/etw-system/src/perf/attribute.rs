@@ -158,6 +158,11 @@ impl Attribute {
         self
     }
 
+    /// Bytes of the program's stack in each record.
+    pub fn stack_size(&self) -> u32 {
+        self.sample_stack_user
+    }
+
     /// Whether records have the registers and stack bytes of the program.
     pub fn has_user_state(&self) -> bool {
         self.sample_type & SAMPLE_USER_STACK != 0

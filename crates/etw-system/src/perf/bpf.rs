@@ -18,12 +18,15 @@ mod shown_ids;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
+
+use etw_types::le;
 
 use super::Tracepoint;
 use crate::system_calls::{FileOperation, PathArgument, SystemCall};
 use crate::thread_ids::is_first_namespace;
-use assembler::Maps;
+use assembler::{Maps, WORDS};
 use btf::Btf;
 use ids::Namespace;
 pub(crate) use paths::CallPath;
@@ -43,6 +46,16 @@ pub(crate) struct Programs {
     descriptors: Vec<OwnedFd>,
     /// Records that were lost before the last look.
     known_losses: u64,
+}
+
+/// A look at the ring of the programs, beside the records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPrograms {
+    /// Records for which the ring was full since the last look.
+    pub missing: u64,
+    /// No record was being written: all that are earlier than the look have been read, as a program takes the time of a record when it has
+    /// its place.
+    pub is_whole: bool,
 }
 
 impl Programs {
@@ -211,13 +224,18 @@ impl Programs {
         self.overflows().map(|(_, count)| count).sum()
     }
 
-    /// Gives each record that has come, with its position. Returns the number of records for which the ring was full since the last call.
-    pub fn read(&mut self, give: impl FnMut(u64, &[u8])) -> u64 {
-        self.ring.read(give);
+    /// Gives each record that has come, with its position.
+    pub fn read(&mut self, give: impl FnMut(u64, &[u8])) -> ReadPrograms {
+        let is_whole = self.ring.read(give);
         let lost = self.lost();
-        let new = lost.wrapping_sub(self.known_losses);
+        let missing = lost.wrapping_sub(self.known_losses);
         self.known_losses = lost;
-        new
+        ReadPrograms { missing, is_whole }
+    }
+
+    /// Whether records that have been read and not been committed take more than this part of the ring.
+    pub fn is_used(&self, part: u64) -> bool {
+        self.ring.used() > self.ring.size() as u64 / part
     }
 
     /// The record at a position that [`read`](Programs::read) gave and that has not been committed.
@@ -241,6 +259,33 @@ impl Programs {
         self.shared.word(REPORTED).store(losses, Ordering::Release);
         self.ring.commit(position);
     }
+}
+
+/// The beginning or the return of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallMoment {
+    pub thread: u32,
+    pub time: u64,
+    pub number: u64,
+    pub is_return: bool,
+}
+
+impl CallMoment {
+    /// The moment of a record of the programs; `None`: the record is another one.
+    pub fn parse(record: &[u8]) -> Option<CallMoment> {
+        let point = le::u64(record, 8)?;
+        let is_return = point == number_of(Tracepoint::SyscallExit);
+        (is_return || point == number_of(Tracepoint::SyscallEnter)).then_some(())?;
+        let (thread, time) = (le::u32(record, 0x1c)?, le::u64(record, 0x20)?);
+        Some(CallMoment { thread, time, number: le::u64(record, WORDS as usize)?, is_return })
+    }
+}
+
+/// Whether a system call names a file by its path.
+pub(super) fn names_path(number: u64) -> bool {
+    static NAMING: LazyLock<[bool; MAX_CALLS]> =
+        LazyLock::new(|| std::array::from_fn(|number| path_code(number as u64) != 0));
+    usize::try_from(number).is_ok_and(|number| NAMING.get(number).is_some_and(|names| *names))
 }
 
 /// The byte of a system call in the table of paths.
@@ -307,4 +352,32 @@ pub(crate) fn is_counted(point: Tracepoint) -> bool {
 /// Whether programs can be made for a tracepoint.
 pub(crate) fn is_possible(point: Tracepoint) -> bool {
     POINTS.contains(&point)
+}
+
+/// Programs of tests.
+#[cfg(test)]
+pub(crate) mod fake {
+    pub(crate) use super::ring::fake::FakeProgramRing;
+    use super::ring::fake::memory;
+    use super::*;
+
+    /// Programs that record switches, with a ring that a test fills.
+    pub(crate) fn of_switches(ring: &FakeProgramRing) -> Programs {
+        let descriptors = vec![ring.file.try_clone().unwrap(), memory(SHARED_SIZE as usize)];
+        Programs::adopt_as(1, vec![Tracepoint::Switch], descriptors, FakeProgramRing::SIZE).unwrap()
+    }
+
+    /// The record of a switch on a CPU.
+    pub(crate) fn switch(time: u64, cpu: u32, old: u32, new: u32) -> Vec<u8> {
+        let mut record = Vec::new();
+        let add = |record: &mut Vec<u8>, words: &[u32]| {
+            words.iter().for_each(|word| record.extend(word.to_le_bytes()));
+        };
+        add(&mut record, &[9, 80 << 16]);
+        record.extend(number_of(Tracepoint::Switch).to_le_bytes());
+        add(&mut record, &[0, 0, old, old]);
+        record.extend(time.to_le_bytes());
+        add(&mut record, &[cpu, 0, 28, old, 120, new, 120, 1, 0, 0]);
+        record
+    }
 }

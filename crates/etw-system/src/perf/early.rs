@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::bpf::{self, CallPath};
-use super::parse::{Kind, Parsed, PerfDetail, Scratch, is_exec, number_of, parse};
+use super::bpf::{self, CallMoment, CallPath};
+use super::parse::{Common, Kind, Parsed, PerfDetail, Scratch, is_exec, number_of, parse};
 use super::tracepoint::Tracepoint;
+use super::watermark::PathCalls;
 use crate::neutral::Detail;
 use crate::system_calls::{FileOperation, SystemCall};
 use crate::thread_ids::ThreadIds;
@@ -47,6 +48,7 @@ pub(super) struct Early<'p> {
     pub exec_events: &'p [u64],
     /// Descriptors that change are noted.
     pub looks_files_up: bool,
+    pub path_calls: &'p mut PathCalls,
     pub ids: &'p mut Option<ThreadIds>,
     pub executed: &'p mut Vec<Executed>,
     pub programs_found: &'p mut Vec<ProgramFound>,
@@ -56,16 +58,25 @@ pub(super) struct Early<'p> {
 
 impl Early<'_> {
     /// Takes a record of a path, which is no event of its own. Returns whether it was one.
-    pub fn take_path(&mut self, record: &[u8]) -> bool {
-        let is_path = number_of(record) == Some(bpf::number_of(Tracepoint::CallPaths));
+    #[inline]
+    pub fn take_path(&mut self, record: &[u8], common: Common) -> bool {
+        let is_path = common.number == Some(bpf::number_of(Tracepoint::CallPaths));
         if is_path {
             self.call_paths.extend(CallPath::parse(record));
         }
         is_path
     }
 
-    pub fn look(&mut self, record: &[u8], time: u64) {
-        let Some(number) = number_of(record) else {
+    /// Looks for a call that begins or returns, whose paths programs record.
+    pub fn look_at_call(&mut self, record: &[u8]) {
+        if let Some(moment) = CallMoment::parse(record) {
+            self.path_calls.look(moment);
+        }
+    }
+
+    #[inline]
+    pub fn look(&mut self, record: &[u8], Common { time, number }: Common) {
+        let Some(number) = number else {
             if let Some(exec) = is_exec(record) {
                 let name = exec.name.to_vec();
                 self.executed.push(Executed { time, process: exec.process, name });
@@ -78,8 +89,11 @@ impl Early<'_> {
         if let Some(ids) = self.ids {
             learn_ids(record, self.kinds, ids);
         }
-        if self.looks_files_up {
-            self.changed.extend(descriptor_change(record, time, self.kinds));
+        if self.looks_files_up
+            && let Some(call) = call(record, self.kinds)
+        {
+            self.path_calls.look(call.moment);
+            self.changed.extend(call.descriptor_change());
         }
     }
 }
@@ -111,36 +125,44 @@ fn program_found(
     Some(ProgramFound { time, process: program.process, file, arguments })
 }
 
-/// The change of a descriptor that a record is about.
-fn descriptor_change(
-    record: &[u8],
-    time: u64,
-    kinds: &HashMap<u64, Kind, RandomState>,
-) -> Option<DescriptorChange> {
+/// A record of a system call, by perf.
+struct Call {
+    moment: CallMoment,
+    process: u32,
+    /// The first argument, or the result.
+    descriptor: i64,
+}
+
+fn call(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>) -> Option<Call> {
     let kind = kinds.get(&number_of(record)?)?;
     let Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. } = kind
     else {
         return None;
     };
     let mut scratch = Scratch::default();
-    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
-    let (descriptor, is_open) = match parsed.detail {
-        PerfDetail::Neutral(Detail::SyscallExit { number, result }) => {
-            match SystemCall::of_number(number)? {
-                SystemCall::File(FileOperation::Open, _) => (result, true),
-                SystemCall::Replace => (result, false),
-                _ => return None,
-            }
-        }
+    let Parsed { time, process, thread, detail, .. } = parse(record, |_| Some(kind), &mut scratch)?;
+    let (number, descriptor, is_return) = match detail {
+        PerfDetail::Neutral(Detail::SyscallExit { number, result }) => (number, result, true),
         PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
-            match SystemCall::of_number(number)? {
-                SystemCall::File(FileOperation::Close, _) => (arguments[0] as i64, false),
-                _ => return None,
-            }
+            (number, arguments[0] as i64, false)
         }
         _ => return None,
     };
-    let descriptor = i32::try_from(descriptor).ok()?;
-    let Parsed { process, thread, .. } = parsed;
-    Some(DescriptorChange { time, process, thread, descriptor, is_open })
+    Some(Call { moment: CallMoment { thread, time, number, is_return }, process, descriptor })
+}
+
+impl Call {
+    /// The change of a descriptor that the record is about.
+    fn descriptor_change(&self) -> Option<DescriptorChange> {
+        let CallMoment { thread, time, number, is_return } = self.moment;
+        let is_open = match (SystemCall::of_number(number)?, is_return) {
+            (SystemCall::File(FileOperation::Open, _), true) => true,
+            (SystemCall::Replace, true) | (SystemCall::File(FileOperation::Close, _), false) => {
+                false
+            }
+            _ => return None,
+        };
+        let descriptor = i32::try_from(self.descriptor).ok()?;
+        Some(DescriptorChange { time, process: self.process, thread, descriptor, is_open })
+    }
 }

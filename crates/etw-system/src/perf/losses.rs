@@ -30,9 +30,14 @@ impl ClassLosses {
     pub fn since(&self, earlier: &ClassLosses) -> ClassLosses {
         let mut new = ClassLosses::default();
         for (class, count) in self.iter() {
-            new.add(class, count.saturating_sub(earlier.0.get(&class).copied().unwrap_or(0)));
+            new.add(class, count.saturating_sub(earlier.of(class)));
         }
         new
+    }
+
+    /// Losses of a class.
+    pub fn of(&self, class: Guid) -> u64 {
+        self.0.get(&class).copied().unwrap_or(0)
     }
 
     /// The classes with losses.

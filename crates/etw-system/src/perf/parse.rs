@@ -244,12 +244,23 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// The time of a record; `None`: the record is cut.
-pub(super) fn time_of(record: &[u8]) -> Option<u64> {
-    match le::u32(record, 0)? {
-        SAMPLE => le::u64(record, SAMPLE_TIME),
-        _ => le::u64(record, record.len().checked_sub(TRAILER)?.max(8) + 8),
+/// The parts of a record that all events have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    pub time: u64,
+    /// The number of the event of a sample; `None`: it is another record.
+    pub number: Option<u64>,
+}
+
+/// Reads those parts; `None`: the record is cut.
+#[inline]
+pub(super) fn common_of(record: &[u8]) -> Option<Common> {
+    if le::u32(record, 0)? == SAMPLE {
+        let start: &[u8; SAMPLE_TIME + 8] = record.first_chunk()?;
+        return Some(Common { time: le::u64(start, SAMPLE_TIME)?, number: le::u64(start, 8) });
     }
+    let time = le::u64(record, record.len().checked_sub(TRAILER)?.max(8) + 8)?;
+    Some(Common { time, number: None })
 }
 
 /// The number of the event of a sample.

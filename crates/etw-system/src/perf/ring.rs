@@ -73,6 +73,16 @@ impl Ring {
         self.read_until
     }
 
+    /// The position behind the last record that the kernel has written.
+    pub fn head(&self) -> u64 {
+        self.position(DATA_HEAD).load(Ordering::Acquire)
+    }
+
+    /// Bytes of records that have been read and not been committed.
+    pub fn used(&self) -> u64 {
+        self.read_until.wrapping_sub(self.position(DATA_TAIL).load(Ordering::Relaxed))
+    }
+
     /// Gives each record that has come, with its position. The kernel keeps them until [`commit`](Ring::commit).
     pub fn read(&mut self, linear: &mut Vec<u8>, mut give: impl FnMut(u64, &[u8])) {
         let head = self.position(DATA_HEAD).load(Ordering::Acquire);

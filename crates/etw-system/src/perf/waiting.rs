@@ -12,15 +12,21 @@ pub(super) struct Waiting {
 
 /// Adds a record to those of its ring, which begin at `start`. CPUs that share a ring, and interrupts, change places with their neighbours:
 /// in order, the ring is one run for the sort that merges all rings.
+#[inline]
 pub(super) fn add_in_order(waiting: &mut Vec<Waiting>, start: usize, one: Waiting) {
+    match waiting[start..].last() {
+        Some(last) if last.time > one.time => insert(waiting, start, one),
+        _ => waiting.push(one),
+    }
+}
+
+#[cold]
+fn insert(waiting: &mut Vec<Waiting>, start: usize, one: Waiting) {
     /// A record that is further away is left to that sort.
     const NEIGHBOURS: usize = 32;
     let first = start.max(waiting.len().saturating_sub(NEIGHBOURS));
     let earlier = waiting[first..].iter().rev().take_while(|other| other.time > one.time).count();
-    match earlier {
-        0 => waiting.push(one),
-        _ => waiting.insert(waiting.len() - earlier, one),
-    }
+    waiting.insert(waiting.len() - earlier, one);
 }
 
 #[cfg(test)]

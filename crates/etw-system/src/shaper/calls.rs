@@ -86,6 +86,7 @@ impl Shaper {
         file: Option<&CalledFile>,
         out: &mut Records,
     ) {
+        self.ensure_running(event, out);
         if let Some(kind) = SystemCall::of_number(number) {
             let operation = match kind {
                 SystemCall::File(operation, meaning) => self.operation_begun(

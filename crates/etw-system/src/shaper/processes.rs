@@ -135,7 +135,18 @@ impl Shaper {
     }
 
     /// Adds the process of an event that nothing was known of: its beginning was lost.
-    fn ensure(&mut self, event: &NeutralEvent<'_>, process: u32, thread: u32, out: &mut Records) {
+    pub(super) fn ensure(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        let is_unseen = thread != 0 && self.is_unseen(event, process, thread);
+        if is_unseen {
+            self.add_loss(event, out);
+            self.unseen += 1;
+        }
         if !self.processes.contains_key(&process) {
             let facts = ProcessFacts { id: process, session: u32::MAX, ..ProcessFacts::default() };
             self.process_found(event, &facts, out);
@@ -146,8 +157,22 @@ impl Shaper {
         }
     }
 
-    /// A thread that nothing was known of is sampled: its beginning was lost.
-    pub(super) fn ensure_sampled(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+    /// Whether a thread has begun since the recording began, and nobody saw it. One that has just ended is still seen now and then, and the
+    /// thread that executes a program takes the id of its process.
+    fn is_unseen(&self, event: &NeutralEvent<'_>, process: u32, thread: u32) -> bool {
+        let takes_id = || {
+            thread == process
+                && self.processes.get(&process).is_some_and(|one| !one.threads.is_empty())
+        };
+        self.is_found
+            && event.time > self.found_until
+            && !self.threads.contains_key(&thread)
+            && !self.ended_last.contains(&thread)
+            && !takes_id()
+    }
+
+    /// A thread that nothing was known of is sampled or calls the kernel: its beginning was lost.
+    pub(super) fn ensure_running(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         let NeutralEvent { process, thread, .. } = *event;
         let is_nobody = process == 0 || [process, thread].iter().any(|id| id & FOREIGN != 0);
         if !is_nobody && !self.threads.contains_key(&thread) && !self.ended_last.contains(&thread) {
@@ -177,15 +202,15 @@ impl Shaper {
             return;
         };
         if self.threads.contains_key(&thread) {
-            if !self.is_found || event.time <= self.found_until {
+            let ending = self.ending.iter().rposition(|one| one.thread == thread);
+            let is_before = !self.is_found || event.time <= self.found_until;
+            if is_before && ending.is_none() {
                 // The rundown has it already.
                 return;
             }
             // It has ended meanwhile; perhaps its end was lost.
-            let owner = self.ending.iter().position(|one| one.thread == thread);
-            let owner =
-                owner.and_then(|at| self.ending.remove(at)).map_or(process, |one| one.process);
-            self.ended(event, owner, thread, out);
+            let owner = ending.and_then(|at| self.ending.remove(at));
+            self.ended(event, owner.map_or(process, |one| one.process), thread, out);
         }
         self.ensure(event, parent_process, parent_thread, out);
         let creator = Head {

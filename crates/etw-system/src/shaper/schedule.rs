@@ -1,11 +1,11 @@
 //! Context switches, wake-ups and samples: CSwitch, ReadyThread, SampledProfile.
 
-use super::{Shaper, ticks};
+use super::{EndingThread, FOREIGN, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
 use crate::record::{Head, Payload, Records};
 
-const CSWITCH: u16 = 0x0524;
+pub(super) const CSWITCH: u16 = 0x0524;
 const SET_PRIORITY: u16 = 0x0530;
 const READY_THREAD: u16 = 0x0532;
 const SAMPLED_PROFILE: u16 = 0x0f2e;
@@ -16,14 +16,32 @@ const REAL_TIME: i32 = 100;
 const NICE_0: i32 = 120;
 
 /// Windows' priority for one of the kernel: real-time 31 to 16, others 15 to 1, of which 8 is normal.
-pub(super) fn windows_priority(priority: i32) -> u8 {
+pub(super) const fn windows_priority(priority: i32) -> u8 {
     let windows = match priority {
         ..0 => 31,
         0..REAL_TIME => 31 - priority * 15 / (REAL_TIME - 1),
         REAL_TIME..NICE_0 => 8 + (NICE_0 - priority) * 7 / 20,
-        _ => 8 - (priority.min(139) - NICE_0) * 7 / 19,
+        NICE_0..139 => 8 - (priority - NICE_0) * 7 / 19,
+        139.. => 1,
     };
     windows as u8
+}
+
+/// [`windows_priority`] of the priorities that the kernel has.
+const PRIORITIES: [u8; 140] = {
+    let mut all = [0; 140];
+    let mut priority = 0;
+    while priority < all.len() {
+        all[priority] = windows_priority(priority as i32);
+        priority += 1;
+    }
+    all
+};
+
+/// The same as [`windows_priority`], without its divisions.
+fn known_priority(priority: i32) -> u8 {
+    let known = usize::try_from(priority).ok().and_then(|at| PRIORITIES.get(at));
+    known.copied().unwrap_or_else(|| windows_priority(priority))
 }
 
 /// State and wait reason of Windows.
@@ -57,9 +75,10 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.change_thread(event, old, new, out);
-        let is_ending = |one: &super::EndingThread| one.thread == old.thread;
+        let is_ending = |one: &EndingThread| one.thread == old.thread;
         if old.state == ThreadState::Dead
-            && let Some(at) = self.ending.iter().position(is_ending)
+            // Most have just said their end.
+            && let Some(at) = self.ending.iter().rposition(is_ending)
             && let Some(one) = self.ending.remove(at)
         {
             self.ended(event, one.process, one.thread, out);
@@ -73,13 +92,13 @@ impl Shaper {
         new: SwitchedIn,
         out: &mut Records,
     ) {
-        let keeps_stacks = self.options.has_stack(CSWITCH);
+        let keeps_stacks = self.keeps_stacks;
         let is_container = self.machine.is_container;
         // In a container, a program may have the id of the kernel's process.
         let is_program = |process: u32| process != 0 && (is_container || process != super::SYSTEM);
         let mut is_user = false;
-        let old_priority = if old.thread == 0 { 0 } else { windows_priority(old.priority) };
-        let new_priority = if new.thread == 0 { 0 } else { windows_priority(new.priority) };
+        let old_priority = if old.thread == 0 { 0 } else { known_priority(old.priority) };
+        let new_priority = if new.thread == 0 { 0 } else { known_priority(new.priority) };
         if let Some(thread) = self.threads.get_mut(&old.thread) {
             is_user = is_program(thread.process);
             thread.out_since = event.time;
@@ -91,8 +110,8 @@ impl Shaper {
                 thread.user_stack.clear();
                 thread.user_stack.extend(event.stack.user);
             }
-        } else {
-            self.revive(event, old.thread, out);
+        } else if !self.revive(event, old.thread, out) {
+            self.begin_unseen(event, old, out);
         }
         let cpu = self.cpu(event.cpu);
         let is_past_unknown = std::mem::take(&mut cpu.has_unknown_past);
@@ -106,7 +125,6 @@ impl Shaper {
             self.gaps += 1;
         }
         let mut waited = 0;
-        let mut stacks = (Vec::new(), Vec::new());
         let mut process = 0;
         if let Some(thread) = self.threads.get_mut(&new.thread) {
             process = thread.process;
@@ -115,9 +133,6 @@ impl Shaper {
             if thread.out_since > 0 {
                 waited = event.time.saturating_sub(thread.out_since) / WAIT_TICK;
             }
-            // The stack with which it left a CPU is the one with which it comes back.
-            stacks.0 = std::mem::take(&mut thread.kernel_stack);
-            stacks.1 = std::mem::take(&mut thread.user_stack);
         } else if self.revive(event, new.thread, out) {
             process = new.thread;
         }
@@ -140,16 +155,43 @@ impl Shaper {
         let waited = u32::try_from(waited).unwrap_or(u32::MAX);
         fields[16..20].copy_from_slice(&waited.to_le_bytes());
         out.frequent(head, CSWITCH, 4, &fields);
-        if !keeps_stacks {
+        if keeps_stacks {
+            self.add_stack_of_switch(head, out);
+        }
+    }
+
+    /// Adds the stack of the thread that runs now: the one with which it left a CPU is the one with which it comes back.
+    fn add_stack_of_switch(&mut self, head: Head, out: &mut Records) {
+        let Some(thread) = self.threads.get_mut(&head.thread) else { return };
+        let mut kernel = std::mem::take(&mut thread.kernel_stack);
+        let mut user = std::mem::take(&mut thread.user_stack);
+        self.add_stack(head, CSWITCH, Stack { kernel: &kernel, user: &user }, out);
+        kernel.clear();
+        user.clear();
+        if let Some(thread) = self.threads.get_mut(&head.thread) {
+            // The memory is used again.
+            (thread.kernel_stack, thread.user_stack) = (kernel, user);
+        }
+    }
+
+    /// A thread leaves its CPU, and nobody saw its beginning, or its end was assumed too early: it begins here, unless it does not come back.
+    fn begin_unseen(&mut self, event: &NeutralEvent<'_>, old: SwitchedOut, out: &mut Records) {
+        let SwitchedOut { thread, state, .. } = old;
+        let is_own = event.thread == thread && event.process != super::NO_ID;
+        let is_nobody = [thread, event.process].iter().any(|id| *id == 0 || id & FOREIGN != 0);
+        if !self.is_found || !is_own || is_nobody || state == ThreadState::Dead {
             return;
         }
-        let stack = Stack { kernel: &stacks.0, user: &stacks.1 };
-        self.add_stack(head, CSWITCH, stack, out);
-        if let Some(thread) = self.threads.get_mut(&new.thread) {
-            // The memory is used again.
-            (thread.kernel_stack, thread.user_stack) = stacks;
-            thread.kernel_stack.clear();
-            thread.user_stack.clear();
+        let has_ended = self.ended_last.contains(&thread);
+        self.ensure(event, event.process, thread, out);
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.out_since = event.time;
+            one.is_ready = matches!(state, ThreadState::Ready | ThreadState::Preempted);
+        }
+        if has_ended {
+            let (said, since) = (event.time, event.time);
+            let (cpu, process) = (event.cpu, event.process);
+            self.ending.push_back(EndingThread { said, since, cpu, process, thread });
         }
     }
 
@@ -242,7 +284,7 @@ impl Shaper {
             return;
         }
         self.revive(event, event.thread, out);
-        self.ensure_sampled(event, out);
+        self.ensure_running(event, out);
         if !self.ending.is_empty() {
             self.still_runs(event.thread, event.time);
         }
@@ -260,12 +302,13 @@ impl Shaper {
 
 #[cfg(test)]
 mod tests {
-    use super::windows_priority;
+    use super::{known_priority, windows_priority};
 
     #[test]
     fn priorities_have_the_order_of_the_kernels() {
         let ends = [-1, 0, 99, 100, 119, 120, 121, 139].map(windows_priority);
         assert_eq!(ends, [31, 31, 16, 15, 8, 8, 8, 1]);
+        assert!((-1..141).all(|linux| known_priority(linux) == windows_priority(linux)));
         assert!((0..139).all(|linux| windows_priority(linux) >= windows_priority(linux + 1)));
     }
 }

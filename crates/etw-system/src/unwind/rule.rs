@@ -15,6 +15,8 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 /// Operations of one expression at most, and expressions of one walk.
 const MAX_STEPS: u32 = 100;
 const MAX_EXPRESSIONS: u32 = 500;
+/// No record has so many bytes of a stack: an address that lies farther away is that of something else.
+const FARTHEST: usize = 64 << 10;
 /// Registers by their numbers in DWARF.
 const REGISTERS: usize = 33;
 
@@ -198,6 +200,8 @@ pub(super) struct Frame<'a> {
     bottom: u64,
     /// Expressions that the rest of the walk may evaluate.
     expressions: Cell<u32>,
+    /// Bytes of the stack up to the last word that was wanted, whether or not it was copied.
+    reach: Cell<usize>,
 }
 
 impl<'a> Frame<'a> {
@@ -209,6 +213,7 @@ impl<'a> Frame<'a> {
             stack: user.stack,
             bottom: 0,
             expressions: Cell::new(MAX_EXPRESSIONS),
+            reach: Cell::new(0),
         };
         for (index, register) in COPIED.iter().enumerate() {
             frame.set(*register, le::u64(user.registers, index * 8));
@@ -218,7 +223,16 @@ impl<'a> Frame<'a> {
     }
 
     pub fn read(&self, address: u64) -> Option<u64> {
-        le::u64(self.stack, usize::try_from(address.checked_sub(self.bottom)?).ok()?)
+        let at = usize::try_from(address.checked_sub(self.bottom)?).ok()?;
+        if at < FARTHEST && at >= self.reach.get() {
+            self.reach.set(at + 8);
+        }
+        le::u64(self.stack, at)
+    }
+
+    /// Bytes of the stack that the walk has needed so far.
+    pub fn reach(&self) -> usize {
+        self.reach.get()
     }
 
     pub fn get(&self, register: usize) -> Option<u64> {
@@ -383,7 +397,8 @@ mod tests {
             let (registers, known) = (std::array::from_fn(|_| next() % 700), next() << 31 | next());
             let frame = || {
                 let expressions = Cell::new(MAX_EXPRESSIONS);
-                Frame { registers, known, stack: &stack, bottom: 100, expressions }
+                let reach = Cell::new(0);
+                Frame { registers, known, stack: &stack, bottom: 100, expressions, reach }
             };
             let (mut by_row, mut by_rule) = (frame(), frame());
             let caller = row.apply(&mut by_row);

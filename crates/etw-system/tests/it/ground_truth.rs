@@ -2,12 +2,14 @@
 //! bytes of files and sockets. Tests that the machine refuses say so and pass.
 #![cfg(target_os = "linux")]
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::invariants::{Taken, check_live, check_wakes, is_loss};
@@ -390,6 +392,41 @@ fn names_of_threads_are_recorded() {
     let hooks: Vec<u16> = of_thread.iter().map(|one| one.hook).collect();
     assert_eq!(hooks, [0x0501, 0x0548, 0x0502]);
     assert!(of_thread[1..].iter().all(|one| one.payload.ends_with(&wide)), "{of_thread:?}");
+}
+
+/// OV-23: threads that begin while the recording ends have their beginnings, or are not in it at all.
+#[test]
+fn threads_that_begin_while_a_recording_ends_begin_in_it() {
+    const RECORDINGS: usize = 10;
+    let is_over = AtomicBool::new(false);
+    let mut all = Vec::new();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::thread::spawn(spin).join().unwrap();
+                }
+            });
+        }
+        for _ in 0..RECORDINGS {
+            let recording = record_and_count("process,thread,cswitch", None, |live| live.poll());
+            let Some(Recording { records, losses }) = recording else { break };
+            let beginnings = etw_types::Hook(0x0301).class_guid();
+            if losses.iter().any(|(class, _)| Some(class) == beginnings) {
+                eprintln!("left out: the rings were full: {losses:?}");
+                continue;
+            }
+            let begins = records.iter().filter(|one| matches!(one.hook, 0x0501 | 0x0503));
+            let begun: HashSet<u32> = begins.map(|one| one.u32(4)).collect();
+            let switches: Vec<&Taken> = records.iter().filter(|one| one.hook == 0x0524).collect();
+            // Those that were on their way out when the recording began are in no list of threads.
+            let at_end = switches[switches.len() / 2..].iter().map(|one| one.u32(0));
+            let unknown: Vec<u32> = at_end.filter(|one| !begun.contains(one)).collect();
+            all.extend(unknown);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(all.is_empty(), "never seen to begin: {all:?}");
 }
 
 /// Counters of a thread, and a time at which they had these values.

@@ -6,6 +6,7 @@ mod file_names;
 mod ground_truth;
 mod invariants;
 mod live;
+mod lives;
 mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;

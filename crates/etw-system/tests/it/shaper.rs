@@ -15,7 +15,7 @@ const TURN: Turn = Turn { time: SECOND, cpu: 0, process: 50, thread: 50 };
 
 /// A machine with the processes 0, 4 (with kernel threads 2 and 4), 1 and 50.
 pub struct Machinery {
-    shaper: Shaper,
+    pub shaper: Shaper,
     out: Records,
 }
 
@@ -79,6 +79,13 @@ impl Machinery {
     ) {
         let time = SECOND + time * 1000;
         let event = NeutralEvent { time, cpu, process: thread, thread, stack, detail };
+        self.shaper.take(&event, &mut self.out);
+    }
+
+    /// An event of a thread of a process, on CPU 1.
+    pub fn of_process(&mut self, time: u64, (process, thread): (u32, u32), detail: Detail<'_>) {
+        let (time, stack) = (SECOND + time * 1000, Stack::default());
+        let event = NeutralEvent { time, cpu: 1, process, thread, stack, detail };
         self.shaper.take(&event, &mut self.out);
     }
 

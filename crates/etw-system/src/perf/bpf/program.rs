@@ -306,11 +306,15 @@ pub fn layout_of(point: Tracepoint) -> Layout {
 }
 
 /// Reads a switch, a wake-up, or a record of [`devices`]; `None`: the record is another one.
+#[inline]
 pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
-    let (header, words) = record.split_at_checked(WORDS as usize)?;
+    /// Words of a switch, which has the most of those that are read here.
+    const MOST_WORDS: usize = 7;
+    let (header, words) = record.split_first_chunk::<{ WORDS as usize }>()?;
     let point = le::u64(header, 8)?.checked_sub(FIRST_NUMBER)?;
-    let word = |index: usize| le::u32(words, index * 4);
     let detail = if point == Tracepoint::Switch as u64 {
+        let words: &[u8; 4 * MOST_WORDS] = words.first_chunk()?;
+        let word = |index: usize| le::u32(words, index * 4);
         let (state, exit_state, is_preempted) = (word(4)?, word(5)?, word(6)?);
         let state = thread_state(state, exit_state, is_preempted & 1 != 0);
         Detail::Switch {
@@ -319,6 +323,7 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
         }
     } else if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].map(|one| one as u64).contains(&point)
     {
+        let word = |index: usize| le::u32(words, index * 4);
         Detail::Wake { thread: word(0)?, is_interrupt: is_interrupt(word(1)?) }
     } else {
         devices::detail(point, words)?

@@ -109,15 +109,15 @@ impl ProgramRing {
     }
 
     /// Gives each record that has come, with its position. A record that is being written ends the reading: those behind it come next
-    /// time.
-    pub fn read(&mut self, mut give: impl FnMut(u64, &[u8])) {
+    /// time. Returns whether there was none.
+    pub fn read(&mut self, mut give: impl FnMut(u64, &[u8])) -> bool {
         let produced = self.data.word64(0).load(Ordering::Acquire);
         while self.read_until < produced {
             let start = self.read_until as usize & (self.size - 1);
             let header = self.data.word32(self.page + start).load(Ordering::Acquire);
             let size = (header & !(BUSY | DISCARDED)) as usize;
             if header & BUSY != 0 || size > self.size {
-                return;
+                return false;
             }
             let position = self.read_until;
             self.read_until += (size as u64 + HEADER).next_multiple_of(8);
@@ -127,6 +127,12 @@ impl ProgramRing {
                 give(position, record);
             }
         }
+        true
+    }
+
+    /// Bytes of records that have been read and not been committed.
+    pub fn used(&self) -> u64 {
+        self.read_until - self.consumer.word64(0).load(Ordering::Relaxed)
     }
 
     /// The record at a position that [`read`](ProgramRing::read) gave and that has not been committed.
@@ -164,6 +170,63 @@ impl SharedWords {
     /// The word at one of the offsets of the programs.
     pub fn word(&self, at: usize) -> &AtomicU64 {
         self.0.word64(at)
+    }
+}
+
+/// Rings of files in memory.
+#[cfg(test)]
+pub(crate) mod fake {
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    use super::*;
+
+    /// A file in memory of so many bytes.
+    pub(crate) fn memory(size: usize) -> OwnedFd {
+        // SAFETY: a text with a NUL, and a number.
+        let file = unsafe { libc::memfd_create(c"programs".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(file >= 0);
+        // SAFETY: the call returned a new descriptor, which nobody else has.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        // SAFETY: the arguments are numbers.
+        assert_eq!(unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) }, 0);
+        file
+    }
+
+    /// A ring that a test fills in place of programs, until its end.
+    pub(crate) struct FakeProgramRing {
+        pub file: OwnedFd,
+        data: Mapping,
+    }
+
+    impl FakeProgramRing {
+        pub(crate) const SIZE: usize = 1 << 16;
+
+        pub(crate) fn new() -> FakeProgramRing {
+            let page = page_size();
+            let file = memory(2 * page + 2 * Self::SIZE);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let data = Mapping::new(file.as_fd(), page + Self::SIZE, access, page).unwrap();
+            FakeProgramRing { file, data }
+        }
+
+        /// Adds a record. It is being written until [`complete`](Self::complete) is called with the returned position.
+        pub(crate) fn begin(&self, record: &[u8]) -> usize {
+            let at = self.data.word64(0).load(Ordering::Relaxed) as usize;
+            let start = page_size() + at;
+            self.data.word32(start).store(record.len() as u32 | BUSY, Ordering::Relaxed);
+            for (index, word) in record.chunks_exact(4).enumerate() {
+                let word = u32::from_ne_bytes(word.try_into().unwrap());
+                let at = start + HEADER as usize + index * 4;
+                self.data.word32(at).store(word, Ordering::Relaxed);
+            }
+            let end = (at as u64 + record.len() as u64 + HEADER).next_multiple_of(8);
+            self.data.word64(0).store(end, Ordering::Release);
+            start
+        }
+
+        pub(crate) fn complete(&self, start: usize) {
+            self.data.word32(start).fetch_and(!BUSY, Ordering::Release);
+        }
     }
 }
 

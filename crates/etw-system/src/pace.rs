@@ -1,0 +1,81 @@
+//! How long the kernel's rings may be left alone between two polls.
+
+use std::time::Duration;
+
+/// The pause while programs begin, whose facts are looked up as long as they live, and while rings may fill in a short time.
+const SHORT: Duration = Duration::from_millis(10);
+/// The pause otherwise. A wake-up of the host costs some 40 µs, with or without records.
+const LONG: Duration = Duration::from_millis(25);
+/// Bytes of records between two polls, of which most are still in a cache when they are read again.
+const SIZE: u64 = 512 << 10;
+/// Programs are expected to begin for so many nanoseconds behind one that did.
+const EXPECTED: u64 = 1_000_000_000;
+
+/// The pause until the next poll.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    pub pause: Duration,
+    /// A program has begun since the last poll.
+    pub has_programs: bool,
+    can_be_long: bool,
+    /// When the rings were polled last, and when a program began, in nanoseconds.
+    last: u64,
+    last_program: u64,
+}
+
+impl Pace {
+    /// `can_be_long`: pauses may be longer than the shortest.
+    pub fn new(can_be_long: bool) -> Pace {
+        Pace { pause: SHORT, has_programs: false, can_be_long, last: 0, last_program: 0 }
+    }
+
+    /// The rings were polled and had so many bytes.
+    pub fn polled(&mut self, time: u64, size: u64) {
+        let elapsed = time.saturating_sub(std::mem::replace(&mut self.last, time));
+        if std::mem::take(&mut self.has_programs) {
+            self.last_program = time;
+        }
+        let is_quiet = self.last_program == 0 || time.saturating_sub(self.last_program) > EXPECTED;
+        self.pause = match self.can_be_long && is_quiet {
+            true => {
+                let pause = u128::from(elapsed) * u128::from(SIZE) / u128::from(size.max(1));
+                let pause = u64::try_from(pause).map_or(LONG, Duration::from_nanos);
+                pause.clamp(SHORT, LONG)
+            }
+            false => SHORT,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    #[test]
+    fn rings_are_read_often_while_they_fill_or_programs_begin() {
+        let mut pace = Pace::new(true);
+        let mut time = 0;
+        let mut after = |pace: &mut Pace, elapsed: u64, size: u64| {
+            time += elapsed * MILLISECOND;
+            pace.polled(time, size);
+            pace.pause
+        };
+        assert_eq!(after(&mut pace, 10, 1000), LONG);
+        assert_eq!(after(&mut pace, 25, 0), LONG);
+        assert_eq!(after(&mut pace, 25, SIZE * 10), SHORT);
+        assert_eq!(after(&mut pace, 10, SIZE / 2), Duration::from_millis(20));
+        pace.has_programs = true;
+        assert_eq!(after(&mut pace, 20, 0), SHORT);
+        assert_eq!(after(&mut pace, 999, 0), SHORT);
+        assert_eq!(after(&mut pace, 10, 0), LONG);
+    }
+
+    #[test]
+    fn what_must_be_read_soon_is() {
+        let mut pace = Pace::new(false);
+        pace.polled(100 * MILLISECOND, 0);
+        assert_eq!(pace.pause, SHORT);
+    }
+}

@@ -1,0 +1,177 @@
+//! Tests of recordings whose rings a test fills.
+
+use super::*;
+use crate::perf::FakeRing;
+use crate::perf::bpf::fake::{
+    FakeProgramRing, of_switches as programs_of_switches, switch as program_switch,
+};
+use crate::perf::tests::{of_switches, switch, with_programs};
+
+fn recorder(fake: &FakeRing) -> Recorder {
+    let masks = Masks::parse("cswitch").unwrap().masks;
+    let options =
+        Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };
+    let opened = Opened {
+        perf: of_switches(&[fake]),
+        target: Target::Tree(0),
+        cpus: vec![0],
+        side_events: 1,
+        notes: Vec::new(),
+    };
+    // The machine that runs the test has other CPUs.
+    Recorder { next_look: u64::MAX, ..Recorder::with(opened, options) }
+}
+
+/// A recorder that continues with the ring of another one.
+fn resumed(fake: &FakeRing, stored_until: i64) -> Recorder {
+    let mut one = Recorder { stored_until: Some(stored_until), ..recorder(fake) }.behind_others();
+    one.begin().unwrap();
+    one
+}
+
+/// Times and hooks of what a recorder has now; 0: a classic record, which is a loss.
+fn taken(recorder: &mut Recorder) -> Vec<(i64, u16)> {
+    recorder.poll();
+    let mut all = Vec::new();
+    while let Some(record) = recorder.peek() {
+        let hook = record.hook().unwrap_or(0);
+        if matches!(hook, 0 | CSWITCH) {
+            all.push((record.time, hook));
+        }
+        recorder.pop();
+    }
+    all
+}
+
+/// OV-23: a record that a program in the kernel is writing keeps those behind it from being read, and so it keeps back the records of
+/// the other rings.
+#[test]
+fn nothing_overtakes_a_record_that_is_being_written() {
+    let (fake, ring) = (FakeRing::new(), FakeProgramRing::new());
+    let mut recorder = recorder(&fake);
+    recorder.perf = with_programs(&fake, programs_of_switches(&ring));
+    assert_eq!(taken(&mut recorder), []);
+    let start = now();
+    // Much earlier than the watermark's usual distance.
+    let since = start - 10 * DELAY;
+    let slow = ring.begin(&program_switch(start + 100, 1, 1, 2));
+    ring.complete(ring.begin(&program_switch(start + 200, 1, 2, 3)));
+    fake.write(&switch(start + 300, 5, 6));
+    fake.write(&switch(since, 4, 5));
+    std::thread::sleep(Duration::from_nanos(2 * DELAY));
+    assert_eq!(taken(&mut recorder), [((since / TICK) as i64, CSWITCH)]);
+    assert!(recorder.watermark <= start, "the records behind are not known");
+    ring.complete(slow);
+    let ticks = [100, 200, 300].map(|time| ((start + time) / TICK) as i64);
+    assert_eq!(taken(&mut recorder), ticks.map(|time| (time, CSWITCH)));
+}
+
+/// OV-23: a switch that the kernel left out while nobody read the ring is marked.
+#[test]
+fn a_switch_that_is_missing_at_a_takeover_is_marked() {
+    let fake = FakeRing::new();
+    let mut first = recorder(&fake);
+    fake.write(&switch(1000, 1, 2));
+    fake.write(&switch(2000, 2, 3));
+    assert_eq!(taken(&mut first), [(10, CSWITCH), (20, CSWITCH)]);
+    // All of it is stored: its memory goes back to the kernel.
+    assert_eq!(taken(&mut first), []);
+    drop(first);
+    fake.write(&switch(3000, 5, 6));
+    fake.write(&switch(4000, 6, 3));
+    let mut second = resumed(&fake, 20);
+    assert_eq!(taken(&mut second), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
+    assert_eq!(second.take_losses().total(), 1);
+}
+
+/// OV-23: if the session takes no records, the recorder leaves them in the kernel's rings, and gives all of them later, in order.
+#[test]
+fn records_wait_in_the_rings_while_the_session_takes_none() {
+    const ROOM: usize = 4 << 10;
+    const SWITCHES: u64 = 500;
+    let fake = FakeRing::new();
+    let mut recorder = Recorder { room: ROOM, ..recorder(&fake) };
+    (0..SWITCHES).for_each(|number| {
+        fake.write(&switch(1000 * (number + 1), number as u32 + 1, number as u32 + 2));
+    });
+    for _ in 0..10 {
+        // Records behind the watermark may still come.
+        assert!(recorder.poll() < 1000 * SWITCHES);
+        assert!((ROOM..ROOM + 512).contains(&recorder.out.size()), "{}", recorder.out.size());
+    }
+    assert_eq!((recorder.released.len(), fake.map().read_until()), (1, 0));
+    let mut all = Vec::new();
+    for _ in 0..SWITCHES {
+        all.append(&mut taken(&mut recorder));
+    }
+    let expected = (1..=SWITCHES as i64).map(|number| (number * 10, CSWITCH));
+    assert_eq!(all, expected.collect::<Vec<_>>());
+    assert!(fake.map().read_until() > 0, "the kernel has its memory again");
+    assert_eq!(recorder.take_losses().total(), 0);
+}
+
+/// OV-23: a switch that the kernel left out without a word is marked, and counts as lost.
+#[test]
+fn a_switch_that_is_missing_counts_as_lost() {
+    let fake = FakeRing::new();
+    let mut recorder = recorder(&fake);
+    fake.write(&switch(1000, 1, 2));
+    fake.write(&switch(2000, 2, 3));
+    assert_eq!(taken(&mut recorder), [(10, CSWITCH), (20, CSWITCH)]);
+    assert_eq!(recorder.take_losses().total(), 0);
+    fake.write(&switch(3000, 5, 6));
+    assert_eq!(taken(&mut recorder), [(30, 0), (30, CSWITCH)]);
+    let class = Hook(CSWITCH).class_guid().unwrap();
+    assert_eq!(recorder.take_losses().iter().collect::<Vec<_>>(), [(class, 1)]);
+    assert_eq!(recorder.take_losses().total(), 0);
+}
+
+/// OV-23: a CPU that comes online has an idle thread from then on, and its chain of switches starts again.
+#[test]
+fn a_cpu_that_comes_online_begins_a_chain() {
+    let fake = FakeRing::new();
+    let mut recorder = recorder(&fake);
+    recorder.target = Target::Machine;
+    fake.write(&switch(1000, 1, 2));
+    assert_eq!(taken(&mut recorder), [(10, CSWITCH)]);
+    recorder.follow_cpus(vec![]);
+    recorder.follow_cpus(vec![0]);
+    let is_loss = recorder.peek().is_some_and(|record| record.hook().is_none());
+    assert!(is_loss, "the CPU that was offline has no loss");
+    while recorder.peek().is_some() {
+        recorder.pop();
+    }
+    // Thread 2 may have left it unseen.
+    fake.write(&switch(now(), 7, 8));
+    recorder.perf.read(now());
+    recorder.read_until(u64::MAX);
+    assert_eq!(recorder.peek().and_then(|record| record.hook()), Some(CSWITCH));
+    assert_eq!(recorder.known_cpus, [0]);
+    recorder.follow_cpus(vec![0, 3]);
+    assert_eq!(recorder.known_cpus, [0, 3]);
+}
+
+#[test]
+fn a_chain_that_is_whole_at_a_takeover_has_no_loss() {
+    let fake = FakeRing::new();
+    let mut first = recorder(&fake);
+    fake.write(&switch(1000, 1, 2));
+    fake.write(&switch(2000, 2, 3));
+    taken(&mut first);
+    taken(&mut first);
+    drop(first);
+    fake.write(&switch(3000, 3, 6));
+    let second = resumed(&fake, 20);
+    // It is killed before it has stored anything but its rundown.
+    let rundown = second.peek().unwrap().time;
+    assert_eq!(rundown, 20);
+    drop(second);
+    assert_eq!(taken(&mut resumed(&fake, rundown)), [(30, CSWITCH)]);
+}
+
+#[test]
+fn a_takeover_without_the_last_switch_is_a_loss() {
+    let fake = FakeRing::new();
+    fake.write(&switch(3000, 3, 6));
+    assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH)]);
+}

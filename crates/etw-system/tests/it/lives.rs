@@ -1,0 +1,100 @@
+//! Lives of threads and processes whose beginnings or ends the kernel did not tell, from neutral events. OV-23.
+
+use etw_system::neutral::*;
+use etw_system::system_calls::SystemCall;
+
+use crate::invariants::{Taken, is_loss};
+use crate::shaper::{Machinery, SECOND, fork, image, number, of, switch, thread_of};
+
+/// P12: a thread that runs, and whose beginning the kernel did not tell, begins where it is first known, with a loss that is counted.
+#[test]
+fn a_thread_whose_beginning_nobody_saw_is_a_loss() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 0, switch(0, ThreadState::Ready, 70));
+    machine.at(20, 0, 70, switch(70, ThreadState::Sleeping, 71));
+    // It does not come back: it was on its way out when the recording began.
+    machine.at(30, 0, 71, switch(71, ThreadState::Dead, 70));
+    assert_eq!(machine.shaper.take_unseen(), 1);
+    machine.at(40, 0, 70, switch(70, ThreadState::Sleeping, 0));
+    machine.at(50, 0, 72, Detail::Sample { address: 0x4000 });
+    machine.at(60, 0, 73, Detail::Exit { process: 73, thread: 73 });
+    assert_eq!(machine.shaper.take_unseen(), 2);
+    let records = machine.end();
+    let begins = |one: &&Taken| one.hook == 0x0503 && one.u32(4) >= 70 || is_loss(one);
+    let begins: Vec<_> = records
+        .iter()
+        .filter(begins)
+        .map(|one| ((one.time - (SECOND / 100) as i64) / 10, one.hook))
+        .collect();
+    assert_eq!(begins, [20, 50, 60].map(|time| [(time, 0), (time, 0x0503)]).concat());
+}
+
+/// OV-23: if the switch is lost with which a thread left its CPU behind its last word, it lives on until its last switch, or for as long as
+/// ends take at most; and if it runs even then, it has a life of its own.
+#[test]
+fn a_thread_that_ends_among_losses_lives_until_its_last_switch() {
+    const MS: u64 = 1000;
+    let mut machine = Machinery::new();
+    for thread in [61, 62] {
+        machine.at(10, 0, 50, thread_of(50, thread));
+        machine.at(20, 1, 0, switch(0, ThreadState::Ready, thread));
+        machine.at(30, 1, thread, Detail::Exit { process: 50, thread });
+        machine.at(40, 1, 0, Detail::Lost { count: 1 });
+    }
+    for time in 1..12_000 {
+        machine.at(time * MS, 0, 50, Detail::Sample { address: 0x4010 });
+        if time == 1000 {
+            machine.at(time * MS + 1, 1, 0, switch(0, ThreadState::Ready, 61));
+            machine.at(time * MS + 2, 1, 61, switch(61, ThreadState::Dead, 62));
+        }
+    }
+    machine.of_process(12_000 * MS, (50, 62), switch(62, ThreadState::Preempted, 0));
+    assert_eq!(machine.shaper.take_unseen(), 0, "it was seen");
+    machine.at(12_001 * MS, 1, 0, switch(0, ThreadState::Ready, 62));
+    machine.of_process(12_002 * MS, (50, 62), switch(62, ThreadState::Dead, 0));
+    let records = machine.end();
+    let lives =
+        |one: &&Taken| matches!(one.hook, 0x0501..=0x0504) && [61, 62].contains(&one.u32(4));
+    let lives: Vec<_> = records
+        .iter()
+        .filter(lives)
+        .map(|one| (one.hook, one.u32(4), (one.time - (SECOND / 100) as i64) / 10_000))
+        .collect();
+    let begin = [(0x0501, 61, 0), (0x0501, 62, 0)];
+    let again = [(0x0503, 62, 12_000), (0x0502, 62, 12_002)];
+    assert_eq!(lives, [&begin[..], &[(0x0502, 61, 1000), (0x0502, 62, 10_001)], &again].concat());
+}
+
+/// An id may be used again while the processes of the beginning are listed: the list has the first process, or the second one.
+#[test]
+fn an_id_that_is_used_again_during_the_list_of_processes_is_another_process() {
+    let mut machine = Machinery::new();
+    machine.shaper.found_until(2 * SECOND);
+    machine.at(10, 0, 1, Detail::Exit { process: 1, thread: 1 });
+    machine.at(20, 0, 50, fork(1, 50));
+    machine.at(700_000, 0, 1, Detail::Map { process: 1, image: &image(0x40_0000, "/a") });
+    let records = machine.end();
+    let life: Vec<_> = records
+        .iter()
+        .filter(|one| matches!(one.hook, 0x0301..=0x0304) && one.u32(8) == 1)
+        .map(|one| (one.hook, (one.time - (SECOND / 100) as i64) / 10))
+        .collect();
+    assert_eq!(life, [(0x0303, 0), (0x0302, 20), (0x0301, 20), (0x0304, 1_000_000)]);
+}
+
+/// A program that calls the kernel is known, even if its beginning was lost.
+#[test]
+fn a_call_of_a_thread_whose_beginning_was_lost_gives_it_one() {
+    let mut machine = Machinery::new();
+    let map = number(|call| call == SystemCall::Map);
+    machine.at(
+        10,
+        0,
+        70,
+        Detail::SyscallEnter { number: map, arguments: [0, 4096, 3, 0x22, 0, 0], file: None },
+    );
+    machine.at(20, 0, 70, Detail::SyscallExit { number: map, result: 0x7000_0000 });
+    assert_eq!(machine.shaper.take_unseen(), 1);
+    let records = machine.end();
+    assert_eq!(of(&records, 0x0262)[0].u32(16), 70);
+}
