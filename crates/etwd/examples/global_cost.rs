@@ -333,10 +333,10 @@ fn highest(seconds: f64, mut once: impl FnMut(f64, f64) -> Result<bool>) -> Resu
     let mut holds = |rate, seconds| {
         Ok::<_, Box<dyn std::error::Error>>(once(rate, seconds)? || once(rate, seconds)?)
     };
-    let (mut good, mut bad) = (0.0f64, 64e6);
-    while bad / good.max(1e5) > 1.05 && bad > 2e5 {
+    let (mut good, mut bad) = (0.0f64, 32e6);
+    while bad / good.max(1e5) > 1.1 && bad > 2e5 {
         let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
-        *if holds(rate, seconds.min(2.0))? { &mut good } else { &mut bad } = rate;
+        *if holds(rate, seconds.min(1.0))? { &mut good } else { &mut bad } = rate;
     }
     let mut rate = good;
     while rate > 1e5 && !holds(rate, seconds)? {
@@ -459,11 +459,11 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
         std::fs::remove_file(file)?;
         Ok(tell("private", rate, lost, is_late))
     })?;
-    figure("global: two paced programs without loss", global / 1e6, "M/s");
-    figure("global: two paced programs without loss, compressed", compressed / 1e6, "M/s");
-    figure("global: two paced programs without loss, --compress=auto", auto / 1e6, "M/s");
-    figure("global: two threads, private session, without loss", private / 1e6, "M/s");
-    figure("global: paced programs / private session", global / private, "x");
+    figure("lossless: two paced programs", global / 1e6, "M/s");
+    figure("lossless: two paced programs, compressed", compressed / 1e6, "M/s");
+    figure("lossless: two paced programs, --compress=auto", auto / 1e6, "M/s");
+    figure("lossless: two threads, private session", private / 1e6, "M/s");
+    figure("lossless: paced programs / private session", global / private, "x");
     Ok(())
 }
 

@@ -93,3 +93,42 @@ fn buffers_that_wait_for_the_disk_are_compressed() {
     assert_eq!(u64::from(header.buffers_written), trace.totals().buffers);
     mined.end();
 }
+
+/// Plain buffers behind compressed ones begin anywhere in a block of the file. A worker that is killed before their header is written
+/// leaves no part of them: the next one stores each event once.
+#[test]
+fn plain_buffers_behind_compressed_ones_outlive_a_kill() {
+    let mined = Mined::new("plain buffers");
+    let rig = &mined.daemon.rig;
+    let config = SessionConfig {
+        // Large enough to go past the page cache alone.
+        buffer_size: 128 << 10,
+        buffer_count: 8,
+        compression: Compression::Auto,
+        ..SessionConfig::default()
+    };
+    let file = mined.daemon.start("auto", config);
+    let flush = || mined.daemon.ask(&Request::Flush { session: "auto".to_owned() });
+    let held = Held::new(&mined.armed);
+    let program = rig.program("count", &[20_000, 0]);
+    rig.wait_until(|_| free_buffers(&mined) == 0);
+    drop(held);
+    program.end();
+    flush();
+    let before = kinds(&file);
+    assert!(before.1 > 0, "{before:?}");
+
+    for _ in 0..3 {
+        mined.arm();
+        rig.program("count", &[10, 0]).end();
+        flush();
+        assert!(!mined.armed.exists(), "it was not reached");
+    }
+    // A worker compresses the buffers that it finds.
+    assert_eq!(kinds(&file), (before.0, before.1 + 3));
+    let status = mined.daemon.stop("auto");
+    assert_eq!((status.stored, status.lost), (20_030, 0), "{status:?}");
+    let found = events(&file);
+    assert_eq!(contiguous(&found).values().sum::<u64>(), 20_030);
+    mined.end();
+}

@@ -172,6 +172,53 @@ fn record_switches(daemon: &Daemon) -> Option<std::path::PathBuf> {
     }
 }
 
+/// The scheduling policy and niceness of the thread that reads the kernel's rings, as soon as there is one.
+fn policy_of_engine(daemon: &Daemon) -> (u32, i32) {
+    let find = || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", daemon.worker()?)).ok()?.flatten();
+        let stats = threads.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
+        let stat = stats.into_iter().find(|stat| stat.contains("(etwd-engine)"))?;
+        // Behind the name: the 19th and the 41st field of the line.
+        let fields: Vec<&str> = stat.rsplit(')').next()?.split_ascii_whitespace().collect();
+        Some((fields.get(38)?.parse().ok()?, fields.get(16)?.parse().ok()?))
+    };
+    let mut found = None;
+    daemon.rig.wait_until(|_| {
+        found = find();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// P12: while the host records the system, its thread runs before most others, if it may; only then.
+#[test]
+fn the_thread_that_reads_the_rings_runs_before_others() {
+    const ROUND_ROBIN: u32 = 2;
+    let daemon = Daemon::new();
+    let ordinary = policy_of_engine(&daemon);
+    if record_switches(&daemon).is_none() {
+        daemon.end();
+        return;
+    }
+    // SAFETY: it takes nothing and returns a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let recording = policy_of_engine(&daemon);
+    if !is_root || recording.1 != -10 {
+        eprintln!("left out: this user may not raise a thread's priority: {recording:?}");
+    } else if recording.0 != ROUND_ROBIN {
+        eprintln!("left out: root may not have real-time threads here");
+    }
+    if recording.0 == ROUND_ROBIN {
+        assert_ne!(ordinary.0, ROUND_ROBIN);
+    }
+    daemon.kill_worker();
+    // The next worker, too.
+    daemon.rig.wait_until(|_| policy_of_engine(&daemon) == recording);
+    daemon.stop("system");
+    assert_eq!(policy_of_engine(&daemon), ordinary);
+    daemon.end();
+}
+
 /// The kernel's rings outlive a killed worker: the chain of switches of each CPU stays whole. The kernel leaves
 /// switches out now and then, without kills too; the trace says where. Runs only with `ETW_KILLS`, also as a user without rights if
 /// `kernel.perf_event_paranoid` is 0: the rings are small then, and all that they lose is in the ledger.
@@ -275,6 +322,52 @@ fn what_the_kernel_lost_before_a_takeover_is_told() {
 /// one, such as 1.
 #[test]
 fn a_cpu_that_came_back_before_a_takeover_is_recorded_after_it() {
+    record_a_cpu_that_comes_back(|daemon, switch| {
+        for word in ["0", "1"] {
+            switch(word);
+            // The host looks 20 times a second.
+            for _ in 0..20 {
+                let before = query(daemon).attempted;
+                daemon.rig.wait_until(|_| query(daemon).attempted > before);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        daemon.kill_worker();
+        // The second takeover has what the first one kept.
+        daemon.kill_worker();
+    });
+}
+
+/// OV-23: a CPU that goes offline and comes back while no worker lives is recorded by the next one, and by the one behind it.
+#[test]
+fn a_cpu_that_comes_back_while_no_worker_lives_is_recorded_by_the_next_one() {
+    record_a_cpu_that_comes_back(|daemon, switch| {
+        let signal = |process: u32, number| {
+            // SAFETY: the arguments are numbers; the process belongs to this test.
+            assert_eq!(unsafe { libc::kill(process as libc::pid_t, number) }, 0);
+        };
+        let (keeper, worker) = (daemon.keeper.id(), daemon.worker().unwrap());
+        let all_are = |process: u32, state: &str| {
+            let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+            let stats = threads.map(|one| std::fs::read_to_string(one.path().join("stat")));
+            stats.flatten().all(|stat| stat.rsplit(')').next().unwrap().starts_with(state))
+        };
+        signal(keeper, libc::SIGSTOP);
+        daemon.rig.wait_until(|_| all_are(keeper, " T"));
+        signal(worker, libc::SIGKILL);
+        daemon.rig.wait_until(|_| all_are(worker, " Z"));
+        switch("0");
+        switch("1");
+        signal(keeper, libc::SIGCONT);
+        daemon.rig.wait_until(|_| daemon.worker().is_some_and(|other| other != worker));
+        let before = query(daemon).attempted;
+        daemon.rig.wait_until(|_| query(daemon).attempted > before);
+        daemon.kill_worker();
+    });
+}
+
+/// Records switches. A function takes a CPU offline and online, and kills workers; after that, the CPU's switches are in the trace.
+fn record_a_cpu_that_comes_back(act: impl FnOnce(&Daemon, &dyn Fn(&str))) {
     let Ok(cpu) = std::env::var("ETW_HOTPLUG") else {
         return eprintln!("left out: ETW_HOTPLUG=1 lets it take CPU 1 offline, for a moment");
     };
@@ -286,24 +379,15 @@ fn a_cpu_that_came_back_before_a_takeover_is_recorded_after_it() {
     };
     let switch = |word: &str| {
         std::fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), word).unwrap();
-        // The host looks 20 times a second.
-        for _ in 0..20 {
-            let before = query(&daemon).attempted;
-            daemon.rig.wait_until(|_| query(&daemon).attempted > before);
-            std::thread::sleep(Duration::from_millis(20));
-        }
     };
     let work = || {
         let work = "i=0; while [ $i -lt 300 ]; do sleep 0.001; i=$((i+1)); done";
         let mut command = std::process::Command::new("taskset");
         assert!(command.args(["-c", &cpu, "sh", "-c", work]).status().unwrap().success());
     };
-    switch("0");
-    switch("1");
-    work();
-    daemon.kill_worker();
-    // The second takeover has what the first one kept.
-    daemon.kill_worker();
+    act(&daemon, &switch);
+    let before = query(&daemon).attempted;
+    daemon.rig.wait_until(|_| query(&daemon).attempted > before);
     let mut since = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a value that outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut since) };
@@ -322,6 +406,7 @@ fn a_cpu_that_came_back_before_a_takeover_is_recorded_after_it() {
     // The shell waits 300 times for a program that sleeps.
     assert!(last > 500, "{last} of {} switches of CPU {cpu} at the end: {status:?}", times.len());
     let chains = chains(&file);
+    assert!(chains.losses > 0, "the time without the CPU is not marked");
     assert!(chains.gaps.is_empty(), "{:?}", &chains.gaps[..chains.gaps.len().min(10)]);
     daemon.end();
 }
