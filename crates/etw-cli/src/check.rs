@@ -81,8 +81,8 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
         let _ = writeln!(text, "  note: {note}");
     }
     if records.out_of_order(0) > 0 {
-        let late = records.out_of_order(0);
-        let _ = writeln!(text, "  note: {late} records are older than the one before them");
+        let late = counted(records.out_of_order(0), "record");
+        let _ = writeln!(text, "  note: {late} with an earlier time than the one before");
     }
     for place in damage.kept() {
         let _ = writeln!(text, "  offset {:#x}: {}", place.offset, place.kind);

@@ -47,8 +47,9 @@ mod times;
 mod topics;
 mod where_filter;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use output::Outcome;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Event Tracing for Windows on any system: decode, count and check `.etl` traces
@@ -131,6 +132,25 @@ fn command() -> clap::Command {
     command
 }
 
+/// The line of one command that scripts run for each of many traces: to build the options of all other commands, which [`command`] has
+/// too, takes as long as to print a small trace. `None`: another command.
+fn command_of_one(name: &str) -> Option<clap::Command> {
+    let alone = clap::Command::new(name.to_owned());
+    let alone = match name {
+        "dump" => dump::Arguments::augment_args(alone),
+        "stat" => stat::Arguments::augment_args(alone),
+        "check" => check::Arguments::augment_args(alone),
+        _ => return None,
+    };
+    Some(terminal::TerminalOptions::augment_args(clap::Command::new("etw")).subcommand(alone))
+}
+
+/// Parses the line of such a command. `None`: another command, or a line that is wrong or asks for help.
+fn parse_alone(line: &[OsString]) -> Option<Arguments> {
+    let command = command_of_one(line.get(1)?.to_str()?)?;
+    Arguments::from_arg_matches(&command.try_get_matches_from(line).ok()?).ok()
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
@@ -162,12 +182,14 @@ fn main() -> ExitCode {
         let message = format!("{first}: no such file; etw FILE.etl prints a trace");
         return finish(Err(output::Failure::Message(message)));
     }
-    let mut line: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let mut line: Vec<OsString> = std::env::args_os().collect();
     if is_dump(&words) {
         line.insert(1, "dump".into());
     }
-    let matches = command().try_get_matches_from(line).unwrap_or_else(|error| reject(&error));
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let arguments = parse_alone(&line).unwrap_or_else(|| {
+        let matches = command().try_get_matches_from(&line).unwrap_or_else(|error| reject(&error));
+        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    });
     terminal::set(arguments.terminal);
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
@@ -258,5 +280,35 @@ fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {
                 })
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line means the same without the options of other commands, and what only they can answer is left to them.
+    #[test]
+    fn the_line_of_one_command_means_the_same_alone() {
+        for line in [
+            "etw dump a.etl",
+            "etw dump --format xml --raw --threads 3 --manifest m.man --where pid==4 a.etl b.etl",
+            "etw dump --color never -n 7 --fields a,b --custom 5=cbor -- -x.etl",
+            "etw stat --no-pager a.etl stat",
+            "etw check --json a.etl",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let alone = command_of_one(words[1].to_str().unwrap()).unwrap();
+            let alone = alone.try_get_matches_from(&words).unwrap();
+            let all = command().try_get_matches_from(&words).unwrap();
+            assert_eq!(alone.subcommand(), all.subcommand(), "{line}");
+            assert!(parse_alone(&words).is_some(), "{line}");
+        }
+        for line in
+            ["etw", "etw --version", "etw dump", "etw dump --help", "etw check -x a", "etw log a"]
+        {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert!(parse_alone(&words).is_none(), "{line}");
+        }
     }
 }

@@ -92,11 +92,11 @@ pub fn run(
     let shared = Shared { files: records.files().to_vec(), facts, options, selection };
     output.expect_much();
     output.write(options.prologue().as_bytes())?;
+    let threads = threads.clamp(1, most_threads(records.files()));
     let mut reader = Reader::new(records, selection, options.names.clone());
     if output.is_on_terminal() {
         reader.progress.hide();
     }
-    let threads = threads.max(1);
     let source = Mutex::new(Source { reader, batches: 0 });
     let texts = Texts::new(Sink { output, limit: Limit::of(selection) }, threads);
     std::thread::scope(|scope| {
@@ -113,6 +113,14 @@ pub fn run(
     output.write(options.epilogue().as_bytes())?;
     output.finish()?;
     Ok(Shown { count: limit.shown, kinds: reader.kinds, store: reader.store })
+}
+
+/// The threads that have a batch to format. To start one takes as long as to format a small trace.
+fn most_threads(files: &[TraceFile]) -> usize {
+    let size =
+        |file: &TraceFile| std::fs::metadata(file.path()).map_or(u64::MAX, |data| data.len());
+    let size = files.iter().map(size).fold(0, u64::saturating_add);
+    usize::try_from(size / BATCH_BYTES as u64).map_or(usize::MAX, |whole| whole.saturating_add(1))
 }
 
 fn file_facts(file: &TraceFile) -> FileFacts {

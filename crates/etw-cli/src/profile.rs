@@ -99,13 +99,17 @@ struct Waiting {
 pub struct Profiler {
     interval: Option<i64>,
     waiting: HashMap<(u32, u32), Waiting>,
+    /// Those that made a thread ready that had not left its CPU yet: Linux records the wake-up of a thread that is about to sleep at once.
+    early: HashMap<(u32, u32), Waker>,
     /// By file and CPU.
     running: HashMap<(u32, u16), u32>,
 }
 
+/// Windows' state of a thread that waits.
+const WAITING: u8 = 5;
+
 /// Why a thread left its CPU, from the state and wait reason of Windows.
 fn reason(state: u8, wait: u8) -> &'static str {
-    const WAITING: u8 = 5;
     match (state, wait) {
         (WAITING, 0 | 7) => "Executive",
         (WAITING, 4 | 11) => "DelayExecution",
@@ -168,10 +172,12 @@ impl Profiler {
         let (wait, state) = (*payload.get(12)?, *payload.get(14)?);
         let file = record.position.file_index;
         self.running.insert((file, record.cpu), new);
+        let waker = self.early.remove(&(file, old)).filter(|_| state == WAITING);
         if old != 0 && self.waiting.len() < LIMIT {
-            let waiting = Waiting { since: time, reason: reason(state, wait), waker: None };
+            let waiting = Waiting { since: time, reason: reason(state, wait), waker };
             self.waiting.insert((file, old), waiting);
         }
+        self.early.remove(&(file, new));
         let waiting = self.waiting.remove(&(file, new)).filter(|_| new != 0)?;
         let process = names.names.owner(record).process;
         Some(Span {
@@ -188,14 +194,20 @@ impl Profiler {
     fn ready(&mut self, record: &EventRecord<'_>, names: &Named<'_>) {
         let Some(thread) = le::u32(record.payload, 0) else { return };
         let file = record.position.file_index;
-        let Some(waiting) = self.waiting.get_mut(&(file, thread)) else { return };
         let Some(waker) = self.running.get(&(file, record.cpu)) else { return };
-        waiting.waker = Some(Waker {
+        let waker = Waker {
             process: if *waker == 0 { Some(0) } else { names.names.process_of(*waker) },
             thread: *waker,
             is_interrupt: record.payload.get(6).is_some_and(|flags| flags & 1 != 0),
             frames: names.functions_of(record),
-        });
+        };
+        match self.waiting.get_mut(&(file, thread)) {
+            Some(waiting) => waiting.waker = Some(waker),
+            None if self.early.len() < LIMIT => {
+                self.early.insert((file, thread), waker);
+            }
+            None => {}
+        }
     }
 }
 
@@ -248,6 +260,33 @@ mod tests {
         let span = take(0x0524, &switch(8, 0, 0, 0), 300).unwrap();
         let SpanKind::OffCpu { reason, waker } = span.kind else { panic!("off CPU") };
         assert!(reason == "preempted" && waker.is_none());
+    }
+
+    /// OV-23: another CPU makes a thread ready that is about to leave its CPU.
+    #[test]
+    fn a_wake_up_before_the_thread_has_left_its_cpu_counts() {
+        let (mut profiler, names) = (Profiler::default(), Names::default());
+        let names = Named { names: &names, has_stacks: true };
+        let mut take = |cpu, hook, payload: &[u8], time| {
+            let mut record = record(hook, payload);
+            record.cpu = cpu;
+            profiler.take(&record, time, &names)
+        };
+        let waker = |span: Option<Span>| match span.unwrap().kind {
+            SpanKind::OffCpu { waker, .. } => waker.map(|waker| waker.thread),
+            SpanKind::Sample => panic!("off CPU"),
+        };
+        assert!(take(1, 0x0524, &switch(9, 0, 0, 0), 90).is_none());
+        assert!(take(0, 0x0524, &switch(7, 0, 0, 0), 100).is_none());
+        take(1, 0x0532, &[7, 0, 0, 0, 0, 0, 0, 0], 110);
+        assert!(take(0, 0x0524, &switch(8, 7, 6, WAITING), 111).is_none());
+        assert_eq!(waker(take(0, 0x0524, &switch(7, 8, 32, 1), 120)), Some(9));
+        // It did not wait after all: the wake-up says nothing of its next time off the CPU.
+        take(1, 0x0532, &[7, 0, 0, 0, 0, 0, 0, 0], 130);
+        assert!(take(0, 0x0524, &switch(0, 7, 32, 1), 140).is_none());
+        assert_eq!(waker(take(0, 0x0524, &switch(7, 0, 0, 0), 150)), None);
+        assert!(take(0, 0x0524, &switch(0, 7, 6, WAITING), 160).is_none());
+        assert_eq!(waker(take(0, 0x0524, &switch(7, 0, 0, 0), 170)), None);
     }
 
     #[test]

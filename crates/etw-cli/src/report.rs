@@ -109,11 +109,8 @@ fn put_trace(html: &mut String, counted: &Counted) {
         let (events, buffers) = (with_noun(events, "event"), with_noun(buffers, "buffer"));
         fact("Lost", format!("{events}, {buffers}"), has_losses);
     }
-    for (cause, count) in counted.losses.by_cause() {
-        fact("Lost", format!("{count} by {cause} records"), true);
-    }
-    for (origin, count) in counted.losses.reported() {
-        fact("Lost", format!("{count}: {origin}"), true);
+    for loss in counted.losses.texts() {
+        fact("Lost", loss, true);
     }
     let totals = trace.totals();
     let content = match trace.is_translated() {

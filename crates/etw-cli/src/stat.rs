@@ -4,7 +4,7 @@ mod counter;
 mod counting;
 pub mod fit;
 mod json;
-mod losses;
+pub mod losses;
 mod text;
 
 use crate::column::Column;

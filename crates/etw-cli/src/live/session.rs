@@ -11,10 +11,11 @@ use super::wanted::{Named, Wanted};
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, counted, file_size, print_paged};
 use crate::output_file::ReplaceOption;
+use crate::stat::losses::Origin;
 use clap::{Args, Subcommand};
 use etw_host::{CUT, REMOVED};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
-use etw_types::{Hook, LevelKeyword, LogFileMode};
+use etw_types::{LevelKeyword, LogFileMode};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::{Value, json};
@@ -532,17 +533,9 @@ pub fn explain_zero(
 pub fn losses(status: &SessionStatus) -> String {
     let mut text = String::new();
     for loss in &status.losses {
-        let _ = write!(text, "  {:>12}  {}", loss.count, loss.cause);
-        if let Some(pid) = loss.process_id {
-            let _ = write!(text, ", process {pid}");
-        }
-        if let Some(provider) = &loss.provider {
-            let _ = match Hook::name_of_class(*provider) {
-                Some(class) => write!(text, ", class {class}"),
-                None => write!(text, ", provider {provider}"),
-            };
-        }
-        let _ = writeln!(text, " ({})", remedy(loss.cause.name(), status));
+        let origin = Origin::from(loss);
+        let remedy = remedy(loss.cause.name(), status);
+        let _ = writeln!(text, "  {:>12}  {origin} ({remedy})", loss.count);
     }
     text
 }

@@ -1,15 +1,19 @@
 //! [`Losses`]: lost events that records of the trace report.
 
+use crate::output::counted;
 use etw_host::Loss;
-use etw_types::{EventRecord, Guid, LOST_EVENT};
+use etw_types::{EventRecord, Guid, Hook, LOST_EVENT};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Types of RT_LostEvent records, and the names of their causes.
-const LOSS_CAUSES: [(u8, &str); 3] =
-    [(32, "rt_lost_event"), (33, "rt_lost_buffer"), (34, "rt_lost_file")];
+/// Types of RT_LostEvent records, and the names of their causes for programs and for people.
+const LOSS_CAUSES: [(u8, &str, &str); 3] = [
+    (32, "rt_lost_event", "RT_LostEvent"),
+    (33, "rt_lost_buffer", "RT_LostBuffer"),
+    (34, "rt_lost_file", "RT_LostFile"),
+];
 
-/// Cause, provider and process of losses in a session's report.
+/// Cause, provider and process of lost events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     pub cause: String,
@@ -20,13 +24,21 @@ pub struct Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
-        if let Some(provider) = self.provider {
-            write!(f, ", provider {provider}")?;
-        }
         if let Some(process) = self.process {
             write!(f, ", process {process}")?;
         }
-        Ok(())
+        match self.provider.map(|provider| (provider, Hook::name_of_class(provider))) {
+            Some((_, Some(class))) => write!(f, ", class {class}"),
+            Some((provider, None)) => write!(f, ", provider {provider}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<&Loss> for Origin {
+    fn from(loss: &Loss) -> Origin {
+        let cause = loss.cause.name().to_owned();
+        Origin { cause, provider: loss.provider, process: loss.process_id }
     }
 }
 
@@ -52,16 +64,15 @@ impl Losses {
         }
         if record.provider == Some(etw_host::LEDGER_PROVIDER) {
             if let Some(loss) = etw_host::report::read_loss(record) {
-                self.add_reported(loss);
+                self.add_reported(&loss);
             } else if let Some(events) = etw_host::report::read_overwritten(record) {
                 self.overwritten = self.overwritten.saturating_add(events);
             }
         }
     }
 
-    fn add_reported(&mut self, loss: Loss) {
-        let cause = loss.cause.name().to_owned();
-        let mut origin = Origin { cause, provider: loss.provider, process: loss.process_id };
+    fn add_reported(&mut self, loss: &Loss) {
+        let mut origin = Origin::from(loss);
         if self.reported.len() >= ORIGIN_LIMIT && !self.reported.contains_key(&origin) {
             origin = Origin { cause: "others".to_owned(), provider: None, process: None };
         }
@@ -72,7 +83,17 @@ impl Losses {
     /// Causes and counts of RT_LostEvent records.
     pub fn by_cause(&self) -> Vec<(&'static str, u64)> {
         let count = |kind: u8| self.records.get(&kind).copied().filter(|&count| count > 0);
-        LOSS_CAUSES.iter().filter_map(|&(kind, cause)| Some((cause, count(kind)?))).collect()
+        LOSS_CAUSES.iter().filter_map(|&(kind, cause, _)| Some((cause, count(kind)?))).collect()
+    }
+
+    /// All losses, a text each for people.
+    pub fn texts(&self) -> impl Iterator<Item = String> {
+        let records = LOSS_CAUSES.iter().filter_map(|(kind, _, name)| {
+            let count = self.records.get(kind).copied().filter(|&count| count > 0)?;
+            Some(format!("reported by {}", counted(count, &format!("{name} record"))))
+        });
+        let reported = self.reported().map(|(origin, count)| format!("{count}: {origin}"));
+        records.chain(reported)
     }
 
     /// Events that newer ones replaced in a circular file or in memory, as our sessions reported them.

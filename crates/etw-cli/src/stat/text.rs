@@ -64,7 +64,7 @@ impl Counted {
         }
         if self.records.out_of_order(0) > 0 {
             let late = counted(self.records.out_of_order(0), "record");
-            let _ = writeln!(text, "  order    {late} older than the one before them");
+            let _ = writeln!(text, "  order    {late} with an earlier time than the one before");
         }
         for place in self.records.damage().kept() {
             let _ = writeln!(text, "  DAMAGED  offset {:#x}: {}", place.offset, place.kind);
@@ -145,12 +145,8 @@ impl Counted {
         };
         let (events, buffers) = (counted(events, "event"), counted(buffers, "buffer"));
         let _ = writeln!(text, "  {word} {events}, {buffers}{overwritten}");
-        for (cause, count) in self.losses.by_cause() {
-            let _ = writeln!(text, "  LOST     {count} by {cause} records");
-        }
-        for (origin, count) in self.losses.reported() {
-            let _ =
-                writeln!(text, "  LOST     {count}: {}", crate::format::safe(&origin.to_string()));
+        for loss in self.losses.texts() {
+            let _ = writeln!(text, "  LOST     {}", crate::format::safe(&loss));
         }
     }
 

@@ -71,7 +71,7 @@ fn losses_are_in_plain_sight() {
     );
     let text = stdout(&["stat"], &[file.path()], 0);
     assert!(text.contains("LOST     41 events, 0 buffers"), "{text}");
-    assert!(text.contains("LOST     1 by rt_lost_buffer"), "{text}");
+    assert!(text.contains("LOST     reported by 1 RT_LostBuffer record\n"), "{text}");
 }
 
 #[test]

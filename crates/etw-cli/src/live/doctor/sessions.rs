@@ -8,9 +8,10 @@ use crate::live::host::{HostChoice, ask};
 use crate::live::session::remedy;
 use crate::live::wanted::Named;
 use crate::output::{Failure, counted};
+use crate::stat::losses::Origin;
 use crate::where_filter::closest;
 use etw_host::EnableInfo;
-use etw_types::{Guid, LogFileMode};
+use etw_types::{Guid, LogFileMode, SYSTEM_TRACE};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 use etw_wire::runtime_directory as dir;
@@ -77,7 +78,11 @@ pub fn check_all_providers(
         });
         // The host records its kept logs itself, whether or not programs report to them.
         let is_for_logs = known.sessions.iter().all(|session| session == KEPT_LOGS);
-        if !known.sessions.is_empty() && !is_group && !is_other && !is_for_logs {
+        if known.id == SYSTEM_TRACE {
+            let what =
+                format!("the system's own events are recorded by {}", known.sessions.join(", "));
+            report.ok("enablement", what);
+        } else if !known.sessions.is_empty() && !is_group && !is_other && !is_for_logs {
             let what = format!(
                 "{} is enabled by {}, and no program has it registered",
                 shown_name(known),
@@ -306,7 +311,7 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
         );
     }
     for loss in &status.losses {
-        let what = format!("{name}: {} lost: {}", counted(loss.count, "event"), loss.cause);
+        let what = format!("{name}: {} lost: {}", counted(loss.count, "event"), Origin::from(loss));
         report.wrong("losses", what, remedy(loss.cause.name(), status));
     }
     if status.real_time_buffers_lost > 0 {
