@@ -73,8 +73,9 @@ impl HostThread {
         })?;
         kill_point("file made");
         session.flush(now);
-        // The flushed buffers become final, and go to the file before.
-        self.round();
+        // The flushed buffers become final, and go to the file before. Nothing is drained meanwhile: of the events that came since, some
+        // would fill a buffer and go there, too, and earlier ones of another CPU to the next file.
+        self.engine.make_final();
         let lost = self.engine.ledger(slot).lost_total();
         let Some((hosted, session)) = self.engine.session_mut(slot) else {
             return Err(has_ended());

@@ -11,22 +11,6 @@ use crate::rig::*;
 
 const BUFFERS: u32 = 64;
 
-/// Holds the storage at the kill point; a failed test releases it, too.
-struct Held<'a>(&'a Path);
-
-impl Held<'_> {
-    fn new(armed: &Path) -> Held<'_> {
-        std::fs::write(armed, "hold").unwrap();
-        Held(armed)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.0);
-    }
-}
-
 fn free_buffers(mined: &Mined) -> u32 {
     match mined.daemon.ask(&Request::Query { session: "auto".to_owned() }) {
         Response::Session(status) => status.free_buffers,
@@ -66,7 +50,7 @@ fn buffers_that_wait_for_the_disk_are_compressed() {
     assert!(plain >= 5 && compressed == 0, "{plain} {compressed}");
 
     // The disk stands still, with all buffers of the session on their way to it.
-    let held = Held::new(&mined.armed);
+    let held = mined.hold();
     let program = rig.program("count", &[4000, 0]);
     rig.wait_until(|_| free_buffers(&mined) == 0);
     drop(held);
@@ -109,7 +93,7 @@ fn plain_buffers_behind_compressed_ones_outlive_a_kill() {
     };
     let file = mined.daemon.start("auto", config);
     let flush = || mined.daemon.ask(&Request::Flush { session: "auto".to_owned() });
-    let held = Held::new(&mined.armed);
+    let held = mined.hold();
     let program = rig.program("count", &[20_000, 0]);
     rig.wait_until(|_| free_buffers(&mined) == 0);
     drop(held);

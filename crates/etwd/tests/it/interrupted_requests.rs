@@ -11,6 +11,15 @@ use etw_wire::requests::{Request, Response, SessionStatus};
 use crate::daemon::Daemon;
 use crate::rig::*;
 
+/// A worker that is held at a kill point.
+pub struct Held<'a>(&'a std::path::Path);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
 /// A daemon whose worker is killed once at a kill point, when it is armed.
 pub struct Mined {
     pub daemon: Daemon,
@@ -37,6 +46,12 @@ impl Mined {
 
     pub fn arm(&self) {
         std::fs::write(&self.armed, "").unwrap();
+    }
+
+    /// Holds the worker at the kill point, when it comes there, until the result is dropped: a failed test releases it, too.
+    pub fn hold(&self) -> Held<'_> {
+        std::fs::write(&self.armed, "hold").unwrap();
+        Held(&self.armed)
     }
 
     /// Sends a request until a worker has answered; one was killed meanwhile.

@@ -22,6 +22,7 @@ fn run() {
         "paced" => paced(arguments[0]),
         "threads" => threads(arguments[0], arguments[1]),
         "endless" => endless(arguments[0]),
+        "told" => told(),
         "stamps" => stamps(arguments[0]),
         "linger" => linger(arguments[0]),
         "listen" => listen(),
@@ -129,6 +130,21 @@ fn endless(pause_us: u64) {
         if pause_us > 0 && number % 16 == 0 {
             std::thread::sleep(Duration::from_micros(pause_us));
         }
+    }
+}
+
+/// For each number on a line of its input, writes so many events and prints `done`.
+fn told() {
+    let _registration = PROVIDER.register();
+    say("ready\n");
+    let mut number = 0;
+    for line in std::io::stdin().lines() {
+        let count: u64 = line.unwrap().parse().unwrap();
+        for _ in 0..count {
+            write(0, number);
+            number += 1;
+        }
+        say("done\n");
     }
 }
 
