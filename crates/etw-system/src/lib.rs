@@ -13,6 +13,7 @@
 //! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
 //! * `recording_profile` (feature `wprp`): recording profiles of Windows Performance Recorder;
 //! * `unwind` (Linux, feature `unwind`): call stacks from copies of programs' stacks;
+//! * [`switch_chains`]: whether the switches of a trace are complete;
 //! * [`elf`]: headers and build ids of executable files;
 //! * `Recorder` (Linux): the perf rings and `/proc` of one session, with its shaper; `availability`: what this machine permits;
 //! * `process_root` (Linux): files at paths of other processes.
@@ -33,6 +34,7 @@ pub mod record;
 pub mod recording_profile;
 mod shaper;
 pub mod stack_names;
+pub mod switch_chains;
 pub mod system_calls;
 pub mod system_providers;
 

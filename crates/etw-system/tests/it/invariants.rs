@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::schemas::check_schemas;
 use etw_system::record::{KernelRecord, Records};
+use etw_system::switch_chains::SwitchChains;
 use etw_types::{Classic, ClassicHeader, le};
 
 /// A record that has left the queue.
@@ -81,18 +82,18 @@ pub fn is_loss(record: &Taken) -> bool {
 /// thread that begins to run on another CPU has left the first one, or that CPU's next switch is behind a loss. A thread that has
 /// ended still has to leave its CPU; by then, another one can have its id.
 pub fn check_switches(records: &[Taken]) {
-    let mut running: HashMap<u16, u32> = HashMap::new();
+    let mut chains = SwitchChains::default();
     let mut ended_on: HashSet<u16> = HashSet::new();
     // Threads that were seen on another CPU, by the CPU that they did not leave.
     let mut left_unseen: HashMap<u16, u32> = HashMap::new();
     for record in records {
         if is_loss(record) {
-            running.remove(&record.cpu);
+            chains.lost(record.cpu);
             left_unseen.remove(&record.cpu);
         }
         if record.hook == 0x0502 {
             let thread = record.u32(4);
-            ended_on.extend(running.iter().filter(|(_, one)| **one == thread).map(|(cpu, _)| *cpu));
+            ended_on.extend(chains.running().filter(|(_, one)| *one == thread).map(|(cpu, _)| cpu));
         }
         if record.hook != 0x0524 {
             continue;
@@ -101,11 +102,10 @@ pub fn check_switches(records: &[Taken]) {
         ended_on.remove(&record.cpu);
         let unseen = left_unseen.remove(&record.cpu);
         assert_eq!(unseen, None, "a thread ran on two CPUs until {record:?}");
-        if let Some(before) = running.insert(record.cpu, new) {
-            assert_eq!(before, old, "a switch is missing before {record:?}");
-        }
-        let elsewhere = running.iter().filter(|(cpu, one)| **cpu != record.cpu && **one == new);
-        let elsewhere = elsewhere.map(|(cpu, _)| *cpu).filter(|cpu| !ended_on.contains(cpu));
+        let gap = chains.switched(record.cpu, old, new).filter(|gap| !gap.is_marked);
+        assert_eq!(gap, None, "a switch is missing before {record:?}");
+        let elsewhere = chains.running().filter(|(cpu, one)| *cpu != record.cpu && *one == new);
+        let elsewhere = elsewhere.map(|(cpu, _)| cpu).filter(|cpu| !ended_on.contains(cpu));
         let elsewhere: Vec<u16> = elsewhere.filter(|_| new != 0).collect();
         left_unseen.extend(elsewhere.into_iter().map(|cpu| (cpu, new)));
     }

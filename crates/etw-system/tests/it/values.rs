@@ -8,6 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use etw_system::switch_chains::SwitchChains;
+
 use crate::ground_truth::{comparable, helper, own_thread, run, settle};
 use crate::invariants::{Taken, check_live, is_loss};
 use crate::live::{Live, record_and_count, record_with_stacks};
@@ -621,25 +623,20 @@ fn switches_are_missing_only_behind_threads_that_the_kernel_leaves_out() {
         settle(live);
     });
     let Some(recording) = &recording else { return };
-    let switches = recording.records.iter().filter(|one| one.hook == 0x0524);
-    let (mut running, mut behind, mut count) = (HashMap::new(), HashMap::new(), 0u64);
-    let mut leaves = std::collections::HashSet::new();
-    for one in switches {
-        let (new, old) = (one.u32(0), one.u32(4));
-        leaves.insert(old);
-        count += 1;
-        if let Some(before) = running.insert(one.cpu, new).filter(|before| *before != old) {
-            *behind.entry(before).or_insert(0) += 1;
+    let mut chains = SwitchChains::default();
+    for one in &recording.records {
+        if one.hook == 0x0524 {
+            chains.switched(one.cpu, one.u32(4), one.u32(0));
         }
     }
-    eprintln!("{count} switches, gaps behind {behind:?}");
+    let found = chains.found();
+    eprintln!("{found:?}");
     let class = etw_types::Hook(0x0524).class_guid().unwrap();
     let lost = recording.losses.iter().find(|(of, _)| *of == class).map_or(0, |(_, count)| count);
-    let gaps: u64 = behind.values().sum();
+    let gaps = found.gaps_behind_unseen + found.gaps_behind_others;
     if lost > gaps {
         return eprintln!("left out: the rings were full");
     }
-    let others: Vec<_> = behind.keys().filter(|thread| leaves.contains(*thread)).collect();
-    assert!(others.is_empty(), "{others:?} leave their CPUs in other records: {behind:?}");
+    assert_eq!(found.gaps_behind_others, 0, "threads that leave their CPUs in other records");
     assert_eq!(lost, gaps, "each gap is counted");
 }

@@ -1,6 +1,5 @@
 //! Events of the system in a daemon whose worker is killed.
 
-use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +10,8 @@ use std::time::Duration;
 use etw_etl::read::{Records, TraceFile};
 use etw_session::{SessionClock, SessionConfig, SystemConfig};
 use etw_system::flags::Masks;
-use etw_types::{ClockType, HeaderType, LOST_EVENT};
+use etw_system::switch_chains::{Chains, Gap, SwitchChains};
+use etw_types::{ClockType, HeaderType};
 use etw_wire::requests::{Request, Response, SessionStatus};
 
 use crate::daemon::Daemon;
@@ -21,42 +21,16 @@ const CSWITCH: u16 = 0x0524;
 /// Between two rounds of the threads that switch.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The context switches in a trace, by CPU.
-#[derive(Debug, Default)]
-struct Chains {
-    switches: u64,
-    /// Places where the trace says that events are lost.
-    losses: u64,
-    /// Switches whose predecessor is missing, and nothing says so.
-    gaps: Vec<String>,
-}
-
-fn chains(file: &Path) -> Chains {
+/// The chains of switches in a trace. Places whose switches are missing without a word.
+fn chains(file: &Path) -> (Chains, Vec<Gap>) {
     let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
-    let mut running: HashMap<u8, (u32, i64)> = HashMap::new();
-    let mut chains = Chains::default();
+    let mut chains = SwitchChains::default();
+    let mut gaps = Vec::new();
     while let Some(record) = records.next() {
-        if record.provider == Some(LOST_EVENT) {
-            chains.losses += 1;
-            running.clear();
-        }
-        if record.hook.map(|hook| hook.0) != Some(CSWITCH)
-            || record.header != HeaderType::PerfInfo64
-        {
-            continue;
-        }
-        let number = |at: usize| u32::from_le_bytes(record.payload[at..at + 4].try_into().unwrap());
-        let (new, old, cpu) = (number(0), number(4), record.payload[15]);
-        chains.switches += 1;
-        let time = record.order_time;
-        if let Some((before, since)) = running.insert(cpu, (new, time))
-            && before != old
-        {
-            let gap = format!("CPU {cpu}: {before} ran since {since}, {old} left it at {time}");
-            chains.gaps.push(gap);
-        }
+        gaps.extend(chains.add(&record).filter(|gap| !gap.is_marked));
     }
-    chains
+    gaps.truncate(10);
+    (chains.found(), gaps)
 }
 
 /// Two threads that wake each other until they are dropped.
@@ -246,7 +220,7 @@ fn a_killed_worker_leaves_no_gap_among_the_switches() {
     drop(switching);
     let status = daemon.stop("system");
     let counted = counted_switches() - first;
-    let chains = chains(&file);
+    let (chains, gaps) = chains(&file);
     eprintln!(
         "{kills} kills: {} switches, {} places with losses, {} lost, {counted} counted by the kernel",
         chains.switches, chains.losses, status.lost
@@ -255,7 +229,7 @@ fn a_killed_worker_leaves_no_gap_among_the_switches() {
     assert!(chains.switches + status.lost <= counted + counted / 50, "{status:?}");
     assert!(chains.switches + status.lost >= counted - counted / 50, "{status:?}");
     assert!(chains.switches > 1000 * kills, "{chains:?}");
-    assert!(chains.gaps.is_empty(), "{:?}", &chains.gaps[..chains.gaps.len().min(10)]);
+    assert!(gaps.is_empty(), "{gaps:?}");
     daemon.end();
 }
 
@@ -306,7 +280,7 @@ fn what_the_kernel_lost_before_a_takeover_is_told() {
     daemon.rig.wait_until(|_| query(&daemon).attempted > before);
     let status = daemon.stop("system");
     let counted = counted_switches() - first;
-    let chains = chains(&file);
+    let (chains, gaps) = chains(&file);
     eprintln!(
         "{} switches, {} places with losses, {} lost, {counted} counted by the kernel",
         chains.switches, chains.losses, status.lost
@@ -314,7 +288,7 @@ fn what_the_kernel_lost_before_a_takeover_is_told() {
     assert!(status.lost > 10_000, "the ring was not full: {status:?}");
     assert!(chains.switches + status.lost <= counted + counted / 50, "{status:?}");
     assert!(chains.switches + status.lost >= counted - counted / 50, "{status:?}");
-    assert!(chains.losses > 0 && chains.gaps.is_empty(), "{chains:?}");
+    assert!(chains.losses > 0 && gaps.is_empty(), "{chains:?} {gaps:?}");
     daemon.end();
 }
 
@@ -405,9 +379,9 @@ fn record_a_cpu_that_comes_back(act: impl FnOnce(&Daemon, &dyn Fn(&str))) {
     let last = times.iter().filter(|time| **time > since).count();
     // The shell waits 300 times for a program that sleeps.
     assert!(last > 500, "{last} of {} switches of CPU {cpu} at the end: {status:?}", times.len());
-    let chains = chains(&file);
+    let (chains, gaps) = chains(&file);
     assert!(chains.losses > 0, "the time without the CPU is not marked");
-    assert!(chains.gaps.is_empty(), "{:?}", &chains.gaps[..chains.gaps.len().min(10)]);
+    assert!(gaps.is_empty(), "{gaps:?}");
     daemon.end();
 }
 
