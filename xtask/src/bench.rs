@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: every figure that the project claims, measured, with the command that reproduces it.
 //!
 //! Each figure is the best of several runs, beside the median: other users of a machine make single runs slower. Peers and
-//! the floor run in turn with ours under the same load, so their ratio is stable.
+//! the floor run in turn with ours under the same load, so their ratio is stable. A figure that is the median of rounds has their spread
+//! beside it (±), and says `within noise` if its goal is nearer.
 
 mod curves;
 mod decode;
@@ -14,6 +15,7 @@ mod peer;
 mod providers;
 mod report;
 mod round;
+mod spread;
 mod system;
 mod write;
 
@@ -44,6 +46,9 @@ pub struct Arguments {
     /// Size of the large traces
     #[arg(long, value_name = "MB", default_value_t = 1000)]
     size: u64,
+    /// Seconds of 300,000 context switches a second in the group `system`; by default 10, with --full 60
+    #[arg(long, value_name = "S")]
+    switch_seconds: Option<u32>,
     /// Runs of each figure
     #[arg(long, value_name = "N", default_value_t = 5)]
     runs: usize,
@@ -95,6 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut bench = Bench {
         runs: arguments.runs.max(1),
         full: arguments.full,
+        switch_seconds: arguments.switch_seconds.unwrap_or(if arguments.full { 60 } else { 10 }),
         inputs: Inputs::new(folder.clone(), arguments.size * 1_000_000),
         folder,
         etw,
@@ -147,6 +153,8 @@ struct Bench {
     runs: usize,
     /// Long measurements, too.
     full: bool,
+    /// Seconds of the load of context switches.
+    switch_seconds: u32,
     inputs: Inputs,
     folder: PathBuf,
     etw: PathBuf,
@@ -303,6 +311,7 @@ impl Bench {
             name: "threads: dump with 2, 3, 8 against 1, all formats",
             best: f64::from(differences),
             median: None,
+            spread: None,
             unit: Unit::Differences,
             goal: Goal::AtMost(0.0),
             only: "threads",
@@ -349,13 +358,21 @@ impl Bench {
     fn rate(&mut self, name: &str, rate: &Rate, goal: Goal, only: &str) {
         let (best, median) = (rate.best / 1e6, Some(rate.median() / 1e6));
         let unit = Unit::MillionsPerSecond;
-        self.report.add(&Figure { name, best, median, unit, goal, only });
+        self.report.add(&Figure { name, best, median, spread: None, unit, goal, only });
     }
 
     fn ratio(&mut self, name: &str, ours: &Rate, other: &Rate, goal: Goal, only: &str) {
         let best = ours.best / other.best;
         let median = Some(ours.median() / other.median());
-        self.report.add(&Figure { name, best, median, unit: Unit::Ratio, goal, only });
+        self.report.add(&Figure {
+            name,
+            best,
+            median,
+            spread: None,
+            unit: Unit::Ratio,
+            goal,
+            only,
+        });
     }
 
     /// Highest anonymous memory of a command; `bound` in bytes.
@@ -382,6 +399,7 @@ impl Bench {
             name,
             best: mebibytes(peak),
             median: None,
+            spread: None,
             unit: Unit::Mebibytes,
             goal: Goal::AtMost(mebibytes(bound.next_multiple_of(MIB / 8))),
             only,

@@ -3,7 +3,7 @@
 //! ```text
 //! system_load switches RATE SECONDS    threads on each processor hand a byte to each other, RATE switches a second in all
 //! system_load forks RATE SECONDS       processes that end at once, RATE a second in all
-//! system_load spin SECONDS             a thread on each processor that calls functions
+//! system_load interrupted SECONDS      a thread on each processor that calls functions; which part of its time interrupts take
 //! system_load rundown N                N sleeping processes while a recording begins, and how long that takes
 //! ```
 //!
@@ -23,6 +23,7 @@ fn main() {
 mod linux {
     use std::hint::black_box;
     use std::io::{Error, Read, Result, Write, pipe};
+    use std::mem::MaybeUninit;
     use std::thread::{available_parallelism, scope, sleep};
     use std::time::{Duration, Instant};
 
@@ -108,26 +109,42 @@ mod linux {
         Ok(())
     }
 
-    fn fork() -> Result<()> {
-        // SAFETY: the child calls nothing but `_exit`; the parent waits for it.
-        unsafe {
-            match libc::fork() {
-                0 => libc::_exit(0),
-                ..0 => Err(Error::last_os_error()),
-                child => match libc::waitpid(child, std::ptr::null_mut(), 0) {
-                    ..0 => Err(Error::last_os_error()),
-                    _ => Ok(()),
-                },
-            }
+    /// Ends at once: the C library makes the system call when this returns.
+    extern "C" fn end(_: *mut libc::c_void) -> libc::c_int {
+        0
+    }
+
+    const STACK: usize = 16 << 10;
+
+    /// Memory in which a child runs until it ends.
+    #[repr(align(16))]
+    struct ChildStack([MaybeUninit<u8>; STACK]);
+
+    /// A process that ends at once. It shares this one's memory, which is not copied, and has ended when this returns. Nobody waits for it:
+    /// see [`forks`].
+    fn fork(stack: &mut ChildStack) -> Result<()> {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let top = stack.0.as_mut_ptr_range().end.cast();
+        // SAFETY: the memory belongs to the child alone until it has ended, which this thread waits for; the child does nothing but end.
+        match unsafe { libc::clone(end, top, flags, std::ptr::null_mut()) } {
+            ..0 => Err(Error::last_os_error()),
+            _ => Ok(()),
         }
     }
 
     fn forks(rate: f64, time: Duration) -> Result<()> {
-        let cpus = available_parallelism()?.get();
+        // A parent sleeps while its child runs: with two on each processor, another one makes the next child meanwhile.
+        const PARENTS: usize = 2;
+        let parents = PARENTS * available_parallelism()?.get();
+        // SAFETY: no handler. The kernel reaps children whose ends their parent ignores.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
         let start = Instant::now();
         let done: u64 = scope(|scope| {
-            let one = || paced(rate / cpus as f64, time, fork);
-            let all: Vec<_> = (0..cpus).map(|_| scope.spawn(one)).collect();
+            let one = || {
+                let mut stack = Box::new(ChildStack([MaybeUninit::uninit(); STACK]));
+                paced(rate / parents as f64, time, || fork(&mut stack))
+            };
+            let all: Vec<_> = (0..parents).map(|_| scope.spawn(one)).collect();
             all.into_iter().map(|one| one.join().map_or(Ok(0), |done| done)).sum::<Result<u64>>()
         })?;
         let seconds = start.elapsed().as_secs_f64();
@@ -143,28 +160,58 @@ mod linux {
         }
     }
 
+    /// Nanoseconds of this thread's processor time. Interrupts of the thread are in it; other threads are not.
+    fn thread_time() -> f64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a value that outlives the call.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    }
+
+    /// Does equal pieces of work until `end`. Returns the time that they take without an interrupt, and what interrupts add.
+    ///
+    /// The pieces are shorter than the distance between two interrupts, so most have none: the median of those that lie together is what one
+    /// takes by itself, however fast the machine is just then.
+    fn interrupted(end: Instant) -> (f64, f64) {
+        const PIECE: f64 = 12_000.0;
+        const TOGETHER: usize = 255;
+        let work = |calls| black_box((0..calls).map(|one| level(20, one)).sum::<u64>());
+        let start = thread_time();
+        work(2000);
+        let calls = (PIECE / (thread_time() - start) * 2000.0).max(1.0) as u64;
+        let (mut own, mut added) = (0.0, 0.0);
+        let mut pieces = [0.0; TOGETHER];
+        while Instant::now() < end {
+            let mut before = thread_time();
+            for piece in &mut pieces {
+                work(calls);
+                let now = thread_time();
+                *piece = now - before;
+                before = now;
+            }
+            let all: f64 = pieces.iter().sum();
+            let (_, median, _) = pieces.select_nth_unstable_by(TOGETHER / 2, f64::total_cmp);
+            own += *median * TOGETHER as f64;
+            added += all - *median * TOGETHER as f64;
+        }
+        (own, added)
+    }
+
     fn spin(time: Duration) -> Result<()> {
         let cpus = available_parallelism()?.get();
-        let start = Instant::now();
-        let turns: u64 = scope(|scope| {
+        let end = Instant::now() + time;
+        let (own, added) = scope(|scope| {
             let one = |cpu| {
                 move || {
                     stay_on(cpu);
-                    let mut turns = 0;
-                    while start.elapsed() < time {
-                        black_box((0..64).map(|one| level(20, one)).sum::<u64>());
-                        turns += 64;
-                    }
-                    turns
+                    interrupted(end)
                 }
             };
             let all: Vec<_> = (0..cpus).map(|cpu| scope.spawn(one(cpu))).collect();
-            all.into_iter().map(|one| one.join().unwrap_or(0)).sum()
+            let all = all.into_iter().map(|one| one.join().unwrap_or_default());
+            all.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1))
         });
-        let usage = usage();
-        let nanos = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1000;
-        let cpu = nanos(usage.ru_utime) + nanos(usage.ru_stime);
-        println!("{{\"turns\":{turns},\"cpu_ns\":{cpu}}}");
+        println!("{{\"own_ns\":{own:.0},\"added_ns\":{added:.0}}}");
         Ok(())
     }
 
@@ -219,11 +266,12 @@ mod linux {
             ["forks", rate, seconds] => {
                 forks(rate.parse()?, Duration::from_secs_f64(seconds.parse()?))?;
             }
-            ["spin", seconds] => spin(Duration::from_secs_f64(seconds.parse()?))?,
+            ["interrupted", seconds] => spin(Duration::from_secs_f64(seconds.parse()?))?,
             ["rundown", count] => rundown(count.parse()?)?,
             _ => {
                 return Err(
-                    "switches RATE SECONDS, forks RATE SECONDS, spin SECONDS or rundown N".into()
+                    "switches RATE SECONDS, forks RATE SECONDS, interrupted SECONDS or rundown N"
+                        .into(),
                 );
             }
         }

@@ -154,6 +154,6 @@ impl Bench {
 
     fn milliseconds(&mut self, name: &str, best: f64, goal: f64) {
         let (median, unit, goal) = (None, Unit::Milliseconds, Goal::AtMost(goal));
-        self.report.add(&Figure { name, best, median, unit, goal, only: "decode" });
+        self.report.add(&Figure { name, best, median, spread: None, unit, goal, only: "decode" });
     }
 }

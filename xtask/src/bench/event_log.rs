@@ -35,7 +35,7 @@ pub fn run(report: &mut Report, runs: usize) -> Result<()> {
         .collect();
     let value = |name: &str| values.get(name).copied().unwrap_or(f64::NAN);
     let mut add = |name: &str, best: f64, unit: Unit, goal: Goal| {
-        report.add(&Figure { name, best, median: None, unit, goal, only: "evtx" });
+        report.add(&Figure { name, best, median: None, spread: None, unit, goal, only: "evtx" });
     };
     let millions = 1e-6;
     let ours = value("json");

@@ -8,6 +8,8 @@ pub struct Figure<'f> {
     pub name: &'f str,
     pub best: f64,
     pub median: Option<f64>,
+    /// How far rounds lie from a figure that is their median.
+    pub spread: Option<f64>,
     pub unit: Unit,
     pub goal: Goal,
     /// The value of `--only` that measures it again, with further options.
@@ -64,13 +66,39 @@ impl Unit {
     }
 }
 
-impl Goal {
-    /// `None` if there is no goal.
-    fn is_met(self, value: f64) -> Option<bool> {
+/// The word of a figure on its goal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    /// There is no goal.
+    None,
+    Met,
+    Missed,
+    /// Rounds differ by more than the figure from its goal.
+    WithinNoise,
+}
+
+impl Verdict {
+    fn text(self) -> &'static str {
         match self {
-            Goal::None => None,
-            Goal::AtLeast(least) => Some(value >= least),
-            Goal::AtMost(most) => Some(value <= most),
+            Verdict::None => "",
+            Verdict::Met => "met",
+            Verdict::Missed => "MISSED",
+            Verdict::WithinNoise => "within noise",
+        }
+    }
+}
+
+impl Goal {
+    fn verdict(self, value: f64, spread: Option<f64>) -> Verdict {
+        let (goal, is_met) = match self {
+            Goal::None => return Verdict::None,
+            Goal::AtLeast(least) => (least, value >= least),
+            Goal::AtMost(most) => (most, value <= most),
+        };
+        match is_met {
+            _ if spread.is_some_and(|spread| spread > (value - goal).abs()) => Verdict::WithinNoise,
+            true => Verdict::Met,
+            false => Verdict::Missed,
         }
     }
 
@@ -93,7 +121,7 @@ impl Report {
     pub fn new(json: bool) -> Report {
         if !json {
             println!(
-                "{:<52} {:>8} {:>8} {:<6} {:>9} {:<6}  command",
+                "{:<52} {:>8} {:>8} {:<6} {:>9} {:<12}  command",
                 "figure", "best", "median", "unit", "goal", ""
             );
         }
@@ -101,8 +129,8 @@ impl Report {
     }
 
     pub fn add(&mut self, figure: &Figure) {
-        let met = figure.goal.is_met(figure.best);
-        self.missed += u32::from(met == Some(false));
+        let verdict = figure.goal.verdict(figure.best, figure.spread);
+        self.missed += u32::from(verdict == Verdict::Missed);
         let command = format!("cargo xtask bench --only {}", figure.only);
         if self.json {
             let (at_least, at_most) = match figure.goal {
@@ -110,27 +138,30 @@ impl Report {
                 Goal::AtLeast(least) => (Some(least), None),
                 Goal::AtMost(most) => (None, Some(most)),
             };
+            let met = match verdict {
+                Verdict::None | Verdict::WithinNoise => None,
+                Verdict::Met => Some(true),
+                Verdict::Missed => Some(false),
+            };
             let object = json!({
                 "figure": figure.name, "best": figure.best, "median": figure.median,
-                "unit": figure.unit.name(), "at_least": at_least, "at_most": at_most,
-                "met": met, "command": command,
+                "spread": figure.spread, "unit": figure.unit.name(), "at_least": at_least, "at_most": at_most,
+                "met": met, "within_noise": verdict == Verdict::WithinNoise, "command": command,
             });
             println!("{object}");
             return;
         }
         let decimals = figure.unit.decimals();
-        let median = figure.median.map(|median| format!("{median:.decimals$}")).unwrap_or_default();
-        let verdict = match met {
-            None => "",
-            Some(true) => "met",
-            Some(false) => "MISSED",
-        };
+        let median = figure.median.map(|median| format!("{median:.decimals$}"));
+        let spread = figure.spread.map(|spread| format!("±{spread:.decimals$}"));
+        let median = median.or(spread).unwrap_or_default();
         println!(
-            "{:<52} {:>8.decimals$} {median:>8} {:<6} {:>9} {verdict:<6}  {command}",
+            "{:<52} {:>8.decimals$} {median:>8} {:<6} {:>9} {:<12}  {command}",
             figure.name,
             figure.best,
             figure.unit.name(),
-            figure.goal.text()
+            figure.goal.text(),
+            verdict.text()
         );
     }
 
@@ -190,10 +221,21 @@ mod tests {
 
     #[test]
     fn goals_hold_at_their_border() {
-        assert_eq!(Goal::None.is_met(1.0), None);
-        assert_eq!(Goal::AtLeast(2.0).is_met(2.0), Some(true));
-        assert_eq!(Goal::AtLeast(2.0).is_met(1.9), Some(false));
-        assert_eq!(Goal::AtMost(0.0).is_met(0.0), Some(true));
-        assert_eq!(Goal::AtMost(0.0).is_met(1.0), Some(false));
+        assert_eq!(Goal::None.verdict(1.0, None), Verdict::None);
+        assert_eq!(Goal::AtLeast(2.0).verdict(2.0, None), Verdict::Met);
+        assert_eq!(Goal::AtLeast(2.0).verdict(1.9, None), Verdict::Missed);
+        assert_eq!(Goal::AtMost(0.0).verdict(0.0, Some(0.0)), Verdict::Met);
+        assert_eq!(Goal::AtMost(0.0).verdict(1.0, None), Verdict::Missed);
+        assert_eq!(Goal::AtMost(0.0).verdict(f64::NAN, Some(0.0)), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_figure_nearer_to_its_goal_than_its_rounds_says_nothing() {
+        let goal = Goal::AtMost(1.1);
+        assert_eq!(goal.verdict(1.0, Some(0.05)), Verdict::Met);
+        assert_eq!(goal.verdict(1.0, Some(0.2)), Verdict::WithinNoise);
+        assert_eq!(goal.verdict(1.2, Some(0.2)), Verdict::WithinNoise);
+        assert_eq!(goal.verdict(1.2, Some(0.05)), Verdict::Missed);
+        assert_eq!(Goal::None.verdict(1.2, Some(0.2)), Verdict::None);
     }
 }

@@ -4,6 +4,7 @@
 use super::Bench;
 use super::lttng::{Lttng, Writers};
 use super::report::{Figure, Goal, Unit};
+use super::spread::Middle;
 use crate::{Result, cargo, root};
 use std::collections::HashMap;
 use std::path::Path;
@@ -222,7 +223,22 @@ impl Bench {
     }
 
     pub fn add(&mut self, name: &str, value: f64, unit: Unit, goal: Goal, only: &str) {
-        self.report.add(&Figure { name, best: value, median: None, unit, goal, only });
+        self.report.add(&Figure {
+            name,
+            best: value,
+            median: None,
+            spread: None,
+            unit,
+            goal,
+            only,
+        });
+    }
+
+    /// A figure that is the median of rounds.
+    pub fn add_middle(&mut self, name: &str, middle: Middle, unit: Unit, goal: Goal, only: &str) {
+        let Middle { median: best, spread } = middle;
+        let spread = Some(spread);
+        self.report.add(&Figure { name, best, median: None, spread, unit, goal, only });
     }
 
     fn example_figure(&mut self, name: &str, value: f64, unit: Unit, only: &str) {
@@ -238,6 +254,11 @@ impl Bench {
         name: &str,
         arguments: &[&str],
     ) -> Result<Vec<(String, f64, Unit)>> {
+        figures(&self.example_output(package, name, arguments)?)
+    }
+
+    /// Runs an example and returns what it prints.
+    pub fn example_output(&self, package: &str, name: &str, arguments: &[&str]) -> Result<Vec<u8>> {
         let mut command = Command::new(cargo());
         command.current_dir(root()).stderr(Stdio::inherit());
         command.args(["run", "--release", "--locked", "--quiet", "--package", package]);
@@ -249,7 +270,7 @@ impl Bench {
         if !output.status.success() {
             return Err(format!("the example `{name}` failed").into());
         }
-        figures(&output.stdout)
+        Ok(output.stdout)
     }
 }
 
@@ -338,4 +359,30 @@ pub fn figures(text: &[u8]) -> Result<Vec<(String, f64, Unit)>> {
         figures.push((name.to_owned(), value, unit));
     }
     Ok(figures)
+}
+
+/// The middles of figures, where a program prints the `rounds` of each: one for each of [`figures`].
+pub fn middles(text: &[u8]) -> Result<Vec<Option<Middle>>> {
+    let text = String::from_utf8_lossy(text);
+    let middle = |line: &str| {
+        let figure: serde_json::Value = serde_json::from_str(line)?;
+        let rounds = figure["rounds"].as_array();
+        Ok(rounds.map(|rounds| Middle::of(rounds.iter().filter_map(serde_json::Value::as_f64))))
+    };
+    text.lines().map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_rounds_have_a_middle() {
+        let text = b"{\"name\":\"a\",\"value\":3,\"unit\":\"ns\",\"rounds\":[1.0,3,4,5,2]}
+{\"name\":\"b\",\"value\":7,\"unit\":\"x\"}\n";
+        let names: Vec<String> = figures(text).unwrap().into_iter().map(|one| one.0).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(middles(text).unwrap(), [Some(Middle { median: 3.0, spread: 1.0 }), None]);
+        assert!(middles(b"lost").is_err());
+    }
 }
