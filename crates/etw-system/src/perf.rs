@@ -449,6 +449,15 @@ impl Perf {
     /// The rings, with their sizes, in the order in which they were opened.
     pub fn rings(&self) -> impl Iterator<Item = OpenRing<'_, (usize, RingPlace)>> {
         self.rings.iter().zip(&self.ring_uses).map(|(ring, RingUse { events, place })| {
+    /// Closes the events; programs stay.
+    pub fn close_events(&mut self) {
+        let programs = self.programs.take();
+        *self = Perf::default();
+        if let Some(programs) = programs {
+            self.set_programs(programs, &mut Vec::new());
+        }
+    }
+
             let events = self.events[events.clone()].iter().map(AsFd::as_fd).collect();
             OpenRing { facts: (ring.size(), *place), events }
         })
@@ -535,6 +544,13 @@ impl Perf {
         if let Some(programs) = &self.programs {
             programs.set_recording(false);
         }
+    /// Begins to record the arguments of programs, before the records of processes to which they belong.
+    pub fn enable_arguments(&self) {
+        if let Some(programs) = &self.programs {
+            programs.set_recording_arguments(true);
+        }
+    }
+
         of_side.for_each(Event::disable);
     }
 
@@ -544,6 +560,9 @@ impl Perf {
             let uses = self.ring_uses.iter().filter(move |one| one.place.is_side == is_side);
             uses.flat_map(|one| &self.events[one.events.clone()])
         };
+        if let Some(programs) = &self.programs {
+            programs.set_recording_arguments(false);
+        }
         (of_kind(false), of_kind(true))
     }
 
@@ -649,7 +668,12 @@ impl Perf {
 
     /// Whether a program records the paths of system calls.
     pub fn has_call_paths(&self) -> bool {
-        self.programs.as_ref().is_some_and(|all| all.points().contains(&Tracepoint::CallPaths))
+        self.has_program(Tracepoint::CallPaths)
+    }
+
+    /// Whether a program records a tracepoint.
+    pub fn has_program(&self, point: Tracepoint) -> bool {
+        self.programs.as_ref().is_some_and(|all| all.points().contains(&point))
     }
 
     /// Programs whose records have been read since the last call.

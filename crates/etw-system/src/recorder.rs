@@ -143,12 +143,12 @@ impl Recorder {
         let cpus = online_cpus();
         let mut perf = Perf::default();
         let mut notes = Vec::new();
+        let mut events = machine_events(&options);
+        events.open_programs(&mut perf, &options, &cpus);
         let target = open_side(&mut perf, &options, process, &cpus)?;
         let side_events = perf.len();
         match target {
-            Target::Machine => {
-                open_machine(&mut perf, &options, machine_events(&options), &cpus, &mut notes)?;
-            }
+            Target::Machine => open_machine(&mut perf, &options, events, &cpus, &mut notes)?,
             Target::Tree(_) => {
                 let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
                 notes.push(note.to_owned());
@@ -184,7 +184,6 @@ impl Recorder {
             }
             _ => (Target::Machine, machine_events(&options)),
         };
-        let side = side_events_of(target, &options);
         let recorded = recorded_cpus(rings.iter().map(|ring| &ring.facts));
         let mut perf = Perf::default();
         let mut side_events = 0;
@@ -196,6 +195,7 @@ impl Recorder {
             adopted.map_err(StartError::Rings)?;
         }
         events.note_missing(&options, &perf, &mut notes)?;
+        let side = side_events_of(target, &options, &perf);
         let wanted = events.wanted;
         let mut opened: Vec<bool> = Vec::new();
         for LeftRing { facts, events } in of_events {
@@ -329,6 +329,7 @@ impl Recorder {
         self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
         self.tell();
         // Nothing falls between the list of processes and the records of those that begin later.
+        self.perf.enable_arguments();
         self.perf.enable(..self.side_events)?;
         self.run_down(this_turn());
         // Those that began during the list and are in it have records, too.

@@ -155,13 +155,18 @@ const ENTRY_STACKS: &[u16] =
     &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449, IMAGE_LOAD];
 const EXIT_STACKS: &[u16] = &[0x0f34, 0x0262, 0x0263, 0x0425, 0x0426];
 
-/// Records of processes and mappings; of the machine, with the arguments of programs, as far as the kernel permits it.
-pub(crate) fn side_events_of(target: Target, options: &Options) -> Vec<Wanted> {
+/// Records of processes and mappings; of the machine, with the arguments of programs, as far as the kernel permits it. If a program of
+/// `perf` records the arguments, these are not copied a second time: the ring would hold some 250 programs that begin.
+pub(crate) fn side_events_of(target: Target, options: &Options, perf: &Perf) -> Vec<Wanted> {
     let mut wanted: Vec<Wanted> = vec![(Attribute::side(), Kind::Side).into()];
     if target == Target::Machine && options.masks.has(Flag::PROCESS) {
         let exec = TraceFiles::open().and_then(|files| files.tracepoint(Tracepoint::Exec));
         if let Ok((id, layout)) = exec {
-            let attribute = Attribute::tracepoint(id).with_stack_bytes(ARGUMENT_BYTES);
+            let attribute = Attribute::tracepoint(id);
+            let attribute = match perf.has_program(Tracepoint::Exec) {
+                true => attribute,
+                false => attribute.with_stack_bytes(ARGUMENT_BYTES),
+            };
             wanted.push((attribute, Kind::Exec { layout }).into());
         }
     }
@@ -176,13 +181,13 @@ pub(crate) fn open_side(
     cpus: &[u16],
 ) -> Result<Target, StartError> {
     let wanted = |attribute| [(attribute, Kind::Side).into()];
-    let with_programs = side_events_of(Target::Machine, options);
+    let with_programs = side_events_of(Target::Machine, options, perf);
     let size = SIDE_RING.size(cpus.len());
     if perf.open(&with_programs, Target::Machine, cpus, size).is_ok() {
         return Ok(Target::Machine);
     }
     // Perhaps tracepoints are refused.
-    *perf = Perf::default();
+    perf.close_events();
     let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, size);
     let Err(error) = opened else { return Ok(Target::Machine) };
     let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
@@ -207,7 +212,6 @@ pub(crate) fn open_machine(
 ) -> Result<(), StartError> {
     let has_stacks = events.wanted.iter().any(|one| one.attribute.has_user_state());
     let size = if has_stacks { &STACK_RING } else { &MAIN_RING }.size(cpus.len());
-    events.open_programs(perf, options, cpus);
     events.note_missing(options, perf, notes)?;
     let wanted = &events.wanted[..];
     let has_records = wanted.iter().any(|one| !one.is_count());
@@ -372,9 +376,10 @@ impl MachineEvents {
         Ok(())
     }
 
-    /// Records tracepoints by programs, as far as the kernel permits programs.
-    fn open_programs(&mut self, perf: &mut Perf, options: &Options, cpus: &[u16]) {
-        if !bpf::is_wanted() {
+    /// Records tracepoints by programs, as far as the kernel permits programs, and nothing if it refuses events of the machine.
+    pub fn open_programs(&mut self, perf: &mut Perf, options: &Options, cpus: &[u16]) {
+        let is_permitted = Event::open(&Attribute::side(), Target::Machine, cpus[0]).is_ok();
+        if !bpf::is_wanted() || !is_permitted {
             return;
         }
         // Without programs, perf records the same tracepoints, if it can.

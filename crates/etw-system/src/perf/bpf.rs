@@ -31,7 +31,8 @@ use btf::Btf;
 use ids::Namespace;
 pub(crate) use paths::CallPath;
 use points::{
-    CALLS, GATE, MAX_CALLS, OWN, PATHS, POINTS, REPORTED, SHARED_SIZE, lost_word, runs_word,
+    ARGUMENTS_GATE, CALLS, GATE, MAX_CALLS, OWN, PATHS, POINTS, REPORTED, SHARED_SIZE, lost_word,
+    runs_word,
 };
 pub(super) use program::{frequent, layout_of, number_of};
 use ring::{ProgramRing, SharedWords};
@@ -182,9 +183,14 @@ impl Programs {
         self.descriptors.iter().map(AsFd::as_fd).collect()
     }
 
-    /// Begins or ends the recording; what is in the ring stays.
+    /// Begins or ends the recording of everything but the arguments of programs; what is in the ring stays.
     pub fn set_recording(&self, is_recording: bool) {
         self.shared.word(GATE).store(is_recording.into(), Ordering::Release);
+    }
+
+    /// Begins or ends the recording of the arguments of programs.
+    pub fn set_recording_arguments(&self, is_recording: bool) {
+        self.shared.word(ARGUMENTS_GATE).store(is_recording.into(), Ordering::Release);
     }
 
     /// Records for which the ring was full, so far, by tracepoint.

@@ -467,15 +467,18 @@ fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
     let size = le::u32(record, RAW)? as usize;
     let mut at = (RAW + 4).checked_add(size)?;
     let raw = record.get(RAW + 4..at)?;
-    let mut stack_pointer = 0;
-    let abi = le::u64(record, at)?;
-    at += 8;
-    if abi != 0 {
-        stack_pointer = le::u64(record, at)?;
+    let (mut stack_pointer, mut stack) = (0, &[][..]);
+    // Beside a program that records the arguments, nothing is copied.
+    if at < record.len() {
+        let abi = le::u64(record, at)?;
         at += 8;
+        if abi != 0 {
+            stack_pointer = le::u64(record, at)?;
+            at += 8;
+        }
+        let copied = copied_stack(record, at)?;
+        stack = if abi == ABI_64 { copied } else { &[] };
     }
-    let stack = copied_stack(record, at)?;
-    let stack = if abi == ABI_64 { stack } else { &[] };
     // The number in the tracepoint is that of the first PID namespace.
     let process = le::u32(record, 24)?;
     let file = layout.text(0, raw);

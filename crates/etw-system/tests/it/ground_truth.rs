@@ -16,7 +16,7 @@ use crate::invariants::{Taken, check_live, check_wakes, is_loss};
 use crate::live::{Live, Recording, is_first_namespace, record_and_count, touch_new_memory};
 
 const START: u16 = 0x0301;
-const END: u16 = 0x0302;
+pub const END: u16 = 0x0302;
 const FOUND: u16 = 0x0303;
 const LEFT: u16 = 0x0304;
 
@@ -54,6 +54,12 @@ fn life(records: &[Taken], process: u32) -> Vec<(u16, Fields)> {
     let hooks = START..=LEFT;
     let own = records.iter().filter(|one| hooks.contains(&one.hook) && one.u32(8) == process);
     own.map(|one| (one.hook, fields(one))).collect()
+}
+
+/// The command line of a process at its end; `None`: it has no end.
+pub fn last_command_line(records: &[Taken], process: u32) -> Option<String> {
+    let (hook, end) = life(records, process).pop()?;
+    (hook == END).then_some(end.command_line)
 }
 
 /// A program that a test ran, and what its events have to say.
@@ -139,6 +145,7 @@ fn plays_its_role() {
         "records in a container" => crate::container::records_in_a_container(),
         "compares programs with perf" => crate::live::compare_programs_with_perf(),
         "records without tracefs" => crate::live::records_without_tracefs(),
+        "records a storm by perf" => crate::command_lines::records_a_storm_by_perf(),
         "uses files" => crate::values::use_files(),
         "maps and moves memory" => crate::values::map_and_move_memory(),
         "makes short processes" => (0..2000).for_each(|_| make_short_process()),

@@ -17,9 +17,12 @@ const LOST: usize = CALLS + MAX_CALLS / 8;
 /// Offset of the numbers of runs of the programs, one for each of [`POINTS`]. Only programs beside which the kernel counts have them.
 const RUNS: usize = LOST + POINTS.len() * 8;
 /// Bytes that programs share with the host.
-pub const SHARED_SIZE: u32 = (PATHS + MAX_CALLS) as u32;
+pub const SHARED_SIZE: u32 = (ARGUMENTS_GATE + 8) as u32;
 /// Offset of a byte for each system call below [`MAX_CALLS`]: which of its arguments are paths.
 pub const PATHS: usize = RUNS + POINTS.len() * 8;
+/// Offset of a word that is not 0 while arguments of programs are recorded: as long as the beginnings of processes are, which is longer than
+/// other events.
+pub const ARGUMENTS_GATE: usize = PATHS + MAX_CALLS;
 
 /// Tracepoints that programs can be made for.
 pub const POINTS: [Tracepoint; 18] = [

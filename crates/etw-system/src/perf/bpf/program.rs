@@ -21,8 +21,8 @@ use super::btf::Btf;
 use super::devices;
 use super::ids::{IdsAt, Namespace};
 use super::paths::{Offsets, Paths};
-use super::points::{CALLS, GATE, MAX_CALLS, OWN, lost_word, runs_word};
-use crate::neutral::{Detail, Stack, SwitchedIn, SwitchedOut, ThreadState};
+use super::points::{ARGUMENTS_GATE, CALLS, GATE, MAX_CALLS, OWN, lost_word, runs_word};
+use crate::neutral::{Detail, NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
 
 /// Numbers of events, above those that the kernel gives.
 const FIRST_NUMBER: u64 = 1 << 63;
@@ -373,10 +373,10 @@ fn is_interrupt(preempt_count: u32) -> bool {
 }
 
 impl Assembler {
-    /// Ends the program, unless events are recorded. Returns the jump that ends it.
-    fn test_gate(&mut self, maps: Maps) -> usize {
+    /// Ends the program, unless the word at `gate` says that events are recorded. Returns the jump that ends it.
+    fn test_gate(&mut self, maps: Maps, gate: usize) -> usize {
         self.copy(CONTEXT, 1);
-        self.load_shared(1, maps, GATE);
+        self.load_shared(1, maps, gate);
         self.load32(1, 1, 0);
         self.jump_if_zero(1)
     }
@@ -546,7 +546,7 @@ impl Assembler {
         thread: Option<(i16, i16)>,
         (call, paths): (Option<Word>, Option<Paths>),
     ) {
-        let mut closed = vec![self.test_gate(maps)];
+        let mut closed = vec![self.test_gate(maps, GATE)];
         if let Some(call) = call {
             closed.extend(self.test_call(maps, call));
         }
@@ -604,7 +604,7 @@ impl Assembler {
 
     /// The program that records the paths of a system call alone.
     fn only_paths(&mut self, maps: Maps, paths: &Paths, call: Word) {
-        let mut closed = vec![self.test_gate(maps)];
+        let mut closed = vec![self.test_gate(maps, GATE)];
         closed.extend(self.test_call(maps, call));
         self.record_paths(maps, paths);
         closed.into_iter().for_each(|jump| self.land(jump));
@@ -618,7 +618,7 @@ impl Assembler {
         const FIRST: Register = 9;
         const FIELDS: i16 = 8;
         let Target { number, lost, .. } = target;
-        let closed = self.test_gate(maps);
+        let closed = self.test_gate(maps, ARGUMENTS_GATE);
         self.load64(1, CONTEXT, 0);
         self.load64(1, 1, at.memory);
         self.load64(FIRST, 1, at.first);

@@ -1,0 +1,77 @@
+//! Command lines of many programs that begin between two looks at the rings.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Stdio};
+
+use crate::ground_truth::{END, helper, last_command_line, settle};
+use crate::invariants::check_live;
+use crate::live::{Live, Recording, is_first_namespace, record_and_count};
+
+/// Runs programs one after another while nobody looks at the rings. Returns their ids.
+fn storm(programs: usize) -> Vec<u32> {
+    let run = |number| {
+        let mut command = Command::new("true");
+        let mut child =
+            command.arg(format!("number {number}")).stdin(Stdio::null()).spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    };
+    (0..programs).map(run).collect()
+}
+
+/// The losses of processes, and the number of programs of a storm whose ends lack their command lines.
+fn lost_and_wrong(recording: &Recording, ids: &[u32]) -> (u64, usize) {
+    let processes = etw_types::Hook(END).class_guid().unwrap();
+    let lost = recording.losses.of(processes);
+    let is_wrong = |(number, id): &(usize, &u32)| {
+        let line = format!("true \"number {number}\"");
+        last_command_line(&recording.records, **id) != Some(line)
+    };
+    (lost, ids.iter().enumerate().filter(is_wrong).count())
+}
+
+/// Records a storm, and whether a program in the kernel records its arguments.
+fn record_storm(programs: usize) -> Option<(Recording, Vec<u32>, bool)> {
+    let (mut ids, mut has_arguments) = (Vec::new(), false);
+    let recording = record_and_count("process,thread", None, |live: &mut Live| {
+        has_arguments = live.has_arguments();
+        ids = storm(programs);
+        settle(live);
+    })?;
+    Some((recording, ids, has_arguments))
+}
+
+/// OV-23: the records of hundreds of programs that begin between two looks fit into the rings, as their arguments are recorded once.
+#[test]
+fn a_storm_of_programs_between_two_looks_loses_none() {
+    /// Rings of all CPUs would hold so many programs with a copy of the stack each.
+    const FULL: usize = 256;
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let Some((recording, ids, has_arguments)) = record_storm((FULL * cpus).clamp(700, 3000)) else {
+        return;
+    };
+    if !has_arguments || !is_first_namespace() {
+        return eprintln!("left out: no right to programs in the kernel, or a namespace");
+    }
+    check_live(&recording.records);
+    assert_eq!(lost_and_wrong(&recording, &ids), (0, 0), "{:?}", recording.losses);
+}
+
+/// Records some programs by perf alone: as many as a ring has room for. The kernel cannot copy each stack; `/proc` has nothing of such a
+/// program any more.
+pub fn records_a_storm_by_perf() {
+    const PROGRAMS: usize = 100;
+    let Some((recording, ids, has_arguments)) = record_storm(PROGRAMS) else { return };
+    assert!(!has_arguments);
+    check_live(&recording.records);
+    let (lost, wrong) = lost_and_wrong(&recording, &ids);
+    assert!(lost > 0 || wrong <= PROGRAMS / 2, "{lost} lost, {wrong} without their command lines");
+}
+
+/// OV-23: without programs in the kernel, perf copies the arguments.
+#[test]
+fn perf_alone_records_command_lines() {
+    let mut command = helper("records a storm by perf");
+    let status = command.env("ETW_SYSTEM_BPF", "0").stderr(Stdio::inherit()).status().unwrap();
+    assert!(status.success());
+}
