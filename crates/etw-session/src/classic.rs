@@ -37,7 +37,8 @@ pub(crate) fn is_numbered(classic: &Classic) -> bool {
 pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut [u8]) {
     if let ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) = &classic.header {
         let has_ids = matches!(classic.header, ClassicHeader::System(_));
-        return encode_kernel(event, time, class, has_ids, out);
+        let ids = KernelIds { thread: event.thread_id, process: event.process_id };
+        return encode_kernel(class, has_ids.then_some(ids), time, event.payload, out);
     }
     let size = event.size(&[]);
     let mut at = 0;
@@ -104,27 +105,43 @@ pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut 
     out[at..size.next_multiple_of(8)].fill(0);
 }
 
-/// Writes a kernel event. Its parts have fixed places, which the loop of a busy host fills with few instructions.
-fn encode_kernel(event: &Event<'_>, time: i64, class: &KernelClass, has_ids: bool, out: &mut [u8]) {
-    let header = if has_ids { HeaderType::System64 } else { HeaderType::PerfInfo64 };
+/// The ids in the header of a kernel event.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelIds {
+    pub thread: u32,
+    pub process: u32,
+}
+
+/// Writes a kernel event; `ids`: it is a SYSTEM record. Its parts have fixed places, which the loop of a busy host fills with few
+/// instructions.
+#[inline(always)]
+pub(crate) fn encode_kernel(
+    class: &KernelClass,
+    ids: Option<KernelIds>,
+    time: i64,
+    fields: &[u8],
+    out: &mut [u8],
+) {
+    let header = if ids.is_some() { HeaderType::System64 } else { HeaderType::PerfInfo64 };
     let start = header.header_size();
-    let size = start + event.payload.len();
+    let size = start + fields.len();
     let Some((head, payload)) = out.split_at_mut_checked(start) else { return };
     // The padding is in the last word, which is written before the payload.
     if let Some(last) = payload.last_chunk_mut::<8>() {
         *last = [0; 8];
     }
-    if let Some(payload) = payload.get_mut(..event.payload.len()) {
-        copy(payload, event.payload);
+    if let Some(payload) = payload.get_mut(..fields.len()) {
+        copy(payload, fields);
     }
     let first = u64::from(class.version)
         | u64::from(u16::from_le_bytes([header.number(), TRACE_HEADER])) << 16
         | (size as u64) << 32
         | u64::from(class.hook.0) << 48;
-    let ids = u64::from(event.thread_id) | u64::from(event.process_id) << 32;
-    let words = match has_ids {
-        true => [first, ids, time as u64, 0],
-        false => [first, time as u64, 0, 0],
+    let words = match ids {
+        Some(KernelIds { thread, process }) => {
+            [first, u64::from(thread) | u64::from(process) << 32, time as u64, 0]
+        }
+        None => [first, time as u64, 0, 0],
     };
     for (to, word) in head.chunks_exact_mut(8).zip(words) {
         to.copy_from_slice(&word.to_le_bytes());

@@ -3,10 +3,12 @@
 mod enabled;
 mod files;
 mod hand_over;
+mod kernel_run;
 mod push;
 mod run;
 
 pub use hand_over::HandOverPosition;
+pub use kernel_run::{KernelEvent, KernelRun};
 pub use run::ShapedRun;
 
 use std::collections::VecDeque;

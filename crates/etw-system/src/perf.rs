@@ -33,7 +33,7 @@ pub(crate) use told::Told;
 pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
 
-use crate::neutral::{Detail, Stack};
+use crate::neutral::{Detail, NeutralEvent, Stack};
 use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};
 use bpf::{Programs, ReadPrograms};
 use parse::{common_of, lost_of};
@@ -159,6 +159,14 @@ pub(crate) struct RingPlace {
     pub is_offline: bool,
     /// They are those of processes and mappings.
     pub is_side: bool,
+}
+
+/// A record before the watermark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given<'a> {
+    /// A switch that a program recorded: most records are.
+    Switch(&'a NeutralEvent<'a>),
+    Other(&'a Parsed<'a>),
 }
 
 /// Events that were opened on all CPUs, into one ring of each.
@@ -441,14 +449,6 @@ impl Perf {
         self.programs = Some(programs);
     }
 
-    /// The programs that record tracepoints.
-    pub fn programs(&self) -> Option<&Programs> {
-        self.programs.as_ref()
-    }
-
-    /// The rings, with their sizes, in the order in which they were opened.
-    pub fn rings(&self) -> impl Iterator<Item = OpenRing<'_, (usize, RingPlace)>> {
-        self.rings.iter().zip(&self.ring_uses).map(|(ring, RingUse { events, place })| {
     /// Closes the events; programs stay.
     pub fn close_events(&mut self) {
         let programs = self.programs.take();
@@ -458,6 +458,14 @@ impl Perf {
         }
     }
 
+    /// The programs that record tracepoints.
+    pub fn programs(&self) -> Option<&Programs> {
+        self.programs.as_ref()
+    }
+
+    /// The rings, with their sizes, in the order in which they were opened.
+    pub fn rings(&self) -> impl Iterator<Item = OpenRing<'_, (usize, RingPlace)>> {
+        self.rings.iter().zip(&self.ring_uses).map(|(ring, RingUse { events, place })| {
             let events = self.events[events.clone()].iter().map(AsFd::as_fd).collect();
             OpenRing { facts: (ring.size(), *place), events }
         })
@@ -536,6 +544,13 @@ impl Perf {
         }
     }
 
+    /// Begins to record the arguments of programs, before the records of processes to which they belong.
+    pub fn enable_arguments(&self) {
+        if let Some(programs) = &self.programs {
+            programs.set_recording_arguments(true);
+        }
+    }
+
     /// Ends the recording; what is in the rings stays. Programs end behind the events that count beside them. The records of processes and
     /// threads end last: each thread that is in a record of another kind has its beginning before it.
     pub fn disable(&self) {
@@ -544,14 +559,10 @@ impl Perf {
         if let Some(programs) = &self.programs {
             programs.set_recording(false);
         }
-    /// Begins to record the arguments of programs, before the records of processes to which they belong.
-    pub fn enable_arguments(&self) {
-        if let Some(programs) = &self.programs {
-            programs.set_recording_arguments(true);
-        }
-    }
-
         of_side.for_each(Event::disable);
+        if let Some(programs) = &self.programs {
+            programs.set_recording_arguments(false);
+        }
     }
 
     /// The events in the order in which they end: those before the programs, and those behind them.
@@ -560,9 +571,6 @@ impl Perf {
             let uses = self.ring_uses.iter().filter(move |one| one.place.is_side == is_side);
             uses.flat_map(|one| &self.events[one.events.clone()])
         };
-        if let Some(programs) = &self.programs {
-            programs.set_recording_arguments(false);
-        }
         (of_kind(false), of_kind(true))
     }
 
@@ -695,7 +703,7 @@ impl Perf {
     pub fn release(
         &mut self,
         until: u64,
-        mut give: impl FnMut(&Parsed<'_>) -> ControlFlow<()>,
+        mut give: impl FnMut(Given<'_>) -> ControlFlow<()>,
     ) -> u64 {
         self.last_switches.resize(self.rings.len(), None);
         // Each ring is one run, but for a few records.
@@ -705,12 +713,26 @@ impl Perf {
         let (last_switches, last_program_switches) =
             (&mut self.last_switches, &mut self.last_program_switches);
         let (mut scratch, mut linear) = (Scratch::default(), Vec::new());
+        let has_ids = ids.is_some();
         for (at, one) in waiting[..count].iter().enumerate() {
             if *has_stack_bytes
                 && let Some(next) = waiting.get(at + 1)
                 && let Some(ring) = rings.get(next.ring)
             {
                 ring.prefetch(next.position, SOON_READ);
+            }
+            if one.ring == PROGRAMS
+                && !has_ids
+                && let Some(record) = programs.as_ref().and_then(|all| all.record(one.position))
+                && let Some(switch) = bpf::switch(record)
+            {
+                let last = of_cpu(last_program_switches, switch.cpu);
+                *last = (*last).max(Some(one.position));
+                if give(Given::Switch(&switch)).is_break() {
+                    count = at + 1;
+                    break;
+                }
+                continue;
             }
             // A whole record is many words: it is not moved once it is made.
             let mut take = |parsed: &Parsed<'_>| {
@@ -729,9 +751,9 @@ impl Perf {
                         let ran = Ran { process: parsed.process, thread: parsed.thread };
                         let Ran { process, thread } = ids.ran(parsed.cpu, ran, detail);
                         let detail = PerfDetail::Neutral(ids.translate(parsed.cpu, *detail));
-                        give(&Parsed { process, thread, detail, ..*parsed })
+                        give(Given::Other(&Parsed { process, thread, detail, ..*parsed }))
                     }
-                    _ => give(parsed),
+                    _ => give(Given::Other(parsed)),
                 }
             };
             let mut take_record = |record: &[u8]| {

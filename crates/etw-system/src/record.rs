@@ -134,9 +134,34 @@ impl Records {
         })
     }
 
+    /// Gives the records up to a time, and removes those that `take` takes: it returns whether it did. The first that it does not take is
+    /// the last one.
+    #[inline]
+    pub fn give(&mut self, until: i64, mut take: impl FnMut(&KernelRecord<'_>) -> bool) {
+        let mut taken = 0;
+        for entry in self.entries.iter().take_while(|entry| entry.time <= until) {
+            let start = (entry.start - self.removed) as usize;
+            let class = self.classes.all.get(usize::from(entry.class));
+            let fields = self.bytes.get(start..start + entry.size as usize);
+            let (Some(class), Some(payload)) = (class, fields) else { break };
+            let &Entry { time, process, thread, cpu, .. } = entry;
+            if !take(&KernelRecord { time, cpu, process, thread, class, payload }) {
+                break;
+            }
+            taken += 1;
+        }
+        self.entries.drain(..taken);
+        self.forget_removed();
+    }
+
     /// Removes the first record.
     pub fn pop(&mut self) {
         self.entries.pop_front();
+        self.forget_removed();
+    }
+
+    /// The fields of removed records leave memory now and then.
+    fn forget_removed(&mut self) {
         let end = self.removed + self.bytes.len() as u64;
         let first = self.entries.front().map_or(end, |entry| entry.start);
         // While records keep coming, the queue is seldom empty.
@@ -372,6 +397,31 @@ mod tests {
         assert_eq!(second.hook(), Some(0x0301));
         records.pop();
         assert!(records.is_empty() && records.bytes.is_empty());
+    }
+
+    /// Records are given up to a time, until one is not taken; the others stay.
+    #[test]
+    fn records_are_given_until_one_is_not_taken() {
+        let mut records = Records::default();
+        for time in 1..=6 {
+            let head = Head { time: time * 10, cpu: 0, process: 1, thread: 2 };
+            records.perf_info(head, 0x0524, 4, &Payload::new().u64(time as u64));
+        }
+        let mut give = |until, first_refused: i64| {
+            let mut given = Vec::new();
+            records.give(until, |record| {
+                assert_eq!(record.payload, (record.time as u64 / 10).to_le_bytes());
+                let is_taken = record.time < first_refused;
+                given.extend(is_taken.then_some(record.time));
+                is_taken
+            });
+            (given, records.peek().map(|record| record.time), records.len())
+        };
+        assert_eq!(give(9, i64::MAX), (vec![], Some(10), 6));
+        assert_eq!(give(30, 20), (vec![10], Some(20), 5));
+        assert_eq!(give(40, i64::MAX), (vec![20, 30, 40], Some(50), 2));
+        assert_eq!(give(i64::MAX, i64::MAX), (vec![50, 60], None, 0));
+        assert!(records.bytes.is_empty());
     }
 
     /// A queue that is never empty has no more memory than its records need, and gives back what a burst needed.

@@ -15,8 +15,8 @@ use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::pace::Pace;
 use crate::perf::{
-    ClassLosses, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound, ReleasedPositions,
-    RingPlace, RingSize, Target, Told,
+    ClassLosses, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound,
+    ReleasedPositions, RingPlace, RingSize, Target, Told,
 };
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
@@ -511,7 +511,11 @@ impl Recorder {
         }
         let own = std::process::id();
         let mut frames = Vec::new();
-        let until = perf.release(until, |parsed| {
+        let until = perf.release(until, |given| {
+            let Given::Other(parsed) = given else {
+                take_switch(shaper, given, stored_until, out);
+                return is_over(out, *room);
+            };
             let completed;
             let parsed = match parsed.user {
                 None => parsed,
@@ -521,12 +525,11 @@ impl Recorder {
                 }
             };
             match parsed.detail {
-                PerfDetail::Neutral(Detail::Switch { new, .. })
-                    if (parsed.time / TICK) as i64 <= stored_until =>
-                {
-                    shaper.runs(parsed.cpu, new.thread);
+                detail if (parsed.time / TICK) as i64 <= stored_until => {
+                    if let PerfDetail::Neutral(Detail::Switch { new, .. }) = detail {
+                        shaper.runs(parsed.cpu, new.thread);
+                    }
                 }
-                _ if (parsed.time / TICK) as i64 <= stored_until => {}
                 // The frequent ones are not copied whole.
                 PerfDetail::Neutral(Detail::Switch { old, new }) => {
                     shaper.take(&parsed.event(Detail::Switch { old, new }), out);
@@ -584,10 +587,7 @@ impl Recorder {
                     shaper.take(&parsed.event(detail), out);
                 }
             }
-            match out.size() < *room {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
+            is_over(out, *room)
         });
         self.stacks.close_files();
         self.watermark = self.watermark.max(until);
@@ -607,6 +607,12 @@ impl Recorder {
     /// Removes that record.
     pub fn pop(&mut self) {
         self.out.pop();
+    }
+
+    /// Gives the records up to a time, in 100 ns, and removes those that `take` takes: it returns whether it did. The first that it does not
+    /// take is the last one.
+    pub fn give(&mut self, until: i64, take: impl FnMut(&KernelRecord<'_>) -> bool) {
+        self.out.give(until, take);
     }
 
     /// Events for which the rings were full, or which the kernel left out, since the last call. The class of a loss is
@@ -737,6 +743,24 @@ impl Recorder {
         let closing = std::thread::Builder::new().name("etw-close".to_owned());
         // Without a thread they are closed here.
         drop(closing.spawn(move || drop(perf)));
+    }
+}
+
+/// Takes a switch, or the thread that a CPU runs since a switch that is stored already.
+fn take_switch(shaper: &mut Shaper, given: Given<'_>, stored_until: i64, out: &mut Records) {
+    let Given::Switch(switch) = given else { return };
+    if (switch.time / TICK) as i64 > stored_until {
+        shaper.take(switch, out);
+    } else if let Detail::Switch { new, .. } = switch.detail {
+        shaper.runs(switch.cpu, new.thread);
+    }
+}
+
+/// Whether records have to wait in their rings.
+fn is_over(out: &Records, room: usize) -> ControlFlow<()> {
+    match out.size() < room {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
     }
 }
 

@@ -304,6 +304,7 @@ impl Shaper {
     }
 
     /// Takes an event and adds its records.
+    #[inline]
     pub fn take(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         if let Detail::Switch { old, new } = event.detail
             && event.thread != NO_ID
@@ -313,6 +314,11 @@ impl Shaper {
             // The most frequent event: what follows has nothing to do with it.
             return self.switched(event, old, new, out);
         }
+        self.take_any(event, out);
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         if let Detail::ExitStatus { process, status } = event.detail {
             return self.exit_status(event.time, process, status);
         }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etw_host::engine::{EventSource, SourceLoss};
-use etw_session::{Event, SystemConfig};
+use etw_host::engine::{EventSource, SourceLoss, SystemRun};
+use etw_session::{Event, KernelEvent, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
 use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
@@ -217,6 +217,19 @@ impl EventSource for SystemSource {
 
     fn pop(&mut self) {
         self.recorder.pop();
+    }
+
+    fn give(&mut self, until: i64, run: &mut SystemRun<'_>) {
+        self.recorder.give(until, |record| {
+            run.put(&KernelEvent {
+                time: record.time,
+                cpu: record.cpu,
+                process_id: record.process,
+                thread_id: record.thread,
+                class: record.class,
+                payload: record.payload,
+            })
+        });
     }
 
     fn longest_pause(&self) -> Duration {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use etw_session::{Cause, EnableInfo, Event, Loss, Router};
+use etw_session::{Cause, EnableInfo, Event, KernelRun, Loss, Router};
 use etw_types::{Guid, SYSTEM_TRACE};
 
 use super::Engine;
@@ -16,6 +16,9 @@ const CLOCK_ERROR: u64 = 20_000;
 /// The longest pause between two looks at a source that does not say how long it may be left alone, or that a live reader watches.
 pub(super) const SOURCE_PAUSE: Duration = Duration::from_millis(10);
 
+/// A run of kernel events into a session.
+pub type SystemRun<'s> = KernelRun<'s, BufferMemory>;
+
 /// Gives a session events that no program wrote.
 pub trait EventSource: Send {
     /// Reads what has come. Returns its watermark in nanoseconds of `CLOCK_MONOTONIC`: no later event is earlier.
@@ -26,6 +29,12 @@ pub trait EventSource: Send {
 
     /// Removes the event that [`peek`](EventSource::peek) returned.
     fn pop(&mut self);
+
+    /// Gives a run the next kernel events up to a time, and removes those that it takes, until it takes one not. The others come by
+    /// [`peek`](EventSource::peek).
+    fn give(&mut self, until: i64, run: &mut SystemRun<'_>) {
+        let _ = (until, run);
+    }
 
     /// The longest pause until the next [`poll`](EventSource::poll).
     fn longest_pause(&self) -> Duration {
@@ -151,6 +160,7 @@ pub(super) fn route_until(
     patient: u64,
     until: Until,
 ) -> ControlFlow<()> {
+    let is_alone = sources.len() == 1;
     loop {
         let at = match sources {
             [] => return ControlFlow::Continue(()),
@@ -164,12 +174,18 @@ pub(super) fn route_until(
         };
         let SessionSource { session, source, is_finished } = &mut sources[at];
         let Some(event) = source.peek() else { return ControlFlow::Continue(()) };
-        if event.time > until.time && !(until.is_end && *is_finished) {
+        let last = if until.is_end && *is_finished { i64::MAX } else { until.time };
+        if event.time > last {
             return ControlFlow::Continue(());
         }
         if router.route_or_wait(1 << *session, patient, &event).is_none() {
             return ControlFlow::Break(());
         }
         source.pop();
+        let session = router.session_mut(*session).filter(|_| is_alone);
+        if let Some(mut run) = session.and_then(|one| one.begin_kernel_run(&SYSTEM_TRACE)) {
+            source.give(last, &mut run);
+            run.finish();
+        }
     }
 }

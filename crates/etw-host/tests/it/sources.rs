@@ -1,11 +1,13 @@
 //! Sources of events beside the pools.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
 
-use etw_host::engine::{EventSource, SourceLoss};
+use etw_host::engine::{EventSource, SourceLoss, SystemRun};
 use etw_ring::{LastBatch, Memory, RawClock};
-use etw_session::Event;
+use etw_session::{Event, KernelEvent};
+use etw_types::{Classic, ClassicHeader, Hook, KernelClass, SYSTEM_TRACE};
 
 use crate::takeover::{engine_without_sessions, insert};
 
@@ -51,4 +53,95 @@ fn the_mechanism_of_a_source_is_not_earlier_than_its_trace() {
     // The first record behind the header of 72 bytes; its time is at 16.
     let time = i64::from_le_bytes(buffer[72 + 16..72 + 24].try_into().unwrap());
     assert!(time >= start, "{time} is before {start}");
+}
+
+/// A source of kernel events. It gives runs only a part of them.
+struct Switches {
+    times: std::ops::Range<i64>,
+    class: Classic,
+    taken: Arc<AtomicI64>,
+}
+
+impl EventSource for Switches {
+    fn poll(&mut self) -> u64 {
+        u64::MAX
+    }
+
+    fn peek(&self) -> Option<Event<'_>> {
+        let classic = (!self.times.is_empty()).then_some(&self.class);
+        classic?;
+        let (time, payload) = (self.times.start, &[7; 24]);
+        Some(Event { time, provider: SYSTEM_TRACE, classic, payload, ..Event::default() })
+    }
+
+    fn pop(&mut self) {
+        self.times.start += 1;
+    }
+
+    fn give(&mut self, until: i64, run: &mut SystemRun<'_>) {
+        while !self.times.is_empty() && self.times.start <= until && self.times.start % 50 != 0 {
+            let (class, payload) = (&self.class, &[7; 24][..]);
+            let (time, cpu, process_id, thread_id) = (self.times.start, 0, 0, 0);
+            if !run.put(&KernelEvent { time, cpu, process_id, thread_id, class, payload }) {
+                return;
+            }
+            self.times.start += 1;
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn take_losses(&mut self) -> Vec<SourceLoss> {
+        Vec::new()
+    }
+
+    fn finish(&mut self) {}
+}
+
+/// The times of the kernel events in a buffer.
+fn times_in(buffer: &[u8]) -> Vec<i64> {
+    let size = |at: usize| u16::from_le_bytes(buffer[at..at + 2].try_into().unwrap());
+    let filled = u32::from_le_bytes(buffer[48..52].try_into().unwrap()) as usize;
+    let (mut at, mut times) = (72, Vec::new());
+    while at < filled {
+        let is_kernel = buffer[at + 2] == 0x11;
+        if is_kernel {
+            times.push(i64::from_le_bytes(buffer[at + 8..at + 16].try_into().unwrap()));
+        }
+        at += usize::from(size(if is_kernel { at + 4 } else { at })).next_multiple_of(8);
+    }
+    times
+}
+
+/// The events of a source are stored in their order, up to the watermark, whether a run takes them or not.
+#[test]
+fn a_source_gives_runs_of_events_up_to_the_watermark() {
+    const EVENTS: i64 = 10_000;
+    let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
+    let mut engine = engine_without_sessions(RawClock::best(), last);
+    let (sender, receiver) = mpsc::channel();
+    let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
+    insert(&mut engine, 0, 64, consumer);
+    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
+    let class = Classic { header, is_32_bit: false };
+    let taken = Arc::new(AtomicI64::new(0));
+    // The last ones are not due yet.
+    let first = engine.session_time(0) + EVENTS;
+    let source = Switches { times: first..first + EVENTS, class, taken: taken.clone() };
+    engine.attach_source(0, Box::new(source));
+    let mut is_early = true;
+    while engine.ledger(0).stored < EVENTS as u64 {
+        engine.drain_all();
+        let due = engine.session_time(0) + 1 - first;
+        is_early &= engine.ledger(0).stored as i64 <= due.max(0);
+    }
+    assert!(is_early, "events were stored before their time");
+    let ledger = engine.ledger(0);
+    assert_eq!((ledger.stored, ledger.attempted), (EVENTS as u64, EVENTS as u64));
+    let taken = taken.load(Ordering::Relaxed);
+    assert!((EVENTS / 2..EVENTS).contains(&taken), "{taken}");
+    engine.flush(0);
+    engine.drain_all();
+    drop(engine);
+    let times: Vec<i64> = receiver.iter().flat_map(|buffer| times_in(&buffer)).collect();
+    assert_eq!(times, (first..first + EVENTS).collect::<Vec<_>>());
 }

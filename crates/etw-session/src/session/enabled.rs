@@ -51,7 +51,7 @@ pub(super) struct Entry {
     pub(super) id: Guid,
     pub(super) info: EnableInfo,
     /// The enablement has only level and keyword, so that events are stored unchanged.
-    is_plain: bool,
+    pub(super) is_plain: bool,
 }
 
 impl Entry {

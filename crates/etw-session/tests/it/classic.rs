@@ -206,3 +206,47 @@ fn sequence_numbers_go_on_after_a_kill() {
     }
     assert_eq!(sequences, [1, 2, 3, 4]);
 }
+
+/// OV-23: a run of kernel events of several CPUs leaves the same buffers and the same counts as the events alone. What it cannot store goes
+/// the other way.
+#[test]
+fn a_run_stores_kernel_events_as_they_are_stored_alone() {
+    let kernel = KernelClass { hook: Hook(0x0524), version: 4 };
+    let classes = [ClassicHeader::System(kernel), ClassicHeader::PerfInfo(kernel)].map(classic);
+    let other = classic(ClassicHeader::Trace(CLASS));
+    let bytes: Vec<u8> = (1..=90).collect();
+    let config = config(LogMode::default());
+    let [mut alone, mut in_runs] = [with(&config, 12), with(&config, 12)];
+    let mut refused = 0;
+    for number in 0..120usize {
+        let class = if number % 17 == 0 { &other } else { &classes[number % 2] };
+        let payload = &bytes[..number % 90];
+        // Now and then the host's order is broken.
+        let time = 100 + number as i64 - i64::from(number % 30 == 29) * 5;
+        let event = Event { payload, cpu: (number % 3) as u16, ..of(class, &[0; 8], time) };
+        alone.push(&event).unwrap();
+        let mut run = in_runs.begin_kernel_run(&PROVIDER).unwrap();
+        let Event { cpu, process_id, thread_id, .. } = event;
+        let is_put = run.put(&KernelEvent { time, cpu, process_id, thread_id, class, payload });
+        run.finish();
+        if !is_put {
+            refused += 1;
+            in_runs.push(&event).unwrap();
+        }
+    }
+    assert!((8..40).contains(&refused), "{refused}");
+    assert_eq!(alone.ledger(), in_runs.ledger());
+    assert_eq!((alone.ledger().stored, alone.facts().out_of_order), (120, 4));
+    assert_eq!(alone.facts(), in_runs.facts());
+    let buffers = [&mut alone, &mut in_runs].map(|session| {
+        session.stop(i64::MAX);
+        store(session, 1)
+    });
+    assert!(buffers[0].len() > 3 && buffers[0] == buffers[1]);
+    let with_key =
+        EnableInfo { properties: EnableProperties::PROCESS_START_KEY, ..EnableInfo::default() };
+    let mut asking = with(&config, 2);
+    asking.enable(PROVIDER, with_key);
+    assert!(asking.begin_kernel_run(&PROVIDER).is_none(), "it wants more than the event");
+    assert!(asking.begin_kernel_run(&Guid::ZERO).is_none(), "it is not enabled");
+}

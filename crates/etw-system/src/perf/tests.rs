@@ -3,8 +3,14 @@
 use super::*;
 
 fn release(perf: &mut Perf, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
-    perf.release(until, |parsed| {
-        give(parsed);
+    perf.release(until, |given| {
+        match given {
+            Given::Other(parsed) => give(parsed),
+            Given::Switch(&NeutralEvent { time, cpu, process, thread, stack, detail }) => {
+                let detail = PerfDetail::Neutral(detail);
+                give(&Parsed { time, cpu, process, thread, stack, user: None, detail });
+            }
+        }
         ControlFlow::Continue(())
     });
 }

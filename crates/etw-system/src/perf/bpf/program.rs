@@ -305,24 +305,41 @@ pub fn layout_of(point: Tracepoint) -> Layout {
     }
 }
 
+/// Reads a switch, which has no other fields than these; `None`: the record is another one.
+#[inline]
+pub fn switch(record: &[u8]) -> Option<NeutralEvent<'_>> {
+    const END: usize = WORDS as usize + 28;
+    let record: &[u8; END] = record.first_chunk()?;
+    let number = |at| le::u32(record, at);
+    if le::u64(record, 8)? != number_of(Tracepoint::Switch) {
+        return None;
+    }
+    let word = |index: usize| le::u32(record, WORDS as usize + index * 4);
+    let state = thread_state(word(4)?, word(5)?, word(6)? & 1 != 0);
+    Some(NeutralEvent {
+        time: le::u64(record, 0x20)?,
+        cpu: number(0x28)? as u16,
+        process: number(0x18)?,
+        thread: number(0x1c)?,
+        stack: Stack::default(),
+        detail: Detail::Switch {
+            old: SwitchedOut { thread: word(0)?, priority: word(1)? as i32, state },
+            new: SwitchedIn { thread: word(2)?, priority: word(3)? as i32 },
+        },
+    })
+}
+
 /// Reads a switch, a wake-up, or a record of [`devices`]; `None`: the record is another one.
 #[inline]
 pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
-    /// Words of a switch, which has the most of those that are read here.
-    const MOST_WORDS: usize = 7;
+    if let Some(NeutralEvent { time, cpu, process, thread, stack, detail }) = switch(record) {
+        let detail = PerfDetail::Neutral(detail);
+        return Some(Parsed { time, cpu, process, thread, stack, user: None, detail });
+    }
     let (header, words) = record.split_first_chunk::<{ WORDS as usize }>()?;
     let point = le::u64(header, 8)?.checked_sub(FIRST_NUMBER)?;
-    let detail = if point == Tracepoint::Switch as u64 {
-        let words: &[u8; 4 * MOST_WORDS] = words.first_chunk()?;
-        let word = |index: usize| le::u32(words, index * 4);
-        let (state, exit_state, is_preempted) = (word(4)?, word(5)?, word(6)?);
-        let state = thread_state(state, exit_state, is_preempted & 1 != 0);
-        Detail::Switch {
-            old: SwitchedOut { thread: word(0)?, priority: word(1)? as i32, state },
-            new: SwitchedIn { thread: word(2)?, priority: word(3)? as i32 },
-        }
-    } else if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].map(|one| one as u64).contains(&point)
-    {
+    let is_wake = |one: Tracepoint| one as u64 == point;
+    let detail = if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].into_iter().any(is_wake) {
         let word = |index: usize| le::u32(words, index * 4);
         Detail::Wake { thread: word(0)?, is_interrupt: is_interrupt(word(1)?) }
     } else {

@@ -120,14 +120,22 @@ impl ProgramRing {
                 return false;
             }
             let position = self.read_until;
-            self.read_until += (size as u64 + HEADER).next_multiple_of(8);
-            if header & DISCARDED == 0
-                && let Some(record) = self.record(position)
-            {
-                give(position, record);
+            self.read_until += (size as u64 + HEADER + 7) & !7;
+            if header & DISCARDED == 0 {
+                give(position, self.bytes(start, size));
             }
         }
         true
+    }
+
+    /// The bytes of a whole record, whose header is at `start`. `size` is at most that of the ring.
+    #[inline]
+    fn bytes(&self, start: usize, size: usize) -> &[u8] {
+        // SAFETY: the record lies in the data, which are mapped twice, and the kernel does not write to it before it is committed.
+        unsafe {
+            let at = self.data.memory.as_ptr().add(self.page + start + HEADER as usize);
+            std::slice::from_raw_parts(at, size)
+        }
     }
 
     /// Bytes of records that have been read and not been committed.
@@ -143,11 +151,7 @@ impl ProgramRing {
         if header & BUSY != 0 || size > self.size || position >= self.read_until {
             return None;
         }
-        // SAFETY: the record lies in the data, which are mapped twice, and the kernel does not write to it before it is committed.
-        Some(unsafe {
-            let at = self.data.memory.as_ptr().add(self.page + start + HEADER as usize);
-            std::slice::from_raw_parts(at, size)
-        })
+        Some(self.bytes(start, size))
     }
 
     /// Gives the kernel the memory of the records before a position.
