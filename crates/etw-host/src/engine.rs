@@ -342,6 +342,14 @@ impl<S: Sink> Engine<S> {
         !settled.is_empty()
     }
 
+    /// Writers of a pool are no longer admitted for a session, which keeps its slot.
+    pub fn close_slot(&self, key: u64, session: usize) {
+        let Some(&index) = self.index.get(&key) else { return };
+        if let Some(slot) = self.pools[index].slots.slot_of(session) {
+            self.readers[index].control().set_admission(slot, Default::default());
+        }
+    }
+
     /// Writers are no longer admitted for a session.
     pub fn close_admission(&mut self, slot: usize) {
         if let Some(hosted) = self.sessions.get_mut(&slot) {

@@ -7,7 +7,7 @@
 /// |---|---|
 /// | `panic` | the thread panics |
 /// | `panic always` | the thread panics, and the file stays |
-/// | `hold` | the thread waits until the file is removed |
+/// | `hold` | the thread waits until the file is removed; meanwhile the content is `held` |
 #[doc(hidden)]
 pub fn kill_point(name: &str) {
     if !cfg!(debug_assertions) {
@@ -18,7 +18,10 @@ pub fn kill_point(name: &str) {
         return;
     };
     let action = std::fs::read_to_string(file);
-    if action.as_deref().ok() == Some("hold") {
+    if matches!(action.as_deref(), Ok("hold" | "held")) {
+        // Not created again: the test may have removed it meanwhile.
+        let held = std::fs::OpenOptions::new().write(true).truncate(true).open(file);
+        let _ = held.and_then(|mut file| std::io::Write::write_all(&mut file, b"held"));
         while std::path::Path::new(file).exists() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

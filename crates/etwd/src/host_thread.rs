@@ -156,7 +156,8 @@ impl HostThread {
             self.engine.maintain();
             self.send_growth();
             if self.is_idle_for_too_long() {
-                return;
+                // Logs of channels have buffers that are not stored yet.
+                return self.end();
             }
             let pause = self.next_pause(&drained, started);
             if pause >= SHORTEST_PAUSE {

@@ -244,6 +244,8 @@ impl EventSource for SystemSource {
     fn finish(&mut self) {
         self.recorder.finish();
         self.haste = None;
+        // It has no rings any more. Those that the keeper has may be of the recording that took its place.
+        self.keeper = None;
     }
 
     fn mechanism(&self) -> Option<String> {

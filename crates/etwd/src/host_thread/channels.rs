@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use etw_eventlog::access::{Rights, User};
 use etw_eventlog::channel::{Channel, Publisher};
@@ -28,6 +29,11 @@ const BUFFERS: u32 = 64;
 /// Buffers of the session of a channel with custom isolation.
 const OWN_BUFFERS: u32 = 16;
 const _: () = assert!((BUFFERS as u64) << 16 < MAX_BUFFER_MEMORY);
+
+/// The longest wait for a disk before logs are changed.
+const STORE_PATIENCE: Duration = Duration::from_millis(500);
+/// One wait.
+const STORE_WAIT: Duration = Duration::from_millis(5);
 
 /// A session that keeps logs of channels.
 struct LogSession {
@@ -90,7 +96,7 @@ impl HostThread {
             .collect();
         if !running.is_empty() {
             // Records that were written before go where the registry before had them.
-            self.drain_all();
+            self.store_written(running.iter().map(|(slot, _)| *slot));
             let logs = event_log::logs_of(&self.options.logs);
             for logs in logs.values() {
                 let mut logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,6 +119,23 @@ impl HostThread {
         direct.for_each(|channel| problems.extend(self.refresh_direct(channel)));
         problems.iter().for_each(|problem| log!("{problem}"));
         problems
+    }
+
+    /// Stores what was written before now in these sessions, as far as the disk is not too slow. Nothing is drained while it waits.
+    fn store_written(&mut self, slots: impl Iterator<Item = usize>) {
+        let flushed: Vec<(usize, u64)> =
+            slots.map(|slot| (slot, self.engine.flush(slot))).collect();
+        let end = Instant::now() + STORE_PATIENCE;
+        for (slot, last) in flushed {
+            while Instant::now() < end
+                && self
+                    .session(slot)
+                    .is_some_and(|(hosted, session)| !hosted.is_stored(last, session))
+            {
+                self.engine.take_stored(slot, STORE_WAIT);
+            }
+        }
+        self.after_rounds();
     }
 
     /// The sessions that keep the logs of channels: one for all, and one for each channel with custom isolation.
@@ -319,6 +342,12 @@ impl HostThread {
                 return no;
             }
         }
+        // What was written before is part of the backup, and not of the log afterwards.
+        let own = self.engine.sessions().filter(|(_, hosted, _)| {
+            self.is_of_channels(&hosted.host.config.name, hosted.host.config.file.as_deref())
+        });
+        let own: Vec<usize> = own.map(|(slot, ..)| slot).collect();
+        self.store_written(own.into_iter());
         let logs = event_log::logs_of(&self.options.logs);
         let mut cleared = Err(std::io::ErrorKind::NotFound.into());
         for logs in logs.values() {

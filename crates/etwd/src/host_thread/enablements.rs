@@ -41,6 +41,13 @@ impl HostThread {
         })
     }
 
+    /// Whether a session has a provider of some program by its group alone. An enablement of the provider itself takes precedence.
+    pub(super) fn has_by_group(&self, session: usize, provider: &Guid) -> bool {
+        let registered = self.programs.values().flat_map(|program| program.providers.values());
+        let mut its = registered.filter(|registered| registered.provider.id == *provider);
+        its.any(|registered| self.enablement_of(session, registered).is_some())
+    }
+
     /// The sessions that enable a registration, the newest enablement first: it is the one that a classic provider has.
     pub(super) fn sessions_enabling(&self, connection: Connection, number: u32) -> Vec<usize> {
         let Some(program) = self.programs.get(&connection) else { return Vec::new() };
@@ -197,7 +204,18 @@ impl HostThread {
         let refusal = RefusalStatus { pid: process, provider, status, message };
         self.report_refusal(connection, session, refusal);
         if !has_others {
-            self.settle(connection, |used| used.session == session);
+            self.give_up(session, &[connection]);
+        }
+    }
+
+    /// Frees a session's slots in programs that have nothing else of it. Writers are refused first, and what they wrote before is
+    /// drained: it would otherwise count as lost.
+    fn give_up(&mut self, session: usize, connections: &[Connection]) {
+        connections.iter().for_each(|connection| self.engine.close_slot(*connection, session));
+        kill_point("slots closed");
+        self.drain_all();
+        for connection in connections {
+            self.settle(*connection, |used| used.session == session);
         }
     }
 
@@ -219,6 +237,7 @@ impl HostThread {
     pub(super) fn withdraw(&mut self, session: usize, provider: Option<&Guid>) {
         let source = self.global(session).map_or(Guid::ZERO, |global| global.config.guid);
         let connections: Vec<Connection> = self.programs.keys().copied().collect();
+        let mut given_up = Vec::new();
         for connection in connections {
             let Some(slot) = self.slot_of(connection, session) else { continue };
             let Some(program) = self.programs.get(&connection) else { continue };
@@ -241,9 +260,15 @@ impl HostThread {
                 let sent = SentEnablement { number, slot, source, enablement, since };
                 program.send_enablement(&sent);
             }
-            if !has_others {
-                self.settle(connection, |used| used.session == session);
+            match provider {
+                _ if has_others => {}
+                Some(_) => given_up.push(connection),
+                // The session's end has drained them.
+                None => self.settle(connection, |used| used.session == session),
             }
+        }
+        if !given_up.is_empty() {
+            self.give_up(session, &given_up);
         }
         kill_point("losses counted");
         self.round();

@@ -127,6 +127,10 @@ impl HostThread {
         request.into_iter().for_each(|request| request.ids.push(id));
         let sessions = self.engine.sessions().filter(|(.., s)| s.enabled(&id).is_some());
         let is_full = sessions.count() >= MAX_SESSIONS_OF_PROVIDER;
+        if self.has_by_group(slot, &id) {
+            // Earlier events are judged by the enablement of their time.
+            self.drain_all();
+        }
         let Some((hosted, session)) = self.engine.session_mut(slot) else { return };
         if session.enabled(&id).is_some() {
             // The session enabled it by its GUID, which takes precedence.

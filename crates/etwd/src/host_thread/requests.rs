@@ -385,7 +385,7 @@ impl HostThread {
             );
             return Err(refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         }
-        if is_change {
+        if is_change || self.has_by_group(slot, &provider) {
             // Events that were written before the change are judged by the enablement of their time.
             self.drain_all();
         }
@@ -447,6 +447,11 @@ impl HostThread {
     }
 
     fn change_options(&mut self, slot: usize, update: &Update) -> Result<(), Response> {
+        if update.real_time == Some(false) {
+            // Consumers receive everything that was written before their streams end.
+            self.engine.flush(slot);
+            self.after_rounds();
+        }
         let Some((hosted, session)) = self.engine.session_mut(slot) else {
             return Err(has_ended());
         };

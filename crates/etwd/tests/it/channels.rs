@@ -1,6 +1,7 @@
 //! Logs of channels: a host keeps them without a controller.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use etw_decode::pack::PackBuilder;
 use etw_etl::read::{Records, TraceFile};
@@ -10,6 +11,7 @@ use etw_evtx::Log;
 use etw_evtx::fields::FieldContent;
 use etw_evtx::value::Scalar;
 use etw_types::Status;
+use etw_wire::host_client::Client;
 use etw_wire::requests::{LogStatus, Request, Response};
 use etwd::{Host, HostOptions};
 
@@ -173,6 +175,48 @@ fn channels_of_installed_manifests_have_logs_without_a_controller() {
         rig.done(Request::RefreshLogs);
     }
     rig.wait_until(|_| moved.exists() && debug_events(&moved) == 0);
+}
+
+/// OV-22: a log that is cleared, or kept no more, has had the records that were written before. Nobody flushes.
+#[test]
+fn changes_of_logs_come_behind_earlier_records() {
+    let mut rig = Rig::without_host();
+    let logs = Logs::new(&rig);
+    logs.install();
+    logs.begin(&mut rig);
+    rig.program("channels", &[50]).expect("written");
+    let backup = rig.file("backup.evtx");
+    rig.done(clear("Shop/Admin", Some(backup.clone())));
+    assert_eq!(shop_events(&backup, "Shop/Admin").len(), 50);
+    rig.program("channels", &[20]).expect("written");
+    logs.set("Shop/Admin", Change { is_enabled: Some(false), ..Change::default() });
+    rig.done(Request::RefreshLogs);
+    rig.done(flush());
+    assert_eq!(shop_events(&logs.file("Shop%4Admin.evtx"), "Shop/Admin").len(), 20);
+    assert_eq!(shop_events(&logs.file("Shop%4Operational.evtx"), "Shop/Operational").len(), 70);
+}
+
+/// OV-22: a host that ends because nobody asks it has stored the last records.
+#[test]
+fn an_idle_host_stores_the_last_records() {
+    let mut rig = Rig::without_host();
+    let logs = Logs::new(&rig);
+    logs.install();
+    let options = HostOptions {
+        logs: vec![logs.scope.clone()],
+        idle_exit: Some(Duration::from_millis(100)),
+        ..HostOptions::new(rig.runtime())
+    };
+    rig.host = Some(Host::start(options).unwrap());
+    // Until the program has written.
+    let controller = Client::connect(&rig.runtime());
+    let mut program = rig.program("channels", &[50]);
+    if controller.is_ok() {
+        program.expect("written");
+    }
+    drop(controller);
+    rig.host.as_ref().unwrap().wait();
+    assert_eq!(shop_events(&logs.file("Shop%4Admin.evtx"), "Shop/Admin").len(), 50);
 }
 
 /// Events of the shop in a Debug channel's trace; 0: it cannot be read yet.

@@ -5,6 +5,7 @@ use etw_types::{Keyword, Level};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use etw_ring::prefix::Prefix;
 use etw_ring::{Control, Memory, PoolOptions, Writer};
 use etw_wire::Channel;
 use etw_wire::message::{FromHost, FromProgram, Role};
@@ -12,6 +13,7 @@ use etw_wire::requests::{Request, Response, SessionStatus};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
 
 use crate::daemon::Daemon;
+use crate::interrupted_requests::Mined;
 use crate::rig::*;
 
 const NO_SYSTEM_RESOURCES: u32 = 1450;
@@ -141,7 +143,7 @@ fn a_ninth_session_of_one_host_gets_a_warning_at_its_end() {
 /// A simulated program whose answers the test decides.
 struct Fake {
     channel: Channel,
-    _writer: Writer,
+    writer: Writer,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -166,7 +168,7 @@ impl Fake {
         let control = Memory::map(given.remove(0), 0, Control::SIZE, false);
         let writer = Writer::new(memory, Arc::new(control.unwrap()), options, 3).unwrap();
         channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
-        Fake { channel, _writer: writer }
+        Fake { channel, writer }
     }
 
     #[track_caller]
@@ -193,6 +195,22 @@ impl Fake {
             Told::Set { token, number, slot } if number == of => (token, slot),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Writes an event of its first provider.
+    fn write(&self, slot: u8) {
+        let descriptor = Some(etw_types::EventDescriptor::default());
+        let prefix = Prefix { descriptor, ..Prefix::default() };
+        let request = etw_ring::Request {
+            sessions: 1 << slot,
+            kind: prefix.kind(),
+            registration: 1,
+            metadata_size: prefix.size() as u16,
+            payload_size: prefix.size() as u32,
+            event_size: 80,
+            ..etw_ring::Request::default()
+        };
+        self.writer.write(&request, |payload| prefix.put(|bytes| payload.put(bytes))).unwrap();
     }
 
     fn answer(&self, token: u32, status: u32) {
@@ -350,6 +368,37 @@ fn a_session_that_is_refused_in_part_keeps_its_slot() {
     enable_other(late);
     let status = rig.stop("part");
     assert_eq!(status.refused, 1, "{status:?}");
+}
+
+/// What a program wrote before it refused the session's last provider is stored.
+#[test]
+fn events_before_a_refusal_are_stored() {
+    let mined = Mined::new("batch sealed");
+    let rig = &mined.daemon.rig;
+    let both = [provider(), etw::Guid::from_name("OpenEtw.Other")];
+    let enable = both.map(|id| Enablement::new(id, all())).to_vec();
+    mined.daemon.start("part", SessionConfig { enable, ..SessionConfig::default() });
+    let fake = Fake::new(rig, &both);
+    let ((first, slot), (second, _)) = (fake.set(1), fake.set(2));
+    fake.answer(first, 0);
+    fake.write(slot);
+    let query = || mined.daemon.ask(&Request::Query { session: "part".to_owned() });
+    rig.wait_until(|_| matches!(query(), Response::Session(status) if status.stored == 1));
+    let held = mined.hold();
+    // A round begins.
+    fake.write(slot);
+    held.wait(rig);
+    (0..200).for_each(|_| fake.write(slot));
+    fake.channel.send(&FromProgram::Unregister { number: 1 }.to_bytes(), &[]).unwrap();
+    fake.answer(second, NO_SYSTEM_RESOURCES);
+    // The worker has the messages when it continues.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    drop(held);
+    rig.wait_until(|_| matches!(query(), Response::Session(status) if status.refused == 1));
+    let status = mined.daemon.stop("part");
+    assert_eq!((status.stored, status.lost), (202, 0), "{status:?}");
+    drop(fake);
+    mined.end();
 }
 
 /// Stopping a session waits for the answers that are on their way, and reports them.

@@ -14,6 +14,13 @@ use crate::rig::*;
 /// A worker that is held at a kill point.
 pub struct Held<'a>(&'a std::path::Path);
 
+impl Held<'_> {
+    /// Waits until the worker has come to the kill point.
+    pub fn wait(&self, rig: &Rig) {
+        rig.wait_until(|_| std::fs::read(self.0).is_ok_and(|content| content == b"held"));
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(self.0);

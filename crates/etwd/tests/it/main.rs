@@ -4,6 +4,7 @@
 
 mod auto_compression;
 mod call_stacks;
+mod changes;
 mod channels;
 mod classic_providers;
 mod controllers;

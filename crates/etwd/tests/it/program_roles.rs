@@ -7,6 +7,11 @@ use std::time::Duration;
 
 etw::define_provider!(pub PROVIDER, "OpenEtw.Test");
 etw::define_provider!(pub OTHER, "OpenEtw.Other");
+etw::define_provider!(
+    pub GROUPED,
+    "OpenEtw.Grouped",
+    group_id("9c9f0a2e-3f2b-5d0c-8f3a-6a1d4d0c7b11")
+);
 
 /// Runs a role; without one, as a test of its own, it does nothing.
 #[test]
@@ -22,7 +27,8 @@ fn run() {
         "paced" => paced(arguments[0]),
         "threads" => threads(arguments[0], arguments[1]),
         "endless" => endless(arguments[0]),
-        "told" => told(),
+        "told" => told(write),
+        "told grouped" => told(write_grouped),
         "stamps" => stamps(arguments[0]),
         "linger" => linger(arguments[0]),
         "listen" => listen(),
@@ -76,6 +82,10 @@ fn write(thread: u64, number: u64) -> etw::Status {
         u64("thread", &thread),
         u64("number", &number)
     )
+}
+
+fn write_grouped(_: u64, number: u64) -> etw::Status {
+    etw::write_event!(GROUPED, "Counted", level(Informational), u64("number", &number))
 }
 
 /// Writes so many events and ends.
@@ -134,8 +144,8 @@ fn endless(pause_us: u64) {
 }
 
 /// For each number on a line of its input, writes so many events and prints `done`.
-fn told() {
-    let _registration = PROVIDER.register();
+fn told(write: fn(u64, u64) -> etw::Status) {
+    let _registrations = (PROVIDER.register(), GROUPED.register());
     say("ready\n");
     let mut number = 0;
     for line in std::io::stdin().lines() {

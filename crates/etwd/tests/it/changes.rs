@@ -1,0 +1,117 @@
+//! An event belongs to the side of a change on which it was written, also if the host drains it on the other side.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use etw::{Controller, LiveItem, LiveStream};
+use etw_session::{EnableInfo, Enablement, SessionConfig};
+use etw_types::{Keyword, Level, LevelKeyword};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{Request, Response, Update};
+
+use crate::interrupted_requests::Mined;
+use crate::program_roles::GROUPED;
+use crate::rig::*;
+
+/// A program that writes when it is told.
+pub struct Told(Program);
+
+impl Told {
+    pub fn new(rig: &Rig, role: &str) -> Told {
+        let mut program = Program::start(rig.command(role, &[]).stdin(Stdio::piped()));
+        program.expect("ready");
+        Told(program)
+    }
+
+    pub fn write(&mut self, count: u32) {
+        let mut input = self.0.child.stdin.as_ref().unwrap();
+        input.write_all(format!("{count}\n").as_bytes()).unwrap();
+        self.0.expect("done");
+    }
+}
+
+/// Sends a request while the worker is held at the end of a round in which it has drained nothing of what `write` writes.
+fn ask_behind(mined: &Mined, program: &mut Told, request: &Request, write: impl FnOnce(&mut Told)) {
+    std::thread::scope(|scope| {
+        let held = mined.hold();
+        // A round begins.
+        program.write(1);
+        held.wait(&mined.daemon.rig);
+        write(program);
+        let client = Client::connect(&mined.daemon.rig.runtime()).unwrap();
+        let asked = scope.spawn(move || client.ask(request));
+        // The worker has the request when it continues.
+        std::thread::sleep(Duration::from_millis(100));
+        drop(held);
+        assert!(matches!(asked.join().unwrap(), Ok(Response::Done { .. })));
+    });
+}
+
+/// OV-12: an event that was written after a provider was disabled, and before its program knew, is not the session's, and not lost.
+#[test]
+fn events_behind_a_disabled_provider_are_not_lost() {
+    let mined = Mined::new("enablement kept");
+    mined.daemon.start("disabled", SessionConfig::default());
+    let rig = &mined.daemon.rig;
+    let mut program = Told::new(rig, "told");
+    program.write(10);
+    let request = Request::Disable { session: "disabled".to_owned(), provider: provider().into() };
+    std::thread::scope(|scope| {
+        let held = mined.hold();
+        let client = Client::connect(&rig.runtime()).unwrap();
+        let asked = scope.spawn(move || client.ask(&request));
+        held.wait(rig);
+        program.write(200);
+        drop(held);
+        assert!(matches!(asked.join().unwrap(), Ok(Response::Done { .. })));
+    });
+    let status = mined.daemon.stop("disabled");
+    assert_eq!((status.stored, status.lost), (10, 0), "{status:?}");
+    mined.end();
+}
+
+/// OV-12: events that a session had by their provider's group are stored, although it then enables the provider itself with less.
+#[test]
+fn events_before_an_enablement_that_takes_precedence_are_stored() {
+    let mined = Mined::new("batch sealed");
+    let group = GROUPED.group().unwrap();
+    let enable = vec![Enablement::new(group, all())];
+    mined.daemon.start("grouped", SessionConfig { enable, ..SessionConfig::default() });
+    let mut program = Told::new(&mined.daemon.rig, "told grouped");
+    let info =
+        EnableInfo { wanted: LevelKeyword::new(Level(1), Keyword(0)), ..EnableInfo::default() };
+    let request = Request::Enable {
+        session: "grouped".to_owned(),
+        provider: GROUPED.id().into(),
+        info,
+        timeout_ms: 10_000,
+    };
+    ask_behind(&mined, &mut program, &request, |program| program.write(200));
+    // The program knows.
+    program.write(5);
+    let status = mined.daemon.stop("grouped");
+    assert_eq!((status.stored, status.lost), (201, 0), "{status:?}");
+    mined.end();
+}
+
+/// OV-5: readers of a session that is to be no real-time session any more receive what was written before.
+#[test]
+fn readers_receive_what_was_written_before_their_streams_end() {
+    let mined = Mined::new("batch sealed");
+    let start = SessionConfig { real_time: true, ..SessionConfig::default() };
+    mined.daemon.start("live", start);
+    let mut program = Told::new(&mined.daemon.rig, "told");
+    let controller = Controller::connect_to(mined.daemon.rig.runtime()).unwrap();
+    let mut stream = LiveStream::open(&controller, "live").unwrap();
+    let update = Update { real_time: Some(false), ..Update::default() };
+    let request = Request::Update { session: "live".to_owned(), update };
+    ask_behind(&mined, &mut program, &request, |program| program.write(200));
+    let mut read = 0;
+    while let Some(item) = stream.next().unwrap() {
+        read +=
+            usize::from(matches!(item, LiveItem::Record(of) if of.provider == Some(provider())));
+    }
+    assert_eq!(read, 201);
+    mined.end();
+}
