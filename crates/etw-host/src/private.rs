@@ -24,6 +24,7 @@ use crate::engine::{
     AttachedPool, Engine, EngineSetup, Growth, HostedSession, LARGEST_SEGMENT, PoolProcess,
 };
 use crate::facts::SessionFacts;
+use crate::kill_point::kill_point;
 use crate::registrations::{Provider, Registrations};
 use crate::setup::{self, Prepared};
 use crate::storage::{Destination, Storage};
@@ -173,11 +174,9 @@ impl PrivateSession {
     /// Enables a provider or provider group; the time now, in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn enable(&self, provider: Guid, info: EnableInfo) -> u64 {
         let since = RawClock::Monotonic.now();
-        lock(&self.shared.registrations)
-            .enabled
-            .insert(provider, TimedEnablement { info: info.clone(), since });
+        kill_point("enablement asked");
         let (reply, done) = channel();
-        self.send(Command::Enable(provider, info, reply));
+        self.send(Command::Enable(provider, TimedEnablement { info, since }, reply));
         // An error means that the session has stopped.
         let _ = done.recv();
         since

@@ -18,7 +18,7 @@ use crate::registrations::Provider;
 pub(super) type Reply<T> = Sender<T>;
 
 pub(super) enum Command {
-    Enable(Guid, EnableInfo, Reply<()>),
+    Enable(Guid, TimedEnablement, Reply<()>),
     Disable(Guid, Reply<()>),
     Schemas(Vec<SchemaRecord>, Reply<()>),
     Flush(Reply<io::Result<()>>),

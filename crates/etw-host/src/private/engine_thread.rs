@@ -10,13 +10,12 @@ use etw_ring::layout::{BLOCK_SIZE, MAX_SEGMENTS};
 use etw_ring::{Source, Writer};
 use etw_types::Guid;
 
-use super::commands::{Command, Reply, Shared, lock};
+use super::commands::{Command, Reply, Shared, TimedEnablement, lock};
 use super::memory::process_memory;
 use super::options::{LoadedModules, SessionStatistics, Stopped};
 use crate::clock::Pair;
 use crate::engine::schedule::SHORTEST_PAUSE;
 use crate::engine::{BufferedSession, Engine, GrowthRequest, HostedSession, LARGEST_SEGMENT};
-use etw_session::EnableInfo;
 
 /// The engine's number of the only session, and its key of the only pool.
 pub(super) const SESSION: usize = 0;
@@ -72,8 +71,8 @@ impl EngineThread {
             let command = lock(&self.shared.commands).pop_front()?;
             // The thread that asked may have ended: nobody then receives the reply.
             match command {
-                Command::Enable(provider, info, reply) => {
-                    self.enable(provider, info);
+                Command::Enable(provider, enablement, reply) => {
+                    self.enable(provider, enablement);
                     let _ = reply.send(());
                 }
                 Command::Disable(provider, reply) => {
@@ -103,12 +102,14 @@ impl EngineThread {
         }
     }
 
-    fn enable(&mut self, provider: Guid, info: EnableInfo) {
-        if self.session().1.enabled(&provider).is_some() {
-            // Events that were written before the change are judged by the enablement of their time.
+    fn enable(&mut self, provider: Guid, enablement: TimedEnablement) {
+        if self.session().1.enablements().next().is_some() {
+            // Events that were written before the change are judged by the enablement of their time, which may be that of a group.
             self.engine.drain_all();
         }
-        self.session().1.enable(provider, info);
+        self.session().1.enable(provider, enablement.info.clone());
+        // A registration that has it from now on is drained by it.
+        lock(&self.shared.registrations).enabled.insert(provider, enablement);
         self.engine.publish_admission(SESSION);
         self.add_modules();
     }
