@@ -409,8 +409,7 @@ fn doctor_of_program(place: &Place) -> Option<Output> {
 /// Asks as another user, if this one is root, who may do everything.
 fn doctor_of(place: &Place, user: u32, directory: &Path) -> Option<Output> {
     set_mode(&place.folder, 0o755);
-    let etw = place.file("etw");
-    std::fs::copy(env!("CARGO_BIN_EXE_etw"), &etw).unwrap();
+    let etw = place.copy_of_etw();
     let mut command = place.command(&etw);
     command.arg("doctor").env("ETW_RUNTIME_DIR", directory);
     if is_root() {
@@ -482,8 +481,7 @@ fn host_of_another_user(place: &Place) -> Option<Output> {
 fn hidden_owner(place: &Place) -> Option<Output> {
     needs_root()?;
     set_mode(&place.folder, 0o755);
-    let etw = place.file("etw");
-    std::fs::copy(env!("CARGO_BIN_EXE_etw"), &etw).unwrap();
+    let etw = place.copy_of_etw();
     let mut command = place.command("setpriv".as_ref());
     command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups", "unshare", "-Ur"]);
     command.arg(&etw).arg("doctor").env("ETW_RUNTIME_DIR", &place.folder);

@@ -32,6 +32,17 @@ pub struct Place {
 }
 
 impl Place {
+    /// A copy of the tool that every user can run. Another process writes it: a child that another thread of this one has just forked
+    /// would have it open for writing, and nobody could run it.
+    pub fn copy_of_etw(&self) -> PathBuf {
+        let etw = self.file("etw");
+        if !etw.exists() {
+            let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_etw")).arg(&etw).status();
+            assert!(copied.unwrap().success());
+        }
+        etw
+    }
+
     pub fn new(name: &str) -> Place {
         let folder = std::env::temp_dir().join(format!("etw-cli-{name}-{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();

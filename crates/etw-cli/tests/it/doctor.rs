@@ -136,10 +136,7 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
 
 /// Runs `etw doctor` on a runtime directory, as the user that owns `Place`, or as nobody if that is root.
 fn finds_in(place: &Place, directory: &Path, expected: &[&str]) {
-    let etw = place.file("etw");
-    if !etw.exists() {
-        std::fs::copy(env!("CARGO_BIN_EXE_etw"), &etw).unwrap();
-    }
+    let etw = place.copy_of_etw();
     let mut command = place.command(&etw);
     command.arg("doctor").env("ETW_RUNTIME_DIR", directory);
     let owner = std::fs::metadata(&place.folder).unwrap().uid();

@@ -4,6 +4,8 @@ use etw_session::{Cause, LogMode, SessionConfig};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use etw_etl::read::buffer;
@@ -12,6 +14,7 @@ use etw_wire::frames;
 use etw_wire::host_client::Client;
 use etw_wire::requests::Request;
 
+use crate::changes::Told;
 use crate::rig::*;
 
 /// All programs' events are in one order of time; none is lost or doubled. P7
@@ -147,6 +150,8 @@ struct Consumer {
     seen: Vec<u64>,
     lost: u64,
     watermark: i64,
+    /// Counted events that have arrived, for other threads.
+    arrived: Arc<AtomicU64>,
 }
 
 impl Consumer {
@@ -156,7 +161,8 @@ impl Consumer {
         let mut descriptors = client.ask_for(&request).unwrap().descriptors;
         let stream = UnixStream::from(descriptors.pop().unwrap());
         stream.set_read_timeout(Some(LIMIT)).unwrap();
-        Consumer { stream, seen: Vec::new(), lost: 0, watermark: i64::MIN }
+        let arrived = Arc::default();
+        Consumer { stream, seen: Vec::new(), lost: 0, watermark: i64::MIN, arrived }
     }
 
     /// Reads up to the session's end.
@@ -182,6 +188,7 @@ impl Consumer {
                         if record.provider == Some(provider()) {
                             let number = record.payload[8..16].try_into().unwrap();
                             waiting.push((time, u64::from_le_bytes(number)));
+                            self.arrived.fetch_add(1, Ordering::Relaxed);
                         }
                     }
                 }
@@ -224,11 +231,18 @@ fn a_consumer_that_does_not_read_affects_no_other() {
     let mut awake: Vec<_> = (0..2).map(|_| Consumer::new(&rig, "live")).collect();
     dead.stream.shutdown(std::net::Shutdown::Both).unwrap();
     dead.seen.clear();
+    let arrived: Vec<_> = awake.iter().map(|consumer| consumer.arrived.clone()).collect();
     std::thread::scope(|scope| {
         for consumer in &mut awake {
             scope.spawn(|| consumer.read());
         }
-        rig.program("paced", &[100_000]).end();
+        let mut program = Told::new(&rig, "told");
+        for written in (10_000..=100_000).step_by(10_000) {
+            program.write(10_000);
+            // On a busy machine, a reader may have no processor while the program fills the queue of those that read.
+            let is_read = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed) >= written;
+            rig.wait_until(|_| arrived.iter().all(is_read));
+        }
         let status = rig.stop("live");
         assert_eq!((status.stored, status.lost), (100_000, 0), "{status:?}");
     });
