@@ -73,6 +73,9 @@ pub fn check_order(records: &[Taken]) {
     }
 }
 
+/// What the kernel calls every thread that has given its id up, and has yet to leave its CPU for the last time.
+const NO_ID: u32 = u32::MAX;
+
 /// Whether a record says that events are missing: the one classic record without fields.
 pub fn is_loss(record: &Taken) -> bool {
     record.hook == 0 && record.payload.is_empty()
@@ -106,7 +109,7 @@ pub fn check_switches(records: &[Taken]) {
         assert_eq!(gap, None, "a switch is missing before {record:?}");
         let elsewhere = chains.running().filter(|(cpu, one)| *cpu != record.cpu && *one == new);
         let elsewhere = elsewhere.map(|(cpu, _)| cpu).filter(|cpu| !ended_on.contains(cpu));
-        let elsewhere: Vec<u16> = elsewhere.filter(|_| new != 0).collect();
+        let elsewhere: Vec<u16> = elsewhere.filter(|_| new != 0 && new != NO_ID).collect();
         left_unseen.extend(elsewhere.into_iter().map(|cpu| (cpu, new)));
     }
 }

@@ -592,8 +592,18 @@ pub fn compare_programs_with_perf() {
         let link = std::fs::read_link("/proc/thread-self").unwrap();
         link.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap()
     });
-    let thread = sleeper.join().unwrap();
     let [mut of_programs, mut of_perf] = [Vec::new(), Vec::new()];
+    // On a busy machine the sleeps last long, and the rings would be full.
+    while !sleeper.is_finished() {
+        for (recorder, records) in
+            [(&mut by_programs, &mut of_programs), (&mut by_perf, &mut of_perf)]
+        {
+            recorder.poll();
+            take_from(recorder, records);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let thread = sleeper.join().unwrap();
     for (recorder, records) in [(&mut by_programs, &mut of_programs), (&mut by_perf, &mut of_perf)]
     {
         recorder.finish();

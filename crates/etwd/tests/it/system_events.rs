@@ -278,16 +278,18 @@ fn what_the_kernel_lost_before_a_takeover_is_told() {
     daemon.kill_worker();
     let before = query(&daemon).attempted;
     daemon.rig.wait_until(|_| query(&daemon).attempted > before);
+    // Those that the kernel counts while the session ends may be in it or not; on a busy machine they are many.
+    let least = counted_switches() - first;
     let status = daemon.stop("system");
     let counted = counted_switches() - first;
     let (chains, gaps) = chains(&file);
     eprintln!(
-        "{} switches, {} places with losses, {} lost, {counted} counted by the kernel",
+        "{} switches, {} places with losses, {} lost, {least} to {counted} counted by the kernel",
         chains.switches, chains.losses, status.lost
     );
     assert!(status.lost > 10_000, "the ring was not full: {status:?}");
     assert!(chains.switches + status.lost <= counted + counted / 50, "{status:?}");
-    assert!(chains.switches + status.lost >= counted - counted / 50, "{status:?}");
+    assert!(chains.switches + status.lost >= least - least / 50, "{status:?}");
     assert!(chains.losses > 0 && gaps.is_empty(), "{chains:?} {gaps:?}");
     daemon.end();
 }
