@@ -73,7 +73,7 @@ pub fn check_order(records: &[Taken]) {
     }
 }
 
-/// What the kernel calls every thread that has given its id up, and has yet to leave its CPU for the last time.
+/// The id of every thread that has given its own up, and has yet to leave its CPU for the last time.
 const NO_ID: u32 = u32::MAX;
 
 /// Whether a record says that events are missing: the one classic record without fields.

@@ -342,7 +342,7 @@ impl HostThread {
                 return no;
             }
         }
-        // What was written before is part of the backup, and not of the log afterwards.
+        // Earlier records are part of the backup, and not of the log afterwards.
         let own = self.engine.sessions().filter(|(_, hosted, _)| {
             self.is_of_channels(&hosted.host.config.name, hosted.host.config.file.as_deref())
         });

@@ -14,7 +14,7 @@ use crate::interrupted_requests::Mined;
 use crate::program_roles::GROUPED;
 use crate::rig::*;
 
-/// A program that writes when it is told.
+/// A program that writes as many events as the test says.
 pub struct Told(Program);
 
 impl Told {

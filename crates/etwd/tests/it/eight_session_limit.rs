@@ -370,7 +370,7 @@ fn a_session_that_is_refused_in_part_keeps_its_slot() {
     assert_eq!(status.refused, 1, "{status:?}");
 }
 
-/// What a program wrote before it refused the session's last provider is stored.
+/// Events that a program wrote before it refused the session's last provider are stored.
 #[test]
 fn events_before_a_refusal_are_stored() {
     let mined = Mined::new("batch sealed");
