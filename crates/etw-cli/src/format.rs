@@ -15,7 +15,7 @@ pub use view::View;
 use crate::join::Names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use etw_decode::{Decoded, Inserts, Reason, Style, Visited, Visitor};
+use etw_decode::{Decoded, Inserts, Reason, Style, Visited, Visitor, write_int, write_uint};
 use etw_types::{Clock, EventRecord, Guid};
 use std::borrow::Cow;
 use view::Chosen;
@@ -180,9 +180,29 @@ fn guid_text(guid: &Guid) -> [u8; 36] {
 }
 
 /// A decimal number.
-fn put_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+#[inline]
+fn put_number(out: &mut Vec<u8>, value: impl Number) {
+    value.put(out);
 }
+
+/// An integer that is written as a decimal number.
+trait Number {
+    fn put(self, out: &mut Vec<u8>);
+}
+
+macro_rules! numbers {
+    ($write:path: $($integer:ty),+) => {
+        $(impl Number for $integer {
+            #[inline]
+            fn put(self, out: &mut Vec<u8>) {
+                $write(out, self.into());
+            }
+        })+
+    };
+}
+
+numbers!(write_uint: u8, u16, u32, u64);
+numbers!(write_int: i64);
 
 /// Two digits a byte.
 fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -115,7 +115,7 @@ pub use status::{status_name, status_text};
 pub use store::Store;
 pub use string_event::is_string_event;
 pub use text::{CodePage, Escape, Text, write_json_string};
-pub use value::{Style, Value};
+pub use value::{Style, Value, write_int, write_uint};
 pub use visitor::Visitor;
 pub use walk::{PayloadError, Walked, walk, walk_part};
 

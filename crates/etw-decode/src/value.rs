@@ -5,7 +5,7 @@ use crate::map::Map;
 use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_tracelogging::{Show, StatusKind};
-use etw_types::{FileTime, Guid, HEX_PAIRS, SystemTime, le};
+use etw_types::{FileTime, Guid, HEX_PAIRS, SystemTime, eight_digits, le};
 use std::net::Ipv6Addr;
 
 /// How values are written.
@@ -299,41 +299,57 @@ fn quote_if(quoted: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
+/// Appends a decimal number.
 #[inline]
-pub(crate) fn write_uint(out: &mut Vec<u8>, value: u64) {
+pub fn write_uint(out: &mut Vec<u8>, value: u64) {
     match u32::try_from(value) {
         Ok(value @ 0..10) => out.push(digit(value)),
-        Ok(value @ 10..100_000_000) => {
-            let digits = eight_digits(value);
-            // The lowest byte has the first digit.
-            let zeros = (digits.trailing_zeros() / 8).min(7);
-            let text = (digits | ASCII_ZEROS) >> (8 * zeros);
-            put_front(out, text.to_le_bytes(), 8 - zeros as usize);
-        }
-        _ => out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
+        Ok(value @ 10..EIGHT_DIGITS) => write_digits(out, value),
+        _ => write_long(out, value),
     }
 }
 
+/// [`write_uint`] of a number with a sign.
 #[inline]
-fn write_int(out: &mut Vec<u8>, value: i64) {
+pub fn write_int(out: &mut Vec<u8>, value: i64) {
     if value < 0 {
         out.push(b'-');
     }
     write_uint(out, value.unsigned_abs());
 }
 
-const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
+/// The first number with more than eight digits.
+const EIGHT_DIGITS: u32 = 100_000_000;
 
-/// The eight decimal digits of a number below 10⁸, a byte each, the first one lowest.
+/// [`write_uint`] below [`EIGHT_DIGITS`].
 #[inline]
-fn eight_digits(value: u32) -> u64 {
-    // Two numbers below 10,000 become four below 100, then eight digits, each side by side in one word.
-    let halves = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
-    let hundreds = (halves * 10_486) >> 20 & 0x0000_007f_0000_007f;
-    let quarters = hundreds | (halves - 100 * hundreds) << 16;
-    let tens = (quarters * 103) >> 10 & 0x000f_000f_000f_000f;
-    tens | (quarters - 10 * tens) << 8
+fn write_digits(out: &mut Vec<u8>, value: u32) {
+    let digits = eight_digits(value);
+    // The lowest byte has the first digit.
+    let zeros = (digits.trailing_zeros() / 8).min(7);
+    let text = (digits | ASCII_ZEROS) >> (8 * zeros);
+    put_front(out, text.to_le_bytes(), 8 - zeros as usize);
 }
+
+/// [`write_uint`] of nine digits and more.
+fn write_long(out: &mut Vec<u8>, value: u64) {
+    const UNIT: u64 = EIGHT_DIGITS as u64;
+    let first = value / (UNIT * UNIT);
+    let (middle, last) = (value / UNIT % UNIT, value % UNIT);
+    let [middle, last] = [middle, last].map(|eight| u128::from(eight_digits(eight as u32)));
+    let digits = middle | last << 64;
+    let zeros = match first {
+        0 => digits.trailing_zeros() / 8,
+        _ => {
+            write_digits(out, first as u32);
+            0
+        }
+    };
+    let text = (digits | u128::from(ASCII_ZEROS) << 64 | u128::from(ASCII_ZEROS)) >> (8 * zeros);
+    put_front(out, text.to_le_bytes(), 16 - zeros as usize);
+}
+
+const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Appends the first `length` bytes of `text`: a store of known size and a change of length cost less than a copy.
 #[inline]
@@ -620,6 +636,19 @@ mod tests {
         for value in 0..100_000_000 / 997 {
             let value = value * 997;
             assert_eq!(json(Value::UInt(value)), value.to_string());
+        }
+    }
+
+    #[test]
+    fn bytes_have_two_hex_digits_each() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in 0..50 {
+            for bytes in bytes.windows(length.max(1)).map(|window| &window[..length]) {
+                let mut out = Vec::new();
+                write_hex_bytes(&mut out, bytes);
+                let expected: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!(String::from_utf8(out).unwrap(), expected);
+            }
         }
     }
 

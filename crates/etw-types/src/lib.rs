@@ -38,6 +38,7 @@ mod flags;
 
 mod buffer_header;
 mod classic;
+mod decimal;
 mod descriptor;
 mod enable;
 mod event_flags;
@@ -67,6 +68,7 @@ pub mod winmeta;
 
 pub use buffer_header::{BufferFlags, BufferHeader, BufferType};
 pub use classic::{Classic, ClassicHeader, EventClass, KernelClass, MessageId};
+pub use decimal::eight_digits;
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
 pub use event_flags::{EventFlags, EventProperty, MessageFlags};

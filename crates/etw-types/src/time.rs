@@ -1,5 +1,6 @@
 //! Clocks, and wall-clock times as `FileTime`.
 
+use crate::decimal::eight_digits;
 use std::cell::Cell;
 use std::fmt;
 
@@ -49,13 +50,9 @@ impl FileTime {
         }
         let second = self.0.div_euclid(TICKS_PER_SECOND);
         let tick = (self.0 - second * TICKS_PER_SECOND) as u32;
-        // The first digit is the lowest byte.
-        let pair = |value: u32| u64::from(value / 10 + (value % 10) * 0x100);
-        let digits = pair(tick / 100_000)
-            | pair(tick / 1000 % 100) << 16
-            | pair(tick / 10 % 100) << 32
-            | u64::from(tick % 10) << 48;
-        Some((until_second(second), (digits + u64::from_le_bytes(*b"0000000Z")).to_le_bytes()))
+        // The first of the eight digits is a zero.
+        let digits = (eight_digits(tick) >> 8) + u64::from_le_bytes(*b"0000000Z");
+        Some((until_second(second), digits.to_le_bytes()))
     }
 
     /// From a calendar time; `None` unless every part is in its range.

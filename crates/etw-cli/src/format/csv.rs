@@ -1,7 +1,7 @@
 //! tracerpt's columns; every field of the event is a column of its own behind them.
 
 use super::heads::{Heads, has_items};
-use super::{FileFacts, Options, failure_text, guid_text, is_classic};
+use super::{FileFacts, Number, Options, failure_text, guid_text, is_classic};
 use super::{put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Field, Source, Style, Value, Visitor};
 use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItems, HeaderType, le};
@@ -22,9 +22,13 @@ pub fn write(
     let is_event = record.header.is_event() || is_classic(record);
     let head = heads.kinds.of(record, decoded, (false, None), |out| {
         put_head(out, record, decoded, is_event);
-        [0, 0]
+        let start = out.len();
+        if decoded.schema().is_none() {
+            put_failure(out, decoded.reason_text().as_deref());
+        }
+        [start; 3]
     });
-    out.extend_from_slice(head.end());
+    out.extend_from_slice(head.start());
     number(out, record.process_id);
     number(out, record.thread_id);
     number(out, Some(record.cpu));
@@ -44,7 +48,12 @@ pub fn write(
     let milliseconds = |ticks: u32| u64::from(ticks) * u64::from(file.timer_resolution) / 10_000;
     number(out, record.cpu_times.map(|times| milliseconds(times.kernel)));
     number(out, record.cpu_times.map(|times| milliseconds(times.user)));
-    put_fields(options, &mut heads.scratch, out, record, decoded);
+    if decoded.schema().is_none() {
+        out.extend_from_slice(head.end());
+        put_hex(out, record.payload);
+    } else {
+        put_fields(options, &mut heads.scratch, out, record, decoded);
+    }
     out.push(b'\n');
 }
 
@@ -120,8 +129,7 @@ fn put_fields(
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            text(out, failure.as_deref().unwrap_or_default());
-            out.push(b',');
+            put_failure(out, failure.as_deref());
             return put_hex(out, record.payload);
         }
     };
@@ -136,13 +144,19 @@ fn put_fields(
     }
 }
 
+/// In place of the fields of a record that is not decoded, up to its payload.
+fn put_failure(out: &mut Vec<u8>, failure: Option<&str>) {
+    text(out, failure.unwrap_or_default());
+    out.push(b',');
+}
+
 fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
     if !std::mem::replace(is_first, false) {
         out.push(b',');
     }
 }
 
-fn number(out: &mut Vec<u8>, value: Option<impl itoa::Integer>) {
+fn number(out: &mut Vec<u8>, value: Option<impl Number>) {
     if let Some(value) = value {
         put_number(out, value);
     }

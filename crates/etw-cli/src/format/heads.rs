@@ -1,10 +1,10 @@
 //! [`Heads`]: the parts of a record's output that all records of one kind share, rendered once.
 
-use etw_decode::{Decoded, Inserts, Names, Source};
+use etw_decode::{Decoded, Inserts, Names, Reason, Source};
 use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, HeaderType, Hook};
 
 /// Kinds that are kept, a power of two; another kind with the same slot replaces one.
-const SLOTS: usize = 256;
+const SLOTS: usize = 1024;
 
 /// The state that a thread that formats keeps from record to record.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub struct Heads {
 
 /// Rendered parts, by what they are made of.
 pub struct Kinds {
-    slots: Vec<Option<Head>>,
+    slots: Vec<Option<Box<Head>>>,
 }
 
 /// The rendered parts of one kind of records.
@@ -32,10 +32,15 @@ pub struct Head {
     event_name: Option<Box<str>>,
     /// The names of the schema, if the parts have them.
     names: Option<Names>,
+    /// Why the kind has no schema.
+    reason: Option<Reason>,
     text: Vec<u8>,
     /// The ends of all parts but the last.
-    ends: [usize; 2],
+    ends: Ends,
 }
+
+/// Where the rendered parts end, but for the last one.
+pub type Ends = [usize; 3];
 
 /// The parts of a record that are compared as they are.
 struct Key {
@@ -55,13 +60,18 @@ impl Head {
     }
 
     /// The second part.
-    pub fn middle(&self) -> &[u8] {
+    pub fn second(&self) -> &[u8] {
         &self.text[self.ends[0]..self.ends[1]]
+    }
+
+    /// The third part.
+    pub fn third(&self) -> &[u8] {
+        &self.text[self.ends[1]..self.ends[2]]
     }
 
     /// The last part.
     pub fn end(&self) -> &[u8] {
-        &self.text[self.ends[1]..]
+        &self.text[self.ends[2]..]
     }
 
     fn is_of(
@@ -73,6 +83,7 @@ impl Head {
         let traits = decoded.provider_traits().map(|traits| traits.as_bytes());
         self.key.is_of(record, decoded, is_logged)
             && self.names.as_ref() == names
+            && self.reason.as_ref() == decoded.reason()
             && self.event_name.as_deref() == decoded.event_name()
             && self.traits.as_deref() == traits
             && (self.is_named_by_traits
@@ -87,15 +98,15 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// The parts of the record's kind. `render` appends them to its argument and returns the ends of the first two. It may use the names
-    /// of provider and event, source and tag of the schema, the provider's traits, and of the record what is the same for all of a
+    /// The parts of the record's kind. `render` appends them to its argument and returns the ends of all but the last. It may use the names
+    /// of provider and event, source and tag of the schema or the reason why there is none, the provider's traits, and of the record what is the same for all of a
     /// kind: header, hook, provider and descriptor; and `is_logged` and the names, which tell kinds apart, too.
     pub fn of(
         &mut self,
         record: &EventRecord<'_>,
         decoded: &Decoded<'_>,
         (is_logged, names): (bool, Option<&Names>),
-        render: impl FnOnce(&mut Vec<u8>) -> [usize; 2],
+        render: impl FnOnce(&mut Vec<u8>) -> Ends,
     ) -> &Head {
         let slot = hash(record, decoded.event_name().unwrap_or_default()) as usize;
         let slot = slot & (self.slots.len() - 1);
@@ -104,16 +115,17 @@ impl Kinds {
             let mut text = Vec::new();
             let ends = render(&mut text);
             let traits = decoded.provider_traits();
-            *slot = Some(Head {
+            *slot = Some(Box::new(Head {
                 key: Key::of(record, decoded, is_logged),
                 traits: traits.map(|traits| traits.as_bytes().into()),
                 is_named_by_traits: traits.is_some_and(|traits| !traits.name().is_empty()),
                 provider_name: decoded.provider_name().map(Into::into),
                 event_name: decoded.event_name().map(Into::into),
                 names: names.cloned(),
+                reason: decoded.reason().cloned(),
                 text,
                 ends,
-            });
+            }));
         }
         match slot {
             Some(head) => head,
@@ -153,7 +165,7 @@ fn tag_of(decoded: &Decoded<'_>) -> u32 {
     decoded.schema().map_or(0, |schema| schema.tag)
 }
 
-/// Eight bits that tell most kinds apart.
+/// Ten bits that tell most kinds apart.
 #[inline]
 fn hash(record: &EventRecord<'_>, event_name: &str) -> u64 {
     let guid = record.provider.as_ref().and_then(|guid| guid.0.first_chunk());
@@ -171,7 +183,7 @@ fn hash(record: &EventRecord<'_>, event_name: &str) -> u64 {
         u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
     });
     let mixed = (guid ^ numbers).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ends;
-    mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
+    mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54
 }
 
 /// Whether a record has extended items other than those that describe it and its provider.
@@ -185,6 +197,7 @@ pub fn has_items(record: &EventRecord<'_>) -> bool {
 mod tests {
     use super::*;
     use etw_decode::Decoder;
+    use etw_types::{ExtendedItems, ExtendedItemsBuf};
 
     #[test]
     fn kinds_with_the_same_slot_do_not_share_their_parts() {
@@ -196,9 +209,31 @@ mod tests {
             let decoded = decoder.decode(&event);
             let head = kinds.of(&event, &decoded, (false, None), |out| {
                 out.extend_from_slice(&id.to_le_bytes());
-                [0, 1]
+                [0, 0, 1]
             });
-            assert_eq!((head.middle(), head.end()), (&[id as u8][..], &[0][..]));
+            assert_eq!((head.third(), head.end()), (&[id as u8][..], &[0][..]));
         }
+    }
+
+    #[test]
+    fn kinds_with_another_reason_do_not_share_their_parts() {
+        let mut kinds = Kinds { slots: vec![None] };
+        let mut decoder = Decoder::new();
+        let broken = [(ExtType::EVENT_SCHEMA_TL, &[1, 2, 3][..])];
+        let broken = ExtendedItemsBuf::from_items(&broken).unwrap();
+        let mut reasons = Vec::new();
+        for items in [ExtendedItems::NONE, broken.as_items(), ExtendedItems::NONE] {
+            let mut event = EventRecord::new(HeaderType::Event64, &[]);
+            event.extended = items;
+            let decoded = decoder.decode(&event);
+            let reason = decoded.reason_text().unwrap();
+            let head = kinds.of(&event, &decoded, (false, None), |out| {
+                out.extend_from_slice(reason.as_bytes());
+                [0; 3]
+            });
+            assert_eq!(head.end(), reason.as_bytes());
+            reasons.push(reason.into_owned());
+        }
+        assert_ne!(reasons[0], reasons[1]);
     }
 }

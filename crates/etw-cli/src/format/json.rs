@@ -1,7 +1,7 @@
 //! A JSON object a record; keys as `INTERFACE` fixes them, further ones only where the record has what they show.
 
 use super::heads::{Head, Heads, has_items};
-use super::{FileFacts, Options, put_hex, put_hex16, put_number};
+use super::{FileFacts, Number, Options, put_hex, put_hex16, put_number};
 use crate::join::Names;
 use etw_decode::{Decoded, Escape, Field, Inserts, Style, Value, Visitor, write_json_string};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
@@ -21,16 +21,19 @@ pub fn write(
         put_start(out, record, is_logged);
         let start = out.len();
         put_names(out, record, decoded, is_logged);
-        let middle = out.len();
-        put_schema(out, decoded);
-        [start, middle]
+        let names = out.len();
+        match decoded.schema() {
+            Some(_) => put_schema(out, decoded),
+            None => put_undecoded(out, decoded.reason_text().as_deref()),
+        }
+        [start, names, names]
     });
     out.extend_from_slice(head.start());
     put_times_and_ids(out, record, file, is_logged);
     if let Some(names) = &options.names {
         put_joined(out, record, decoded, names);
     }
-    out.extend_from_slice(head.middle());
+    out.extend_from_slice(head.second());
     if record.header.is_event() {
         guid(out, Some(record.activity_id).filter(|id| !id.is_zero()));
     }
@@ -305,11 +308,12 @@ fn put_content(
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
 ) {
-    if decoded.schema().is_none() {
-        return put_undecoded(out, record, decoded.reason_text().as_deref());
-    }
     let start = out.len();
     out.extend_from_slice(head.end());
+    if decoded.schema().is_none() {
+        put_hex(out, record.payload);
+        return out.push(b'"');
+    }
     let (style, arrays) = (&options.style, 0);
     let visited = match options.start_message(inserts, record, decoded) {
         true => {
@@ -324,7 +328,9 @@ fn put_content(
     out.push(b'}');
     if let Some(reason) = visited.as_ref().and_then(|visited| visited.failure()) {
         out.truncate(start);
-        return put_undecoded(out, record, Some(&reason.text()));
+        put_undecoded(out, Some(&reason.text()));
+        put_hex(out, record.payload);
+        return out.push(b'"');
     }
     if let Some(visited) = &visited {
         if let Some(reason) = &visited.reason {
@@ -345,14 +351,14 @@ fn put_content(
     }
 }
 
-fn put_undecoded(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&str>) {
+/// Up to the payload of a record that is not decoded.
+fn put_undecoded(out: &mut Vec<u8>, reason: Option<&str>) {
     out.extend_from_slice(b",\"decoded\":null");
     if let Some(reason) = reason {
         out.extend_from_slice(b",\"reason\":");
         write_json_string(out, reason);
     }
-    out.extend_from_slice(b",\"fields\":null");
-    put_payload(out, record);
+    out.extend_from_slice(b",\"fields\":null,\"payload\":\"");
 }
 
 fn put_payload(out: &mut Vec<u8>, record: &EventRecord<'_>) {
@@ -377,7 +383,7 @@ fn quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-fn optional(out: &mut Vec<u8>, value: Option<impl itoa::Integer>) {
+fn optional(out: &mut Vec<u8>, value: Option<impl Number>) {
     match value {
         Some(value) => put_number(out, value),
         None => null(out),

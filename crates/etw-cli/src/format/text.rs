@@ -60,11 +60,20 @@ pub fn write(
     let Heads { kinds, inserts, .. } = heads;
     let head = kinds.of(record, decoded, (false, None), |out| {
         put_head(view, out, record, decoded);
-        [0, 0]
+        let start = out.len();
+        if decoded.schema().is_none() {
+            put_reason(view, out, decoded.reason_text().as_deref());
+        }
+        [start; 3]
     });
-    out.extend_from_slice(head.end());
+    out.extend_from_slice(head.start());
     put_activity(out, record);
     let start = out.len();
+    if decoded.schema().is_none() {
+        out.extend_from_slice(head.end());
+        put_payload(out, record);
+        return put_position(options, out, record);
+    }
     options.start_message(inserts, record, decoded);
     let mut fields = Fields { out, style: &options.style, inserts, depth: 0, opened: false };
     let visited = options.visit(record, decoded, &mut fields);
@@ -73,7 +82,7 @@ pub fn write(
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            put_reason(options, out, failure.as_deref());
+            put_reason(view, out, failure.as_deref());
             put_payload(out, record);
             return put_position(options, out, record);
         }
@@ -82,7 +91,7 @@ pub fn write(
         out.extend_from_slice(b" rest=");
         put_hex(out, visited.rest);
     }
-    put_reason(options, out, visited.reason.as_ref().map(Reason::text).as_deref());
+    put_reason(view, out, visited.reason.as_ref().map(Reason::text).as_deref());
     if let Some(names) = &options.names {
         if let Some(name) = names.file_of(record, decoded) {
             out.extend_from_slice(b" file=");
@@ -147,12 +156,14 @@ fn put_stack(names: &Names, out: &mut Vec<u8>, record: &EventRecord<'_>) {
     }
 }
 
-fn put_reason(options: &Options, out: &mut Vec<u8>, reason: Option<&str>) {
+fn put_reason(view: &View, out: &mut Vec<u8>, reason: Option<&str>) {
     if let Some(reason) = reason {
-        let view = &options.view;
-        let text = format!("({})", safe(reason));
         out.push(b' ');
-        view.put_coloured(out, view.wrong_colour(), text.as_bytes());
+        view.coloured(out, view.wrong_colour(), |out| {
+            out.push(b'(');
+            out.extend_from_slice(safe(reason).as_bytes());
+            out.push(b')');
+        });
     }
 }
 

@@ -19,26 +19,37 @@ pub fn write(
 ) {
     let Heads { kinds, scratch, inserts } = heads;
     let is_classic = is_classic(record);
+    let is_logged = has_items(record) && record.log_item().is_some();
     let names = decoded.names().filter(|_| !is_classic);
-    let head = kinds.of(record, decoded, (false, names), |out| {
+    // Only a channel is shown of the names of a classic event, which hardly any has.
+    let key_names = names.or(decoded.names().filter(|names| names.channel.is_some()));
+    let head = kinds.of(record, decoded, (is_logged, key_names), |out| {
         put_head(out, record, decoded);
         let start = out.len();
-        let mut middle = start;
+        if !is_logged {
+            put_channel(out, record, decoded);
+        }
+        out.extend_from_slice(b"</System>");
+        if has_same_error(record, decoded) {
+            put_undecoded(out, record, decoded);
+        }
+        let system = out.len();
+        let mut rendering = system;
         if is_classic {
             put_class_rendering(out, record, decoded);
             put_class(out, record);
         } else if let Some(names) = names {
             put_rendering_start(out, names, decoded);
-            middle = out.len();
+            rendering = out.len();
             put_rendering_end(out, names, decoded);
         }
-        [start, middle]
+        [start, system, rendering]
     });
     out.extend_from_slice(head.start());
-    put_system(out, record, decoded, file);
-    out.extend_from_slice(b"</System>");
+    put_system(out, record, file);
+    out.extend_from_slice(head.second());
     let visited = put_data(options, (scratch, inserts), out, record, decoded);
-    out.extend_from_slice(head.middle());
+    out.extend_from_slice(head.third());
     if names.is_some() {
         let start = out.len();
         let event = (record, decoded, visited.as_ref());
@@ -94,13 +105,8 @@ fn put_head(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) 
     element(out, "Keywords", |out| put_hex16(out, descriptor.keyword.0));
 }
 
-fn put_system(
-    out: &mut Vec<u8>,
-    record: &EventRecord<'_>,
-    decoded: &Decoded<'_>,
-    file: &FileFacts,
-) {
-    let descriptor = &record.descriptor;
+/// The parts of each record.
+fn put_system(out: &mut Vec<u8>, record: &EventRecord<'_>, file: &FileFacts) {
     let start = out.len();
     out.extend_from_slice(b"<TimeCreated SystemTime=\"");
     match record.timestamp(&file.clock).is_some_and(|time| time.put_ascii(out)) {
@@ -144,8 +150,12 @@ fn put_system(
             attribute(out, "UserID", |out| Value::Sid(sid).write_text(out, &Style::default()));
             out.extend_from_slice(b"/>");
         }
-        return;
     }
+}
+
+/// Channel and computer of an event that is of no event log.
+fn put_channel(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    let descriptor = &record.descriptor;
     match decoded.schema().and_then(|schema| schema.names.channel.as_deref()) {
         Some(channel) => element(out, "Channel", |out| escape(out, channel)),
         None if record.header.is_event() && descriptor.channel.0 != 0 => {
@@ -164,6 +174,13 @@ fn put_data<'p>(
     decoded: &Decoded<'_>,
 ) -> Option<Visited<'p>> {
     let start = out.len();
+    if decoded.schema().is_none() {
+        if !has_same_error(record, decoded) {
+            put_undecoded(out, record, decoded);
+        }
+        element(out, "BinaryEventData", |out| put_hex(out, record.payload));
+        return None;
+    }
     out.extend_from_slice(b"<EventData>");
     options.start_message(inserts, record, decoded);
     let mut data = Data { out, style: &options.style, array: None, scratch, inserts };
@@ -173,9 +190,8 @@ fn put_data<'p>(
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            let is_unfit = result.is_some();
-            let code = if is_unfit { ERROR_EVT_INVALID_EVENT_DATA } else { ERROR_NOT_FOUND };
-            put_error(out, record, failure.as_deref().unwrap_or_default(), code);
+            let reason = failure.as_deref().unwrap_or_default();
+            put_error(out, record, reason, ERROR_EVT_INVALID_EVENT_DATA);
             element(out, "BinaryEventData", |out| put_hex(out, record.payload));
             return result;
         }
@@ -195,6 +211,17 @@ fn put_data<'p>(
 /// The error of Windows' decoder without a schema, and for a payload that does not fit its schema.
 const ERROR_NOT_FOUND: u32 = 1168;
 const ERROR_EVT_INVALID_EVENT_DATA: u32 = 15005;
+
+/// Whether the error of a record without a schema is that of all records of its kind.
+fn has_same_error(record: &EventRecord<'_>, decoded: &Decoded<'_>) -> bool {
+    decoded.schema().is_none() && record.header != HeaderType::Message
+}
+
+/// The error of a record without a schema.
+fn put_undecoded(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    let reason = decoded.reason_text();
+    put_error(out, record, reason.as_deref().unwrap_or_default(), ERROR_NOT_FOUND);
+}
 
 fn put_error(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: &str, code: u32) {
     if record.header == HeaderType::Message {
