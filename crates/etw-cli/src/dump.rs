@@ -186,7 +186,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let start = start.unwrap_or(FileTime(0));
     let mut read_options = RecordsOptions::default();
-    read_options.read_ahead_threads = usize::from(threads > 1 && is_compressed(&traces));
+    // One of two threads decompresses while the other one formats; a third one would only take turns with them.
+    read_options.read_ahead_threads = usize::from(threads > 2 && is_compressed(&traces));
     let gathered = if arguments.two_pass {
         Some(gather(Records::with_options(traces.clone(), read_options)))
     } else {

@@ -20,12 +20,17 @@ use etw_etl::read::{Records, TraceFile};
 use etw_etl::record::{self, Extent};
 use etw_types::{Clock, EventRecord, FileTime, HeaderType, Position};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A batch is closed at this many records, …
 const BATCH_RECORDS: usize = 512;
 /// … or at this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Looks at the reader's lock before a thread sleeps, some tens of microseconds in all, …
+const LOOKS: u32 = 128;
+/// … and pauses between two of them.
+const PAUSES: u32 = 16;
 
 /// Bytes of compiled schemas that all threads together keep, …
 const CACHED_BYTES: usize = 32 << 20;
@@ -154,12 +159,28 @@ fn format_batches(
 /// Fills the batch. Returns its number; `None` at the end.
 fn next_batch(source: &Mutex<Source<'_>>, texts: &Texts<'_>, batch: &mut Batch) -> Option<u64> {
     // A thread that panicked here stopped all others.
-    let mut source = source.lock().ok()?;
+    let mut source = lock_soon(source)?;
     if texts.lock().is_stopped || !source.reader.fill(batch) {
         return None;
     }
     source.batches += 1;
     Some(source.batches - 1)
+}
+
+/// Locks what another thread soon unlocks: to wake a thread that sleeps takes as long as to read a third of a batch. `None` after a panic.
+fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(_)) => return None,
+            Err(TryLockError::WouldBlock) => {}
+        }
+        // Each look takes the line of the lock from the thread that reads.
+        for _ in 0..PAUSES {
+            std::hint::spin_loop();
+        }
+    }
+    mutex.lock().ok()
 }
 
 /// The reader, and how many batches it gave.
