@@ -354,7 +354,7 @@ impl Walk {
         }
     }
 
-    /// Less than a header is left.
+    /// Less than a header is left. There may be more bytes up to `size`: those that the file has lost since it was opened.
     fn end_of_file(&mut self, offset: u64, size: u64) -> io::Result<()> {
         let zeros = is_zero(&*self.source, offset, size)?;
         if self.gap.is_some() || zeros && self.may_reserve() {
@@ -367,8 +367,10 @@ impl Walk {
         } else {
             // If the sizes differ, at least the rest of a header is missing.
             let whole = self.uniform.unwrap_or(BufferHeader::SIZE as u32);
-            self.missing_bytes = u64::from(whole) - length;
-            self.number += 1;
+            let whole = u64::from(whole);
+            let left = read_full(&*self.source, &mut [0; BufferHeader::SIZE], offset)? as u64;
+            self.missing_bytes = length.max(whole).saturating_sub(left);
+            self.number += if self.uniform.is_some() { length.div_ceil(whole) } else { 1 };
         }
         Ok(())
     }

@@ -750,6 +750,27 @@ fn an_unreadable_range_is_reported_and_skipped() {
     assert_same("unreadable", &outcome.rows, &sound.without(|row| row.buffer == 3));
 }
 
+/// A file that another process cuts while it is opened: what is left of it is read, and the missing bytes are counted.
+#[test]
+fn a_file_that_is_cut_while_it_is_opened() {
+    let sound = Sound::uniform();
+    let size = sound.bytes.len();
+    for kept in [3 * GRID, 3 * GRID + 10, 3 * GRID + 71, 6 * GRID] {
+        let source = Unreliable {
+            bytes: Arc::new(Mutex::new(sound.bytes[..kept].to_vec())),
+            size: size as u64,
+            fail: Arc::default(),
+        };
+        let file = TraceFile::from_source(Path::new("cut"), Box::new(source)).unwrap();
+        let outcome = read_files(vec![file], options(0));
+        let is_whole = |row: &Row| (row.buffer + 1) * GRID as u64 <= kept as u64;
+        assert_same("cut", &outcome.rows, &sound.without(|row| !is_whole(row)));
+        let kind =
+            DamageKind::Truncated { missing_bytes: (size - kept) as u64, missing_buffers: 0 };
+        assert_eq!(outcome.damage, damages([(size, kind)]), "{kept}");
+    }
+}
+
 // ---------------------------------------------------------------- much damage
 
 #[test]

@@ -57,7 +57,10 @@ impl Mined {
 
     /// Holds the worker at the kill point, when it comes there, until the result is dropped: a failed test releases it, too.
     pub fn hold(&self) -> Held<'_> {
-        std::fs::write(&self.armed, "hold").unwrap();
+        // At once: an empty file asks for a kill.
+        let made = self.armed.with_extension("made");
+        std::fs::write(&made, "hold").unwrap();
+        std::fs::rename(&made, &self.armed).unwrap();
         Held(&self.armed)
     }
 
