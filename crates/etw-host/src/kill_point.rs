@@ -1,7 +1,7 @@
 //! Points at which tests end the process as `kill -9` does, or hold it.
 
-/// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first, so
-/// that the next worker survives. Release builds do nothing.
+/// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first: the next
+/// process goes on past this point. Release builds do nothing.
 ///
 /// | content of the file | what happens instead |
 /// |---|---|

@@ -48,6 +48,40 @@ fn ask_behind(mined: &Mined, program: &mut Told, request: &Request, write: impl 
     });
 }
 
+/// Sends a request, and does something while the worker is held on its way.
+fn ask_held(mined: &Mined, request: &Request, meanwhile: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        let held = mined.hold();
+        let client = Client::connect(&mined.daemon.rig.runtime()).unwrap();
+        let asked = scope.spawn(move || client.ask(request));
+        held.wait(&mined.daemon.rig);
+        meanwhile();
+        drop(held);
+        assert!(matches!(asked.join().unwrap(), Ok(Response::Done { .. })));
+    });
+}
+
+/// OV-5: events that come while the next file is made are in that file, however many there are: an earlier event of another CPU is
+/// never in a later file.
+#[test]
+fn events_that_come_while_a_file_is_made_are_in_it() {
+    let mined = Mined::new("file made");
+    let rig = &mined.daemon.rig;
+    let config = SessionConfig { buffer_size: 4096, buffer_count: 512, ..SessionConfig::default() };
+    let first = mined.daemon.start("parted", config);
+    let mut program = Told::new(rig, "told");
+    program.write(10);
+    let second = rig.file("second.etl");
+    let update = Update { file: Some(second.clone()), ..Update::default() };
+    let request = Request::Update { session: "parted".to_owned(), update };
+    // Ten buffers.
+    ask_held(&mined, &request, || program.write(200));
+    let status = mined.daemon.stop("parted");
+    assert_eq!((status.stored, status.lost), (210, 0), "{status:?}");
+    assert_eq!((events(&first).len(), events(&second).len()), (10, 200));
+    mined.end();
+}
+
 /// OV-12: an event that was written after a provider was disabled, and before its program knew, is not the session's, and not lost.
 #[test]
 fn events_behind_a_disabled_provider_are_not_lost() {
@@ -57,15 +91,7 @@ fn events_behind_a_disabled_provider_are_not_lost() {
     let mut program = Told::new(rig, "told");
     program.write(10);
     let request = Request::Disable { session: "disabled".to_owned(), provider: provider().into() };
-    std::thread::scope(|scope| {
-        let held = mined.hold();
-        let client = Client::connect(&rig.runtime()).unwrap();
-        let asked = scope.spawn(move || client.ask(&request));
-        held.wait(rig);
-        program.write(200);
-        drop(held);
-        assert!(matches!(asked.join().unwrap(), Ok(Response::Done { .. })));
-    });
+    ask_held(&mined, &request, || program.write(200));
     let status = mined.daemon.stop("disabled");
     assert_eq!((status.stored, status.lost), (10, 0), "{status:?}");
     mined.end();

@@ -4,7 +4,6 @@ use etw_session::{Compression, Enablement, LogMode, SessionClock, SessionConfig}
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, StartRequest, Update};
 
-use crate::interrupted_requests::Mined;
 use crate::rig::*;
 
 /// OV-2: a host has 64 sessions. The next one fails as documented, and so does a session with a used name or file.
@@ -253,42 +252,6 @@ fn changes_of_the_file_are_executed_in_order() {
         // The last file has the later events.
         assert!(parts.last().unwrap().len() >= 1000);
     }
-}
-
-/// OV-5: events that come while the next file is made are in that file, however many there are: an earlier event of another CPU is
-/// never in a later file.
-#[test]
-fn events_that_come_while_a_file_is_made_are_in_it() {
-    let mined = Mined::new("file made");
-    let rig = &mined.daemon.rig;
-    let config = SessionConfig { buffer_size: 4096, buffer_count: 512, ..SessionConfig::default() };
-    let first = mined.daemon.start("parted", config);
-    let mut program = Program::start(rig.command("told", &[]).stdin(std::process::Stdio::piped()));
-    program.expect("ready");
-    let mut write = |count: u32| {
-        let mut input = program.child.stdin.as_ref().unwrap();
-        std::io::Write::write_all(&mut input, format!("{count}\n").as_bytes()).unwrap();
-        program.expect("done");
-    };
-    write(10);
-    let second = rig.file("second.etl");
-    let update = Update { file: Some(second.clone()), ..Update::default() };
-    let request = Request::Update { session: "parted".to_owned(), update };
-    std::thread::scope(|scope| {
-        let held = mined.hold();
-        let client = Client::connect(&rig.runtime()).unwrap();
-        let change = scope.spawn(move || client.ask(&request));
-        rig.wait_until(|_| second.exists());
-        // Ten buffers.
-        write(200);
-        drop(held);
-        assert!(matches!(change.join().unwrap(), Ok(Response::Done { .. })));
-    });
-    let status = mined.daemon.stop("parted");
-    assert_eq!((status.stored, status.lost), (210, 0), "{status:?}");
-    assert_eq!((events(&first).len(), events(&second).len()), (10, 200));
-    program.kill();
-    mined.end();
 }
 
 /// A leased session ends with its owner; its file is complete. OV-19: the flush timer's events are in it.
