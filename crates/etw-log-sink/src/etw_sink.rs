@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw::evntprov::{
-    EventDataDescriptor, EventInfoClass, RegHandle, event_gate, event_register,
-    event_set_information, event_unregister, event_write_transfer, provider_of_handle,
+    CurrentProvider, EventDataDescriptor, EventInfoClass, RegHandle, event_gate, event_register,
+    event_set_information, event_unregister, event_write_transfer,
 };
 use etw::rt::{only_route, routes, write_site_of_bytes};
 use etw::{Channel, Guid, Keyword, Provider, Status};
@@ -50,6 +50,8 @@ pub struct EtwSink {
     /// `NOT_REGISTERED`, `REGISTERING` or `REGISTERED`: changed by compare-exchange.
     state: AtomicU32,
     handle: AtomicU64,
+    /// The registration's provider. Only the thread that has set the state to `REGISTERING` changes it.
+    current: CurrentProvider,
     /// The thread that registers: the address of one of its thread-local values.
     registering: AtomicU64,
     provider: Mutex<Option<(Guid, String)>>,
@@ -114,6 +116,7 @@ impl EtwSink {
         EtwSink {
             state: AtomicU32::new(NOT_REGISTERED),
             handle: AtomicU64::new(0),
+            current: CurrentProvider::new(),
             registering: AtomicU64::new(0),
             provider: Mutex::new(None),
             channel: AtomicU8::new(0),
@@ -240,6 +243,7 @@ impl EtwSink {
         let registered = register(&id, &name);
         if let Ok(handle) = registered {
             self.handle.store(handle.0, Ordering::Release);
+            self.current.set(Some(handle));
         }
         self.registering.store(0, Ordering::Release);
         let state = if registered.is_ok() { REGISTERED } else { NOT_REGISTERED };
@@ -267,6 +271,8 @@ impl EtwSink {
         if taken.is_err() {
             return false;
         }
+        // The next log passes and registers.
+        self.current.set(None);
         event_unregister(self.handle());
         self.handle.store(0, Ordering::Release);
         self.state.store(NOT_REGISTERED, Ordering::Release);
@@ -308,21 +314,17 @@ impl EtwSink {
     }
 
     /// Whether a session enabled records of this level. The first call registers the sink.
-    #[inline]
+    #[inline(always)]
     pub fn wants(&self, level: LogLevel) -> bool {
-        self.ensure_registered() && self.route(level).is_some()
+        self.current.get().has_level(level.etw_level())
+            && self.ensure_registered()
+            && self.route(level).is_some()
     }
 
-    /// The sessions that want records of this level; `None` if there are none.
+    /// The sessions that want records of this level; `None` if there are none, or if the sink is not registered.
     #[inline(always)]
     fn route(&self, level: LogLevel) -> Option<Route> {
-        if !self.is_registered() {
-            return None;
-        }
-        let provider = provider_of_handle(self.handle())?;
-        if !provider.has_level(level.etw_level()) {
-            return None;
-        }
+        let provider = self.current.get();
         let only = only_route(provider, level.etw_level(), Keyword(0));
         let is_wanted = match only {
             Some(route) => route != 0,
@@ -475,7 +477,7 @@ fn is_privileged() -> bool {
 }
 
 impl LogSink for EtwSink {
-    #[inline]
+    #[inline(always)]
     fn is_enabled(&self, level: LogLevel) -> bool {
         self.wants(level)
     }

@@ -19,7 +19,7 @@
 //! logger_log_ex!(SINK, LogLevel::ERROR, { "status" = 500i32, "retry" = false }, "failed");
 //! ```
 //!
-//! If no session enabled the level, a call costs a few nanoseconds and formats nothing. The events have no keyword, so keyword
+//! If no session enabled the level, a call costs less than a nanosecond and formats nothing. The events have no keyword, so keyword
 //! masks do not apply to them.
 //!
 //! # Loss

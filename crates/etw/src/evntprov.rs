@@ -25,10 +25,13 @@
 //! | `ERROR_MORE_DATA` | the event is larger than a session's buffer |
 //! | `ERROR_NOT_ENOUGH_MEMORY` | a session has no free buffer |
 
+mod current;
 mod data;
 mod handle;
 mod write;
 
+#[doc(hidden)]
+pub use current::CurrentProvider;
 pub use data::{EventDataDescriptor, MAX_DATA_DESCRIPTORS};
 pub use handle::{
     EventInfoClass, MAX_REGISTRATIONS, RegHandle, event_enabled, event_gate,

@@ -111,6 +111,14 @@ impl Provider {
         }
     }
 
+    /// A provider without name and GUID whose gate lets every level pass although no session has it enabled. For
+    /// [`CurrentProvider`](crate::evntprov::CurrentProvider).
+    pub(crate) const fn with_open_gate() -> Provider {
+        let mut provider = Provider::new("", Guid::ZERO, &[]);
+        provider.gate = AtomicU32::new(u32::MAX);
+        provider
+    }
+
     /// The provider with the schemas of its events, which sessions write into their traces. `etw mc --rust` makes the blob.
     pub const fn with_schema(mut self, blob: &'static [u8]) -> Provider {
         self.schema = blob;
