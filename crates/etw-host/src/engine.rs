@@ -33,8 +33,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use etw_ring::{Barrier, LastBatch, RawClock, Reader, Source};
-use etw_session::{OLDEST_FILES, Router};
+use etw_ring::{Barrier, LastBatch, RawClock, Reader, Source, copy_past_caches};
+use etw_session::{OLDEST_FILES, Router, RunStage};
 use etw_types::SchemaRecord;
 
 pub use ending::{EndedSession, EndingSession};
@@ -94,6 +94,8 @@ pub struct Engine<S> {
     index: HashMap<u64, usize>,
     /// Sources of the system's events, each of one session.
     sources: Vec<SessionSource>,
+    /// Where runs are put together, for the buffers of all sessions.
+    stage: RunStage,
     /// Growth that pools need and that the engine has not requested from the host yet.
     growth: Vec<GrowthRequest>,
     /// Every record before this raw time has been drained.
@@ -163,6 +165,7 @@ impl<S: Sink> Engine<S> {
             readers: Vec::new(),
             index: HashMap::new(),
             sources: Vec::new(),
+            stage: RunStage::new(copy_past_caches),
             growth: Vec::new(),
             watermark: if batch == 0 { 0 } else { watermark },
             batch,

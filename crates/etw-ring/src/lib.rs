@@ -103,7 +103,7 @@ pub use room::{FillRoom, Piece, Room};
 #[cfg(not(loom))]
 pub use site::{MAX_SITE_SIZE, SiteCache};
 #[cfg(not(loom))]
-pub use sys::{Barrier, Memory, Pages, RawClock, Region, process_generation};
+pub use sys::{Barrier, Memory, Pages, RawClock, Region, copy_past_caches, process_generation};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use sys::{check_pool_fd, is_thread_busy, process_thread_alive};
 #[cfg(not(loom))]

@@ -5,6 +5,7 @@
 
 mod barrier;
 mod clock;
+mod copy_past_caches;
 mod cpu;
 mod fork;
 mod futex;
@@ -15,6 +16,7 @@ mod thread;
 pub use barrier::Barrier;
 pub use clock::RawClock;
 pub(crate) use clock::find_time_namespace;
+pub use copy_past_caches::copy_past_caches;
 pub(crate) use cpu::{Cpu, Moment};
 pub use fork::process_generation;
 pub(crate) use fork::{current_generation, fork_word};

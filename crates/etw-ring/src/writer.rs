@@ -47,6 +47,9 @@ pub use thread::{Thread, ThreadState, try_this_thread, with_thread_word};
 /// The number of hosts that a process can be attached to at a time.
 pub const MAX_ATTACHMENTS: usize = 8;
 
+/// Bytes of a new segment whose pages are made present before writers may use it. They wait for it, so the others come later.
+const PREFAULT_AT_ONCE: usize = 1 << 20;
+
 /// Sizes of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
@@ -223,14 +226,20 @@ impl Writer {
         {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        memory.prefault(0, units * UNIT_SIZE);
+        let size = units * UNIT_SIZE;
+        let at_once = size.min(PREFAULT_AT_ONCE);
+        memory.prefault(0, at_once);
         let first = self.first();
         first.prefault(P_UNITS + index * MAX_SEGMENT_UNITS * 8, units * 8);
         first.half(P_SEGMENT_UNITS + index * 4).store(units as u32, Ordering::Relaxed);
-        let _ = self.segments[index].set(Arc::new(memory));
+        let memory = Arc::new(memory);
+        let _ = self.segments[index].set(memory.clone());
         // Release: a thread that sees the count sees the memory.
         first.half(P_SEGMENTS).store(index as u32 + 1, Ordering::Release);
         self.not_dry();
+        // Without these pages, writers allocate them one by one.
+        let mut rest = (at_once..size).step_by(PREFAULT_AT_ONCE);
+        rest.all(|at| memory.populate(at, PREFAULT_AT_ONCE.min(size - at)));
         Ok(index)
     }
 

@@ -92,6 +92,8 @@ pub use log_mode::{AtMaxSize, LogMode, LogPolicy, WhenNoBufferIsFree};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use provider_key::ProviderKey;
 pub use route::{Routed, Router, SLOTS};
-pub use session::{Facts, HandOverPosition, KernelEvent, KernelRun, Session, ShapedRun, State};
+pub use session::{
+    Facts, HandOverPosition, KernelEvent, KernelRun, RunStage, Session, ShapedRun, State,
+};
 pub use shape::{Shape, Shaped};
 pub use slice::Slice;

@@ -9,7 +9,7 @@ mod run;
 
 pub use hand_over::HandOverPosition;
 pub use kernel_run::{KernelEvent, KernelRun};
-pub use run::ShapedRun;
+pub use run::{RunStage, ShapedRun};
 
 use std::collections::VecDeque;
 

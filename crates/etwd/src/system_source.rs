@@ -85,12 +85,12 @@ impl Drop for Haste {
     }
 }
 
-fn own_thread() -> libc::pid_t {
+pub(crate) fn own_thread() -> libc::pid_t {
     // SAFETY: it takes nothing and returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
-fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
+pub(crate) fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
     // SAFETY: it takes numbers.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, niceness) };
 }

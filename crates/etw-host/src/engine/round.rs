@@ -65,7 +65,7 @@ impl<S: Sink> Engine<S> {
         let mut sources = std::mem::take(&mut self.sources);
         let (clock, barrier) = (self.clock, self.barrier);
         let watermark = self.watermark;
-        let Engine { readers, pools, router, map, interrupt, deadline, .. } = self;
+        let Engine { readers, pools, router, map, stage, interrupt, deadline, .. } = self;
         let threads: Vec<_> = pools.iter().map(|pool| (liveness(pool), busyness(pool))).collect();
         let mut participants: Vec<_> = readers
             .iter_mut()
@@ -85,7 +85,7 @@ impl<S: Sink> Engine<S> {
         // A host that drains for a request does not stop for the next one.
         let interrupt = patience.is_zero().then_some(&**interrupt as &dyn Fn() -> bool);
         let end = RoundEnd { interrupt, deadline: *deadline };
-        let parts = RoutingParts { pools, router, sources: &mut sources, map };
+        let parts = RoutingParts { pools, router, sources: &mut sources, map, stage };
         let mut routing = Routing::new(parts, clock, patient, end);
         let clocks = (clock, barrier);
         let bounds = Bounds { floor: watermark, limit };

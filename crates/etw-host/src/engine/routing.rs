@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use etw_ring::{RawClock, Record, RecordBytes, RecordSink, Run};
-use etw_session::Router;
+use etw_session::{Router, RunStage};
 
 use super::pool::AttachedPool;
 use super::source::{SessionSource, Until, route_until};
@@ -39,6 +39,7 @@ pub(super) struct Routing<'a> {
     pub router: &'a mut Router<BufferMemory>,
     pub sources: &'a mut [SessionSource],
     pub map: &'a mut ClockMap,
+    pub stage: &'a mut RunStage,
     pub clock: RawClock,
     /// The sessions that the drain waits for, a bit each.
     pub patient: u64,
@@ -59,6 +60,7 @@ pub(super) struct RoutingParts<'a> {
     pub router: &'a mut Router<BufferMemory>,
     pub sources: &'a mut [SessionSource],
     pub map: &'a mut ClockMap,
+    pub stage: &'a mut RunStage,
 }
 
 impl<'a> Routing<'a> {
@@ -68,12 +70,13 @@ impl<'a> Routing<'a> {
         patient: u64,
         end: RoundEnd<'a>,
     ) -> Routing<'a> {
-        let RoutingParts { pools, router, sources, map } = parts;
+        let RoutingParts { pools, router, sources, map, stage } = parts;
         Routing {
             pools,
             router,
             sources,
             map,
+            stage,
             clock,
             patient,
             end,
@@ -144,9 +147,10 @@ impl Routing<'_> {
     /// so that its loop has all registers.
     #[inline(never)]
     fn put_run(&mut self, pool: usize, run: &mut Run<'_>, session: usize) {
-        let Routing { pools, router, map, until_look, .. } = self;
+        let Routing { pools, router, map, stage, until_look, .. } = self;
         let (Some(first), Some(pool)) = (run.peek(), pools.get(pool)) else { return };
-        let place = router.session_mut(session).and_then(|one| one.begin_run(first.cpu()));
+        let session = router.session_mut(session);
+        let place = session.and_then(|session| session.begin_run(first.cpu(), stage));
         let Some(mut place) = place else { return };
         if !first.is_plain() {
             return;

@@ -270,6 +270,7 @@ fn events_in_runs() {
     let payload: Vec<u8> = (0..140).collect();
     let descriptor = EventDescriptor { level: Level::INFO, ..EventDescriptor::default() };
     let shape = Shape::new(PROVIDER, Guid::ZERO, descriptor, &[]);
+    let mut stage = RunStage::new(<[u8]>::copy_from_slice);
     for clock in [EventClock::Main, EventClock::Shifted(1000), EventClock::Raw] {
         let (mut by_run, mut singly) = (Router::default(), Router::default());
         for router in [&mut by_run, &mut singly] {
@@ -296,12 +297,12 @@ fn events_in_runs() {
                     payload: &payload[..size],
                     process: None,
                 };
-                let is_put =
-                    by_run.session_mut(0).unwrap().begin_run(event.cpu).is_some_and(|mut run| {
-                        let is_put = run.put(&event);
-                        run.finish();
-                        is_put
-                    });
+                let session = by_run.session_mut(0).unwrap();
+                let is_put = session.begin_run(event.cpu, &mut stage).is_some_and(|mut run| {
+                    let is_put = run.put(&event);
+                    run.finish();
+                    is_put
+                });
                 in_runs += u32::from(is_put);
                 let routed = singly.route_or_wait(1, 0, &event.event());
                 match is_put {
@@ -319,4 +320,58 @@ fn events_in_runs() {
         assert_eq!(by_run.facts(), singly.facts());
         assert!(by_run.facts().out_of_order > 0 && in_runs > 150 && bytes > 32 << 10, "{in_runs}");
     }
+}
+
+/// Runs that are longer than the stage, with events that are, fill buffers to the last byte that single events fill. P7
+#[test]
+fn runs_that_are_longer_than_their_stage() {
+    let payload: Vec<u8> = (0..20_000u32).map(|n| (n % 251) as u8).collect();
+    let descriptor = EventDescriptor { level: Level::INFO, ..EventDescriptor::default() };
+    let shape = Shape::new(PROVIDER, Guid::ZERO, descriptor, &[]);
+    let config = SessionConfig { buffer_size: 64 << 10, ..live() };
+    let (mut by_run, mut singly) = (with(&config, 4), with(&config, 4));
+    for session in [&mut by_run, &mut singly] {
+        session.enable(PROVIDER, EnableInfo::default());
+    }
+    // A stage has 16 KiB.
+    let sizes = [24usize, 300, 4000, 16_303, 16_304, 16_305, 20_000, 0, 9000];
+    let events = (0..4000usize).map(|n| Shaped {
+        shape: &shape,
+        time: n as i64,
+        raw: None,
+        cpu: 0,
+        process_id: 1,
+        thread_id: 2,
+        flags: 0x40,
+        property: 3,
+        in_private: false,
+        payload: &payload[..if n < 2000 { sizes[n * n / 5 % sizes.len()] } else { n % 100 }],
+        process: None,
+    });
+    let events: Vec<_> = events.collect();
+    let mut stage = RunStage::new(<[u8]>::copy_from_slice);
+    let (mut next, mut longest, mut batch) = (0, 0, 0);
+    while let Some(first) = events.get(next) {
+        // A run ends where the buffer does.
+        let mut router = Router::default();
+        router.insert(0, by_run);
+        assert!(router.route_shaped_or_wait(1, 0, first).is_some());
+        by_run = router.remove(0).unwrap();
+        let mut run = by_run.begin_run(0, &mut stage).unwrap();
+        let put = events[next + 1..].iter().take_while(|event| run.put(event)).count();
+        run.finish();
+        longest = longest.max(put);
+        for event in &events[next..next + 1 + put] {
+            assert!(singly.push(&event.event()).is_ok());
+        }
+        assert_eq!((by_run.ledger(), by_run.facts()), (singly.ledger(), singly.facts()));
+        next += 1 + put;
+        batch += 1;
+        assert_eq!(store(&mut by_run, batch), store(&mut singly, batch));
+    }
+    by_run.flush(0);
+    singly.flush(0);
+    assert_eq!(store(&mut by_run, batch + 1), store(&mut singly, batch + 1));
+    assert_eq!(by_run.facts().bytes, singly.facts().bytes);
+    assert!(longest > 200 && singly.ledger().stored == 4000, "{longest}");
 }

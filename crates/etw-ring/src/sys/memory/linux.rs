@@ -162,6 +162,7 @@ impl Memory {
         }
     }
 
+    /// Makes the pages of a range present, if the system can do that; writers may use them meanwhile. Returns whether it did.
     pub(crate) fn populate(&self, offset: usize, len: usize) -> bool {
         assert!(self.writable && offset + len <= self.len);
         let start = offset & !4095;
