@@ -239,7 +239,7 @@ pub(crate) fn open_own(
 }
 
 /// Bytes of stacks that are copied with each sample of the machine. Each size has a perf event of its own, of which one records.
-pub(crate) const STACK_SIZES: [u32; 3] = [2 << 10, 4 << 10, 8 << 10];
+pub(crate) const STACK_SIZES: [u32; 4] = [1 << 10, 2 << 10, 4 << 10, 8 << 10];
 
 /// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
 #[derive(Clone, Copy, Debug)]

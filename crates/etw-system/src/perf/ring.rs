@@ -98,43 +98,50 @@ impl Ring {
         }
     }
 
-    /// The record at a position between the last committed one and the end of what has been read. `linear`: memory for a record that
-    /// wraps around the end of the ring.
-    pub fn record<'a>(&'a self, position: u64, linear: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    /// The mapped bytes from an offset on, which lie between the last committed record and the end of what has been read.
+    fn data(&self, from: usize, size: usize) -> &[u8] {
+        assert!(from + size <= self.size);
+        // SAFETY: the data are mapped, and the kernel does not write to what has been read and not been committed. The rest of the ring may
+        // change, so that it is in no slice.
+        unsafe {
+            let start = self.memory.as_ptr().add(self.page + from);
+            std::slice::from_raw_parts(start, size)
+        }
+    }
+
+    /// The size of a record that the kernel wrote whole.
+    fn record_size(&self, position: u64) -> Option<usize> {
         let available = self.read_until.checked_sub(position)? as usize;
         let start = position as usize & (self.size - 1);
         // Records begin at multiples of eight bytes, so headers do not wrap.
         if !start.is_multiple_of(HEADER) || available < HEADER {
             return None;
         }
-        let data = |from: usize, size: usize| {
-            debug_assert!(from + size <= self.size);
-            // SAFETY: the data are mapped, and the kernel does not write to what has been read and not been committed. The rest of the ring
-            // may change, so that it is in no slice.
-            unsafe {
-                let start = self.memory.as_ptr().add(self.page + from);
-                std::slice::from_raw_parts(start, size)
-            }
-        };
-        let size = usize::from(le::u16(data(start, HEADER), 6)?);
-        if size < HEADER || size > available.min(self.size) {
-            return None;
-        }
+        let size = usize::from(le::u16(self.data(start, HEADER), 6)?);
+        (size >= HEADER && size <= available.min(self.size)).then_some(size)
+    }
+
+    /// The record at a position between the last committed one and the end of what has been read. `linear`: memory for a record that
+    /// wraps around the end of the ring.
+    pub fn record<'a>(&'a self, position: u64, linear: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let start = position as usize & (self.size - 1);
+        let size = self.record_size(position)?;
         let to_end = self.size - start;
         if size <= to_end {
-            return Some(data(start, size));
+            return Some(self.data(start, size));
         }
         linear.clear();
-        linear.extend_from_slice(data(start, to_end));
-        linear.extend_from_slice(data(0, size - to_end));
+        linear.extend_from_slice(self.data(start, to_end));
+        linear.extend_from_slice(self.data(0, size - to_end));
         Some(linear)
     }
 
-    /// Asks the processor for the first `size` bytes of the record at a position, which is read soon: the kernel wrote it on another CPU or
-    /// long ago. A stack is read from frame to frame, each of which would wait for memory.
+    /// Asks the processor for the first `size` bytes of the record at a position, and for its end: it is read soon, and the kernel wrote it
+    /// on another CPU or long ago. A stack is read from frame to frame, each of which would wait for memory. Only the record's header is
+    /// read here, as it was when the record was found.
     pub fn prefetch(&self, position: u64, size: usize) {
         const LINE: usize = 64;
-        for offset in (0..size.min(self.size)).step_by(LINE) {
+        let line = |offset: usize| {
             let start = (position as usize).wrapping_add(offset) & (self.size - 1);
             // SAFETY: the address lies in the mapping, and the instruction reads nothing into the program.
             #[cfg(target_arch = "x86_64")]
@@ -144,6 +151,12 @@ impl Ring {
             }
             #[cfg(not(target_arch = "x86_64"))]
             let _ = start;
+        };
+        let Some(record) = self.record_size(position) else { return };
+        (0..size.min(record)).step_by(LINE).for_each(line);
+        if record > size {
+            // The number of bytes that were copied.
+            line(record - 1);
         }
     }
 
