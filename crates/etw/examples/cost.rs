@@ -122,34 +122,47 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     figure("enabled, two threads, each", two, "ns");
     figure("two threads' rate / one thread's", 2.0 * apart / two, "x");
 
-    // Single writes, paced, each beside an empty turn, which the machine delays as often as a write. The median of the empty turns is the
-    // cost of the clock.
+    // Single writes, paced, each beside an empty turn and a write of the floor, which the machine delays as often. The median of the empty
+    // turns is the cost of the clock.
     let pause = || {
         let until = Instant::now() + Duration::from_micros(1);
         while Instant::now() < until {
             std::hint::spin_loop();
         }
     };
-    let (mut single, mut empty) = (Vec::with_capacity(300_000), Vec::with_capacity(300_000));
-    for n in 0..300_000 {
+    let timed = |all: &mut Vec<f64>, run: &mut dyn FnMut()| {
         let start = Instant::now();
-        event(black_box(n), black_box(TEXT));
-        single.push(start.elapsed().as_nanos() as f64);
+        run();
+        all.push(start.elapsed().as_nanos() as f64);
         pause();
-        let start = Instant::now();
-        black_box(n);
-        empty.push(start.elapsed().as_nanos() as f64);
-        pause();
+    };
+    let [mut single, mut empty, mut floors] = [const { Vec::new() }; 3];
+    let mut floor = Floor::new();
+    for n in 0..300_000i32 {
+        timed(&mut single, &mut || event(black_box(n), black_box(TEXT)));
+        timed(&mut empty, &mut || {
+            black_box(n);
+        });
+        timed(&mut floors, &mut || {
+            floor.write(&[&black_box(n).to_le_bytes(), black_box(TEXT.as_bytes())]);
+        });
     }
-    single.sort_by(f64::total_cmp);
-    empty.sort_by(f64::total_cmp);
+    for all in [&mut single, &mut empty, &mut floors] {
+        all.sort_by(f64::total_cmp);
+    }
     let own = empty[empty.len() / 2];
-    for (what, all) in [("latency", single), ("latency of an empty turn", empty)] {
+    let value = |all: &[f64], part: f64| (all[(all.len() as f64 * part) as usize] - own).max(0.0);
+    for (what, all) in [
+        ("latency", &single),
+        ("latency of an empty turn", &empty),
+        ("latency of the floor", &floors),
+    ] {
         for (name, part) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)] {
-            let value = all[(all.len() as f64 * part) as usize] - own;
-            figure(&format!("{what} {name}"), value.max(0.0), "ns");
+            figure(&format!("{what} {name}"), value(all, part), "ns");
         }
     }
+    let ratio = value(&single, 0.999) / value(&floors, 0.999).max(1.0);
+    figure("latency p99.9 / the floor's", ratio, "x");
     let lost = session.stop()?.ledger.lost_total();
     figure("lost while measuring", lost as f64, "events");
     Ok(())
