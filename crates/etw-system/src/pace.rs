@@ -4,12 +4,25 @@ use std::time::Duration;
 
 /// The pause while programs begin, whose facts are looked up as long as they live, and while rings may fill in a short time.
 const SHORT: Duration = Duration::from_millis(10);
-/// The pause otherwise. A wake-up of the host costs some 40 µs, with or without records.
-const LONG: Duration = Duration::from_millis(25);
+/// The pause otherwise. A wake-up of the host costs 40 to 200 µs, with or without records.
+const LONG: Duration = Duration::from_millis(50);
+/// The same where the host looks up the arguments of a program that begins.
+const LONG_WITH_LOOKS: Duration = Duration::from_millis(25);
 /// Bytes of records between two polls, of which most are still in a cache when they are read again.
 const SIZE: u64 = 512 << 10;
 /// Programs are expected to begin for so many nanoseconds behind one that did.
 const EXPECTED: u64 = 1_000_000_000;
+
+/// What has to be read or looked up soon after it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// Files that are open for a moment, or rings that fill in a short time.
+    Always,
+    /// Arguments of programs, which may end at once.
+    WhenProgramsBegin,
+    /// Nothing: the kernel's records have it all.
+    None,
+}
 
 /// The pause until the next poll.
 #[derive(Debug)]
@@ -17,16 +30,21 @@ pub(crate) struct Pace {
     pub pause: Duration,
     /// A program has begun since the last poll.
     pub has_programs: bool,
-    can_be_long: bool,
+    longest: Duration,
     /// When the rings were polled last, and when a program began, in nanoseconds.
     last: u64,
     last_program: u64,
 }
 
 impl Pace {
-    /// `can_be_long`: pauses may be longer than the shortest.
-    pub fn new(can_be_long: bool) -> Pace {
-        Pace { pause: SHORT, has_programs: false, can_be_long, last: 0, last_program: 0 }
+    /// A recorder's pace while little happens.
+    pub fn new(haste: Haste) -> Pace {
+        let longest = match haste {
+            Haste::Always => SHORT,
+            Haste::WhenProgramsBegin => LONG_WITH_LOOKS,
+            Haste::None => LONG,
+        };
+        Pace { pause: SHORT, has_programs: false, longest, last: 0, last_program: 0 }
     }
 
     /// The rings were polled and had so many bytes.
@@ -36,11 +54,11 @@ impl Pace {
             self.last_program = time;
         }
         let is_quiet = self.last_program == 0 || time.saturating_sub(self.last_program) > EXPECTED;
-        self.pause = match self.can_be_long && is_quiet {
+        self.pause = match is_quiet {
             true => {
                 let pause = u128::from(elapsed) * u128::from(SIZE) / u128::from(size.max(1));
-                let pause = u64::try_from(pause).map_or(LONG, Duration::from_nanos);
-                pause.clamp(SHORT, LONG)
+                let pause = u64::try_from(pause).map_or(self.longest, Duration::from_nanos);
+                pause.clamp(SHORT, self.longest)
             }
             false => SHORT,
         };
@@ -55,7 +73,7 @@ mod tests {
 
     #[test]
     fn rings_are_read_often_while_they_fill_or_programs_begin() {
-        let mut pace = Pace::new(true);
+        let mut pace = Pace::new(Haste::None);
         let mut time = 0;
         let mut after = |pace: &mut Pace, elapsed: u64, size: u64| {
             time += elapsed * MILLISECOND;
@@ -63,8 +81,8 @@ mod tests {
             pace.pause
         };
         assert_eq!(after(&mut pace, 10, 1000), LONG);
-        assert_eq!(after(&mut pace, 25, 0), LONG);
-        assert_eq!(after(&mut pace, 25, SIZE * 10), SHORT);
+        assert_eq!(after(&mut pace, 50, 0), LONG);
+        assert_eq!(after(&mut pace, 50, SIZE * 10), SHORT);
         assert_eq!(after(&mut pace, 10, SIZE / 2), Duration::from_millis(20));
         pace.has_programs = true;
         assert_eq!(after(&mut pace, 20, 0), SHORT);
@@ -74,8 +92,14 @@ mod tests {
 
     #[test]
     fn what_must_be_read_soon_is() {
-        let mut pace = Pace::new(false);
-        pace.polled(100 * MILLISECOND, 0);
-        assert_eq!(pace.pause, SHORT);
+        for (haste, pause) in [
+            (Haste::Always, SHORT),
+            (Haste::WhenProgramsBegin, LONG_WITH_LOOKS),
+            (Haste::None, LONG),
+        ] {
+            let mut pace = Pace::new(haste);
+            pace.polled(100 * MILLISECOND, 0);
+            assert_eq!(pace.pause, pause);
+        }
     }
 }

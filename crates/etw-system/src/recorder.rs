@@ -13,7 +13,7 @@ use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
-use crate::pace::Pace;
+use crate::pace::{Haste, Pace};
 use crate::perf::{
     ClassLosses, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound,
     ReleasedPositions, RingPlace, RingSize, Target, Told,
@@ -25,7 +25,7 @@ use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
 use crate::system_calls::{FileOperation, SystemCall};
-use crate::system_facts::{self, online_cpus};
+use crate::system_facts::{self, OnlineCpus, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
     MachineEvents, STACK_SIZES, StartError, has_descriptors, machine_events, open_machine,
@@ -68,6 +68,7 @@ pub struct Recorder {
     target: Target,
     /// The CPUs that are online.
     cpus: Vec<u16>,
+    online: OnlineCpus,
     /// CPUs that have been online.
     known_cpus: Vec<u16>,
     /// When those are looked at again, in nanoseconds.
@@ -237,7 +238,13 @@ impl Recorder {
         let has_operations = has_descriptors(&options.masks);
         let has_counters = has(Flag::COUNTERS);
         let has_quick_looks = has_operations && !perf.has_call_paths();
-        let pace = Pace::new(!has_quick_looks && !perf.has_bursts());
+        let haste = match (has_quick_looks || perf.has_bursts(), perf.programs()) {
+            (true, _) => Haste::Always,
+            (false, None) => Haste::WhenProgramsBegin,
+            // They copy the arguments.
+            (false, Some(_)) => Haste::None,
+        };
+        let pace = Pace::new(haste);
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
         Recorder {
             perf,
@@ -252,6 +259,7 @@ impl Recorder {
             target,
             known_cpus: cpus.clone(),
             cpus,
+            online: OnlineCpus::default(),
             next_look: 0,
             next_count: 0,
             side_events,
@@ -398,7 +406,9 @@ impl Recorder {
         }
         if time >= self.next_look {
             self.next_look = time + CPU_LOOKS;
-            self.follow_cpus(online_cpus());
+            if let Some(online) = self.online.changed() {
+                self.follow_cpus(online);
+            }
         }
         if time >= self.next_count {
             self.next_count = time + LOSS_COUNTS;

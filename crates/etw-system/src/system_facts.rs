@@ -1,5 +1,7 @@
 //! Facts about the machine as SystemConfig records.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::record::Payload;
@@ -172,7 +174,13 @@ fn interrupts() -> Vec<Configuration> {
 
 /// The CPUs that are online.
 pub(crate) fn online_cpus() -> Vec<u16> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    cpus_of(&std::fs::read(ONLINE_CPUS).unwrap_or_default())
+}
+
+const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+
+fn cpus_of(text: &[u8]) -> Vec<u16> {
+    let text = String::from_utf8_lossy(text);
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -183,11 +191,51 @@ pub(crate) fn online_cpus() -> Vec<u16> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
+/// The kernel's list of the CPUs that are online, which is looked at again and again. The file stays open, since opening it takes most of
+/// the time of a look.
+#[derive(Debug, Default)]
+pub(crate) struct OnlineCpus {
+    file: Option<File>,
+    text: Vec<u8>,
+}
+
+impl OnlineCpus {
+    /// The CPUs that are online, if the list has changed since the last look.
+    pub fn changed(&mut self) -> Option<Vec<u16>> {
+        /// A list that is longer is read by its name.
+        const SIZE: usize = 4096;
+        if self.file.is_none() {
+            self.file = File::open(ONLINE_CPUS).ok();
+        }
+        let mut text = vec![0; SIZE];
+        let size = self.file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        match size {
+            Some(size @ 1..SIZE) => text.truncate(size),
+            _ => text = std::fs::read(ONLINE_CPUS).unwrap_or_default(),
+        }
+        (text != self.text).then(|| {
+            self.text = text;
+            cpus_of(&self.text)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use etw_decode::{Decoder, Style};
     use etw_types::{EventRecord, HeaderType, Hook};
+
+    /// Each look reads the kernel's list anew.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_online_cpus_change_once() {
+        let mut online = OnlineCpus::default();
+        assert_eq!(online.changed(), Some(online_cpus()));
+        assert_eq!(online.changed(), None);
+        online.text = b"0-77\n".to_vec();
+        assert_eq!(online.changed(), Some(online_cpus()), "another list was known");
+    }
 
     /// OV-23: the records of the machine fill their schemas; the fields of the CPUs and disks are those of the machine.
     #[test]
