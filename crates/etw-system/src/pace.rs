@@ -13,7 +13,7 @@ const SIZE: u64 = 512 << 10;
 /// Programs are expected to begin for so many nanoseconds behind one that did.
 const EXPECTED: u64 = 1_000_000_000;
 
-/// What has to be read or looked up soon after it happens.
+/// Facts that have to be read or looked up soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Haste {
     /// Files that are open for a moment, or rings that fill in a short time.

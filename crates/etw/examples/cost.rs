@@ -122,8 +122,15 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     figure("enabled, two threads, each", two, "ns");
     figure("two threads' rate / one thread's", 2.0 * apart / two, "x");
 
-    // Single writes, paced, each beside an empty turn and a write of the floor, which the machine delays as often. The median of the empty
-    // turns is the cost of the clock.
+    latencies();
+    let lost = session.stop()?.ledger.lost_total();
+    figure("lost while measuring", lost as f64, "events");
+    Ok(())
+}
+
+/// Single writes, paced, each beside an empty turn and a write of the floor, which the machine delays as often. The median of the empty turns
+/// is the cost of the clock.
+fn latencies() {
     let pause = || {
         let until = Instant::now() + Duration::from_micros(1);
         while Instant::now() < until {
@@ -163,9 +170,6 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     }
     let ratio = value(&single, 0.999) / value(&floors, 0.999).max(1.0);
     figure("latency p99.9 / the floor's", ratio, "x");
-    let lost = session.stop()?.ledger.lost_total();
-    figure("lost while measuring", lost as f64, "events");
-    Ok(())
 }
 
 /// An event from so many calls further down.
