@@ -119,13 +119,16 @@ pub fn read_in_parts<T: Send>(
         totals.streams as u64 * MEMORY_FACTOR * u64::from(totals.largest_buffer.max(1 << 16))
     });
     let most = options.open_buffer_limit / largest.sum::<u64>().max(1);
-    let threads = (options.threads as u64).min(most.saturating_sub(2)).max(1) as usize;
+    let slices = Slices::new(&files, &times, options.part_bytes);
+    let threads = match slices {
+        Some(_) => (options.threads as u64).min(most.saturating_sub(2)).max(1) as usize,
+        None => 1,
+    };
     let readers = if threads == 1 { 1 } else { threads as u64 + 2 };
     let record_options = RecordsOptions {
         open_buffer_limit: options.open_buffer_limit / readers,
         ..RecordsOptions::default()
     };
-    let slices = Slices::new(&files, &times, options.part_bytes);
     let first = Records::with_times(files.clone(), times.clone(), record_options);
     let reading = Reading {
         files,
