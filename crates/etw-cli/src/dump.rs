@@ -344,8 +344,9 @@ mod tests {
             file.push(number % 3, &record).unwrap();
         }
         let trace = TraceFile::from_bytes("test.etl", file.finish()).unwrap();
-        for threads in 1..=4 {
-            let store = gather_on(vec![trace.clone()], threads, Some(0x1000));
+        for (threads, part_bytes) in [(1, None), (1, Some(0x1000)), (2, Some(0x1000)), (4, Some(1))]
+        {
+            let store = gather_on(vec![trace.clone()], threads, part_bytes);
             let mut decoder = Decoder::with_store(store);
             for id in 0..5 {
                 let mut event = EventRecord::new(HeaderType::Event64, &[]);
