@@ -1,14 +1,19 @@
 //! Fuzz targets of `etw-etl`; its tests compile them, too.
 
 use etw_etl::lzxpress;
-use etw_etl::read::{BufferRecords, Item, Records, TraceFile, buffer};
+use etw_etl::read::{
+    BufferRecords, Item, Part, PartsOptions, Records, TraceFile, buffer, read_in_parts,
+};
 use etw_etl::record::RecordContext;
+use etw_types::Position;
 
 /// A whole file, read to its end.
 pub fn file(data: &[u8]) {
     let Ok(file) = TraceFile::from_bytes("fuzz.etl", data.to_vec()) else { return };
-    let mut records = Records::new(vec![file]);
+    let mut positions = Vec::new();
+    let mut records = Records::new(vec![file.clone()]);
     while let Some(record) = records.next() {
+        positions.push(record.position);
         let items = record.extended.into_iter().count();
         assert!(items <= data.len().max(1) << 13, "more items than bytes");
         assert!(!records.stored_bytes().is_empty());
@@ -17,6 +22,25 @@ pub fn file(data: &[u8]) {
         assert!(damage.offset <= data.len() as u64, "damage is outside the file");
         assert!(!damage.kind.to_string().is_empty());
     }
+    in_parts(file, &positions, &records);
+}
+
+/// The same in parts of one buffer.
+fn in_parts(file: TraceFile, positions: &[Position], whole: &Records) {
+    let mut options = PartsOptions::default();
+    (options.threads, options.part_bytes) = (2, Some(1));
+    let mut found = Vec::new();
+    let read = |part: &mut Part<'_>| {
+        let mut positions = Vec::new();
+        while let Some(record) = part.next() {
+            positions.push(record.position);
+        }
+        positions
+    };
+    let ended = read_in_parts(vec![file], options, read, |part| found.extend(part)).records;
+    assert!(found == positions, "other records in parts");
+    assert!(ended.damage().kept() == whole.damage().kept(), "other damage in parts");
+    assert_eq!(ended.out_of_order(0), whole.out_of_order(0));
 }
 
 /// One buffer; the first byte chooses the context of its records.

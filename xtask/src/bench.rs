@@ -164,33 +164,45 @@ struct Bench {
 impl Bench {
     fn reader(&mut self) -> Result<()> {
         let path = self.inputs.plain()?;
-        let (mut ours, mut floor) = (Rate::default(), Rate::default());
+        let [mut ours, mut floor, mut parts, mut two_floors] = [(); 4].map(|()| Rate::default());
         for _ in 0..self.runs {
             let merged = measure::read_all(&path, 0)?;
-            let walked = measure::walk_headers(&path)?;
-            if merged.records != walked.records {
-                let (read, walked) = (merged.records, walked.records);
-                return Err(format!("{read} records read, {walked} walked").into());
+            let walked = measure::walk_headers(&path, 1)?;
+            let in_parts = measure::read_in_parts(&path, 2)?;
+            let walked_in_two = measure::walk_headers(&path, 2)?;
+            for other in [&walked, &in_parts, &walked_in_two] {
+                if merged.records != other.records {
+                    let (read, other) = (merged.records, other.records);
+                    return Err(
+                        format!("{read} records read in one way, {other} in another").into()
+                    );
+                }
             }
             ours.add(merged);
             floor.add(walked);
+            parts.add(in_parts);
+            two_floors.add(walked_in_two);
         }
         self.rate("reader: merged records, one thread", &ours, Goal::AtLeast(25.0), "reader");
+        self.rate("reader: merged records, two threads", &parts, Goal::AtLeast(40.0), "reader");
         self.rate("reader: floor, header walk by hand", &floor, Goal::None, "reader");
+        self.rate("reader: floor on two threads", &two_floors, Goal::None, "reader");
         self.ratio("reader: ours to floor", &ours, &floor, Goal::None, "reader");
         Ok(())
     }
 
     fn compressed(&mut self) -> Result<()> {
         let path = self.inputs.compressed()?;
-        let (mut one, mut two) = (Rate::default(), Rate::default());
+        let [mut one, mut two, mut parts] = [(); 3].map(|()| Rate::default());
         for _ in 0..self.runs {
             one.add(measure::read_all(&path, 0)?);
             two.add(measure::read_all(&path, 1)?);
+            parts.add(measure::read_in_parts(&path, 2)?);
         }
         let only = "compressed";
         self.rate("compressed: merged records, one thread", &one, Goal::AtLeast(12.0), only);
         self.rate("compressed: with one thread to read ahead", &two, Goal::AtLeast(12.0), only);
+        self.rate("compressed: in parts on two threads", &parts, Goal::None, only);
         self.ratio("compressed: two threads to one", &two, &one, Goal::AtLeast(1.0), only);
         Ok(())
     }

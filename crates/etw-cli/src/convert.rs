@@ -173,7 +173,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         decoder
     };
     // Schemas and names of processes may be at the end of a trace.
-    let store = crate::dump::gather(records());
+    let store = crate::dump::gather(traces.clone());
     if arguments.to == Format::Evtx {
         let traces = Traces { records: records(), decoder: decoder(store) };
         return write_event_log(arguments, traces, filter.as_ref());

@@ -16,8 +16,9 @@ use crate::times::TimesOption;
 use crate::where_filter::{TraceNames, WhereOption};
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
-use etw_etl::read::{Records, RecordsOptions, TraceFile};
-use etw_types::FileTime;
+use etw_etl::read::{Part, PartsOptions, Records, RecordsOptions, TraceFile, read_in_parts};
+use etw_etl::record::{self, RecordContext};
+use etw_types::{EventRecord, FileTime, HeaderType};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -188,11 +189,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut read_options = RecordsOptions::default();
     // One of two threads decompresses while the other one formats; a third one would only take turns with them.
     read_options.read_ahead_threads = usize::from(threads > 2 && is_compressed(&traces));
-    let gathered = if arguments.two_pass {
-        Some(gather(Records::with_options(traces.clone(), read_options)))
-    } else {
-        None
-    };
+    let gathered = if arguments.two_pass { Some(gather(traces.clone())) } else { None };
     let catalog = arguments.schemas.load_for(&traces)?;
     let names = match arguments.join {
         true => {
@@ -276,13 +273,89 @@ fn is_compressed(traces: &[TraceFile]) -> bool {
     traces.iter().any(|trace| trace.totals().compressed_buffers > 0)
 }
 
-/// Gathers the schemas in a trace.
-pub fn gather(mut records: Records) -> Arc<Store> {
+/// Gathers the schemas in traces. All CPUs look for the records that have them, which are learnt in the order of one thread.
+pub fn gather(traces: Vec<TraceFile>) -> Arc<Store> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    gather_on(traces, threads, None)
+}
+
+/// As [`gather`], in parts of a size.
+fn gather_on(traces: Vec<TraceFile>, threads: usize, part_bytes: Option<u64>) -> Arc<Store> {
+    let mut options = PartsOptions::default();
+    (options.threads, options.part_bytes) = (threads, part_bytes);
+    let mut progress = Progress::of(&traces);
+    let mut records = 0;
+    let contexts: Vec<RecordContext> = traces.iter().map(|trace| *trace.record_context()).collect();
     let mut store = Store::default();
-    let mut progress = Progress::of(records.files());
-    while let Some(record) = records.next() {
-        progress.count(record.position);
-        store.learn(&record);
-    }
+    let find = |part: &mut Part<'_>| {
+        let (mut found, mut count, mut position) = (Vec::new(), 0, None);
+        loop {
+            let mut record = EventRecord::new(HeaderType::Event64, &[]);
+            let Some((bytes, _)) = part.next_stored(&mut record) else { break };
+            count += 1;
+            position = Some(record.position);
+            if Store::is_schema_record(&record) {
+                found.push((record.position.file_index as usize, bytes.to_vec()));
+            }
+        }
+        (found, count, position)
+    };
+    read_in_parts(traces, options, find, |(found, count, position)| {
+        for (file_index, bytes) in found {
+            match record::parse(&bytes, &contexts[file_index]) {
+                Ok(record) => store.learn(&record),
+                Err(_) => unreachable!("a record that was parsed when it was read"),
+            }
+        }
+        records += count;
+        progress.update_at(records, position);
+    });
     Arc::new(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_etl::write::FileBuilder;
+    use etw_types::{EVENT_METADATA, Guid, Opcode};
+
+    const PROVIDER: Guid = Guid::from_u128(0x5eed);
+
+    /// The description of an event.
+    fn description(id: u16, name: &str) -> Vec<u8> {
+        let mut info = vec![0; 0x70];
+        info[..16].copy_from_slice(&PROVIDER.0);
+        info[0x20..0x22].copy_from_slice(&id.to_le_bytes());
+        info[0x44..0x48].copy_from_slice(&0x70u32.to_le_bytes());
+        info.extend(name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+        info
+    }
+
+    #[test]
+    fn the_last_description_of_an_event_stays_for_any_number_of_threads() {
+        let mut file = FileBuilder::new();
+        file.header.logfile.buffer_size = 0x400;
+        for number in 0..500u16 {
+            let info = description(number % 5, &format!("Name{number}"));
+            let mut record = EventRecord::new(HeaderType::Full64, &info);
+            record.provider = Some(EVENT_METADATA);
+            record.descriptor.opcode = Opcode(32);
+            record.order_time = file.header.start_raw + i64::from(number);
+            file.push(number % 3, &record).unwrap();
+        }
+        let trace = TraceFile::from_bytes("test.etl", file.finish()).unwrap();
+        for (threads, part_bytes) in [(1, None), (1, Some(0x1000)), (2, Some(0x1000)), (4, Some(1))]
+        {
+            let store = gather_on(vec![trace.clone()], threads, part_bytes);
+            let mut decoder = Decoder::with_store(store);
+            for id in 0..5 {
+                let mut event = EventRecord::new(HeaderType::Event64, &[]);
+                event.provider = Some(PROVIDER);
+                event.descriptor.id = id;
+                let expected = format!("Name{}", 495 + id);
+                let decoded = decoder.decode(&event);
+                assert_eq!(decoded.event_name(), Some(&*expected), "{threads} threads");
+            }
+        }
+    }
 }

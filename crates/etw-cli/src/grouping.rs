@@ -79,7 +79,7 @@ impl Scan {
     fn run_with(&self, names: Option<Names>, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
         let mut decoder = self.decoder();
         // Records may be described behind them.
-        decoder.set_store(crate::dump::gather(self.records()));
+        decoder.set_store(crate::dump::gather(vec![self.trace.clone()]));
         decoder.set_learning(false);
         let (clock, style) = (*self.trace.clock(), Style::default());
         let mut records = self.records();

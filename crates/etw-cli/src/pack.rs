@@ -9,7 +9,6 @@ use crate::output_file::{NewFile, ReplaceOption};
 use crate::{files, pack_show, schemas};
 use clap::{Args, Subcommand, ValueEnum};
 use etw_decode::pack::PackBuilder;
-use etw_etl::read::{Records, RecordsOptions};
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -115,8 +114,7 @@ fn store() -> Result<PathBuf, Failure> {
 fn learn(learn: &Learn) -> Result<Outcome, Failure> {
     let mut builder = PackBuilder::default();
     for path in &learn.traces {
-        let records = Records::with_options(vec![files::open(path)?], RecordsOptions::default());
-        let learnt = gather(records);
+        let learnt = gather(vec![files::open(path)?]);
         if learnt.refused() > 0 {
             eprintln!(
                 "etw: note: {}: {} descriptions found no room",

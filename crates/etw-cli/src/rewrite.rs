@@ -213,7 +213,7 @@ fn run(
     if filter.as_ref().is_some_and(|filter| filter.needs_schema()) {
         // Merged traces describe their events at their end.
         let traces = relog.records().files().to_vec();
-        decoder.set_store(crate::dump::gather(Records::with_options(traces, read)));
+        decoder.set_store(crate::dump::gather(traces));
         decoder.set_learning(false);
     }
     let schemas = match target.with_schemas {

@@ -196,6 +196,12 @@ impl DamageLog {
         self.count += other.count - other.kept.len() as u64;
     }
 
+    /// Adds the entries of a log that was made behind this one.
+    pub(crate) fn add_all(&mut self, other: &DamageLog) {
+        other.kept.iter().for_each(|damage| self.push(damage.clone()));
+        self.count += other.count - other.kept.len() as u64;
+    }
+
     /// The kept entries, in the order in which they were found.
     pub fn kept(&self) -> &[Damage] {
         &self.kept

@@ -9,6 +9,7 @@
 //! * [`read::buffer`]: one buffer in memory → [`EventRecord`](etw_types::EventRecord)s; no file, no system;
 //! * [`read::file`]: a file, as an index of its buffers;
 //! * [`read::merge`]: all records of one or several files in time order, in bounded memory;
+//! * [`read::parts`]: the same on several threads, each of which reads slices of time;
 //! * [`relog`]: files rewritten as one;
 //! * [`mod@repair`]: what a killed session left, completed;
 //! * [`mod@write`]: records, buffers and files, valid or wrong on purpose.

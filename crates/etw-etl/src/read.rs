@@ -10,8 +10,10 @@ mod first_buffer;
 mod index;
 mod indexer;
 pub mod merge;
+pub mod parts;
 mod read_ahead;
 mod resync;
+mod slices;
 mod spill;
 mod translation;
 
@@ -19,5 +21,6 @@ pub use buffer::{BufferRecords, Item};
 pub use byte_source::ByteSource;
 pub use file::{HeaderRecord, Totals, TraceFile};
 pub use merge::{OrderTime, Records, RecordsOptions};
+pub use parts::{Part, PartsOptions, read_in_parts};
 pub use spill::unnamed_file;
 pub use translation::Translation;

@@ -1,11 +1,13 @@
 //! Rates and memory.
 
 use crate::Result;
-use etw_etl::read::{Records, RecordsOptions, TraceFile};
+use etw_etl::read::{
+    Part, PartsOptions, Records, RecordsOptions, TraceFile, read_in_parts as read_parts,
+};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_types::{EventRecord, HeaderType};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,11 +56,45 @@ pub fn read_all(path: &Path, threads: usize) -> Result<Run> {
         count += 1;
     }
     let seconds = start.elapsed().as_secs_f64();
+    check(&records, path)?;
+    Ok(Run { records: count, seconds })
+}
+
+fn check(records: &Records, path: &Path) -> Result<()> {
     if !records.damage().is_empty() || records.out_of_order(0) > 0 {
         let text = format!("{}: the trace made for the bench is damaged", path.display());
         return Err(text.into());
     }
-    Ok(Run { records: count, seconds })
+    Ok(())
+}
+
+/// Reads every record in parts, each on a thread of its own.
+pub fn read_in_parts(path: &Path, threads: usize) -> Result<Run> {
+    let start = Instant::now();
+    let mut options = PartsOptions::default();
+    options.threads = threads;
+    let count_part = |part: &mut Part<'_>| {
+        let mut count = 0;
+        loop {
+            let mut record = EventRecord::new(HeaderType::Event64, &[]);
+            if !part.read_next(&mut record) {
+                return count;
+            }
+            std::hint::black_box(&record);
+            count += 1;
+        }
+    };
+    let mut records = 0;
+    let read = read_parts(vec![TraceFile::open(path)?], options, count_part, |part| {
+        records += part;
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    check(&read.records, path)?;
+    if read.repeated > 0 {
+        let (repeated, parts) = (read.repeated, read.parts);
+        return Err(format!("{repeated} of {parts} parts were read again").into());
+    }
+    Ok(Run { records, seconds })
 }
 
 /// Rewrites a trace to nowhere, on one thread or with a helper that compresses.
@@ -78,10 +114,33 @@ pub fn relog(path: &Path, compressed: bool, has_helper: bool) -> Result<Run> {
 
 /// The floor: walks record headers in file order with hand-written code that uses nothing of the project. It sorts nothing
 /// and checks only that every step stays in its buffer.
-pub fn walk_headers(path: &Path) -> Result<Run> {
-    const HEAD: usize = 0x48;
+pub fn walk_headers(path: &Path, threads: u64) -> Result<Run> {
     let start = Instant::now();
+    let mut head = [0; HEAD];
     let mut file = File::open(path)?;
+    file.read_exact(&mut head)?;
+    // All buffers have one size.
+    let size = u64::from(word(&head, 0x00)).max(1);
+    let buffers = (file.metadata()?.len() / size).div_ceil(threads);
+    let part = |number| walk_part(path, number * buffers * size, buffers * size);
+    let counts: Vec<std::result::Result<u64, String>> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|number| scope.spawn(move || part(number))).collect();
+        let first = part(0);
+        let others = others.into_iter().map(|thread| thread.join().map_err(|_| "a panic".into()));
+        std::iter::once(first).chain(others.map(|count| count.and_then(|count| count))).collect()
+    });
+    let records = counts.into_iter().sum::<std::result::Result<u64, String>>()?;
+    Ok(Run { records, seconds: start.elapsed().as_secs_f64() })
+}
+
+const HEAD: usize = 0x48;
+
+/// Walks `length` bytes of a file; how many records they have.
+fn walk_part(path: &Path, from: u64, length: u64) -> std::result::Result<u64, String> {
+    let told = |error: std::io::Error| error.to_string();
+    let mut file = File::open(path).map_err(told)?;
+    file.seek(SeekFrom::Start(from)).map_err(told)?;
+    let mut file = file.take(length);
     let mut buffer = Vec::new();
     let mut count = 0;
     let mut latest = 0;
@@ -93,7 +152,7 @@ pub fn walk_headers(path: &Path) -> Result<Run> {
             return Err("the floor walks only sound traces".into());
         }
         buffer.resize(size - HEAD, 0);
-        file.read_exact(&mut buffer)?;
+        file.read_exact(&mut buffer).map_err(told)?;
         let records = &buffer[..filled - HEAD];
         let mut at = 0;
         while at + 0x18 <= records.len() {
@@ -115,7 +174,7 @@ pub fn walk_headers(path: &Path) -> Result<Run> {
         }
     }
     std::hint::black_box(latest);
-    Ok(Run { records: count, seconds: start.elapsed().as_secs_f64() })
+    Ok(count)
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

@@ -37,7 +37,7 @@ fn of_trace(trace: TraceFile, schemas: &Schemas) -> Result<LogSource, Failure> {
         |error: etw_evtx::Error| Failure::new(format!("{}: as a log: {error}", path.display()));
     let traces = vec![trace];
     // Schemas may be at the end of a trace.
-    let store = crate::dump::gather(Records::new(traces.clone()));
+    let store = crate::dump::gather(traces.clone());
     let mut decoder = Decoder::with_store(store);
     decoder.set_catalog(schemas.load_for(&traces)?);
     decoder.set_own_catalog(schemas::own_for(&traces));

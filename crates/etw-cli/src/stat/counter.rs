@@ -120,8 +120,7 @@ struct Selector<'f> {
 
 impl<'f> Selector<'f> {
     fn new(filter: &'f Filter, trace: &TraceFile, schemas: &UserSchemas) -> Selector<'f> {
-        let gathered =
-            filter.needs_schema().then(|| crate::dump::gather(Records::new(vec![trace.clone()])));
+        let gathered = filter.needs_schema().then(|| crate::dump::gather(vec![trace.clone()]));
         let mut decoder = new_decoder(gathered.unwrap_or_default(), schemas);
         decoder.set_learning(false);
         Selector { filter, decoder, style: Style::default(), kinds: EventKinds::default() }

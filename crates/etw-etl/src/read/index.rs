@@ -176,11 +176,13 @@ impl Stream {
 }
 
 /// A position in a stream.
+#[derive(Clone)]
 pub(crate) struct Cursor {
     stream: usize,
     heap: BinaryHeap<Reverse<(i64, RunWalk)>>,
 }
 
+#[derive(Clone)]
 struct RunWalk {
     number: usize,
     next: Entry,

@@ -129,6 +129,17 @@ impl Stream {
         Some(time)
     }
 
+    /// See [`Records::places`]. `last_given` is not needed: it is set anew before the next buffer is opened.
+    fn place(&self) -> Place {
+        let buffer = self.buffer.as_ref()?;
+        Some(PlaceInBuffer {
+            buffer_index: buffer.entry.index,
+            number: self.number,
+            first_time: buffer.records().first().map(|record| record.time),
+            last_time: self.last_time,
+        })
+    }
+
     /// Makes the first record of `buffer` the head; returns its raw time, and whether it is older than a record that was returned.
     fn open(&mut self, mut buffer: Loaded) -> (Option<i64>, bool) {
         let mut is_older = false;
@@ -140,6 +151,27 @@ impl Stream {
         self.buffer = Some(buffer);
         (self.head_at(0), is_older)
     }
+}
+
+/// Buffers of a stream in which the start of a part is looked for.
+const BUFFERS_TO_OPEN: usize = 8;
+
+/// A time, and for each stream the position of the buffer in which its first record of that time or later is expected.
+pub(super) struct Boundary {
+    pub(super) time: i64,
+    pub(super) cursors: Vec<Cursor>,
+}
+
+/// Where a stream stands; `None` behind its last record.
+pub(super) type Place = Option<PlaceInBuffer>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlaceInBuffer {
+    buffer_index: u64,
+    number: usize,
+    /// The time of the buffer's first record, which may be that of a record in the buffer before.
+    first_time: Option<i64>,
+    last_time: Option<i64>,
 }
 
 /// As [`record::parse`], for a record whose extent does not tell its size. Returns its bytes.
@@ -180,14 +212,26 @@ impl Records {
         options: RecordsOptions,
     ) -> Records {
         times.resize(files.len(), OrderTime::FileTime);
-        let mut damage = DamageLog::default();
+        let mut records = Records::unopened(files, times, options);
+        for (file_index, file) in records.files.iter().enumerate() {
+            file.report(file_index as u32, &mut records.damage);
+        }
+        for stream in 0..records.streams.len() {
+            if let Some(raw) = records.first_of(stream) {
+                records.add_head(stream as u32, raw);
+            }
+        }
+        records.choose();
+        records
+    }
+
+    /// Before any buffer is opened.
+    fn unopened(files: Vec<TraceFile>, times: Vec<OrderTime>, options: RecordsOptions) -> Records {
         let mut streams = Vec::new();
         for (file_index, file) in files.iter().enumerate() {
-            let file_index = file_index as u32;
-            file.report(file_index, &mut damage);
             let start = file.clock().raw_start;
             streams.extend((0..file.core.index.stream_count()).map(|number| Stream {
-                file_index,
+                file_index: file_index as u32,
                 cpu: file.core.index.cpu(number),
                 cursor: file.core.index.cursor(number),
                 buffer: None,
@@ -199,7 +243,7 @@ impl Records {
         }
         let threads = options.read_ahead_threads;
         let ahead = (threads > 0).then(|| ReadAhead::new(threads, streams.len()));
-        let mut records = Records {
+        Records {
             out_of_order: vec![0; files.len()],
             heads: BinaryHeap::with_capacity(streams.len()),
             first_other: i64::MAX,
@@ -209,23 +253,25 @@ impl Records {
             streams,
             current: None,
             taken: false,
-            damage,
+            damage: DamageLog::default(),
             options,
             open_bytes: 0,
             loader: Loader::default(),
             spares: Vec::new(),
             ahead,
             finished: false,
-        };
-        for stream in 0..records.streams.len() {
-            if let Some(raw) = records.first_of(stream) {
-                let key = records.key(stream as u32, raw);
-                records.heads.push(Reverse(key));
-            }
         }
-        records.current = records.pop();
-        records.note_first();
-        records
+    }
+
+    fn add_head(&mut self, stream: u32, raw: i64) {
+        let key = self.key(stream, raw);
+        self.heads.push(Reverse(key));
+    }
+
+    /// Makes the first of the heads the current one.
+    fn choose(&mut self) {
+        self.current = self.pop();
+        self.note_first();
     }
 
     /// The raw time of the first record of a stream. The header's record of a translated file is none of its records.
@@ -292,13 +338,25 @@ impl Records {
         &'r mut self,
         record: &mut EventRecord<'r>,
     ) -> Option<(&'r [u8], Extent)> {
+        self.advance();
+        if self.current.is_none() {
+            self.finish();
+        }
+        self.take(record)
+    }
+
+    /// Makes the record that comes next the current head.
+    #[inline(always)]
+    fn advance(&mut self) {
         if self.taken {
             self.move_on();
         }
-        let Some(head) = &self.current else {
-            self.finish();
-            return None;
-        };
+    }
+
+    /// Returns the record of the current head.
+    #[inline(always)]
+    fn take<'r>(&'r mut self, record: &mut EventRecord<'r>) -> Option<(&'r [u8], Extent)> {
+        let head = self.current.as_ref()?;
         self.taken = true;
         let stream = &self.streams[head.stream as usize];
         let buffer = stream.buffer.as_ref()?;
@@ -359,10 +417,7 @@ impl Records {
         given.last_given = given.last_time;
         match self.open_next(stream as usize) {
             Some(raw) => self.change(stream, raw),
-            None => {
-                self.current = self.pop();
-                self.note_first();
-            }
+            None => self.choose(),
         }
     }
 
@@ -470,7 +525,73 @@ impl Records {
         }
     }
 
-    fn finish(&mut self) {
+    /// The records of `files` from a boundary on. `cursors` lead to the buffers in which they are expected, one a stream. Nothing of
+    /// that is reported: the buffers before the boundary and those in which it lies belong to whoever reads the part before.
+    pub(super) fn from_boundary(
+        files: Vec<TraceFile>,
+        times: Vec<OrderTime>,
+        options: RecordsOptions,
+        boundary: &Boundary,
+    ) -> Records {
+        let mut records = Records::unopened(files, times, options);
+        for (number, cursor) in boundary.cursors.iter().enumerate() {
+            records.streams[number].cursor = cursor.clone();
+            if let Some(raw) = records.first_from(number, boundary.time) {
+                records.add_head(number as u32, raw);
+            }
+        }
+        records.damage = DamageLog::default();
+        records.out_of_order.fill(0);
+        records.choose();
+        records
+    }
+
+    /// Makes the first record of a stream that is not before `time` its head; returns its raw time.
+    fn first_from(&mut self, number: usize, time: i64) -> Option<i64> {
+        let mut first = self.open_next(number)?;
+        for _ in 0..BUFFERS_TO_OPEN {
+            let buffer = self.streams[number].buffer.as_ref()?;
+            let is_reached = |raw| self.time(number as u32, raw) >= time;
+            let found = buffer.records().iter().position(|record| is_reached(record.time));
+            if let Some(found) = found {
+                return self.streams[number].head_at(found);
+            }
+            first = self.open_next(number)?;
+        }
+        Some(first)
+    }
+
+    /// Where each stream stands, and all of its past on which its future depends.
+    pub(super) fn places(&self) -> Vec<Place> {
+        self.streams.iter().map(Stream::place).collect()
+    }
+
+    /// Takes over what was reported before these records.
+    pub(super) fn take_reports(&mut self, before: Records) {
+        let mut damage = before.damage;
+        damage.add_all(&self.damage);
+        self.damage = damage;
+        for (count, before) in self.out_of_order.iter_mut().zip(before.out_of_order) {
+            *count += before;
+        }
+    }
+
+    /// As [`next_stored`](Records::next_stored), for records before `until` only.
+    #[inline(always)]
+    pub(super) fn next_stored_until<'r>(
+        &'r mut self,
+        until: Option<i64>,
+        record: &mut EventRecord<'r>,
+    ) -> Option<(&'r [u8], Extent)> {
+        self.advance();
+        let is_reached = |head: &Head| until.is_some_and(|until| head.time >= until);
+        if self.current.as_ref().is_none_or(is_reached) {
+            return None;
+        }
+        self.take(record)
+    }
+
+    pub(super) fn finish(&mut self) {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }

@@ -5,6 +5,7 @@ mod corpus;
 mod damage;
 mod mutate;
 mod order;
+mod parts;
 mod relog;
 mod repair;
 mod replay;
