@@ -43,7 +43,7 @@ pub use pool::{AttachedPool, Growth, PoolProcess};
 pub use session::{BufferedSession, HostedSession, Sink};
 pub use slots::{Slot, SlotCounters, SlotTable};
 use source::SessionSource;
-pub use source::{EventSource, SourceLoss, SystemRun};
+pub use source::{CpuState, EventSource, SourceLoss, SystemRun};
 
 use crate::clock::{ClockMap, Pair};
 use crate::facts::file_name;

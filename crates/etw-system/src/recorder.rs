@@ -100,6 +100,8 @@ pub struct Recorder {
     is_finished: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
+    /// The trace has the last switches of the recorder before, which the kernel may not have told both of them.
+    is_follower: bool,
     /// Positions in the rings that can be committed when all records before a time are stored.
     released: VecDeque<Released>,
 }
@@ -275,6 +277,7 @@ impl Recorder {
             is_ending: false,
             is_finished: false,
             stored_until: None,
+            is_follower: false,
             released: VecDeque::new(),
         }
     }
@@ -334,8 +337,7 @@ impl Recorder {
             self.shaper.found_until(now());
             return Ok(());
         }
-        self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
-        self.tell();
+        self.begin_count();
         // Nothing falls between the list of processes and the records of those that begin later.
         self.perf.enable_arguments();
         self.perf.enable(..self.side_events)?;
@@ -345,6 +347,32 @@ impl Recorder {
         self.perf.enable_programs();
         self.perf.enable(self.side_events..)?;
         Ok(())
+    }
+
+    /// Begins to record while another recorder still records, whose place it takes. Returns the moment, in 100 ns, from which the records are
+    /// this recorder's. The other one ends with [`finish_before`](Recorder::finish_before) there: no event is in neither, and none in both.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn begin_in_place(&mut self) -> io::Result<i64> {
+        self.begin_count();
+        self.perf.enable_arguments();
+        self.perf.enable(..self.side_events)?;
+        self.perf.enable_programs();
+        self.perf.enable(self.side_events..)?;
+        let turn = this_turn();
+        let moment = (turn.time / TICK) as i64;
+        self.stored_until = Some(moment - 1);
+        self.run_down(turn);
+        // Those that began since that moment and are in the list have records, too.
+        self.shaper.found_until(now());
+        Ok(moment)
+    }
+
+    /// The recording lacks nothing yet.
+    fn begin_count(&mut self) {
+        self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
+        self.tell();
     }
 
     /// Notes on classes that were left out, with the right that would include them.
@@ -426,47 +454,6 @@ impl Recorder {
         self.watermark
     }
 
-    /// Finds the CPUs that went offline and came back while no process recorded: their events record nothing, not even the new name of a
-    /// thread. They are opened again like those of a CPU that comes online.
-    fn find_silent_cpus(&mut self) {
-        if self.target != Target::Machine {
-            return;
-        }
-        for cpu in self.cpus.clone() {
-            let Some(before) = self.perf.end_of_side(cpu) else { continue };
-            if rename_a_thread_on(cpu) && self.perf.end_of_side(cpu) == Some(before) {
-                self.perf.remove_cpu(cpu);
-                self.cpus.retain(|one| *one != cpu);
-            }
-        }
-    }
-
-    /// Records the CPUs that have come online. The perf events that were opened before a CPU went offline deliver no more records, so they
-    /// are opened again. The trace marks that the CPU's chain of switches starts again.
-    fn follow_cpus(&mut self, online: Vec<u16>) {
-        let came: Vec<u16> =
-            online.iter().filter(|cpu| !self.cpus.contains(cpu)).copied().collect();
-        for cpu in self.cpus.iter().filter(|cpu| !online.contains(cpu)) {
-            self.perf.remove_cpu(*cpu);
-        }
-        self.cpus = online;
-        for cpu in came {
-            if let Err(error) = self.perf.add_cpu(cpu) {
-                self.notes.push(format!("CPU {cpu} came online and is left out: {error}"));
-            }
-            let turn = Turn { time: self.watermark, cpu, process: 0, thread: 0 };
-            let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
-            give.event(Detail::Lost { count: 0 });
-            if !self.known_cpus.contains(&cpu) {
-                self.known_cpus.push(cpu);
-                if self.target == Target::Machine {
-                    let name: &[u8] = &[];
-                    give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
-                }
-            }
-        }
-    }
-
     /// Gives the kernel the memory of records that the session has stored: they have left the queue.
     fn commit(&mut self) {
         let first = self.out.peek().map_or(i64::MAX, |record| record.time);
@@ -514,6 +501,7 @@ impl Recorder {
             false => self.perf.complete_until(until, time),
         };
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
+        let is_follower = self.is_follower;
         let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, .. } = self;
         add_exit_statuses(exit_statuses, shaper, out);
         if out.size() >= *room {
@@ -523,7 +511,7 @@ impl Recorder {
         let mut frames = Vec::new();
         let until = perf.release(until, |given| {
             let Given::Other(parsed) = given else {
-                take_switch(shaper, given, stored_until, out);
+                take_switch(shaper, given, (stored_until, is_follower), out);
                 return is_over(out, *room);
             };
             let completed;
@@ -536,8 +524,8 @@ impl Recorder {
             };
             match parsed.detail {
                 detail if (parsed.time / TICK) as i64 <= stored_until => {
-                    if let PerfDetail::Neutral(Detail::Switch { new, .. }) = detail {
-                        shaper.runs(parsed.cpu, new.thread);
+                    if let PerfDetail::Neutral(detail) = detail {
+                        pass_over(shaper, parsed.cpu, &detail, is_follower);
                     }
                 }
                 // The frequent ones are not copied whole.
@@ -695,16 +683,16 @@ impl Recorder {
     }
 
     /// Adds the losses behind the last records of the rings.
-    fn add_last_losses(&mut self) {
+    fn add_last_losses(&mut self, turn: Turn) {
         self.count_losses(true);
         if let count @ 1.. = std::mem::take(&mut self.unmarked) {
             let Recorder { shaper, out, .. } = self;
-            Giver { shaper, out, turn: this_turn() }.event(Detail::Lost { count });
+            Giver { shaper, out, turn }.event(Detail::Lost { count });
         }
     }
 
     /// Gives the shaper the counters of all processes.
-    fn count_processes(&mut self) {
+    fn count_processes(&mut self, turn: Turn) {
         if !self.has_counters {
             return;
         }
@@ -713,12 +701,24 @@ impl Recorder {
             Target::Tree(process) => vec![process],
         };
         let Recorder { shaper, out, .. } = self;
-        let mut give = Giver { shaper, out, turn: this_turn() };
+        let mut give = Giver { shaper, out, turn };
         for process in processes {
             if let Some(counters) = process_files::process_counters(process) {
                 give.event(Detail::Counters { process, counters: &counters });
             }
         }
+    }
+
+    /// The thread that each CPU ran last; `None`: the trace has switches of it, and the last one is not known.
+    pub fn cpu_states(&self) -> impl Iterator<Item = (u16, Option<u32>)> {
+        self.shaper.cpu_states()
+    }
+
+    /// The records follow those of a recorder that ended with these [`cpu_states`](Recorder::cpu_states). Switches that are missing between them
+    /// are counted and marked like others.
+    pub fn follow(&mut self, states: impl Iterator<Item = (u16, Option<u32>)>) {
+        self.is_follower = true;
+        states.for_each(|(cpu, thread)| self.shaper.follows(cpu, thread));
     }
 
     /// The recording has ended: waits for the programs that write a record now, for some microseconds, unless something keeps their CPU.
@@ -735,6 +735,12 @@ impl Recorder {
 
     /// Ends the recording: everything that was recorded becomes available, with the rundown at the end.
     pub fn finish(&mut self) {
+        self.finish_before(i64::MAX);
+    }
+
+    /// Ends the recording like [`finish`](Recorder::finish), at a moment that has passed, in 100 ns: later records are those of the recorder
+    /// that took its place.
+    pub fn finish_before(&mut self, moment: i64) {
         if self.is_finished {
             return;
         }
@@ -742,10 +748,15 @@ impl Recorder {
         self.await_programs();
         self.room = usize::MAX;
         self.is_ending = true;
-        self.read_until(u64::MAX);
-        self.add_last_losses();
-        self.count_processes();
-        self.shaper.finish(this_turn(), &mut self.out);
+        // Records that an earlier process stored may be later than that moment.
+        let moment = moment.max(self.stored_until.unwrap_or(0));
+        let end = u64::try_from(moment).unwrap_or(0).saturating_mul(TICK);
+        self.read_until(end);
+        let now = this_turn();
+        let turn = Turn { time: now.time.min(end), ..now };
+        self.add_last_losses(turn);
+        self.count_processes(turn);
+        self.shaper.finish(turn, &mut self.out);
         self.is_finished = true;
         self.watermark = u64::MAX;
         // Closing many events takes long.
@@ -757,12 +768,26 @@ impl Recorder {
 }
 
 /// Takes a switch, or the thread that a CPU runs since a switch that is stored already.
-fn take_switch(shaper: &mut Shaper, given: Given<'_>, stored_until: i64, out: &mut Records) {
+fn take_switch(
+    shaper: &mut Shaper,
+    given: Given<'_>,
+    (stored_until, is_follower): (i64, bool),
+    out: &mut Records,
+) {
     let Given::Switch(switch) = given else { return };
     if (switch.time / TICK) as i64 > stored_until {
         shaper.take(switch, out);
-    } else if let Detail::Switch { new, .. } = switch.detail {
-        shaper.runs(switch.cpu, new.thread);
+    } else {
+        pass_over(shaper, switch.cpu, &switch.detail, is_follower);
+    }
+}
+
+/// Passes over an event that the trace has already: after a switch, it is known what the CPU runs.
+fn pass_over(shaper: &mut Shaper, cpu: u16, detail: &Detail<'_>, is_follower: bool) {
+    if let Detail::Switch { new, .. } = detail
+        && !is_follower
+    {
+        shaper.runs(cpu, new.thread);
     }
 }
 
@@ -777,25 +802,6 @@ fn is_over(out: &Records, room: usize) -> ControlFlow<()> {
 /// The class of the events with a hook.
 fn class_of(hook: u16) -> Guid {
     Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE)
-}
-
-/// Gives a new thread a name, on a CPU. Returns whether it ran there.
-fn rename_a_thread_on(cpu: u16) -> bool {
-    let rename = move || {
-        // SAFETY: a set of this call's own, of its own size, a text with a NUL, which the call copies, and no argument; this thread ends here.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(usize::from(cpu), &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
-                && libc::prctl(libc::PR_SET_NAME, c"etw-look".as_ptr()) == 0
-                && libc::sched_getcpu() == libc::c_int::from(cpu)
-        }
-    };
-    // A set has so many CPUs.
-    let is_possible = usize::from(cpu) < 8 * size_of::<libc::cpu_set_t>();
-    let thread = std::thread::Builder::new().name("etw-look".to_owned());
-    let thread = is_possible.then(|| thread.spawn(rename)).and_then(Result::ok);
-    thread.and_then(|thread| thread.join().ok()).unwrap_or(false)
 }
 
 /// Adds the name and arguments of a process's new program.
@@ -892,5 +898,6 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
     }
 }
 
+mod cpus;
 #[cfg(test)]
 mod tests;

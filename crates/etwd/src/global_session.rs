@@ -23,7 +23,7 @@ use etw_wire::requests::{Response, StartRequest};
 use crate::asker::{Asker, Connection, done};
 use crate::consumer::Consumer;
 use crate::event_log;
-use crate::kept_state::{Ending, KeptFile};
+use crate::kept_state::{Ending, KeptFile, KeptRecording, RingSet};
 use crate::name_request::NameRequest;
 use crate::program::Registered;
 use crate::refusals::Refusals;
@@ -75,6 +75,10 @@ pub(crate) struct GlobalSession {
     pub kept_series_file: Option<u32>,
     /// The failure of its file that the log has.
     pub logged_failure: Option<String>,
+    /// The rings of its system events.
+    pub ring_set: RingSet,
+    /// Recordings of other system events before, whose last events are not final yet, the oldest first.
+    pub recordings_before: Vec<KeptRecording>,
 }
 
 /// Memory of a session's buffers.
@@ -185,6 +189,8 @@ impl GlobalSession {
             events_before: 0,
             kept_series_file: None,
             logged_failure: None,
+            ring_set: RingSet::default(),
+            recordings_before: Vec::new(),
             config,
         };
         Ok((HostedSession::new(prepared.facts, storage, buffer_count, global), session))

@@ -72,8 +72,8 @@ pub(crate) struct HostThread {
     /// Providers that registered manifests name.
     registered_names: RegisteredNames,
     keeper: Arc<KeeperLink>,
-    /// Number of rings of system events that the keeper has, by session.
-    ring_counts: HashMap<usize, Arc<AtomicUsize>>,
+    /// Number of rings of system events that the keeper has, by session and ring set.
+    ring_counts: HashMap<(usize, u64), Arc<AtomicUsize>>,
     pending: Vec<PendingResponse>,
     idle_since: Instant,
     /// Log lines about a user's programs.
@@ -263,6 +263,7 @@ impl HostThread {
         self.answer_flushes();
         self.log_failures();
         self.keep_series();
+        self.forget_given_recordings();
         self.detach_exhausted();
         self.send_growth();
     }

@@ -10,7 +10,7 @@
 //! | `memory` | | bell, last batch |
 //! | `session/S` | `KeptSession` | memory of the session's state, then of its buffers |
 //! | `ended/N` | `KeptStream` of a session that has ended | |
-//! | `ring/S/N` | `KeptRing` | the events of a ring of session S; the keeper maps it |
+//! | `ring/S/N`, `ring/S/N/R` | `KeptRing` | the events of a ring of session S, in its ring set 0 or R; the keeper maps it |
 //! | `program/C` | `KeptProgram` | its socket, its control page |
 //! | `registration/C/N` | `KeptRegistration` | |
 //! | `pool/C/N` | | a segment of its pool |
@@ -100,6 +100,14 @@ fn message<T: Serialize>(name: &str, facts: &T) -> io::Result<(Vec<u8>, Option<O
 pub(crate) fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let at = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((std::str::from_utf8(&bytes[..at]).ok()?, &bytes[at + 1..]))
+}
+
+/// The name of a ring of a session.
+pub(crate) fn ring_name(session: usize, set: u64, number: usize) -> String {
+    match set {
+        0 => format!("{RING}/{session}/{number}"),
+        set => format!("{RING}/{session}/{number}/{set}"),
+    }
 }
 
 /// Sends all entries to a worker, then `go`.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use etw_host::engine::Slot;
-use etw_session::EnableInfo;
+use etw_session::{EnableInfo, SystemConfig};
 use etw_types::Guid;
 use etw_wire::requests::StartRequest;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,28 @@ pub(crate) struct KeptSession {
     /// Enablements by name. Earlier workers have none.
     #[serde(default)]
     pub names: Vec<NameRequest>,
+    /// The rings of its system events.
+    #[serde(default)]
+    pub ring_set: RingSet,
+    /// Recordings of other system events before, whose last events are not final yet, the oldest first.
+    #[serde(default)]
+    pub recordings_before: Vec<KeptRecording>,
+}
+
+/// The rings of one recording of system events. A session that changes what it records has two of them for a moment.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct RingSet {
+    /// Its number in the names of the rings.
+    pub number: u64,
+    /// The session's events from this time on are in these rings, and those before in the set before.
+    pub since: i64,
+}
+
+/// A recording of system events whose place another one took.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KeptRecording {
+    pub system: SystemConfig,
+    pub ring_set: RingSet,
 }
 
 /// The part of a session that is being ended.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etw_host::engine::{EventSource, SourceLoss, SystemRun};
+use etw_host::engine::{CpuState, EventSource, SourceLoss, SystemRun};
 use etw_session::{Event, KernelEvent, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
 use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{BufferHeader, SYSTEM_TRACE, Status};
 
-use crate::keeper_protocol::{Entry, KeeperLink, RING};
+use crate::keeper_protocol::{Entry, KeeperLink, ring_name};
 use crate::kept_state::KeptRing;
 
 /// The recording of one session.
@@ -24,19 +24,23 @@ pub(crate) struct SystemSource {
     /// The rings that the keeper has: [`Recorder::ring_changes`] at that time.
     kept: Option<u64>,
     keeper: Option<RingKeeper>,
+    /// A worker before has stored some of its events: the trace has later switches than those of the source before.
+    has_stored: bool,
 }
 
 /// Keeps the rings of a session for the next worker.
 pub(crate) struct RingKeeper {
     pub keeper: Arc<KeeperLink>,
     pub slot: usize,
+    /// The number of the ring set.
+    pub set: u64,
     /// The number of entries that the keeper has.
     pub count: Arc<AtomicUsize>,
 }
 
 impl RingKeeper {
     fn keep(&self, rings: &[OpenRing<'_, KeptRing>]) {
-        let name = |number: usize| format!("{RING}/{}/{number}", self.slot);
+        let name = |number| ring_name(self.slot, self.set, number);
         for (number, ring) in rings.iter().enumerate() {
             self.keeper.put(&name(number), &ring.facts, &ring.events);
         }
@@ -115,23 +119,27 @@ impl SystemSource {
     /// Opens the events that a session enables. Recording starts with `begin`.
     pub fn open(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config, buffer_size), config.process)?;
-        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None })
+        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None, has_stored: false })
     }
 
     /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
     pub fn open_again(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder =
             Recorder::open(options(config, buffer_size), config.process)?.behind_others();
-        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None })
+        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None, has_stored: false })
     }
 
-    /// Continues the recording of a worker that was killed, from its rings. Its records up to a time are stored.
+    /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored, and those before `since` are
+    /// another recording's.
     pub fn resume(
         config: &SystemConfig,
         buffer_size: u32,
         left: Vec<Entry>,
         stored_until: i64,
+        since: i64,
     ) -> io::Result<SystemSource> {
+        let has_stored = stored_until >= since;
+        let stored_until = stored_until.max(since - 1);
         let mut rings = Vec::new();
         for entry in left {
             let KeptRing { size, is_side, is_machine, cpu, is_offline, programs, is_told } =
@@ -147,7 +155,7 @@ impl SystemSource {
         let recorder = recorder.map_err(io::Error::other)?;
         // The keeper has them.
         let kept = Some(recorder.ring_changes());
-        Ok(SystemSource { recorder, haste: None, kept, keeper: None })
+        Ok(SystemSource { recorder, haste: None, kept, keeper: None, has_stored })
     }
 
     /// Keeps the rings for the next worker, from now on also those of CPUs that come.
@@ -174,6 +182,12 @@ impl SystemSource {
     pub fn begin(&mut self) -> std::io::Result<()> {
         self.haste = Some(Haste::new());
         self.recorder.begin()
+    }
+
+    /// Begins to record in the place of another source. Returns [the moment](Recorder::begin_in_place) from which its events are the session's.
+    pub fn begin_in_place(&mut self) -> io::Result<i64> {
+        self.haste = Some(Haste::new());
+        self.recorder.begin_in_place()
     }
 
     /// Notes on classes that were left out.
@@ -242,10 +256,22 @@ impl EventSource for SystemSource {
     }
 
     fn finish(&mut self) {
-        self.recorder.finish();
+        self.finish_before(i64::MAX);
+    }
+
+    fn finish_before(&mut self, moment: i64) -> Vec<CpuState> {
+        self.recorder.finish_before(moment);
         self.haste = None;
         // It has no rings any more. Those that the keeper has may be of the recording that took its place.
         self.keeper = None;
+        let states = self.recorder.cpu_states();
+        states.map(|(cpu, thread)| CpuState { cpu, thread }).collect()
+    }
+
+    fn follow(&mut self, states: &[CpuState]) {
+        if !self.has_stored {
+            self.recorder.follow(states.iter().map(|one| (one.cpu, one.thread)));
+        }
     }
 
     fn mechanism(&self) -> Option<String> {

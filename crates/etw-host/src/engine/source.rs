@@ -47,10 +47,33 @@ pub trait EventSource: Send {
     /// Ends the recording: the rest of the events can be taken, and the watermark is `u64::MAX`.
     fn finish(&mut self);
 
+    /// Ends the recording like [`finish`](EventSource::finish), at a moment that has passed, in the time of its events: another source that
+    /// records already gives the later events. Returns the threads that the CPUs run then, for
+    /// that source.
+    fn finish_before(&mut self, moment: i64) -> Vec<CpuState> {
+        let _ = moment;
+        self.finish();
+        Vec::new()
+    }
+
+    /// The events follow those of a source that ended with this state: what is missing between them is a loss.
+    fn follow(&mut self, states: &[CpuState]) {
+        let _ = states;
+    }
+
     /// How the events are recorded, for the trace.
     fn mechanism(&self) -> Option<String> {
         None
     }
+}
+
+/// The thread of a CPU at the end of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuState {
+    /// The CPU.
+    pub cpu: u16,
+    /// The thread. `None`: switches before are in the trace, and the last one is not known.
+    pub thread: Option<u32>,
 }
 
 /// Events of one class that were lost before they reached a source.
@@ -85,8 +108,6 @@ impl<S: Sink> Engine<S> {
             if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
                 hosted.modules.add_source(&mechanism);
             }
-            // A source that was replaced, and gave all of its events.
-            self.sources.retain(|one| !one.is_finished || one.source.peek().is_some());
             self.sources.push(SessionSource { session, source, is_finished: false });
         }
     }
@@ -97,6 +118,30 @@ impl<S: Sink> Engine<S> {
             one.source.finish();
             one.is_finished = true;
         }
+    }
+
+    /// Adds a source to a session whose events, from a moment on, are those of this source. The sources before end there, and stay until
+    /// they have [given](Engine::remove_given_sources) the rest of their events.
+    pub fn replace_source(
+        &mut self,
+        session: usize,
+        moment: i64,
+        mut source: Box<dyn EventSource>,
+    ) {
+        let before = |one: &&mut SessionSource| one.session == session && !one.is_finished;
+        for one in self.sources.iter_mut().filter(before) {
+            source.follow(&one.source.finish_before(moment));
+            one.is_finished = true;
+        }
+        self.attach_source(session, source);
+    }
+
+    /// Removes the sources of a session that others have replaced, if they have given all of their events. Returns whether some have not.
+    /// After a round, the given events are final.
+    pub fn remove_given_sources(&mut self, session: usize) -> bool {
+        let is_given = |one: &SessionSource| one.is_finished && one.source.peek().is_none();
+        self.sources.retain(|one| one.session != session || !is_given(one));
+        self.sources.iter().any(|one| one.session == session && one.is_finished)
     }
 
     /// Removes the source of a session that ends.

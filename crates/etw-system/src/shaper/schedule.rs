@@ -208,6 +208,19 @@ impl Shaper {
         self.cpu(cpu).thread = Some(thread);
     }
 
+    /// The thread that each CPU runs; `None`: the trace has switches of it, and the last one is not known.
+    pub fn cpu_states(&self) -> impl Iterator<Item = (u16, Option<u32>)> {
+        let known = |cpu: &super::Cpu| cpu.thread.is_some() || cpu.has_unknown_past;
+        let cpus = self.cpus.iter().enumerate().filter(move |(_, cpu)| known(cpu));
+        cpus.map(|(index, cpu)| (index as u16, cpu.thread))
+    }
+
+    /// The trace has switches of a CPU from another shaper, and the last one brought this thread.
+    pub fn follows(&mut self, cpu: u16, thread: Option<u32>) {
+        let cpu = self.cpu(cpu);
+        (cpu.thread, cpu.has_unknown_past) = (thread, thread.is_none());
+    }
+
     /// A thread of the recorded program begins to run: its CPU was doing something unknown, which is shown as idle.
     pub(super) fn switched_in(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         let old = self.cpu(event.cpu).thread.unwrap_or(0);

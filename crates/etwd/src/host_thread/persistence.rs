@@ -3,11 +3,12 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use etw_host::kill_point::kill_point;
 use etw_wire::requests::StartRequest;
 
 use super::HostThread;
 use crate::asker::Connection;
-use crate::keeper_protocol::RING;
+use crate::keeper_protocol::ring_name;
 use crate::kept_state::{KeptProgram, KeptRegistration, KeptSession};
 use crate::program::Program;
 use crate::system_source::{RingKeeper, SystemSource};
@@ -50,17 +51,50 @@ impl HostThread {
         self.keeper.remove(&format!("program/{connection}"));
     }
 
-    /// Keeps the rings of a session's system events.
-    pub(super) fn keep_rings(&mut self, slot: usize, source: &mut SystemSource) {
-        let count = self.ring_counts.entry(slot).or_default().clone();
-        source.keep_rings(RingKeeper { keeper: self.keeper.clone(), slot, count });
+    /// Keeps the rings of a session's system events, as one of its ring sets.
+    pub(super) fn keep_rings(&mut self, slot: usize, set: u64, source: &mut SystemSource) {
+        let count = self.ring_counts.entry((slot, set)).or_default().clone();
+        source.keep_rings(RingKeeper { keeper: self.keeper.clone(), slot, set, count });
     }
 
     /// Removes the rings of a session that has ended.
     pub(super) fn forget_rings(&mut self, slot: usize) {
-        let count = self.ring_counts.remove(&slot).unwrap_or_default();
-        for number in 0..count.load(Ordering::Relaxed) {
-            self.keeper.remove(&format!("{RING}/{slot}/{number}"));
+        self.forget_ring_sets(slot, |_| true);
+    }
+
+    /// Removes some ring sets of a session.
+    fn forget_ring_sets(&mut self, slot: usize, is_over: impl Fn(u64) -> bool) {
+        let sets = self.ring_counts.keys().filter(|(of, set)| *of == slot && is_over(*set));
+        for (slot, set) in sets.copied().collect::<Vec<_>>() {
+            let count = self.ring_counts.remove(&(slot, set)).unwrap_or_default();
+            for number in 0..count.load(Ordering::Relaxed) {
+                self.keeper.remove(&ring_name(slot, set, number));
+            }
+        }
+    }
+
+    /// Removes the ring sets of a session that it does not name: those of changes that were not completed.
+    pub(super) fn forget_unnamed_rings(&mut self, slot: usize) {
+        let Some(global) = self.global(slot) else { return self.forget_rings(slot) };
+        let before = global.recordings_before.iter().map(|one| one.ring_set.number);
+        let named: Vec<u64> = before.chain([global.ring_set.number]).collect();
+        self.forget_ring_sets(slot, |set| !named.contains(&set));
+    }
+
+    /// Removes the recordings that others have replaced, when their last events are final.
+    pub(super) fn forget_given_recordings(&mut self) {
+        for slot in self.engine.session_slots() {
+            let has_some = self.global(slot).is_some_and(|one| !one.recordings_before.is_empty());
+            if !has_some || self.engine.remove_given_sources(slot) {
+                continue;
+            }
+            kill_point("recording before given");
+            if let Some(global) = self.global_mut(slot) {
+                global.recordings_before.clear();
+            }
+            self.keep_session(slot);
+            kill_point("recording before forgotten");
+            self.forget_unnamed_rings(slot);
         }
     }
 
@@ -85,6 +119,8 @@ impl HostThread {
             events_before: global.events_before,
             series: session.series_files().collect(),
             consumers: global.consumer_count(),
+            ring_set: global.ring_set,
+            recordings_before: global.recordings_before.clone(),
         };
         let mut descriptors = vec![global.state.as_fd()];
         descriptors.extend(global.memories.iter().map(|one| one.memory.as_fd()));

@@ -61,6 +61,9 @@ impl KeptEntries {
     }
 }
 
+/// Rings of a session's system events by ring set, in order.
+pub(super) type KeptRings = BTreeMap<u64, BTreeMap<u64, Entry>>;
+
 /// All entries, by session and by program.
 #[derive(Default)]
 struct Sorted {
@@ -70,8 +73,8 @@ struct Sorted {
     /// The daemon was asked to end.
     is_ending: bool,
     programs: BTreeMap<Connection, KeptEntries>,
-    /// Rings of system events by session, in order.
-    rings: BTreeMap<u64, BTreeMap<u64, Entry>>,
+    /// Rings of system events by session.
+    rings: BTreeMap<u64, KeptRings>,
 }
 
 impl Sorted {
@@ -85,8 +88,10 @@ impl Sorted {
                 sorted.ended.insert(*number, entry);
             } else if name == ENDING {
                 sorted.is_ending = true;
-            } else if let Some([slot, number]) = numbers(RING).as_deref() {
-                sorted.rings.entry(*slot).or_default().insert(*number, entry);
+            } else if let Some([slot, number, set @ ..]) = numbers(RING).as_deref() {
+                let set = set.first().copied().unwrap_or(0);
+                let sets = sorted.rings.entry(*slot).or_default();
+                sets.entry(set).or_default().insert(*number, entry);
             } else if let Some([connection]) = numbers("program").as_deref() {
                 sorted.programs.entry(*connection).or_default().main = Some(entry);
             } else if let Some([connection, number]) = numbers("pool").as_deref() {
@@ -108,14 +113,17 @@ impl HostThread {
     /// Restores sessions and programs. Returns the connections of programs. Entries that cannot be restored are logged and removed.
     pub fn restore(&mut self, entries: Entries) -> Vec<RestoredConnection> {
         let Sorted { sessions, ended, is_ending, programs, mut rings } = Sorted::new(entries);
-        let counts = rings.iter().map(|(slot, all)| (*slot as usize, Arc::new(all.len().into())));
-        self.ring_counts = counts.collect();
+        for (slot, sets) in &rings {
+            for (set, all) in sets {
+                self.ring_counts.insert((*slot as usize, *set), Arc::new(all.len().into()));
+            }
+        }
         self.restore_streams(ended);
         if sessions.is_empty() && programs.is_empty() && rings.is_empty() {
             return Vec::new();
         }
         for (slot, entry) in sessions {
-            let rings = rings.remove(&slot).unwrap_or_default().into_values().collect();
+            let rings = rings.remove(&slot).unwrap_or_default();
             if let Err(error) = self.restore_session(slot as usize, entry, rings, is_ending) {
                 log!("session {slot} cannot be restored and has ended: {error}");
                 // Another session may soon have its number.

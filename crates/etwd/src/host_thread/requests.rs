@@ -19,7 +19,7 @@ use super::HostThread;
 use super::pending::{PendingResponse, Sent};
 use crate::asker::{Asker, done};
 use crate::global_session::{BufferMemory, EndingFiles, GlobalSession, WaitingFlush, config_error};
-use crate::kept_state::Ending;
+use crate::kept_state::{Ending, KeptRecording, RingSet};
 use crate::log::log_info;
 use crate::rights::{may_write, refused};
 use crate::session_memory::allocate_buffers;
@@ -206,7 +206,8 @@ impl HostThread {
             Ok(slot) => slot,
             Err(no) => return from.answer(&no),
         };
-        let mut notes = self.attach_source(slot, source);
+        let mut notes = source
+            .map_or(Vec::new(), |source| self.attach_source(slot, RingSet::default(), source));
         notes.extend(clock_note);
         let enable = std::mem::take(&mut start.config.enable);
         let mut providers: Vec<Guid> = Vec::new();
@@ -242,28 +243,44 @@ impl HostThread {
         sent
     }
 
-    /// Records other events of the system from now on. The recording so far ends with its rundown, and the new one begins with one.
+    /// Records other events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
+    /// record for a moment, and the keeper has both: the one message that keeps the session says from when on the new one counts.
     fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
-        let config = self
-            .global(slot)
-            .map(|global| (global.config.system.clone(), global.config.buffer_size));
-        let Some((Some(old), buffer_size)) = config else {
+        let Some(global) = self.global(slot) else { return has_ended() };
+        let buffer_size = global.config.buffer_size;
+        let Some(old) = global.config.system.clone() else {
             let what = "the session records no events of the system; start it with some";
             return refused(Status::ERROR_NOT_SUPPORTED, what);
         };
         if old == system {
             return done();
         }
-        let source = match SystemSource::open(&system, buffer_size) {
+        let before = KeptRecording { system: old, ring_set: global.ring_set };
+        let number = before.ring_set.number + 1;
+        let mut source = match SystemSource::open(&system, buffer_size) {
             Ok(source) => source,
             Err(error) => return refused(system_source::status_of(&error), error.to_string()),
         };
-        self.engine.finish_source(slot);
-        let warnings = self.attach_source(slot, Some(source));
+        let warnings = source.notes().to_vec();
+        self.keep_rings(slot, number, &mut source);
+        kill_point("other rings kept");
+        let since = match source.begin_in_place() {
+            Ok(since) => since,
+            Err(error) => {
+                self.forget_unnamed_rings(slot);
+                return refused(Status::ERROR_NO_SYSTEM_RESOURCES, error.to_string());
+            }
+        };
+        kill_point("other recording begun");
         if let Some(global) = self.global_mut(slot) {
             global.config.system = Some(system);
+            global.recordings_before.push(before);
+            global.ring_set = RingSet { number, since };
         }
         self.keep_session(slot);
+        kill_point("other recording kept");
+        self.engine.replace_source(slot, since, Box::new(source));
+        kill_point("recording before ended");
         Response::Done { warnings }
     }
 
@@ -274,19 +291,20 @@ impl HostThread {
         self.engine.sessions().map(|(slot, ..)| slot).filter(is_system).count()
     }
 
-    /// Begins the recording of the system's events. Returns what it leaves out.
+    /// Begins the recording of the system's events, with one of the session's ring sets. It ends the session's recordings before. Returns
+    /// what it leaves out.
     pub(super) fn attach_source(
         &mut self,
         slot: usize,
-        source: Option<SystemSource>,
+        ring_set: RingSet,
+        mut source: SystemSource,
     ) -> Vec<String> {
-        let Some(mut source) = source else { return Vec::new() };
         let mut notes = source.notes().to_vec();
         if let Err(error) = source.begin() {
             notes.push(format!("events of the system are incomplete: {error}"));
         }
-        self.keep_rings(slot, &mut source);
-        self.engine.attach_source(slot, Box::new(source));
+        self.keep_rings(slot, ring_set.number, &mut source);
+        self.engine.replace_source(slot, ring_set.since, Box::new(source));
         notes
     }
 

@@ -22,14 +22,15 @@ use etw_session::state::{Killed, STATE_SIZE, Saved};
 use etw_session::{HandOverPosition, HostFacts, Place, Session, SessionConfig};
 
 use super::HostThread;
-use super::recovery::{RECONNECT_PATIENCE, facts, missing};
+use super::recovery::{KeptRings, RECONNECT_PATIENCE, facts, missing};
 use crate::ended_stream::EndedStream;
 use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd};
 use crate::keeper_protocol::Entry;
-use crate::kept_state::{Ending, KeptFile, KeptSession, KeptStream};
+use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream, RingSet};
 use crate::log::log;
 use crate::session_memory::allocate_buffers;
 use crate::system_source::SystemSource;
+use etw_system::StartError;
 
 /// A session found in memory, before its files are opened.
 struct RestoredBuffers {
@@ -191,7 +192,7 @@ impl HostThread {
         &mut self,
         slot: usize,
         entry: Entry,
-        rings: Vec<Entry>,
+        rings: KeptRings,
         is_ending: bool,
     ) -> io::Result<()> {
         let mut record: KeptSession = facts(&entry)?;
@@ -257,25 +258,17 @@ impl HostThread {
             events_before: record.events_before,
             kept_series_file: None,
             logged_failure: None,
+            ring_set: record.ring_set,
+            recordings_before: record.recordings_before,
         };
         let stored_until = session.facts().last_time;
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
-        let buffer_size = hosted.host.config.buffer_size;
-        let system = hosted.host.config.system.clone().filter(|_| ending == Ending::Nothing);
-        let name = hosted.host.name().to_owned();
         self.engine.insert_session(slot, hosted, session);
-        if let Some(system) = system {
-            let resumed = SystemSource::resume(&system, buffer_size, rings, stored_until);
-            let source = resumed.or_else(|error| {
-                log!("session {name}: events of the system since the kill are missing: {error}");
-                SystemSource::open_again(&system, buffer_size)
-            });
-            match source {
-                Ok(source) => drop(self.attach_source(slot, Some(source))),
-                Err(error) => log!("session {name}: events of the system end here: {error}"),
-            }
+        if ending == Ending::Nothing {
+            self.resume_recordings(slot, rings, stored_until);
         }
+        self.forget_unnamed_rings(slot);
         if ending == Ending::Session {
             self.engine.close_admission(slot);
         }
@@ -284,5 +277,32 @@ impl HostThread {
         self.keep_session(slot);
         kill_point("session kept again");
         Ok(())
+    }
+
+    /// Continues the recordings of a session's system events: the last one, and those before it whose last events are not final.
+    fn resume_recordings(&mut self, slot: usize, mut rings: KeptRings, stored_until: i64) {
+        let Some(global) = self.global(slot) else { return };
+        let Some(system) = global.config.system.clone() else { return };
+        let (name, buffer_size) = (global.name().to_owned(), global.config.buffer_size);
+        let last = KeptRecording { system, ring_set: global.ring_set };
+        let mut recordings = global.recordings_before.clone();
+        recordings.push(last);
+        let last = global.ring_set.number;
+        for KeptRecording { system, ring_set } in recordings {
+            let RingSet { number, since } = ring_set;
+            let left = rings.remove(&number).unwrap_or_default().into_values().collect();
+            let resumed = SystemSource::resume(&system, buffer_size, left, stored_until, since);
+            let source = resumed.or_else(|error| {
+                log!("session {name}: events of the system since the kill are missing: {error}");
+                match number == last {
+                    true => SystemSource::open_again(&system, buffer_size),
+                    false => Err(StartError::Rings(error)),
+                }
+            });
+            match source {
+                Ok(source) => drop(self.attach_source(slot, ring_set, source)),
+                Err(error) => log!("session {name}: events of the system end here: {error}"),
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ mod program_roles;
 mod programs;
 mod rig;
 mod sessions;
+mod system_changes;
 mod system_events;
 mod system_limits;
 mod torture;

@@ -22,7 +22,7 @@ const CSWITCH: u16 = 0x0524;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// The chains of switches in a trace. Places whose switches are missing without a word.
-fn chains(file: &Path) -> (Chains, Vec<Gap>) {
+pub fn chains(file: &Path) -> (Chains, Vec<Gap>) {
     let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
     let mut chains = SwitchChains::default();
     let mut gaps = Vec::new();
@@ -34,13 +34,13 @@ fn chains(file: &Path) -> (Chains, Vec<Gap>) {
 }
 
 /// Two threads that wake each other until they are dropped.
-struct Switching {
+pub struct Switching {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Switching {
-    fn new() -> Switching {
+    pub fn new() -> Switching {
         let is_over = Arc::new(AtomicBool::new(false));
         let (mut here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
         let ends = is_over.clone();
@@ -68,7 +68,7 @@ impl Drop for Switching {
     }
 }
 
-fn system(words: &str) -> SystemConfig {
+pub fn system(words: &str) -> SystemConfig {
     let masks = Masks::parse(words).unwrap().masks.0;
     SystemConfig { masks, stacks: Vec::new(), sample_interval: 10_000, process: None }
 }
@@ -85,7 +85,7 @@ fn counted_switches() -> u64 {
     count.unwrap().parse().unwrap()
 }
 
-fn query(daemon: &Daemon) -> SessionStatus {
+pub fn query(daemon: &Daemon) -> SessionStatus {
     match daemon.ask(&Request::Query { session: "system".to_owned() }) {
         Response::Session(status) => *status,
         other => panic!("{other:?}"),
@@ -126,7 +126,7 @@ fn with_rings_of_perf() -> Daemon {
 }
 
 /// Records switches in the session `system`, to the file that it returns. `None`: this user may not.
-fn record_switches(daemon: &Daemon) -> Option<std::path::PathBuf> {
+pub fn record_switches(daemon: &Daemon) -> Option<std::path::PathBuf> {
     let file = daemon.rig.file("system.etl");
     let start = SessionConfig {
         name: "system".to_owned(),

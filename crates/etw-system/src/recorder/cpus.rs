@@ -1,0 +1,68 @@
+//! CPUs that come and go while a recording runs.
+
+use super::{Giver, Recorder};
+use crate::neutral::Detail;
+use crate::perf::Target;
+use crate::shaper::Turn;
+
+impl Recorder {
+    /// Finds the CPUs that went offline and came back while no process recorded: their events record nothing, not even the new name of a
+    /// thread. They are opened again like those of a CPU that comes online.
+    pub(super) fn find_silent_cpus(&mut self) {
+        if self.target != Target::Machine {
+            return;
+        }
+        for cpu in self.cpus.clone() {
+            let Some(before) = self.perf.end_of_side(cpu) else { continue };
+            if rename_a_thread_on(cpu) && self.perf.end_of_side(cpu) == Some(before) {
+                self.perf.remove_cpu(cpu);
+                self.cpus.retain(|one| *one != cpu);
+            }
+        }
+    }
+
+    /// Records the CPUs that have come online. The perf events that were opened before a CPU went offline deliver no more records, so they
+    /// are opened again. The trace marks that the CPU's chain of switches starts again.
+    pub(super) fn follow_cpus(&mut self, online: Vec<u16>) {
+        let came: Vec<u16> =
+            online.iter().filter(|cpu| !self.cpus.contains(cpu)).copied().collect();
+        for cpu in self.cpus.iter().filter(|cpu| !online.contains(cpu)) {
+            self.perf.remove_cpu(*cpu);
+        }
+        self.cpus = online;
+        for cpu in came {
+            if let Err(error) = self.perf.add_cpu(cpu) {
+                self.notes.push(format!("CPU {cpu} came online and is left out: {error}"));
+            }
+            let turn = Turn { time: self.watermark, cpu, process: 0, thread: 0 };
+            let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
+            give.event(Detail::Lost { count: 0 });
+            if !self.known_cpus.contains(&cpu) {
+                self.known_cpus.push(cpu);
+                if self.target == Target::Machine {
+                    let name: &[u8] = &[];
+                    give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
+                }
+            }
+        }
+    }
+}
+
+/// Gives a new thread a name, on a CPU. Returns whether it ran there.
+fn rename_a_thread_on(cpu: u16) -> bool {
+    let rename = move || {
+        // SAFETY: a set of this call's own, of its own size, a text with a NUL, which the call copies, and no argument; this thread ends here.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(usize::from(cpu), &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+                && libc::prctl(libc::PR_SET_NAME, c"etw-look".as_ptr()) == 0
+                && libc::sched_getcpu() == libc::c_int::from(cpu)
+        }
+    };
+    // A set has so many CPUs.
+    let is_possible = usize::from(cpu) < 8 * size_of::<libc::cpu_set_t>();
+    let thread = std::thread::Builder::new().name("etw-look".to_owned());
+    let thread = is_possible.then(|| thread.spawn(rename)).and_then(Result::ok);
+    thread.and_then(|thread| thread.join().ok()).unwrap_or(false)
+}
