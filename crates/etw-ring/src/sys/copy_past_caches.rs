@@ -34,11 +34,15 @@ pub fn copy_past_caches(to: &mut [u8], from: &[u8]) {
 #[cfg(target_arch = "x86_64")]
 fn copy_lines(to: &mut [u8], from: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    const PART: usize = size_of::<__m128i>();
-    for (to, from) in to.chunks_exact_mut(PART).zip(from.chunks_exact(PART)) {
-        // SAFETY: both have the bytes of one value; the target is aligned, since its slice begins at a line. All x86-64 processors
-        // have the instructions.
-        unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), _mm_loadu_si128(from.as_ptr().cast())) };
+    for (to, from) in to.chunks_exact_mut(LINE).zip(from.chunks_exact(LINE)) {
+        let (to, from) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
+        // SAFETY: both lines have the bytes of four values, and the target's begins at a line. All x86-64 processors have the instructions.
+        unsafe {
+            let line = [0, 1, 2, 3].map(|part| _mm_loadu_si128(from.add(part)));
+            for (part, bytes) in line.into_iter().enumerate() {
+                _mm_stream_si128(to.add(part), bytes);
+            }
+        }
     }
     // SAFETY: all x86-64 processors have it. These stores are not ordered with later ones, so they end here.
     unsafe { _mm_sfence() };
