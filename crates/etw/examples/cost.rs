@@ -56,31 +56,28 @@ fn one_thread() -> Result<(f64, f64), etw::SessionError> {
     Ok((quartile(ours), quartile(floors)))
 }
 
+/// Turns of a loop.
+const MANY: u64 = 50_000_000;
+
+/// A function of its own, like the next one: their loops have the same place in a line, whatever else the program has.
+#[inline(never)]
+fn empty_turns() {
+    for n in 0..MANY {
+        black_box(n);
+    }
+}
+
+#[inline(never)]
+fn disabled_turns() {
+    for n in 0..MANY {
+        black_box(n);
+        write_event!(BENCH, "Off", level(Informational), u64("n", &n));
+    }
+}
+
 fn costs() -> Result<(), Box<dyn std::error::Error>> {
-    const MANY: u64 = 50_000_000;
-    let turn = median(
-        (0..5)
-            .map(|_| {
-                nanoseconds(MANY, || {
-                    (0..MANY).for_each(|n| {
-                        black_box(n);
-                    })
-                })
-            })
-            .collect(),
-    );
-    let disabled = median(
-        (0..5)
-            .map(|_| {
-                nanoseconds(MANY, || {
-                    for n in 0..MANY {
-                        black_box(n);
-                        write_event!(BENCH, "Off", level(Informational), u64("n", &n));
-                    }
-                })
-            })
-            .collect(),
-    );
+    let turn = median((0..5).map(|_| nanoseconds(MANY, empty_turns)).collect());
+    let disabled = median((0..5).map(|_| nanoseconds(MANY, disabled_turns)).collect());
     figure("empty loop turn", turn, "ns");
     figure("disabled, inlined", disabled, "ns");
     figure("disabled / empty loop turn", disabled / turn, "x");

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::Writer;
 use super::line::Line;
+use super::overflow::OVERFLOW_CLASS;
 use super::thread::ThreadState;
 use crate::layout::*;
 use crate::proto::{self, Head, Phase};
@@ -140,8 +141,11 @@ impl Writer {
         true
     }
 
-    /// Allocates a chunk of class `want` or near it, not below `smallest`. Owned chunks leave the last sixteenth of the pool to
-    /// overflow chunks, which many threads can share, and no thread takes more than its share of the free chunks, or than an eighth.
+    /// Allocates a chunk of class `want` or near it, not below `smallest`. Owned chunks leave a rest of the pool to overflow chunks,
+    /// which many threads can share, and no thread takes more than its share of the free chunks, or than an eighth.
+    ///
+    /// The rest is a chunk of a processor's usual size for each thread, and a sixteenth of the pool at most. It is no larger, since a
+    /// record there costs the host several times what one in an owned chunk does: a host that is behind would fall further behind.
     pub(super) fn allocate(
         &self,
         smallest: u8,
@@ -182,7 +186,8 @@ impl Writer {
             if free * 2 < total {
                 first.half(P_PRESSURE).fetch_add(1, Ordering::Relaxed);
             }
-            if phase == Phase::Open && free * 16 < total {
+            let rest = (total / 16).min(takers * CLASS_UNITS[OVERFLOW_CLASS as usize]);
+            if phase == Phase::Open && free < rest {
                 return None;
             }
             let mut class = want.max(smallest);
@@ -322,6 +327,18 @@ mod tests {
             assert!((total - free) * 4 <= total + BLOCK_UNITS * 4, "{free} of {total} are free");
         }
         assert_eq!(writer.pressure(), 0);
+    }
+
+    /// A thread whose host is behind fills the pool with its own chunks: to read overflow chunks would cost the host several times as much.
+    #[test]
+    fn a_thread_whose_host_is_behind_leaves_little_to_overflow_chunks() {
+        let (writer, mut reader) = rig(16 << 20);
+        let write = |_: &u32| writer.write(&request(), |record| record.put(&[1; 1000])).is_ok();
+        let written = (0..).take_while(write).count();
+        let overflow = writer.first().half(P_SHARED_SEQ).load(Ordering::Relaxed) as usize;
+        assert!(written > 15000 && overflow > 0, "{overflow} of {written}");
+        assert!(overflow < written / 100, "{overflow} of {written}");
+        assert_eq!(reader.drain(&DrainOptions::default(), |_| ()).records, written as u64);
     }
 
     /// The count of taken units stays right while threads take and reclaim chunks of all classes, and lose events.

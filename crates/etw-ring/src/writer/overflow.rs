@@ -6,6 +6,9 @@ use super::Writer;
 use crate::layout::*;
 use crate::proto::{self, Phase, Shared, SharedReservation, Unit};
 
+/// The class of a processor's overflow chunk, if the pool has one of this class.
+pub(super) const OVERFLOW_CLASS: u8 = 1;
+
 /// A record in an overflow chunk.
 #[derive(Debug)]
 pub(super) struct SharedRecord {
@@ -68,7 +71,8 @@ impl Writer {
                 SharedReservation::Busy => return None,
                 SharedReservation::Full(seen) => seen,
             };
-            let (unit, class, generation) = self.allocate(smallest, 1, Phase::Shared, u16::MAX)?;
+            let (unit, class, generation) =
+                self.allocate(smallest, OVERFLOW_CLASS, Phase::Shared, u16::MAX)?;
             let fresh =
                 Shared { unit, generation8: generation as u8, count: 0, class, next: 0 }.pack();
             if word.compare_exchange(seen, fresh, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
