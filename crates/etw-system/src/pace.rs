@@ -24,6 +24,17 @@ pub(crate) enum Haste {
     None,
 }
 
+impl Haste {
+    /// `is_urgent`: something is always to be read soon. `has_programs`: programs in the kernel copy the arguments of new processes.
+    pub fn of(is_urgent: bool, has_programs: bool) -> Haste {
+        match (is_urgent, has_programs) {
+            (true, _) => Haste::Always,
+            (false, false) => Haste::WhenProgramsBegin,
+            (false, true) => Haste::None,
+        }
+    }
+}
+
 /// The pause until the next poll.
 #[derive(Debug)]
 pub(crate) struct Pace {

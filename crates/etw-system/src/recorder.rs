@@ -240,13 +240,8 @@ impl Recorder {
         let has_operations = has_descriptors(&options.masks);
         let has_counters = has(Flag::COUNTERS);
         let has_quick_looks = has_operations && !perf.has_call_paths();
-        let haste = match (has_quick_looks || perf.has_bursts(), perf.programs()) {
-            (true, _) => Haste::Always,
-            (false, None) => Haste::WhenProgramsBegin,
-            // They copy the arguments.
-            (false, Some(_)) => Haste::None,
-        };
-        let pace = Pace::new(haste);
+        let is_urgent = has_quick_looks || perf.has_bursts();
+        let pace = Pace::new(Haste::of(is_urgent, perf.programs().is_some()));
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
         Recorder {
             perf,
