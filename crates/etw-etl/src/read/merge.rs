@@ -525,8 +525,8 @@ impl Records {
         }
     }
 
-    /// The records of `files` from a boundary on. `cursors` lead to the buffers in which they are expected, one a stream. Nothing of
-    /// that is reported: the buffers before the boundary and those in which it lies belong to whoever reads the part before.
+    /// The records of `files` from a boundary on. `cursors` lead to the buffers in which they are expected, one a stream. This
+    /// reports no damage of the buffers that it opens: the part before opens them, too, and reports it.
     pub(super) fn from_boundary(
         files: Vec<TraceFile>,
         times: Vec<OrderTime>,
