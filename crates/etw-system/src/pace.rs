@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-/// The pause while programs begin, whose facts are looked up as long as they live, and while rings may fill in a short time.
+/// The pause while programs begin of which more than the kernel's records is looked up, as long as they live, and while rings may fill in a
+/// short time.
 const SHORT: Duration = Duration::from_millis(10);
 /// The pause otherwise. A wake-up of the host costs 40 to 200 µs, with or without records.
-const LONG: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_millis(100);
 /// The same where the host looks up the arguments of a program that begins.
 const LONG_WITH_LOOKS: Duration = Duration::from_millis(25);
 /// Bytes of records between two polls, of which most are still in a cache when they are read again.
 const SIZE: u64 = 512 << 10;
-/// Programs are expected to begin for so many nanoseconds behind one that did.
+/// More such programs are expected for so many nanoseconds behind one that began.
 const EXPECTED: u64 = 1_000_000_000;
 
 /// Facts that have to be read or looked up soon.
@@ -39,12 +40,12 @@ impl Haste {
 #[derive(Debug)]
 pub(crate) struct Pace {
     pub pause: Duration,
-    /// A program has begun since the last poll.
-    pub has_programs: bool,
+    /// A program whose facts were looked up has begun since the last poll.
+    pub has_looks: bool,
     longest: Duration,
-    /// When the rings were polled last, and when a program began, in nanoseconds.
+    /// When the rings were polled last, and when such a program began, in nanoseconds.
     last: u64,
-    last_program: u64,
+    last_looks: u64,
 }
 
 impl Pace {
@@ -55,16 +56,16 @@ impl Pace {
             Haste::WhenProgramsBegin => LONG_WITH_LOOKS,
             Haste::None => LONG,
         };
-        Pace { pause: SHORT, has_programs: false, longest, last: 0, last_program: 0 }
+        Pace { pause: SHORT, has_looks: false, longest, last: 0, last_looks: 0 }
     }
 
     /// The rings were polled and had so many bytes.
     pub fn polled(&mut self, time: u64, size: u64) {
         let elapsed = time.saturating_sub(std::mem::replace(&mut self.last, time));
-        if std::mem::take(&mut self.has_programs) {
-            self.last_program = time;
+        if std::mem::take(&mut self.has_looks) {
+            self.last_looks = time;
         }
-        let is_quiet = self.last_program == 0 || time.saturating_sub(self.last_program) > EXPECTED;
+        let is_quiet = self.last_looks == 0 || time.saturating_sub(self.last_looks) > EXPECTED;
         self.pause = match is_quiet {
             true => {
                 let pause = u128::from(elapsed) * u128::from(SIZE) / u128::from(size.max(1));
@@ -83,7 +84,7 @@ mod tests {
     const MILLISECOND: u64 = 1_000_000;
 
     #[test]
-    fn rings_are_read_often_while_they_fill_or_programs_begin() {
+    fn rings_are_read_often_while_they_fill_or_programs_are_looked_up() {
         let mut pace = Pace::new(Haste::None);
         let mut time = 0;
         let mut after = |pace: &mut Pace, elapsed: u64, size: u64| {
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(after(&mut pace, 50, 0), LONG);
         assert_eq!(after(&mut pace, 50, SIZE * 10), SHORT);
         assert_eq!(after(&mut pace, 10, SIZE / 2), Duration::from_millis(20));
-        pace.has_programs = true;
+        pace.has_looks = true;
         assert_eq!(after(&mut pace, 20, 0), SHORT);
         assert_eq!(after(&mut pace, 999, 0), SHORT);
         assert_eq!(after(&mut pace, 10, 0), LONG);

@@ -82,8 +82,13 @@ fn link_text(link: &str) -> Vec<u8> {
     path
 }
 
-/// The program that a process executes now. `name`: its short name.
-pub(crate) fn exec_facts(process: u32, name: &[u8], needs_arguments: bool) -> ExecFacts {
+/// The program that a process executes now. `name`: its short name. `known_user`: its user, if the caller knows.
+pub(crate) fn exec_facts(
+    process: u32,
+    name: &[u8],
+    needs_arguments: bool,
+    known_user: Option<u32>,
+) -> ExecFacts {
     let path = link_text(&format!("/proc/{process}/exe"));
     let mut arguments = match path.is_empty() || !needs_arguments {
         // The process has ended, or this user may not see it; or the caller has them.
@@ -91,7 +96,7 @@ pub(crate) fn exec_facts(process: u32, name: &[u8], needs_arguments: bool) -> Ex
         false => arguments(process),
     };
     arguments.truncate(MAX_ARGUMENTS);
-    ExecFacts { path, name: name.to_vec(), arguments, user: user(process) }
+    ExecFacts { path, name: name.to_vec(), arguments, user: known_user.or_else(|| user(process)) }
 }
 
 /// The arguments of a process. The kernel reports an exec a moment before it has copied the arguments: until then there are none.
@@ -114,7 +119,7 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
     let is_kernel = stat.flags & KERNEL_THREAD != 0;
     let exec = match is_kernel {
         true => ExecFacts { name: stat.name, ..ExecFacts::default() },
-        false => exec_facts(id, &stat.name, true),
+        false => exec_facts(id, &stat.name, true, None),
     };
     let session = std::fs::read_to_string(format!("/proc/{id}/sessionid"));
     let session = session.ok().and_then(|text| text.trim().parse().ok());

@@ -1,11 +1,12 @@
 //! Files at paths of a process: what a path names may differ from what it names here.
 
 use std::ffi::{CString, OsStr};
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The last part of a path.
@@ -69,6 +70,15 @@ fn regular(file: File) -> io::Result<File> {
     is_regular.then_some(file).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
+/// Whether a process that runs has another root directory than this one: its files can be found only while it runs.
+pub(crate) fn has_other_files(process: u32) -> bool {
+    let root = |process: &dyn Display| {
+        let data = std::fs::metadata(format!("/proc/{process}/root/")).ok()?;
+        Some((data.dev(), data.ino()))
+    };
+    root(&process).is_some_and(|other| root(&"self") != Some(other))
+}
+
 /// A path of bytes.
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
@@ -114,6 +124,20 @@ mod tests {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);
         }
+    }
+
+    #[test]
+    fn a_process_in_another_root_has_other_files() {
+        let folder = std::env::temp_dir().join(format!("etw-other-root-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let Some(child) = start_in_root(&folder) else {
+            std::fs::remove_dir(&folder).unwrap();
+            return eprintln!("left out: no right to change the root directory");
+        };
+        let found = [std::process::id(), child as u32, u32::MAX].map(has_other_files);
+        end(child);
+        std::fs::remove_dir(&folder).unwrap();
+        assert_eq!(found, [false, true, false]);
     }
 
     fn text(file: io::Result<File>) -> Option<String> {

@@ -477,8 +477,7 @@ impl Recorder {
     /// Finds what the records that have been read need, as long as it is there.
     fn find_facts(&mut self) {
         let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
-        self.pace.has_programs |= !executed.is_empty();
-        self.sources.add_execs(executed, found);
+        self.pace.has_looks |= self.sources.add_execs(executed, found);
         self.sources.add_call_paths(self.perf.take_call_paths());
         if self.has_operations && !self.perf.has_call_paths() {
             self.look_files_up();
@@ -808,8 +807,7 @@ fn add_program(
 ) {
     let process = program.process;
     if let Some(mut facts) = shaper.exec_facts(process) {
-        let (file, arguments) = (program.file.to_vec(), program.arguments());
-        add_found(&mut facts, ProgramFound { time: parsed.time, process, file, arguments });
+        add_found(&mut facts, ProgramFound::of(parsed.time, program));
         shaper.take(&parsed.event(Detail::ProgramFound { process, facts: &facts }), out);
     }
 }

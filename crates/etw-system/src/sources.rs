@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::neutral::{CalledFile, ExecFacts, FileFacts};
 use crate::perf::{CallPath, DescriptorChange, Executed, ProgramFound};
 use crate::process_files::{Images, exec_facts};
+use crate::process_root::has_other_files;
 
 /// Execs and opened files that are remembered until the watermark passes them.
 const LIMIT: usize = 1 << 16;
@@ -28,14 +29,17 @@ pub(crate) struct Sources {
 
 impl Sources {
     /// Programs are executed. The kernel's records have names and arguments; `/proc` has the rest, which is read as early as possible:
-    /// the process may have ended by the time that the watermark passes.
-    pub fn add_execs(&mut self, executed: Vec<Executed>, found: Vec<ProgramFound>) {
+    /// the process may have ended by the time that the watermark passes. Returns whether those that begin next should be read sooner.
+    pub fn add_execs(&mut self, executed: Vec<Executed>, found: Vec<ProgramFound>) -> bool {
+        let mut has_looks = false;
         for one in executed {
-            let is_own = |found: &&ProgramFound| {
-                found.process == one.process && found.time >= one.time && found.arguments.is_some()
-            };
-            let needs_arguments = !found.iter().any(|found| is_own(&found));
-            self.add_exec(one, needs_arguments);
+            let is_own =
+                |found: &&ProgramFound| found.process == one.process && found.time >= one.time;
+            let own = || found.iter().filter(is_own);
+            let needs_arguments = !own().any(|found| found.arguments.is_some());
+            let user = own().find_map(|found| found.user);
+            has_looks |= needs_arguments || user.is_none() || has_other_files(one.process);
+            self.add_exec(one, needs_arguments, user);
         }
         for one in found {
             let mut all = self.execs.get_mut(&one.process).into_iter().flatten();
@@ -43,15 +47,16 @@ impl Sources {
                 add_found(facts, one);
             }
         }
+        has_looks
     }
 
-    fn add_exec(&mut self, one: Executed, needs_arguments: bool) {
+    fn add_exec(&mut self, one: Executed, needs_arguments: bool, user: Option<u32>) {
         if self.exec_count >= LIMIT {
             self.execs.clear();
             self.exec_count = 0;
         }
         self.exec_count += 1;
-        let facts = exec_facts(one.process, &one.name, needs_arguments);
+        let facts = exec_facts(one.process, &one.name, needs_arguments, user);
         self.execs.entry(one.process).or_default().push((one.time, facts));
     }
 
@@ -193,7 +198,7 @@ impl Sources {
     }
 }
 
-/// Adds the name and arguments that the kernel recorded. They are better than those of `/proc`, which a program may change.
+/// Adds the name, arguments and user that the kernel recorded. They are better than those of `/proc`, which a program may change.
 pub(crate) fn add_found(facts: &mut ExecFacts, found: ProgramFound) {
     // Programs without a path are executed by their descriptor.
     let has_path = !found.file.is_empty() && !found.file.starts_with(b"/dev/fd/");
@@ -203,6 +208,7 @@ pub(crate) fn add_found(facts: &mut ExecFacts, found: ProgramFound) {
     if let Some(arguments) = found.arguments {
         facts.arguments = arguments;
     }
+    facts.user = found.user.or(facts.user);
 }
 
 #[cfg(test)]

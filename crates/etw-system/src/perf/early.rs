@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::bpf::{self, CallMoment, CallPath};
-use super::parse::{Common, Kind, Parsed, PerfDetail, Scratch, is_exec, number_of, parse};
+use super::parse::{
+    Common, Kind, NewProgram, Parsed, PerfDetail, Scratch, is_exec, number_of, parse,
+};
 use super::tracepoint::Tracepoint;
 use super::watermark::PathCalls;
 use crate::neutral::Detail;
@@ -20,7 +22,7 @@ pub(crate) struct Executed {
     pub name: Vec<u8>,
 }
 
-/// The name and arguments of a program, as soon as their record is read.
+/// The name, arguments and user of a program, as soon as their record is read.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramFound {
     pub time: u64,
@@ -28,6 +30,20 @@ pub(crate) struct ProgramFound {
     pub file: Vec<u8>,
     /// `None`: they are longer than the copied part of the stack.
     pub arguments: Option<Vec<u8>>,
+    /// `None`: the record does not have it.
+    pub user: Option<u32>,
+}
+
+impl ProgramFound {
+    pub fn of(time: u64, program: &NewProgram<'_>) -> ProgramFound {
+        ProgramFound {
+            time,
+            process: program.process,
+            file: program.file.to_vec(),
+            arguments: program.arguments(),
+            user: program.known_user,
+        }
+    }
 }
 
 /// A descriptor that is that of another file now, as soon as its record is read.
@@ -121,8 +137,7 @@ fn program_found(
     let mut scratch = Scratch::default();
     let parsed = parse(record, |_| Some(kind), &mut scratch)?;
     let PerfDetail::Program(program) = parsed.detail else { return None };
-    let (file, arguments) = (program.file.to_vec(), program.arguments());
-    Some(ProgramFound { time, process: program.process, file, arguments })
+    Some(ProgramFound::of(time, &program))
 }
 
 /// A record of a system call, by perf.

@@ -211,6 +211,8 @@ pub struct NewProgram<'a> {
     pub stack: &'a [u8],
     /// The arguments, if the kernel recorded them apart.
     pub known_arguments: Option<&'a [u8]>,
+    /// The user, if the kernel recorded it.
+    pub known_user: Option<u32>,
 }
 
 impl NewProgram<'_> {
@@ -495,15 +497,17 @@ fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
             stack_pointer,
             stack,
             known_arguments: None,
+            known_user: None,
         }),
     })
 }
 
-/// As [`sample`] without a call chain, with `u32` bytes of arguments, `u32` 0 or an error, and the arguments.
+/// As [`sample`] without a call chain, with `u32` bytes of arguments, `u32` 0 or an error, `u32` user, and the arguments.
 fn arguments_sample(record: &[u8]) -> Option<Parsed<'_>> {
     const SIZE: usize = 52;
     let size = le::u32(record, SIZE)? as usize;
-    let bytes = record.get(SIZE + 8..)?;
+    let user = le::u32(record, SIZE + 8)?;
+    let bytes = record.get(SIZE + 12..)?;
     let is_copied = le::u32(record, SIZE + 4)? == 0;
     let process = le::u32(record, 24)?;
     Some(Parsed {
@@ -519,6 +523,7 @@ fn arguments_sample(record: &[u8]) -> Option<Parsed<'_>> {
             stack_pointer: 0,
             stack: &[],
             known_arguments: is_copied.then(|| bytes.get(..size).unwrap_or(bytes)),
+            known_user: Some(user),
         }),
     })
 }

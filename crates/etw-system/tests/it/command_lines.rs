@@ -1,18 +1,29 @@
-//! Command lines of many programs that begin between two looks at the rings.
+//! Command lines and users of many programs that begin between two looks at the rings.
 #![cfg(target_os = "linux")]
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::ground_truth::{END, helper, last_command_line, settle};
+use crate::ground_truth::{END, helper, last_command_line, last_user, settle};
 use crate::invariants::check_live;
 use crate::live::{Live, Recording, is_first_namespace, record_and_count};
 
-/// Runs programs one after another while nobody looks at the rings. Returns their ids.
+/// The user of each second program of a storm: nobody, on most systems. It has no rights, and needs no account.
+const OTHER_USER: u32 = 65_534;
+
+/// The user of a program of a storm: without rights always this one.
+fn user(number: usize) -> u32 {
+    // SAFETY: it takes nothing and returns a number.
+    let own = unsafe { libc::getuid() };
+    if own == 0 && number % 2 == 1 { OTHER_USER } else { own }
+}
+
+/// Runs programs one after another while nobody looks at the rings, each second one as another user. Returns their ids.
 fn storm(programs: usize) -> Vec<u32> {
     let run = |number| {
         let mut command = Command::new("true");
-        let mut child =
-            command.arg(format!("number {number}")).stdin(Stdio::null()).spawn().unwrap();
+        command.arg(format!("number {number}")).stdin(Stdio::null()).uid(user(number));
+        let mut child = command.spawn().unwrap();
         child.wait().unwrap();
         child.id()
     };
@@ -55,6 +66,10 @@ fn a_storm_of_programs_between_two_looks_loses_none() {
     }
     check_live(&recording.records);
     assert_eq!(lost_and_wrong(&recording, &ids), (0, 0), "{:?}", recording.losses);
+    let is_own =
+        |(number, id): &(usize, &u32)| last_user(&recording.records, **id) == Some(user(*number));
+    let of_their_users = ids.iter().enumerate().filter(is_own).count();
+    assert_eq!(of_their_users, ids.len(), "programs with their own users");
 }
 
 /// Records some programs by perf alone: as many as a ring has room for. The kernel cannot copy each stack; `/proc` has nothing of such a

@@ -29,13 +29,16 @@ struct Fields {
     id: u32,
     parent: u32,
     status: u32,
+    /// `None`: the system.
+    user: Option<u32>,
     name: Vec<u8>,
     command_line: String,
 }
 
 fn fields(record: &Taken) -> Fields {
     // The SID, of a user, has 32 bytes; no SID has four.
-    let at = if record.u32(36) == 0 { 40 } else { 68 };
+    let is_system = record.u32(36) == 0;
+    let at = if is_system { 40 } else { 68 };
     let rest = &record.payload[at..];
     let end = rest.iter().position(|byte| *byte == 0).unwrap();
     let units = rest[end + 1..].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
@@ -44,6 +47,7 @@ fn fields(record: &Taken) -> Fields {
         id: record.u32(8),
         parent: record.u32(12),
         status: record.u32(20),
+        user: (!is_system).then(|| record.u32(64)),
         name: rest[..end].to_vec(),
         command_line: String::from_utf16(&units).unwrap(),
     }
@@ -60,6 +64,12 @@ fn life(records: &[Taken], process: u32) -> Vec<(u16, Fields)> {
 pub fn last_command_line(records: &[Taken], process: u32) -> Option<String> {
     let (hook, end) = life(records, process).pop()?;
     (hook == END).then_some(end.command_line)
+}
+
+/// The user of a process at its end; `None`: it has no end, or it is the system.
+pub fn last_user(records: &[Taken], process: u32) -> Option<u32> {
+    let (hook, end) = life(records, process).pop()?;
+    end.user.filter(|_| hook == END)
 }
 
 /// A program that a test ran, and what its events have to say.

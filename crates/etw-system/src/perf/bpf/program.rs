@@ -628,12 +628,14 @@ impl Assembler {
         self.end();
     }
 
-    /// The program that records the arguments of a program which a process executes: `u32` bytes, `u32` 0 or an error, the arguments.
+    /// The program that records the user and the arguments of a program which a process executes: `u32` bytes, `u32` 0 or an error, `u32` user,
+    /// the arguments.
     fn record_arguments(&mut self, maps: Maps, target: Target, at: Arguments) {
+        const GET_CURRENT_USER: i32 = 15;
         const PROBE_READ_USER: i32 = 112;
         const LENGTH: Register = 8;
         const FIRST: Register = 9;
-        const FIELDS: i16 = 8;
+        const FIELDS: i16 = 12;
         let Target { number, lost, .. } = target;
         let closed = self.test_gate(maps, ARGUMENTS_GATE);
         self.load64(1, CONTEXT, 0);
@@ -650,6 +652,8 @@ impl Assembler {
             full.push(self.reserve(maps, number, i32::from(FIELDS) + size));
             self.store_current();
             self.store32(WORDS, LENGTH);
+            self.call(GET_CURRENT_USER);
+            self.store32(WORDS + 8, RESULT);
             self.copy(1, RECORD);
             // An addition of 64 bits.
             self.put(0x07, 1, 0, 0, i32::from(WORDS + FIELDS));
