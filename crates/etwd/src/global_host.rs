@@ -16,9 +16,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::asker::Asker;
 use crate::event_log;
+use crate::haste::Haste;
 use crate::host_options::HostOptions;
 use crate::host_thread::HostThread;
-use crate::keeper_protocol::{self, ENDING, Entries, KeeperLink, STARTS};
+use crate::keeper_protocol::{self, ENDING, Entries, KeeperLink, STARTS, is_ring};
 use crate::log::{is_daemon_now, log_info};
 use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
@@ -132,11 +133,22 @@ impl Host {
         let theirs = rustix::io::fcntl_dupfd_cloexec(&stop, 0)?;
         let mut server = Server::new(listener, theirs, mailbox.clone(), controllers.clone())?;
         let last = LastBatch::new(Arc::new(last))?;
+        // The worker before recorded the system: its rings fill until this one reads them. It began in haste.
+        let haste = entries.keys().any(|name| is_ring(name)).then(Haste::new);
         let mut engine = HostThread::new(mailbox.clone(), options, controllers, last, keeper);
         for (number, channel, peer) in engine.restore(entries) {
             server.restore(number, channel, peer);
         }
-        let engine = etw_host::spawn("etwd-engine", move || engine.run())?;
+        let engine = match &haste {
+            Some(haste) => haste.bequeath(|| {
+                etw_host::spawn("etwd-engine", move || {
+                    engine.take_up_rings();
+                    engine.run();
+                })
+            })?,
+            None => etw_host::spawn("etwd-engine", move || engine.run())?,
+        };
+        drop(haste);
         let server = etw_host::spawn("etwd-server", move || server.run())?;
         Ok(Host {
             mailbox,

@@ -40,6 +40,7 @@ use crate::asker::{Connection, done};
 use crate::consumer;
 use crate::ended_stream::EndedStream;
 use crate::global_session::{EndingFiles, GlobalSession, Hosted, answer_completed};
+use crate::haste::Haste;
 use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, KeeperLink};
 use crate::log::{log, log_info};
@@ -120,6 +121,12 @@ impl HostThread {
             log_lines: HashMap::new(),
             direct: DirectSessions::default(),
         }
+    }
+
+    /// Reads the rings that the worker before left, on the thread of the engine. It is in haste until the recordings keep it so.
+    pub fn take_up_rings(&mut self) {
+        let _haste = Haste::new();
+        self.round();
     }
 
     pub fn run(mut self) {

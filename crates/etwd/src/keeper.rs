@@ -15,6 +15,7 @@ use etw_system::HeldRing;
 use etw_wire::Channel;
 
 use crate::global_host::raise_descriptor_limit;
+use crate::haste::Haste;
 use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, Entries, Entry, RING, numbers, send, split};
 use crate::kept_state::KeptRing;
@@ -53,12 +54,14 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
     let mut rings: HashMap<String, HeldRing> = HashMap::new();
+    // While it has rings: the kernel fills them until the next worker reads.
+    let mut haste: Option<Haste> = None;
     let (mut failures, mut kills) = (0, 0);
     let mut is_known_to_serve = false;
     loop {
         let mut has_served = false;
         let began = Instant::now();
-        let (channel, mut worker) = start(program, arguments)?;
+        let (channel, mut worker) = start(program, arguments, haste.as_ref())?;
         if IS_ENDING.load(Ordering::SeqCst) {
             // This worker did not receive the signal.
             entries.insert(ENDING.to_owned(), entry(Vec::new()));
@@ -82,13 +85,19 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                     is_known_to_serve = true;
                     claim.announce()?;
                 }
-                name if facts.is_empty() => drop_later(rings.remove(name), entries.remove(name)),
+                name if facts.is_empty() => {
+                    drop_later(rings.remove(name), entries.remove(name));
+                    haste = haste.filter(|_| !rings.is_empty());
+                }
                 name => {
                     let descriptors = received.descriptors;
                     let entry = Entry { facts: facts.to_vec(), descriptors };
                     let ring = hold_ring(name, &entry)
                         .and_then(|ring| rings.insert(name.to_owned(), ring));
                     drop_later(ring, entries.insert(name.to_owned(), entry));
+                    if haste.is_none() && !rings.is_empty() {
+                        haste = Some(Haste::new());
+                    }
                 }
             }
         }
@@ -182,14 +191,20 @@ fn entry(descriptors: Vec<OwnedFd>) -> Entry {
     Entry { facts: b"null".to_vec(), descriptors }
 }
 
-fn start(program: &Path, arguments: &[&str]) -> io::Result<(Channel, Child)> {
+/// Starts a worker. In haste, it begins with the keeper's priority, until it has taken the rings over.
+fn start(
+    program: &Path,
+    arguments: &[&str],
+    haste: Option<&Haste>,
+) -> io::Result<(Channel, Child)> {
     let (ours, theirs) = Channel::pair()?;
     let _one = WORKER_LOCK.lock();
-    let worker = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
-        .spawn()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+    let worker = match haste {
+        Some(haste) => haste.bequeath(|| command.spawn())?,
+        None => command.spawn()?,
+    };
     WORKER.store(worker.id(), Ordering::SeqCst);
     Ok((ours, worker))
 }

@@ -102,6 +102,11 @@ pub(crate) fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(&bytes[..at]).ok()?, &bytes[at + 1..]))
 }
 
+/// Whether an entry is a ring.
+pub(crate) fn is_ring(name: &str) -> bool {
+    numbers(name, RING).is_some()
+}
+
 /// The name of a ring of a session.
 pub(crate) fn ring_name(session: usize, set: u64, number: usize) -> String {
     match set {

@@ -21,6 +21,7 @@ mod ended_stream;
 mod event_log;
 mod global_host;
 mod global_session;
+mod haste;
 mod host_options;
 mod host_thread;
 mod keeper;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use etw_host::storage::BufferMemory;
 use etw_ring::{Memory, Region};
 
-use crate::system_source::{own_thread, set_niceness};
+use crate::haste::{own_thread, set_niceness};
 
 /// Bytes of buffers whose pages exist when the session starts; a thread makes more of them exist soon. A first burst would
 /// otherwise wait for each page as long as for the records in it.

@@ -1,9 +1,8 @@
 //! Events of the system as a source of the engine.
 
-use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etw_host::engine::{CpuState, EventSource, SourceLoss, SystemRun};
@@ -13,6 +12,7 @@ use etw_system::perf::Tracepoint;
 use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{BufferHeader, SYSTEM_TRACE, Status};
 
+use crate::haste::{Haste, own_thread};
 use crate::keeper_protocol::{Entry, KeeperLink, ring_name};
 use crate::kept_state::KeptRing;
 
@@ -47,62 +47,6 @@ impl RingKeeper {
         let before = self.count.swap(rings.len(), Ordering::Relaxed);
         (rings.len()..before).for_each(|number| self.keeper.remove(&name(number)));
     }
-}
-
-/// While there is one, the thread that made it runs before most others: on a busy machine, the kernel's rings would be full before an
-/// ordinary thread has its turn. It has the lowest real-time priority, of which the kernel leaves other threads a part of each second; without
-/// the right to it, a niceness; without that, too, it remains an ordinary thread. Its children are ordinary threads.
-struct Haste {
-    thread: libc::pid_t,
-}
-
-/// The threads in haste, with the numbers of their recordings.
-static HASTES: Mutex<BTreeMap<libc::pid_t, usize>> = Mutex::new(BTreeMap::new());
-
-impl Haste {
-    const NICENESS: libc::c_int = -10;
-    const PRIORITY: libc::c_int = 1;
-
-    fn new() -> Haste {
-        let thread = own_thread();
-        let mut all = HASTES.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(thread).or_insert(0);
-        *count += 1;
-        if *count == 1 {
-            set_niceness(thread, Haste::NICENESS);
-            set_policy(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
-        }
-        Haste { thread }
-    }
-}
-
-impl Drop for Haste {
-    fn drop(&mut self) {
-        let mut all = HASTES.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(count) = all.get_mut(&self.thread) else { return };
-        *count -= 1;
-        if *count == 0 {
-            all.remove(&self.thread);
-            set_policy(self.thread, libc::SCHED_OTHER, 0);
-            set_niceness(self.thread, 0);
-        }
-    }
-}
-
-pub(crate) fn own_thread() -> libc::pid_t {
-    // SAFETY: it takes nothing and returns a number.
-    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
-}
-
-pub(crate) fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
-    // SAFETY: it takes numbers.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, niceness) };
-}
-
-fn set_policy(thread: libc::pid_t, policy: libc::c_int, priority: libc::c_int) {
-    // Some C libraries refuse their own function. The kernel's structure is this one number.
-    // SAFETY: a number that outlives the call.
-    unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const priority) };
 }
 
 /// `buffer_size`: bytes of the session's buffers.
@@ -206,7 +150,7 @@ pub(crate) fn status_of(error: &StartError) -> Status {
 
 impl EventSource for SystemSource {
     fn poll(&mut self) -> u64 {
-        if self.haste.as_ref().is_some_and(|haste| haste.thread != own_thread()) {
+        if self.haste.as_ref().is_some_and(|haste| haste.thread() != own_thread()) {
             // Another thread began the recording: the one that took over from a killed worker.
             self.haste = Some(Haste::new());
         }

@@ -6,15 +6,15 @@ use crate::perf::Target;
 use crate::shaper::Turn;
 
 impl Recorder {
-    /// Finds the CPUs that went offline and came back while no process recorded: their events record nothing, not even the new name of a
-    /// thread. They are opened again like those of a CPU that comes online.
+    /// Finds the CPUs that went offline and came back while no process recorded: their events record nothing, not even the name that a
+    /// thread gets. They are opened again like those of a CPU that comes online.
     pub(super) fn find_silent_cpus(&mut self) {
         if self.target != Target::Machine {
             return;
         }
         for cpu in self.cpus.clone() {
             let Some(before) = self.perf.end_of_side(cpu) else { continue };
-            if rename_a_thread_on(cpu) && self.perf.end_of_side(cpu) == Some(before) {
+            if rename_on(cpu) && self.perf.end_of_side(cpu) == Some(before) {
                 self.perf.remove_cpu(cpu);
                 self.cpus.retain(|one| *one != cpu);
             }
@@ -48,21 +48,27 @@ impl Recorder {
     }
 }
 
-/// Gives a new thread a name, on a CPU. Returns whether it ran there.
-fn rename_a_thread_on(cpu: u16) -> bool {
-    let rename = move || {
-        // SAFETY: a set of this call's own, of its own size, a text with a NUL, which the call copies, and no argument; this thread ends here.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(usize::from(cpu), &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
-                && libc::prctl(libc::PR_SET_NAME, c"etw-look".as_ptr()) == 0
-                && libc::sched_getcpu() == libc::c_int::from(cpu)
-        }
-    };
+/// Gives this thread its name once more, on a CPU. Returns whether it ran there. Another thread would have to wait for its turn on a busy CPU.
+fn rename_on(cpu: u16) -> bool {
     // A set has so many CPUs.
-    let is_possible = usize::from(cpu) < 8 * size_of::<libc::cpu_set_t>();
-    let thread = std::thread::Builder::new().name("etw-look".to_owned());
-    let thread = is_possible.then(|| thread.spawn(rename)).and_then(Result::ok);
-    thread.and_then(|thread| thread.join().ok()).unwrap_or(false)
+    if usize::from(cpu) >= 8 * size_of::<libc::cpu_set_t>() {
+        return false;
+    }
+    let mut name = [0u8; 16];
+    // SAFETY: sets of this call's own, of their own size, and memory for a name, which has 16 bytes at most; this thread gets its CPUs back.
+    unsafe {
+        let (mut before, mut set): (libc::cpu_set_t, libc::cpu_set_t) = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        libc::CPU_SET(usize::from(cpu), &mut set);
+        if libc::sched_getaffinity(0, size, &raw mut before) != 0
+            || libc::sched_setaffinity(0, size, &raw const set) != 0
+        {
+            return false;
+        }
+        let is_named = libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) == 0
+            && libc::prctl(libc::PR_SET_NAME, name.as_ptr()) == 0;
+        let was_there = libc::sched_getcpu() == libc::c_int::from(cpu);
+        libc::sched_setaffinity(0, size, &raw const before);
+        is_named && was_there
+    }
 }

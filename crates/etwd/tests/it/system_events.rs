@@ -146,22 +146,37 @@ pub fn record_switches(daemon: &Daemon) -> Option<std::path::PathBuf> {
     }
 }
 
-/// The scheduling policy and niceness of the thread that reads the kernel's rings, as soon as there is one.
-fn policy_of_engine(daemon: &Daemon) -> (u32, i32) {
-    let find = || {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", daemon.worker()?)).ok()?.flatten();
-        let stats = threads.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
-        let stat = stats.into_iter().find(|stat| stat.contains("(etwd-engine)"))?;
+const ENGINE: &str = "etwd-engine";
+
+/// The scheduling policies and nicenesses of some threads of a process.
+fn policies(process: u32, is_wanted: impl Fn(&str) -> bool) -> Vec<(u32, i32)> {
+    let threads =
+        std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let stats = threads.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
+    let policy = |stat: String| {
+        let (head, tail) = stat.rsplit_once(')')?;
         // Behind the name: the 19th and the 41st field of the line.
-        let fields: Vec<&str> = stat.rsplit(')').next()?.split_ascii_whitespace().collect();
-        Some((fields.get(38)?.parse().ok()?, fields.get(16)?.parse().ok()?))
+        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        let policy = (fields.get(38)?.parse().ok()?, fields.get(16)?.parse().ok()?);
+        is_wanted(head.split_once('(')?.1).then_some(policy)
     };
+    stats.filter_map(policy).collect()
+}
+
+/// The policy of the thread that reads the kernel's rings, as soon as there is one.
+fn policy_of_engine(daemon: &Daemon) -> (u32, i32) {
     let mut found = None;
     daemon.rig.wait_until(|_| {
-        found = find();
+        let worker = daemon.worker();
+        found = worker.and_then(|one| policies(one, |name| name == ENGINE).first().copied());
         found.is_some()
     });
     found.unwrap()
+}
+
+/// The policy of the keeper, which has one thread beside those that close rings.
+fn policy_of_keeper(daemon: &Daemon) -> (u32, i32) {
+    policies(daemon.keeper.id(), |name| name != "etwd-close").into_iter().max().unwrap()
 }
 
 /// P12: while the host records the system, its thread runs before most others, if it may; only then.
@@ -185,11 +200,20 @@ fn the_thread_that_reads_the_rings_runs_before_others() {
     if recording.0 == ROUND_ROBIN {
         assert_ne!(ordinary.0, ROUND_ROBIN);
     }
+    // The keeper, which has rings then, starts the next worker as soon.
+    daemon.rig.wait_until(|_| policy_of_keeper(&daemon) == recording);
     daemon.kill_worker();
     // The next worker, too.
     daemon.rig.wait_until(|_| policy_of_engine(&daemon) == recording);
+    // The harness of tests, which started this worker, has threads of its own.
+    let is_other = |name: &str| name.starts_with("etw") && name != ENGINE;
+    let others = |daemon: &Daemon| policies(daemon.worker().unwrap(), is_other);
+    let are_ordinary =
+        |all: &[(u32, i32)]| !all.is_empty() && all.iter().all(|one| one.0 != ROUND_ROBIN);
+    daemon.rig.wait_until(|_| are_ordinary(&others(&daemon)));
     daemon.stop("system");
     assert_eq!(policy_of_engine(&daemon), ordinary);
+    daemon.rig.wait_until(|_| policy_of_keeper(&daemon) == ordinary);
     daemon.end();
 }
 

@@ -1,0 +1,74 @@
+//! Threads that run before most others while the system is recorded.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// While there is one, the thread that made it runs before most others: on a busy machine, the kernel's rings would be full before an
+/// ordinary thread has its turn. It has the lowest real-time priority, of which the kernel leaves other threads a part of each second; without
+/// the right to it, a niceness; without that, too, it remains an ordinary thread. Its children are ordinary threads.
+pub(crate) struct Haste {
+    thread: libc::pid_t,
+}
+
+/// The threads in haste, with the numbers of their recordings.
+static HASTES: Mutex<BTreeMap<libc::pid_t, usize>> = Mutex::new(BTreeMap::new());
+
+impl Haste {
+    const NICENESS: libc::c_int = -10;
+    const PRIORITY: libc::c_int = 1;
+
+    pub fn new() -> Haste {
+        let thread = own_thread();
+        let mut all = HASTES.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(thread).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            set_niceness(thread, Haste::NICENESS);
+            set_policy(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
+        }
+        Haste { thread }
+    }
+
+    /// The thread.
+    pub fn thread(&self) -> libc::pid_t {
+        self.thread
+    }
+
+    /// Calls a function whose threads and processes begin with this thread's priority. Each of them makes a [`Haste`] of its own, which ends it.
+    /// Without the right to that, they are ordinary ones.
+    pub fn bequeath<T>(&self, begin: impl FnOnce() -> T) -> T {
+        set_policy(self.thread, libc::SCHED_RR, Haste::PRIORITY);
+        let begun = begin();
+        set_policy(self.thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
+        begun
+    }
+}
+
+impl Drop for Haste {
+    fn drop(&mut self) {
+        let mut all = HASTES.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(count) = all.get_mut(&self.thread) else { return };
+        *count -= 1;
+        if *count == 0 {
+            all.remove(&self.thread);
+            set_policy(self.thread, libc::SCHED_OTHER, 0);
+            set_niceness(self.thread, 0);
+        }
+    }
+}
+
+pub(crate) fn own_thread() -> libc::pid_t {
+    // SAFETY: it takes nothing and returns a number.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+pub(crate) fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
+    // SAFETY: it takes numbers.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, niceness) };
+}
+
+fn set_policy(thread: libc::pid_t, policy: libc::c_int, priority: libc::c_int) {
+    // Some C libraries refuse their own function. The kernel's structure is this one number.
+    // SAFETY: a number that outlives the call.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const priority) };
+}
