@@ -144,6 +144,7 @@ static void rate(int count, double rate, double seconds)
 {
     struct paced paced[2];
     pthread_t threads[2];
+    pause_ms(200); /* As our programs do: what was just started has its memory by then. */
     double start = now();
     for (int i = 0; i < count; i++) {
         paced[i] = (struct paced){start, rate / count, seconds, 0, 0};

@@ -357,6 +357,9 @@ struct Held {
     used: CpuParts,
 }
 
+/// Behind the start of a session and of programs. Their memory exists by then: a rate is one that lasts, not that of the first moments.
+const SETTLED: Duration = Duration::from_millis(200);
+
 /// Two programs write at this rate, together, into a session with a file.
 fn offer(
     host: &HostProcess,
@@ -382,6 +385,7 @@ fn offer(
         lines.next().ok_or("a program has ended")??;
         said.push(lines);
     }
+    std::thread::sleep(SETTLED);
     // Their inputs end: they begin.
     programs.iter_mut().for_each(|program| drop(program.stdin.take()));
     let (mut written, mut is_late) = (0, false);
@@ -449,6 +453,7 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
         let builder = Session::builder("rate").file(file).buffer_size_kb(1024).buffers(64);
         let session = builder.pool_size(16 << 20, 16 << 20).start()?;
         session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
+        std::thread::sleep(SETTLED);
         let start = Instant::now();
         let is_late = std::thread::scope(|scope| {
             let write = || write_paced(start, rate / 2.0, seconds).1;

@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::asker::Asker;
 use crate::event_log;
-use crate::haste::Haste;
+use crate::haste::{Haste, begin_engine};
 use crate::host_options::HostOptions;
 use crate::host_thread::HostThread;
 use crate::keeper_protocol::{self, ENDING, Entries, KeeperLink, STARTS, is_ring};
@@ -142,11 +142,15 @@ impl Host {
         let engine = match &haste {
             Some(haste) => haste.bequeath(|| {
                 etw_host::spawn("etwd-engine", move || {
+                    begin_engine();
                     engine.take_up_rings();
                     engine.run();
                 })
             })?,
-            None => etw_host::spawn("etwd-engine", move || engine.run())?,
+            None => etw_host::spawn("etwd-engine", move || {
+                begin_engine();
+                engine.run();
+            })?,
         };
         drop(haste);
         let server = etw_host::spawn("etwd-server", move || server.run())?;

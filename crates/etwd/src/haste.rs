@@ -1,4 +1,4 @@
-//! Threads that run before most others while the system is recorded.
+//! The priorities of the host's threads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +8,23 @@ use std::sync::{Mutex, PoisonError};
 /// the right to it, a niceness; without that, too, it remains an ordinary thread. Its children are ordinary threads.
 pub(crate) struct Haste {
     thread: libc::pid_t,
+    /// The niceness of the thread without it.
+    ordinary: libc::c_int,
+}
+
+/// The niceness of the thread that drains the pools. On a full machine it has its turn before programs that compute: if it is late, their pools
+/// are full. What it takes is bounded by what they write. The threads that store its sessions' buffers have the same. Without the right to it, they
+/// are ordinary threads.
+const ENGINE_NICENESS: libc::c_int = -5;
+
+/// The calling thread is the one that drains the pools.
+pub(crate) fn begin_engine() {
+    set_niceness(own_thread(), ENGINE_NICENESS);
+}
+
+/// The calling thread takes only what others leave: the system moves others to its processor as if nothing ran there.
+pub(crate) fn take_what_is_left() {
+    set_policy(own_thread(), libc::SCHED_IDLE, 0);
 }
 
 /// The threads in haste, with the numbers of their recordings.
@@ -17,7 +34,17 @@ impl Haste {
     const NICENESS: libc::c_int = -10;
     const PRIORITY: libc::c_int = 1;
 
+    /// Of a thread that has no other priority.
     pub fn new() -> Haste {
+        Haste::of(0)
+    }
+
+    /// Of the thread that drains the pools.
+    pub fn of_engine() -> Haste {
+        Haste::of(ENGINE_NICENESS)
+    }
+
+    fn of(ordinary: libc::c_int) -> Haste {
         let thread = own_thread();
         let mut all = HASTES.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(thread).or_insert(0);
@@ -26,7 +53,7 @@ impl Haste {
             set_niceness(thread, Haste::NICENESS);
             set_policy(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
         }
-        Haste { thread }
+        Haste { thread, ordinary }
     }
 
     /// The thread.
@@ -52,7 +79,7 @@ impl Drop for Haste {
         if *count == 0 {
             all.remove(&self.thread);
             set_policy(self.thread, libc::SCHED_OTHER, 0);
-            set_niceness(self.thread, 0);
+            set_niceness(self.thread, self.ordinary);
         }
     }
 }
@@ -62,7 +89,7 @@ pub(crate) fn own_thread() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
-pub(crate) fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
+fn set_niceness(thread: libc::pid_t, niceness: libc::c_int) {
     // SAFETY: it takes numbers.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, niceness) };
 }

@@ -27,7 +27,7 @@ impl HostOptions {
             directory: directory.as_ref().to_owned(),
             idle_exit: None,
             // Pages that are never used take no memory.
-            pool_size: 8 << 20,
+            pool_size: 16 << 20,
             pool_limit: 24 << 20,
             logs: Vec::new(),
         }

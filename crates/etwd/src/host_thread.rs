@@ -125,7 +125,7 @@ impl HostThread {
 
     /// Reads the rings that the worker before left, on the thread of the engine. It is in haste until the recordings keep it so.
     pub fn take_up_rings(&mut self) {
-        let _haste = Haste::new();
+        let _haste = Haste::of_engine();
         self.round();
     }
 

@@ -6,15 +6,12 @@ use std::os::fd::OwnedFd;
 use etw_host::storage::BufferMemory;
 use etw_ring::{Memory, Region};
 
-use crate::haste::{own_thread, set_niceness};
+use crate::haste::take_what_is_left;
 
 /// Bytes of buffers whose pages exist when the session starts; a thread makes more of them exist soon. A first burst would
 /// otherwise wait for each page as long as for the records in it.
 const POPULATED: usize = 16 << 20;
 const POPULATED_SOON: usize = 64 << 20;
-
-/// The niceness of a thread that takes only what others leave.
-const LEAST_URGENT: libc::c_int = 19;
 
 /// Allocates buffers in one memory; its descriptor keeps them while another worker takes over.
 pub(crate) fn allocate_buffers(size: u32, count: u32) -> io::Result<(Vec<BufferMemory>, OwnedFd)> {
@@ -29,7 +26,7 @@ pub(crate) fn allocate_buffers(size: u32, count: u32) -> io::Result<(Vec<BufferM
         // Without a thread for it, pages are allocated when they are used. It has the time that nobody else needs: a session's first
         // events must not wait for it.
         let _ = etw_host::spawn("etw-pages", move || {
-            set_niceness(own_thread(), LEAST_URGENT);
+            take_what_is_left();
             pages.populate(POPULATED_SOON)
         });
     }

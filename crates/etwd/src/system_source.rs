@@ -124,13 +124,13 @@ impl SystemSource {
 
     /// Begins to record.
     pub fn begin(&mut self) -> std::io::Result<()> {
-        self.haste = Some(Haste::new());
+        self.haste = Some(Haste::of_engine());
         self.recorder.begin()
     }
 
     /// Begins to record in the place of another source. Returns [the moment](Recorder::begin_in_place) from which its events are the session's.
     pub fn begin_in_place(&mut self) -> io::Result<i64> {
-        self.haste = Some(Haste::new());
+        self.haste = Some(Haste::of_engine());
         self.recorder.begin_in_place()
     }
 
@@ -152,7 +152,7 @@ impl EventSource for SystemSource {
     fn poll(&mut self) -> u64 {
         if self.haste.as_ref().is_some_and(|haste| haste.thread() != own_thread()) {
             // Another thread began the recording: the one that took over from a killed worker.
-            self.haste = Some(Haste::new());
+            self.haste = Some(Haste::of_engine());
         }
         let watermark = self.recorder.poll();
         self.keep_changed_rings();

@@ -17,8 +17,8 @@ const PROCESS_END: u16 = 0x0302;
 /// A process that a rundown found: a worker that takes over may find one whose beginning is in no record of its own.
 const PROCESS_FOUND: u16 = 0x0303;
 
-/// Threads that have said their end are known to have ended after so long.
-const LONGEST_END: Duration = Duration::from_millis(300);
+/// Threads that have said their end are known to have ended after so long: 250 ms, and the longest pause between two looks at the rings.
+const LONGEST_END: Duration = Duration::from_millis(500);
 
 /// Runs programs one after the other, and waits until their ends are known; their process ids.
 fn run_programs() -> Vec<u32> {
