@@ -2,9 +2,10 @@
 
 use crate::files;
 use crate::format::TextOrJson;
-use crate::output::{Failure, Outcome, Output, Progress, counted};
+use crate::output::{Failure, Outcome, Output, counted};
+use crate::threads::{self, ThreadsOption};
 use clap::Args;
-use etw_etl::read::{Records, TraceFile};
+use etw_etl::read::{PartsOptions, TraceFile};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ pub struct Arguments {
     files: Vec<PathBuf>,
     #[command(flatten)]
     format: TextOrJson,
+    #[command(flatten)]
+    threads: ThreadsOption,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -24,7 +27,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for path in &arguments.files {
         match files::open(path) {
             Ok(trace) => {
-                let (text, damaged) = check(trace, arguments.format.is_json());
+                let (text, damaged) =
+                    check(trace, arguments.format.is_json(), arguments.threads.parts());
                 output.write(text.as_bytes())?;
                 if damaged {
                     outcome = Outcome::Damaged;
@@ -37,15 +41,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if failures.is_empty() { Ok(outcome) } else { Err(Failure::new(failures.join("\netw: "))) }
 }
 
-fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
-    let mut records = Records::new(vec![trace]);
-    let mut count = 0u64;
-    let mut progress = Progress::of(records.files());
-    while let Some(record) = records.next() {
-        count += 1;
-        progress.count(record.position);
-    }
-    drop(progress);
+/// The text about a trace, and whether it is damaged.
+fn check(trace: TraceFile, is_json: bool, parts: PartsOptions) -> (String, bool) {
+    let (count, records) = threads::read_all(vec![trace], parts, |_: &mut (), _, _| (), |()| ());
     let trace = &records.files()[0];
     let path = trace.path().display();
     let damage = records.damage();
@@ -92,4 +90,32 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
         let _ = writeln!(text, "  and {}", counted(more, "more place"));
     }
     (text, !damage.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::samples;
+
+    #[test]
+    fn any_number_of_threads_finds_the_same() {
+        let mut damaged = 0;
+        for trace in samples::traces() {
+            for is_json in [false, true] {
+                let mut one = PartsOptions::default();
+                one.threads = 1;
+                let alone = check(trace.clone(), is_json, one);
+                damaged += u32::from(alone.1);
+                for threads in [2, 3] {
+                    for part_bytes in [0x2000, 1 << 18] {
+                        let parts = samples::options(threads, part_bytes);
+                        let found = check(trace.clone(), is_json, parts);
+                        let name = trace.path().display();
+                        assert_eq!(found, alone, "{name}: {threads} threads, {part_bytes} bytes");
+                    }
+                }
+            }
+        }
+        assert!(damaged > 5, "only {damaged} damaged");
+    }
 }

@@ -5,20 +5,21 @@ use crate::column::Column;
 use crate::files;
 use crate::format::{Format, Options, View};
 use crate::join::Names;
-use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
 use crate::symbols::SymbolOptions;
 use crate::terminal::has_colours;
+use crate::threads::{self, ThreadsOption};
 use crate::time_point::When;
 use crate::times::TimesOption;
 use crate::where_filter::{TraceNames, WhereOption};
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
-use etw_etl::read::{Part, PartsOptions, Records, RecordsOptions, TraceFile, read_in_parts};
+use etw_etl::read::{PartsOptions, Records, RecordsOptions, TraceFile};
 use etw_etl::record::{self, RecordContext};
-use etw_types::{EventRecord, FileTime, HeaderType};
+use etw_types::{EventRecord, FileTime};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,9 +59,8 @@ pub struct Arguments {
     /// Show only the last N records
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub tail: Option<usize>,
-    /// Threads that decode and format [default: one a CPU]; the output is the same for any number
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
+    #[command(flatten)]
+    pub threads: ThreadsOption,
     /// Gather the schemas in the trace before the first record is printed
     #[arg(long)]
     pub two_pass: bool,
@@ -180,16 +180,14 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     arguments.check()?;
     let (traces, left_out) = arguments.open()?;
-    let threads = match arguments.threads {
-        Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = arguments.threads.count();
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let start = start.unwrap_or(FileTime(0));
     let mut read_options = RecordsOptions::default();
     // One of two threads decompresses while the other one formats; a third one would only take turns with them.
     read_options.read_ahead_threads = usize::from(threads > 2 && is_compressed(&traces));
-    let gathered = if arguments.two_pass { Some(gather(traces.clone())) } else { None };
+    let parts = arguments.threads.parts();
+    let gathered = arguments.two_pass.then(|| gather_on(traces.clone(), parts));
     let catalog = arguments.schemas.load_for(&traces)?;
     let names = match arguments.join {
         true => {
@@ -275,40 +273,25 @@ fn is_compressed(traces: &[TraceFile]) -> bool {
 
 /// Gathers the schemas in traces. All CPUs look for the records that have them, which are learnt in the order of one thread.
 pub fn gather(traces: Vec<TraceFile>) -> Arc<Store> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    gather_on(traces, threads, None)
+    gather_on(traces, ThreadsOption::default().parts())
 }
 
-/// As [`gather`], in parts of a size.
-fn gather_on(traces: Vec<TraceFile>, threads: usize, part_bytes: Option<u64>) -> Arc<Store> {
-    let mut options = PartsOptions::default();
-    (options.threads, options.part_bytes) = (threads, part_bytes);
-    let mut progress = Progress::of(&traces);
-    let mut records = 0;
+/// As [`gather`], on some threads.
+pub fn gather_on(traces: Vec<TraceFile>, parts: PartsOptions) -> Arc<Store> {
     let contexts: Vec<RecordContext> = traces.iter().map(|trace| *trace.record_context()).collect();
     let mut store = Store::default();
-    let find = |part: &mut Part<'_>| {
-        let (mut found, mut count, mut position) = (Vec::new(), 0, None);
-        loop {
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            let Some((bytes, _)) = part.next_stored(&mut record) else { break };
-            count += 1;
-            position = Some(record.position);
-            if Store::is_schema_record(&record) {
-                found.push((record.position.file_index as usize, bytes.to_vec()));
-            }
+    let find = |found: &mut Vec<(usize, Vec<u8>)>, record: &EventRecord<'_>, bytes: &[u8]| {
+        if Store::is_schema_record(record) {
+            found.push((record.position.file_index as usize, bytes.to_vec()));
         }
-        (found, count, position)
     };
-    read_in_parts(traces, options, find, |(found, count, position)| {
+    threads::read_all(traces, parts, find, |found| {
         for (file_index, bytes) in found {
             match record::parse(&bytes, &contexts[file_index]) {
                 Ok(record) => store.learn(&record),
                 Err(_) => unreachable!("a record that was parsed when it was read"),
             }
         }
-        records += count;
-        progress.update_at(records, position);
     });
     Arc::new(store)
 }
@@ -316,37 +299,22 @@ fn gather_on(traces: Vec<TraceFile>, threads: usize, part_bytes: Option<u64>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threads::samples::{self, PROVIDER};
     use etw_etl::write::FileBuilder;
-    use etw_types::{EVENT_METADATA, Guid, Opcode};
-
-    const PROVIDER: Guid = Guid::from_u128(0x5eed);
-
-    /// The description of an event.
-    fn description(id: u16, name: &str) -> Vec<u8> {
-        let mut info = vec![0; 0x70];
-        info[..16].copy_from_slice(&PROVIDER.0);
-        info[0x20..0x22].copy_from_slice(&id.to_le_bytes());
-        info[0x44..0x48].copy_from_slice(&0x70u32.to_le_bytes());
-        info.extend(name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
-        info
-    }
+    use etw_types::HeaderType;
 
     #[test]
     fn the_last_description_of_an_event_stays_for_any_number_of_threads() {
         let mut file = FileBuilder::new();
         file.header.logfile.buffer_size = 0x400;
         for number in 0..500u16 {
-            let info = description(number % 5, &format!("Name{number}"));
-            let mut record = EventRecord::new(HeaderType::Full64, &info);
-            record.provider = Some(EVENT_METADATA);
-            record.descriptor.opcode = Opcode(32);
-            record.order_time = file.header.start_raw + i64::from(number);
-            file.push(number % 3, &record).unwrap();
+            let name = format!("Name{number}");
+            samples::push_description(&mut file, i64::from(number), number % 5, &name);
         }
         let trace = TraceFile::from_bytes("test.etl", file.finish()).unwrap();
-        for (threads, part_bytes) in [(1, None), (1, Some(0x1000)), (2, Some(0x1000)), (4, Some(1))]
-        {
-            let store = gather_on(vec![trace.clone()], threads, part_bytes);
+        for (threads, part_bytes) in [(1, 1 << 30), (1, 0x1000), (2, 0x1000), (4, 1)] {
+            let parts = samples::options(threads, part_bytes);
+            let store = gather_on(vec![trace.clone()], parts);
             let mut decoder = Decoder::with_store(store);
             for id in 0..5 {
                 let mut event = EventRecord::new(HeaderType::Event64, &[]);

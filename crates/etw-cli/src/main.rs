@@ -42,6 +42,7 @@ mod schemas;
 mod stat;
 mod symbols;
 mod terminal;
+mod threads;
 mod time_point;
 mod times;
 mod topics;
