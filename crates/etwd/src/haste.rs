@@ -34,12 +34,12 @@ impl Haste {
     const NICENESS: libc::c_int = -10;
     const PRIORITY: libc::c_int = 1;
 
-    /// Of a thread that has no other priority.
+    /// Haste of a thread that has no other priority.
     pub fn new() -> Haste {
         Haste::of(0)
     }
 
-    /// Of the thread that drains the pools.
+    /// Haste of the thread that drains the pools.
     pub fn of_engine() -> Haste {
         Haste::of(ENGINE_NICENESS)
     }
