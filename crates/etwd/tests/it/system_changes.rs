@@ -17,21 +17,20 @@ const PROCESS_END: u16 = 0x0302;
 /// A process that a rundown found: a worker that takes over may find one whose beginning is in no record of its own.
 const PROCESS_FOUND: u16 = 0x0303;
 
-/// Threads that have said their end are known to have ended after so long: 250 ms, and the pause between two looks at the rings, which is longer
-/// with programs in the kernel. Perf's rings have no room for more switches than come in that time while the worker is held.
-fn longest_end(bpf: &str) -> Duration {
-    Duration::from_millis(if bpf == "0" { 300 } else { 400 })
-}
+/// Threads that have said their end are known to have ended after so long, also if a ring had no room for their last switch.
+const LONGEST_END: Duration = Duration::from_secs(1);
+/// Perf's rings have room for the switches of so long while the worker is held.
+const HELD: Duration = Duration::from_millis(300);
 
-/// Runs programs one after the other, and waits until their ends are known; their process ids.
-fn run_programs(bpf: &str) -> Vec<u32> {
+/// Runs programs one after the other, and waits; their process ids.
+fn run_programs(pause: Duration) -> Vec<u32> {
     let run = |_| {
         let mut program = Command::new("true").spawn().unwrap();
         program.wait().unwrap();
         program.id()
     };
     let programs = (0..30).map(run).collect();
-    std::thread::sleep(longest_end(bpf));
+    std::thread::sleep(pause);
     programs
 }
 
@@ -89,7 +88,7 @@ fn kill_at(point: &str, bpf: &str) -> bool {
         return false;
     };
     let switching = Switching::new();
-    let mut programs = run_programs(bpf);
+    let mut programs = run_programs(LONGEST_END);
     let rings = held_rings(daemon);
     let other = system("process,thread,cswitch,loader");
     let change = Request::System { session: "system".to_owned(), system: other };
@@ -97,16 +96,16 @@ fn kill_at(point: &str, bpf: &str) -> bool {
         let held = mined.hold();
         let asked = scope.spawn(|| daemon.ask(&change));
         held.wait(&daemon.rig);
-        programs.extend(run_programs(bpf));
+        programs.extend(run_programs(HELD));
         daemon.kill_worker();
         drop(held);
         assert!(matches!(asked.join().unwrap(), Response::Done { .. }), "{point}");
     });
-    programs.extend(run_programs(bpf));
+    programs.extend(run_programs(LONGEST_END));
     // The rings of the recording before are not kept for ever.
     daemon.rig.wait_until(|_| held_rings(daemon) == rings);
     daemon.kill_worker();
-    programs.extend(run_programs(bpf));
+    programs.extend(run_programs(LONGEST_END));
     let before = query(daemon).attempted;
     daemon.rig.wait_until(|_| query(daemon).attempted > before);
     drop(switching);
