@@ -66,6 +66,12 @@ fn wait_state(state: ThreadState) -> WaitState {
     WaitState { state, reason }
 }
 
+/// The id that its own events have of the thread that leaves its CPU. In a container, a switch has the machine's until the thread has left its CPU
+/// for the first time, but names the thread's own beside it.
+fn left_thread(event: &NeutralEvent<'_>, old: SwitchedOut) -> u32 {
+    if old.thread & FOREIGN != 0 && event.thread != 0 { event.thread } else { old.thread }
+}
+
 impl Shaper {
     pub(super) fn switched(
         &mut self,
@@ -75,7 +81,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.change_thread(event, old, new, out);
-        let is_ending = |one: &EndingThread| one.thread == old.thread;
+        let is_ending = |one: &EndingThread| one.thread == left_thread(event, old);
         if old.state == ThreadState::Dead
             // Most have just said their end.
             && let Some(at) = self.ending.iter().rposition(is_ending)
@@ -99,7 +105,7 @@ impl Shaper {
         let mut is_user = false;
         let old_priority = if old.thread == 0 { 0 } else { known_priority(old.priority) };
         let new_priority = if new.thread == 0 { 0 } else { known_priority(new.priority) };
-        if let Some(thread) = self.threads.get_mut(&old.thread) {
+        if let Some(thread) = self.threads.get_mut(&left_thread(event, old)) {
             is_user = is_program(thread.process);
             thread.out_since = event.time;
             thread.is_ready = matches!(old.state, ThreadState::Ready | ThreadState::Preempted);
