@@ -276,8 +276,7 @@ fn a_thread_that_says_its_end_lives_for_as_long_as_it_will_run() {
 fn a_thread_that_says_its_end_in_its_first_turn_lives_until_its_last_switch() {
     const MS: u64 = 1000;
     const OUTSIDE: u32 = 1 << 31;
-    let machine = Machine { cpus: 2, is_container: true, ..Machine::default() };
-    let mut machine = Machinery::on(machine, &[0x0f2e, 0x0524]);
+    let mut machine = Machinery::new();
     // 61 is stopped with its machine for long, 62 waits behind its last word, 63 ends at once.
     let lives = [(0, 61, 300), (400, 62, 4), (800, 63, 5)];
     for (at, thread, turn) in lives {
