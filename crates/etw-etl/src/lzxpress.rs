@@ -53,7 +53,7 @@ pub enum Level {
     /// About twice as fast as [`Small`](Level::Small).
     #[default]
     Fast,
-    /// Streams of traces are 5 to 7 % shorter than those of [`Fast`](Level::Fast).
+    /// Streams of traces are 5 to 8 % shorter than those of [`Fast`](Level::Fast).
     Small,
 }
 

@@ -160,6 +160,18 @@ impl<'a> Encoder<'a> {
         self.flag(0);
     }
 
+    /// The first `count` of up to four bytes.
+    #[inline(always)]
+    pub fn literals(&mut self, bytes: &[u8], count: usize) {
+        if (self.flags << count) >> 32 != 0 {
+            return bytes[..count].iter().for_each(|byte| self.literal(*byte));
+        }
+        let size = self.output.len() + count;
+        self.output.extend_from_slice(bytes);
+        self.output.truncate(size);
+        self.flags <<= count;
+    }
+
     #[inline(always)]
     pub fn copy(&mut self, Match { distance, length }: Match) {
         debug_assert!((1..=WINDOW).contains(&distance));

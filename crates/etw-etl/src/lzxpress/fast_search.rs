@@ -1,7 +1,8 @@
 //! The search for matches of [`Level::Fast`](super::Level::Fast).
 //!
 //! Records of a trace resemble those before them: the fields that are equal lie at the same distance as the fields before. The search
-//! therefore tries the last two distances first, and then one earlier place with the same four bytes.
+//! therefore tries the last distance behind a few bytes that differ, then the last two distances, and then one earlier place with the same
+//! four bytes.
 
 use super::encoder::{Encoder, Match, common_length};
 use super::{MIN_MATCH, WINDOW};
@@ -14,6 +15,8 @@ const NICE_LENGTH: usize = 16;
 const LAZY_LENGTH: usize = 8;
 /// One of so many positions inside of a match is remembered: most later matches begin where one ended before.
 const STEP: usize = 32;
+/// So many bytes that differ, between two matches at one distance, are not looked for elsewhere.
+const MOST_DIFFERENT: usize = 3;
 /// Bytes at the end of the input that become literals, unless a match reaches into them.
 const TAIL: usize = 8;
 
@@ -29,6 +32,13 @@ pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
         at = 1;
     }
     while at < end {
+        if let Some((differs, found)) = search.find_behind_difference(at) {
+            encoder.literals(&input[at..at + 4], differs);
+            encoder.copy(found);
+            search.remember(at);
+            at = search.go_past(at + differs, found.length, end);
+            continue;
+        }
         let Some(mut found) = search.find(at) else {
             encoder.literal(input[at]);
             at += 1;
@@ -44,15 +54,7 @@ pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
         }
         encoder.copy(found);
         search.use_distance(found.distance);
-        let behind = at + found.length;
-        for covered in (at + 1..behind.min(end)).step_by(STEP) {
-            search.remember(covered);
-        }
-        if behind < end {
-            // A later match may end a little before this one does.
-            search.remember(behind - 2);
-        }
-        at = behind;
+        at = search.go_past(at, found.length, end);
     }
     for byte in input.get(at..).unwrap_or_default() {
         encoder.literal(*byte);
@@ -82,6 +84,35 @@ impl Search<'_> {
     fn remember(&mut self, at: usize) -> u16 {
         let hash = self.word(at).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
         mem::replace(&mut self.places[hash as usize], at as u16)
+    }
+
+    /// Few bytes that differ from those at the last distance, such as a time's, and a long match behind them at that distance.
+    #[inline(always)]
+    fn find_behind_difference(&self, at: usize) -> Option<(usize, Match)> {
+        let word = |at: usize| self.input.get(at..).and_then(|bytes| bytes.first_chunk::<8>());
+        let (here, before) = (word(at)?, word(at - self.last)?);
+        let differs = u64::from_le_bytes(*here) ^ u64::from_le_bytes(*before);
+        let count = 8 - differs.leading_zeros() as usize / 8;
+        if !(1..=MOST_DIFFERENT).contains(&count) {
+            return None;
+        }
+        let behind = at + count;
+        let length = common_length(self.input, behind - self.last, behind);
+        (length >= NICE_LENGTH).then_some((count, Match { distance: self.last, length }))
+    }
+
+    /// Remembers some of the positions of a match, and returns the one behind it.
+    #[inline(always)]
+    fn go_past(&mut self, at: usize, length: usize, end: usize) -> usize {
+        let behind = at + length;
+        for covered in (at + 1..behind.min(end)).step_by(STEP) {
+            self.remember(covered);
+        }
+        if behind < end {
+            // A later match may end a little before this one does.
+            self.remember(behind - 2);
+        }
+        behind
     }
 
     /// Finds a match at a position that has at least one byte before it and four bytes from it on.
