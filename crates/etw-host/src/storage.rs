@@ -201,8 +201,9 @@ fn run(shared: &Shared, mut destination: Destination) {
             Job::Store(full) => {
                 let done = match &mut destination {
                     Destination::Files(files) => {
+                        let start = Instant::now();
                         let compresses = match files.compression() {
-                            Compression::Auto => auto.compresses(waiting, is_pressed),
+                            Compression::Auto => auto.compresses(waiting, is_pressed, start),
                             compression => compression.is_possible(),
                         };
                         // Compressed buffers have no slots, so a failed write cannot be repeated for each.
