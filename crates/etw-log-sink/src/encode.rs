@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
-use etw::rt::{Room, Site};
+use etw::rt::{Room, Site, has_nul};
 use etw::{Channel, EventDescriptor};
 
 use crate::context::LogContext;
@@ -22,7 +22,7 @@ pub use crate::value::{
     ANSI_STRING, BOOL32, INT8, INT16, INT32, INT64, MAX_PAIRS, STRUCT, UINT8, UINT16, UINT32,
     UINT64, UNICODE_STRING, kind_of,
 };
-use crate::value::{Pair, Value, has_nul, kind_of_value, longest_value, put_value};
+use crate::value::{Pair, Value, kind_of_value, longest_value, put_value};
 
 /// The limit in bytes for the name of the event, its fields and the message with its NUL together.
 pub const MAX_SIZE: usize = 4096;

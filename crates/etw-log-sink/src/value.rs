@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use etw::rt::Room;
+use etw::rt::{Room, has_nul};
 
 /// The limit of pairs, including structures.
 pub const MAX_PAIRS: usize = 64;
@@ -230,45 +230,4 @@ pub(crate) fn put_value<'r>(mut room: Room<'r>, value: &Value<'_>) -> Option<(u1
         Value::Struct(_) | Value::Unknown => return None,
     };
     Some((kind_of(in_type, 0), room))
-}
-
-/// Whether a text contains a NUL. Texts are short, so this reads overlapping blocks instead of calling a search function.
-#[inline]
-pub(crate) fn has_nul(text: &[u8]) -> bool {
-    // Compiles to one comparison of vectors.
-    let in_block = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == 0));
-    // Sets a bit for each zero byte, and possibly for bytes above one.
-    let in_word =
-        |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
-    if let Some(last) = text.last_chunk() {
-        let blocks = text.chunks_exact(16).filter_map(<[u8]>::first_chunk);
-        return blocks.fold(in_block(last), |found, block| found | in_block(block));
-    }
-    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-        return in_word(first) | in_word(last) != 0;
-    }
-    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-        return in_word(u64::from(first) | u64::from(last) << 32) != 0;
-    }
-    text.contains(&0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_nul;
-
-    #[test]
-    fn nuls_are_found_wherever_they_are() {
-        for length in 0..40 {
-            let mut text: Vec<u8> = (0..length).map(|n| (n * 37 % 255 + 1) as u8).collect();
-            assert!(!has_nul(&text), "{length}");
-            for at in 0..length {
-                let before = std::mem::replace(&mut text[at], 0);
-                assert!(has_nul(&text), "{length} {at}");
-                text[at] = before;
-            }
-        }
-    }
 }

@@ -28,7 +28,7 @@ pub use ids::Id;
 pub use manifest::{Wide, checked, counted_wide, each, system_time, values, wide};
 pub use plain::*;
 pub use site::{Const, HEX_POINTER, INT_POINTER, Part, UINT_POINTER, name, site_bytes, site_size};
-pub use text::{Bytes, Counted8, Counted16, Sid, Text, Units, Zero8, Zero16};
+pub use text::{Bytes, Counted8, Counted16, Sid, Text, Units, Zero8, Zero16, has_nul};
 
 use etw_types::{Keyword, Level};
 

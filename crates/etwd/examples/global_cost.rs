@@ -334,7 +334,7 @@ fn highest(seconds: f64, mut once: impl FnMut(f64, f64) -> Result<bool>) -> Resu
         Ok::<_, Box<dyn std::error::Error>>(once(rate, seconds)? || once(rate, seconds)?)
     };
     let (mut good, mut bad) = (0.0f64, 32e6);
-    while bad / good.max(1e5) > 1.1 && bad > 2e5 {
+    while bad / good.max(1e5) > 1.04 && bad > 2e5 {
         let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
         *if holds(rate, seconds.min(1.0))? { &mut good } else { &mut bad } = rate;
     }

@@ -315,7 +315,7 @@ pub fn c_program(source: &str, folder: &Path) -> Result<Option<Vec<u8>>> {
 /// The highest rate at which LTTng's program discards nothing, and bytes an event.
 fn highest_of(lttng: &Lttng, writers: Writers, seconds: u32) -> Result<(f64, f64)> {
     let (mut good, mut bad, mut bytes) = (0.0f64, 64e6, 0.0);
-    while bad / good.max(1e5) > 1.1 && bad > 2e5 {
+    while bad / good.max(1e5) > 1.04 && bad > 2e5 {
         let rate = if good == 0.0 { bad / 4.0 } else { (good * bad).sqrt() };
         let mut offered = lttng.offer(writers, rate, seconds)?;
         if offered.lost > 0 {

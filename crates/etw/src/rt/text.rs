@@ -82,6 +82,29 @@ impl Text for Counted16 {
     }
 }
 
+/// Whether a text contains a NUL. Texts are short, so this reads overlapping blocks instead of calling a search function.
+#[inline]
+pub fn has_nul(text: &[u8]) -> bool {
+    // Compiles to one comparison of vectors.
+    let in_block = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == 0));
+    // Sets a bit for each zero byte, and possibly for bytes above one.
+    let in_word =
+        |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
+    if let Some(last) = text.last_chunk() {
+        let blocks = text.chunks_exact(16).filter_map(<[u8]>::first_chunk);
+        return blocks.fold(in_block(last), |found, block| found | in_block(block));
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        return in_word(first) | in_word(last) != 0;
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return in_word(u64::from(first) | u64::from(last) << 32) != 0;
+    }
+    text.contains(&0)
+}
+
 /// Bytes up to the first NUL, and a NUL.
 #[derive(Debug)]
 pub struct Zero8;
@@ -91,8 +114,10 @@ impl Text for Zero8 {
 
     #[inline]
     fn cut(value: &[u8]) -> &[u8] {
-        let size = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
-        &value[..size]
+        match has_nul(value) {
+            false => value,
+            true => value.split(|byte| *byte == 0).next().unwrap_or_default(),
+        }
     }
 
     #[inline(always)]
@@ -115,8 +140,11 @@ impl Text for Zero16 {
 
     #[inline]
     fn cut(value: &[u16]) -> &[u16] {
-        let size = value.iter().position(|&unit| unit == 0).unwrap_or(value.len());
-        &value[..size]
+        // Compiles to comparisons of vectors, unlike a search that ends at the first one.
+        match value.iter().fold(false, |found, unit| found | (*unit == 0)) {
+            false => value,
+            true => value.split(|unit| *unit == 0).next().unwrap_or_default(),
+        }
     }
 
     #[inline(always)]
@@ -150,5 +178,31 @@ impl Text for Sid {
     #[inline(always)]
     fn put<'r>(value: &[u8], room: Room<'r>) -> Room<'r> {
         room.put(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Text, Zero8, Zero16, has_nul};
+
+    #[test]
+    fn texts_end_at_their_first_nul_wherever_it_is() {
+        for length in 0..40 {
+            let mut text: Vec<u8> = (0..length).map(|n| (n * 37 % 255 + 1) as u8).collect();
+            // Units whose lower byte is zero are no NULs.
+            let mut units: Vec<u16> = (0..length as u16).map(|n| (n % 7 + 1) << 8).collect();
+            assert!(!has_nul(&text), "{length}");
+            assert_eq!((Zero8::cut(&text), Zero16::cut(&units)), (&text[..], &units[..]));
+            for at in (0..length).rev() {
+                (text[at], units[at]) = (0, 0);
+                assert!(has_nul(&text), "{length} {at}");
+                assert_eq!((Zero8::cut(&text).len(), Zero16::cut(&units).len()), (at, at));
+            }
+            for at in 0..length {
+                (text[at], units[at]) = (1, 1);
+                let next = if at + 1 < length { at + 1 } else { length };
+                assert_eq!((Zero8::cut(&text).len(), Zero16::cut(&units).len()), (next, next));
+            }
+        }
     }
 }
