@@ -139,19 +139,20 @@ impl Host {
         for (number, channel, peer) in engine.restore(entries) {
             server.restore(number, channel, peer);
         }
-        let engine = match &haste {
-            Some(haste) => haste.bequeath(|| {
-                etw_host::spawn("etwd-engine", move || {
-                    begin_engine();
-                    engine.take_up_rings();
-                    engine.run();
-                })
-            })?,
-            None => etw_host::spawn("etwd-engine", move || {
+        let has_rings = haste.is_some();
+        let begin = || {
+            etw_host::spawn("etwd-engine", move || {
                 begin_engine();
+                if has_rings {
+                    engine.take_up_rings();
+                }
                 engine.run();
-            })?,
+            })
         };
+        let engine = match &haste {
+            Some(haste) => haste.bequeath(begin),
+            None => begin(),
+        }?;
         drop(haste);
         let server = etw_host::spawn("etwd-server", move || server.run())?;
         Ok(Host {

@@ -15,7 +15,7 @@ pub(crate) struct Haste {
 /// The niceness of the thread that drains the pools. On a full machine it has its turn before programs that compute: if it is late, their pools
 /// are full. What it takes is bounded by what they write. The threads that store its sessions' buffers have the same. Without the right to it, they
 /// are ordinary threads.
-const ENGINE_NICENESS: libc::c_int = -5;
+const ENGINE_NICENESS: libc::c_int = -10;
 
 /// The calling thread is the one that drains the pools.
 pub(crate) fn begin_engine() {
@@ -31,7 +31,6 @@ pub(crate) fn take_what_is_left() {
 static HASTES: Mutex<BTreeMap<libc::pid_t, usize>> = Mutex::new(BTreeMap::new());
 
 impl Haste {
-    const NICENESS: libc::c_int = -10;
     const PRIORITY: libc::c_int = 1;
 
     /// Haste of a thread that has no other priority.
@@ -50,7 +49,7 @@ impl Haste {
         let count = all.entry(thread).or_insert(0);
         *count += 1;
         if *count == 1 {
-            set_niceness(thread, Haste::NICENESS);
+            set_niceness(thread, ENGINE_NICENESS);
             set_policy(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
         }
         Haste { thread, ordinary }

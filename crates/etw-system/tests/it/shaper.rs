@@ -271,37 +271,6 @@ fn a_thread_that_says_its_end_lives_for_as_long_as_it_will_run() {
     assert_eq!(ends, [&[(63, 1000), (65, 1001), (66, 1002), (61, 1101)], &lost[..]].concat());
 }
 
-/// In a container, the switches of a thread's first turn on a CPU name it by its machine's id.
-#[test]
-fn a_thread_that_says_its_end_in_its_first_turn_lives_until_its_last_switch() {
-    const MS: u64 = 1000;
-    const OUTSIDE: u32 = 1 << 31;
-    let mut machine = Machinery::new();
-    // 61 is stopped with its machine for long, 62 waits behind its last word, 63 ends at once.
-    let lives = [(0, 61, 300), (400, 62, 4), (800, 63, 5)];
-    for (at, thread, turn) in lives {
-        let of_machine = OUTSIDE | (9000 + thread);
-        machine.at((at + 1) * MS, 0, 50, thread_of(50, thread));
-        machine.at((at + 2) * MS, 1, 0, switch(0, ThreadState::Ready, of_machine));
-        machine.of_process((at + 3) * MS, (50, thread), Detail::Exit { process: 50, thread });
-        machine.at((at + turn) * MS, 0, 50, Detail::Sample { address: 0x4010 });
-        let state = if thread == 62 { ThreadState::Blocked } else { ThreadState::Dead };
-        let left = switch(of_machine, state, 0);
-        machine.of_process((at + turn + 1) * MS, (50, thread), left);
-        if thread == 62 {
-            machine.at((at + 320) * MS, 0, 50, Detail::Sample { address: 0x4010 });
-            machine.at((at + 330) * MS, 1, 0, switch(0, ThreadState::Ready, thread));
-            let left = switch(thread, ThreadState::Dead, 0);
-            machine.of_process((at + 331) * MS, (50, thread), left);
-        }
-    }
-    let ends: Vec<_> = of(&machine.end(), 0x0502)
-        .iter()
-        .map(|end| (end.u32(4), (end.time - (SECOND / 100) as i64) / 10_000))
-        .collect();
-    assert_eq!(ends, [(61, 301), (62, 731), (63, 806)]);
-}
-
 #[test]
 fn a_process_that_executes_a_program_soon_has_its_name_from_the_start() {
     let mut machine = Machinery::new();

@@ -201,7 +201,7 @@ fn the_thread_that_reads_the_rings_runs_before_others() {
         assert_ne!(ordinary.0, ROUND_ROBIN);
     }
     if recording.1 == -10 {
-        assert_eq!(ordinary.1, -5, "also without a recording, before programs that compute");
+        assert_eq!(ordinary.1, -10, "also without a recording, before programs that compute");
     }
     // The keeper, which has rings then, starts the next worker as soon.
     daemon.rig.wait_until(|_| policy_of_keeper(&daemon) == recording);
