@@ -397,8 +397,9 @@ impl Shaper {
             return true;
         }
         // In a container, a thread has its machine's id until it has left its CPU for the first time.
-        let is_it = |thread: u32| thread == ending.thread || thread & FOREIGN != 0;
-        let runs = self.cpus.iter().any(|cpu| cpu.thread.is_some_and(is_it));
+        let last_cpu = self.cpus.get(usize::from(ending.cpu)).and_then(|cpu| cpu.thread);
+        let runs = last_cpu.is_some_and(|thread| thread & FOREIGN != 0)
+            || self.cpus.iter().any(|cpu| cpu.thread == Some(ending.thread));
         let comes_back = |one: &Thread| one.is_ready || one.out_since >= ending.said;
         runs || self.threads.get(&ending.thread).is_some_and(comes_back)
     }
