@@ -255,9 +255,13 @@ pub fn check_lives(records: &[Taken]) {
     unknown.retain(|(thread, _)| !nameless.contains(thread));
     let count = unknown.len();
     let shown = &unknown[..count.min(10)];
+    let is_shown = |one: &u32| shown.iter().any(|(thread, _)| thread == one);
+    let is_life = |one: &&Taken| (0x0501..=0x0504).contains(&one.hook) && is_shown(&one.u32(4));
+    let lives = || records.iter().filter(is_life).map(|one| (one.hook, one.u32(4), one.time));
     assert!(
         count <= 1 + switches / 1000 + losses,
-        "{count} threads of {switches} switches: {shown:?}"
+        "{count} threads of {switches} switches: {shown:?}; lives: {:x?}",
+        lives().collect::<Vec<_>>()
     );
     threads.remove(&0);
     assert!(processes.is_empty(), "without an end: {processes:?}");

@@ -1,6 +1,7 @@
 //! Sessions that compress the buffers that wait for a disk.
 
 use std::path::Path;
+use std::time::Duration;
 
 use etw_session::{Compression, SessionConfig};
 use etw_types::LogFileMode;
@@ -25,8 +26,13 @@ fn kinds(file: &Path) -> (u64, u64) {
     (totals.buffers - 1 - totals.compressed_buffers, totals.compressed_buffers)
 }
 
+/// A session keeps to the faster way for a second behind the last buffer that waited.
+fn become_calm() {
+    std::thread::sleep(Duration::from_millis(1500));
+}
+
 /// Buffers are plain while the disk takes them. Those that wait for it when fewer than half of them are free are compressed, until
-/// none waits. The file has both kinds, and every event.
+/// none has waited for a second. The file has both kinds, and every event.
 #[test]
 fn buffers_that_wait_for_the_disk_are_compressed() {
     let mined = Mined::new("plain buffers");
@@ -59,6 +65,7 @@ fn buffers_that_wait_for_the_disk_are_compressed() {
     let behind = kinds(&file);
     assert!(behind.1 > 0, "{behind:?}");
 
+    become_calm();
     write_one_by_one();
     let after = kinds(&file);
     assert_eq!(after.1, behind.1, "no buffer waited");
@@ -102,6 +109,7 @@ fn plain_buffers_behind_compressed_ones_outlive_a_kill() {
     let before = kinds(&file);
     assert!(before.1 > 0, "{before:?}");
 
+    become_calm();
     for _ in 0..3 {
         mined.arm();
         rig.program("count", &[10, 0]).end();
