@@ -12,14 +12,14 @@ pub(crate) struct Haste {
     ordinary: libc::c_int,
 }
 
-/// The niceness of the thread that drains the pools. On a full machine it has its turn before programs that compute: if it is late, their pools
-/// are full. What it takes is bounded by what they write. The threads that store its sessions' buffers have the same. Without the right to it, they
-/// are ordinary threads.
-const ENGINE_NICENESS: libc::c_int = -10;
+/// The niceness of threads in haste, and of the thread that drains the pools. On a full machine the latter has its turn before programs that
+/// compute: if it is late, their pools are full. What it takes is bounded by what they write. The threads that store its sessions' buffers have
+/// the same. Without the right to it, they are ordinary threads.
+const NICENESS: libc::c_int = -10;
 
 /// The calling thread is the one that drains the pools.
 pub(crate) fn begin_engine() {
-    set_niceness(own_thread(), ENGINE_NICENESS);
+    set_niceness(own_thread(), NICENESS);
 }
 
 /// The calling thread takes only what others leave: the system moves others to its processor as if nothing ran there.
@@ -40,7 +40,7 @@ impl Haste {
 
     /// Haste of the thread that drains the pools.
     pub fn of_engine() -> Haste {
-        Haste::of(ENGINE_NICENESS)
+        Haste::of(NICENESS)
     }
 
     fn of(ordinary: libc::c_int) -> Haste {
@@ -49,7 +49,7 @@ impl Haste {
         let count = all.entry(thread).or_insert(0);
         *count += 1;
         if *count == 1 {
-            set_niceness(thread, ENGINE_NICENESS);
+            set_niceness(thread, NICENESS);
             set_policy(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
         }
         Haste { thread, ordinary }

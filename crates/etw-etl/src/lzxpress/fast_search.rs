@@ -1,8 +1,8 @@
 //! The search for matches of [`Level::Fast`](super::Level::Fast).
 //!
 //! Records of a trace resemble those before them: the fields that are equal lie at the same distance as the fields before. The search
-//! therefore tries the last distance behind a few bytes that differ, then the last two distances, and then one earlier place with the same
-//! four bytes.
+//! therefore first looks whether a few bytes differ and a long match at the last distance follows them. It then tries the last two distances,
+//! and then one earlier place with the same four bytes.
 
 use super::encoder::{Encoder, Match, common_length};
 use super::{MIN_MATCH, WINDOW};
@@ -15,7 +15,7 @@ const NICE_LENGTH: usize = 16;
 const LAZY_LENGTH: usize = 8;
 /// One of so many positions inside of a match is remembered: most later matches begin where one ended before.
 const STEP: usize = 32;
-/// So many bytes that differ, between two matches at one distance, are not looked for elsewhere.
+/// Up to so many bytes that differ, between two matches at one distance, become literals without a search.
 const MOST_DIFFERENT: usize = 3;
 /// Bytes at the end of the input that become literals, unless a match reaches into them.
 const TAIL: usize = 8;
@@ -86,7 +86,8 @@ impl Search<'_> {
         mem::replace(&mut self.places[hash as usize], at as u16)
     }
 
-    /// Few bytes that differ from those at the last distance, such as a time's, and a long match behind them at that distance.
+    /// Finds a long match at the last distance behind at most [`MOST_DIFFERENT`] bytes that differ, such as those of a time. Returns how
+    /// many differ, and the match.
     #[inline(always)]
     fn find_behind_difference(&self, at: usize) -> Option<(usize, Match)> {
         let word = |at: usize| self.input.get(at..).and_then(|bytes| bytes.first_chunk::<8>());
