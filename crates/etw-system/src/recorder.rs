@@ -16,7 +16,7 @@ use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack
 use crate::pace::{Haste, Pace};
 use crate::perf::{
     ClassLosses, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound,
-    ReleasedPositions, RingPlace, RingSize, Target, Told,
+    ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
 use crate::process_files::{self, Images, each_mapping, file_facts};
 use crate::record::{KernelRecord, Records};
@@ -98,6 +98,8 @@ pub struct Recorder {
     /// The kernel records no more.
     is_ending: bool,
     is_finished: bool,
+    /// A program in the kernel records the arguments of each program that is executed.
+    has_arguments: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
     /// The trace has the last switches of the recorder before, which the kernel may not have told both of them.
@@ -236,6 +238,7 @@ impl Recorder {
         perf.translate_ids();
         perf.begin_with_stack_size(LARGEST_STACK);
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
+        let has_arguments = perf.has_program(Tracepoint::Exec);
         let has = |flag| options.masks.has(flag);
         let has_operations = has_descriptors(&options.masks);
         let has_counters = has(Flag::COUNTERS);
@@ -271,6 +274,7 @@ impl Recorder {
             told: None,
             is_ending: false,
             is_finished: false,
+            has_arguments,
             stored_until: None,
             is_follower: false,
             released: VecDeque::new(),
@@ -368,18 +372,6 @@ impl Recorder {
     fn begin_count(&mut self) {
         self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
         self.tell();
-    }
-
-    /// Notes on classes that were left out, with the right that would include them.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// By which mechanisms of the kernel it records: `perf`, and the tracepoints that programs record.
-    pub fn mechanism(&self) -> String {
-        let Some(programs) = self.perf.programs() else { return "perf".to_owned() };
-        let names: Vec<&str> = programs.points().iter().map(|point| point.name()).collect();
-        format!("perf; bpf: {}", names.join(", "))
     }
 
     /// Gives the shaper everything that exists now.
@@ -892,5 +884,6 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 }
 
 mod cpus;
+mod notes;
 #[cfg(test)]
 mod tests;

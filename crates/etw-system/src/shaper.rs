@@ -143,6 +143,8 @@ pub struct Shaper {
     gaps: u64,
     /// Threads that ran and whose beginnings nobody saw, since they were last taken.
     unseen: u64,
+    /// Programs that ended before anybody read their arguments.
+    without_arguments: u64,
     /// When events were last lost.
     last_loss: u64,
     /// Changes of the images of all processes.
@@ -235,6 +237,7 @@ impl Shaper {
             found_until: 0,
             gaps: 0,
             unseen: 0,
+            without_arguments: 0,
             last_loss: 0,
             image_changes: 0,
         }
@@ -253,6 +256,11 @@ impl Shaper {
     /// Threads that ran and whose beginnings nobody saw, since the last call.
     pub fn take_unseen(&mut self) -> u64 {
         std::mem::take(&mut self.unseen)
+    }
+
+    /// Programs that ended before anybody read their arguments.
+    pub fn programs_without_arguments(&self) -> u64 {
+        self.without_arguments
     }
 
     /// The images of a process.

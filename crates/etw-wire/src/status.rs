@@ -61,6 +61,9 @@ pub struct SessionStatus {
     /// The events of the system that it records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemConfig>,
+    /// Sentences that say what their recording leaves out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Rows of [`SessionStatus::losses`].

@@ -70,6 +70,7 @@ pub(crate) fn status(
         names: global.names.iter().map(|of| (of.name.clone(), of.ids.clone())).collect(),
         error: hosted.error.clone(),
         system: global.config.system.clone(),
+        notes: hosted.notes.clone(),
     }
 }
 

@@ -133,11 +133,6 @@ impl SystemSource {
         self.haste = Some(Haste::of_engine());
         self.recorder.begin_in_place()
     }
-
-    /// Notes on classes that were left out.
-    pub fn notes(&self) -> &[String] {
-        self.recorder.notes()
-    }
 }
 
 /// The status of a session that cannot record the system.
@@ -216,6 +211,10 @@ impl EventSource for SystemSource {
         if !self.has_stored {
             self.recorder.follow(states.iter().map(|one| (one.cpu, one.thread)));
         }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.recorder.notes()
     }
 
     fn mechanism(&self) -> Option<String> {

@@ -127,6 +127,12 @@ fn cannot_be_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
     Failure::Recording { status, message }
 }
 
+/// The status of a session at its end, without the notes that were printed at its start.
+fn ended_after(start: &SessionStatus, mut end: SessionStatus) -> SessionStatus {
+    end.notes.retain(|note| !start.notes.contains(note));
+    end
+}
+
 /// Records all programs through a host. The session is leased: it ends with this command, however that ends.
 fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus, Failure> {
     arguments.options.check_output(&arguments.output, arguments.replace)?;
@@ -147,7 +153,7 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     }
     signals.wait_for_end();
     let recent = client.ask(&Request::RecentProviders);
-    let status = ask_session(&client, &Request::Stop { session: name })?;
+    let status = ended_after(&status, ask_session(&client, &Request::Stop { session: name })?);
     explain_zero(&status, recent, &asked_names(&arguments.provider), &host.description());
     Ok(status)
 }

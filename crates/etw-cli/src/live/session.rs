@@ -407,6 +407,9 @@ pub fn summary(status: &SessionStatus) -> String {
         let lost = counted(status.real_time_buffers_lost, "buffer");
         let _ = writeln!(text, "{lost} did not reach a slow consumer");
     }
+    for note in &status.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
     if let Some(error) = &status.error {
         let what = if is_removed {
             "these events are not in the file"
@@ -441,6 +444,7 @@ pub fn summary_object(status: &SessionStatus) -> Value {
         "refusals": refusals.collect::<Vec<_>>(),
         "without_stack": status.without_stack,
         "real_time_buffers_lost": status.real_time_buffers_lost,
+        "notes": status.notes,
         "error": status.error,
     })
 }
@@ -627,6 +631,9 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
     for (name, ids) in &status.names {
         let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "{:<16}{}: {}", "by name", safe(name), ids.join(", "));
+    }
+    for note in &status.notes {
+        let _ = writeln!(text, "{:<16}{}", "note", safe(note));
     }
     if let Some(error) = &status.error {
         let _ = writeln!(text, "{:<16}{error}", "error");

@@ -43,6 +43,39 @@ fn a_command_is_recorded_with_events_of_the_system() {
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
 }
 
+/// OV-23: command lines that nobody could read are counted at the end of a recording: without programs in the kernel, those of some of the
+/// programs that end at once.
+#[test]
+fn missing_command_lines_are_told() {
+    const PROGRAMS: usize = 60;
+    let place = Place::new("system-notes");
+    let work =
+        format!("i=0; while [ $i -lt {PROGRAMS} ]; do i=$((i+1)); /bin/true short-lived; done");
+    let record =
+        ["record", "--json", "-o", "s.etl", "--system", "process", "--", "sh", "-c", &work];
+    let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    let output = command.args(record).env("ETW_SYSTEM_BPF", "0").output().unwrap();
+    if output.status.code() == Some(125) {
+        return eprintln!("left out: {}", stderr(&output));
+    }
+    let text = stderr(&output);
+    let summary: serde_json::Value =
+        serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap();
+    let text = stdout(&place.etw(&["dump", "s.etl"]));
+    let is_known = |line: &&str| line.contains("Process/End") && line.contains("true short-lived");
+    let known = text.lines().filter(is_known).count();
+    if summary["lost"] != 0 {
+        return eprintln!("left out: events were lost");
+    }
+    let notes = summary["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
+    let count = |note: &str| {
+        note.strip_prefix("missing command lines: ")?.split_once(',')?.0.parse::<usize>().ok()
+    };
+    let told = notes.filter_map(count).sum::<usize>();
+    assert!(known + told >= PROGRAMS, "{known} known, {told} told: {summary}");
+    assert!(told > 0, "{summary}");
+}
+
 /// OV-23: a session of a host.
 #[test]
 fn a_session_records_events_of_the_system() {

@@ -72,6 +72,8 @@ pub struct HostedSession<S> {
     pub facts: SessionFacts,
     /// The last error of its files.
     pub error: Option<String>,
+    /// Sentences that say what ended recordings of the system's events left out.
+    pub notes: Vec<String>,
     /// Why the last buffer could not be stored; `None`: it was stored.
     failing: Option<String>,
     pub(super) time: SessionTime,
@@ -129,6 +131,7 @@ impl<S: Sink> HostedSession<S> {
             time: SessionTime::of(&facts),
             facts,
             error: None,
+            notes: Vec::new(),
             failing: None,
             storage,
             modules: Modules::default(),

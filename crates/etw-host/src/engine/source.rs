@@ -61,6 +61,11 @@ pub trait EventSource: Send {
         let _ = states;
     }
 
+    /// Sentences that say what the recording leaves out.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How the events are recorded, for the trace.
     fn mechanism(&self) -> Option<String> {
         None
@@ -140,13 +145,34 @@ impl<S: Sink> Engine<S> {
     /// After a round, the given events are final.
     pub fn remove_given_sources(&mut self, session: usize) -> bool {
         let is_given = |one: &SessionSource| one.is_finished && one.source.peek().is_none();
-        self.sources.retain(|one| one.session != session || !is_given(one));
+        self.remove_sources(|one| one.session == session && is_given(one));
         self.sources.iter().any(|one| one.session == session && one.is_finished)
     }
 
     /// Removes the source of a session that ends.
     pub(super) fn detach_source(&mut self, session: usize) {
-        self.sources.retain(|one| one.session != session);
+        self.remove_sources(|one| one.session == session);
+    }
+
+    /// Removes sources, whose sessions remember what they left out.
+    fn remove_sources(&mut self, is_removed: impl Fn(&SessionSource) -> bool) {
+        let sessions = &mut self.sessions;
+        self.sources.retain(|one| {
+            let is_removed = is_removed(one);
+            if is_removed && let Some(hosted) = sessions.get_mut(&one.session) {
+                add_new(&mut hosted.notes, one.source.notes());
+            }
+            !is_removed
+        });
+    }
+
+    /// Sentences that say what the recording of the system's events leaves out in a session.
+    pub fn notes(&self, session: usize) -> Vec<String> {
+        let mut all = self.sessions.get(&session).map_or(Vec::new(), |one| one.notes.clone());
+        for one in self.sources.iter().filter(|one| one.session == session) {
+            add_new(&mut all, one.source.notes());
+        }
+        all
     }
 
     /// Whether a session records events of the system.
@@ -177,6 +203,15 @@ impl<S: Sink> Engine<S> {
                     count_lost(session, loss);
                 }
             }
+        }
+    }
+}
+
+/// Adds sentences that are not among them.
+fn add_new(all: &mut Vec<String>, notes: Vec<String>) {
+    for note in notes {
+        if !all.contains(&note) {
+            all.push(note);
         }
     }
 }

@@ -46,12 +46,19 @@ pub(super) struct Process {
     pub threads: Vec<u32>,
     /// Known at its end.
     pub exit_status: u32,
+    /// Its program was executed while it was recorded.
+    pub is_executed: bool,
 }
 
 impl Process {
     /// The id that records name.
     pub fn id(&self) -> u32 {
         if self.facts.is_kernel { SYSTEM } else { self.facts.id }
+    }
+
+    /// Nobody could read the arguments of its program. The kernel gives each program at least an empty one.
+    fn lacks_arguments(&self) -> bool {
+        self.is_executed && self.facts.exec.arguments.is_empty()
     }
 }
 
@@ -312,11 +319,14 @@ impl Shaper {
         // The thread that executes a program is the only one left, and has the process's id.
         let others: Vec<u32> = one.threads.iter().copied().filter(|id| *id != process).collect();
         let was_kernel = std::mem::take(&mut one.facts.is_kernel);
+        let lacked_arguments = one.lacks_arguments();
+        one.is_executed = true;
         one.facts.exec = facts.clone();
         if let Some(user) = facts.user {
             one.facts.user = user;
         }
         let started = was_kernel.then(|| one.clone());
+        self.without_arguments += u64::from(lacked_arguments);
         for image in images.values() {
             self.image_record(head, 0x1402, process, image, out);
         }
@@ -412,6 +422,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         let Some(one) = self.processes.remove(&process) else { return };
+        self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(process);
         self.forget_memory(process);
         let head = Head { process: one.id(), thread, ..self.head(event) };

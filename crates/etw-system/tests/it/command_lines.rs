@@ -81,6 +81,11 @@ pub fn records_a_storm_by_perf() {
     check_live(&recording.records);
     let (lost, wrong) = lost_and_wrong(&recording, &ids);
     assert!(lost > 0 || wrong <= PROGRAMS / 2, "{lost} lost, {wrong} without their command lines");
+    let missing = |note: &String| {
+        note.strip_prefix("missing command lines: ")?.split_once(',')?.0.parse().ok()
+    };
+    let told: usize = recording.notes.iter().find_map(missing).unwrap_or(0);
+    assert!(told >= wrong, "{wrong} without their command lines, and {told} told");
 }
 
 /// OV-23: without programs in the kernel, perf copies the arguments.

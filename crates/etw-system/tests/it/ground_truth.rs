@@ -427,7 +427,7 @@ fn threads_that_begin_while_a_recording_ends_begin_in_it() {
         }
         for _ in 0..RECORDINGS {
             let recording = record_and_count("process,thread,cswitch", None, |live| live.poll());
-            let Some(Recording { records, losses }) = recording else { break };
+            let Some(Recording { records, losses, .. }) = recording else { break };
             let beginnings = etw_types::Hook(0x0301).class_guid();
             if losses.iter().any(|(class, _)| Some(class) == beginnings) {
                 eprintln!("left out: the rings were full: {losses:?}");
@@ -669,7 +669,7 @@ fn transfers_of_disks_are_those_of_the_statistics() {
         settle(live);
     });
     let _ = std::fs::remove_file(&path);
-    let Some(Recording { records, losses }) = &recording else { return };
+    let Some(Recording { records, losses, .. }) = &recording else { return };
     check_live(records);
     let expected = bytes[1] - bytes[0];
     if expected < SIZE as u64 {

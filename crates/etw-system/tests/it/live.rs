@@ -36,7 +36,7 @@ impl Live {
     }
 
     /// Notes on what is left out.
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> Vec<String> {
         self.recorder.notes()
     }
 
@@ -55,6 +55,8 @@ fn record(flags: &str, process: Option<u32>, run: impl FnOnce(&mut Live)) -> Opt
 pub struct Recording {
     pub records: Vec<Taken>,
     pub losses: ClassLosses,
+    /// They say what is left out.
+    pub notes: Vec<String>,
 }
 
 /// Records what a function does. `None`: the machine refuses it.
@@ -105,7 +107,7 @@ pub fn record_with(
     live.recorder.finish();
     take_from(&mut live.recorder, &mut live.records);
     let losses = live.recorder.take_losses();
-    Some(Recording { records: live.records, losses })
+    Some(Recording { notes: live.notes(), records: live.records, losses })
 }
 
 /// OV-23: starts and ends of processes and threads, and images that a program maps, have call stacks.
@@ -124,7 +126,7 @@ fn starts_ends_and_images_of_a_program_have_call_stacks() {
         std::thread::sleep(Duration::from_millis(20));
     };
     let recording = record_with_stacks("process,thread,img,cswitch", &HOOKS, None, run);
-    let Some(Recording { records, losses }) = recording else { return };
+    let Some(Recording { records, losses, .. }) = recording else { return };
     check_live(&records);
     let switches = etw_types::Hook(0x0524).class_guid().unwrap();
     if losses.iter().any(|(class, _)| class != switches) {

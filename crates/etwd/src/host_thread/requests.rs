@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use etw_host::engine::EventSource;
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
 use etw_session::{
@@ -13,7 +14,7 @@ use etw_session::{
 };
 use etw_types::{Guid, Keyword, Level, Status};
 use etw_wire::message::FromHost;
-use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update};
+use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, StartRequest, Update};
 
 use super::HostThread;
 use super::pending::{PendingResponse, Sent};
@@ -161,8 +162,8 @@ impl HostThread {
     fn status_of(&mut self, slot: usize, with_losses: bool) -> Response {
         self.count_removed_files(slot);
         let Some((hosted, session)) = self.session(slot) else { return has_ended() };
-        let ledger = self.engine.ledger(slot);
-        Response::Session(Box::new(status(slot, hosted, session, &ledger, with_losses)))
+        let status = status(slot, hosted, session, &self.engine.ledger(slot), with_losses);
+        Response::Session(Box::new(SessionStatus { notes: self.engine.notes(slot), ..status }))
     }
 
     fn list(&mut self) -> Response {
@@ -170,7 +171,8 @@ impl HostThread {
             self.count_removed_files(slot);
         }
         let sessions = self.engine.sessions().map(|(slot, hosted, session)| {
-            status(slot, hosted, session, &self.engine.ledger(slot), false)
+            let status = status(slot, hosted, session, &self.engine.ledger(slot), false);
+            SessionStatus { notes: self.engine.notes(slot), ..status }
         });
         Response::Sessions { sessions: sessions.collect() }
     }
@@ -261,7 +263,7 @@ impl HostThread {
             Ok(source) => source,
             Err(error) => return refused(system_source::status_of(&error), error.to_string()),
         };
-        let warnings = source.notes().to_vec();
+        let warnings = source.notes();
         self.keep_rings(slot, number, &mut source);
         kill_point("other rings kept");
         let since = match source.begin_in_place() {
@@ -299,7 +301,7 @@ impl HostThread {
         ring_set: RingSet,
         mut source: SystemSource,
     ) -> Vec<String> {
-        let mut notes = source.notes().to_vec();
+        let mut notes = source.notes();
         if let Err(error) = source.begin() {
             notes.push(format!("events of the system are incomplete: {error}"));
         }

@@ -70,7 +70,8 @@ pub fn record_command(
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
     let recent = host.ask(Request::RecentProviders);
-    let status = expect_session(host.ask(Request::Stop { session: name }))?;
+    let stopped = expect_session(host.ask(Request::Stop { session: name }))?;
+    let status = super::ended_after(&status, stopped);
     let asked = asked_names(&arguments.provider);
     explain_zero(&status, Ok(recent), &asked, "the host of this command");
     // A status is 0 to 255, a signal 1 to 64.
