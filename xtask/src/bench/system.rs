@@ -89,15 +89,34 @@ impl Recorder {
 }
 
 /// Kinds of sampling beside which a load runs.
-const SAMPLERS: [Sampler; 4] =
-    [Sampler::None, Sampler::Unwinding, Sampler::ByFramePointers, Sampler::Perf];
+const SAMPLERS: [Sampler; 5] = [
+    Sampler::None,
+    Sampler::Unwinding,
+    Sampler::ByFramePointers,
+    Sampler::Perf,
+    Sampler::PerfDwarf,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sampler {
     None,
     Unwinding,
     ByFramePointers,
+    /// `perf record -g`, which follows frame pointers.
     Perf,
+    /// `perf record --call-graph dwarf`, which copies stacks to unwind them later.
+    PerfDwarf,
+}
+
+impl Sampler {
+    /// The option that makes `perf record` store stacks; `None`: it is another recorder.
+    fn perf_option(self) -> Option<&'static str> {
+        match self {
+            Sampler::Perf => Some("--call-graph=fp"),
+            Sampler::PerfDwarf => Some("--call-graph=dwarf"),
+            _ => None,
+        }
+    }
 }
 
 /// The part of a processor's time that a recording takes: in interrupts of the load, and the recorder's own part of all processors.
@@ -253,7 +272,7 @@ impl Bench {
                 for turn in 0..SAMPLERS.len() {
                     // Each one comes first in some round.
                     let at = (turn + round) % SAMPLERS.len();
-                    if SAMPLERS[at] == Sampler::Perf && !has_perf {
+                    if SAMPLERS[at].perf_option().is_some() && !has_perf {
                         continue;
                     }
                     let recorder = self.start_sampler(SAMPLERS[at], rate)?;
@@ -261,22 +280,29 @@ impl Bench {
                     rounds[at].push(taken(&one, BURST.parse()?, cpus) * 100.0);
                 }
             }
-            let [alone, whole, plain, peer] = rounds;
+            let [alone, whole, plain, peer, copying_peer] = rounds;
             let alone = Middle::of(alone).median;
             let added = |one: &[f64]| Middle::of(one.iter().map(|one| one - alone));
             let rate = rate.0;
-            for (name, one) in [("", whole), (", by frame pointers", plain)] {
+            for (name, one) in [("", &whole), (", by frame pointers", &plain)] {
                 let name = format!("system: sampling at {rate} Hz with stacks{name}, added");
-                self.add_middle(&name, added(&one), Unit::Percent, Goal::None, "system");
+                self.add_middle(&name, added(one), Unit::Percent, Goal::None, "system");
                 if has_perf {
                     let name = format!("{name} / by perf record -g");
-                    let ratio = Middle::of_ratios(&one, &peer, alone);
+                    let ratio = Middle::of_ratios(one, &peer, alone);
                     self.add_middle(&name, ratio, Unit::Ratio, Goal::AtMost(1.1), "system");
                 }
             }
             if has_perf {
                 let name = format!("system: perf record -g at {rate} Hz, added");
                 self.add_middle(&name, added(&peer), Unit::Percent, Goal::None, "system");
+                let name = format!("system: perf record --call-graph dwarf at {rate} Hz, added");
+                self.add_middle(&name, added(&copying_peer), Unit::Percent, Goal::None, "system");
+                let name = format!(
+                    "system: sampling at {rate} Hz with stacks, added / by perf record --call-graph dwarf"
+                );
+                let ratio = Middle::of_ratios(&whole, &copying_peer, alone);
+                self.add_middle(&name, ratio, Unit::Ratio, Goal::None, "system");
             }
         }
         std::io::stdout().flush()?;
@@ -290,9 +316,10 @@ impl Bench {
             Sampler::None => None,
             Sampler::Unwinding => Some(self.start_host(&flags, true)?),
             Sampler::ByFramePointers => Some(self.start_host(&flags, false)?),
-            Sampler::Perf => {
+            Sampler::Perf | Sampler::PerfDwarf => {
                 let mut command = Command::new("perf");
-                command.args(["record", "-q", "-a", "-g", "-e", "cpu-clock", "-F"]);
+                command.args(["record", "-q", "-a", "-e", "cpu-clock", "-F"]);
+                command.args(sampler.perf_option());
                 command.arg(rate.to_string()).arg("-o").arg(self.folder.join("system.perf"));
                 command.stdout(Stdio::null()).stderr(Stdio::null());
                 let process = command.spawn()?;

@@ -159,7 +159,7 @@ impl<S: Sink> Engine<S> {
         let sessions = &mut self.sessions;
         self.sources.retain(|one| {
             let is_removed = is_removed(one);
-            if is_removed && let Some(hosted) = sessions.get_mut(&one.session) {
+            if let Some(hosted) = sessions.get_mut(&one.session).filter(|_| is_removed) {
                 add_new(&mut hosted.notes, one.source.notes());
             }
             !is_removed
