@@ -41,6 +41,7 @@ impl<S: Sink> Engine<S> {
     /// settled.
     pub fn end_session(&mut self, slot: usize) -> Option<EndingSession<S>> {
         let now = self.session_time(slot);
+        self.end_waiting_events(slot);
         let lost = self.ledger(slot).lost_total();
         let (hosted, session) = self.session_mut(slot)?;
         // The clock's line may lie a little below the clock itself, from which the session's start was read.

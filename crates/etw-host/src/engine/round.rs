@@ -306,12 +306,18 @@ impl<S: Sink> Engine<S> {
         let until = self.clock.now();
         let mut progress = Instant::now();
         loop {
-            let before = self.watermark;
+            let (before, first_before) = (self.watermark, self.first_in_sources());
             let drained = self.round(PATIENCE);
-            if has_reached(&drained, until) {
+            let is_behind = self.is_source_behind(until);
+            if has_reached(&drained, until) && !is_behind {
                 return;
             }
-            if drained.records > 0 || self.watermark > before {
+            // The watermark of the pools moves on while a source waits for a buffer.
+            let has_moved = match is_behind {
+                true => self.first_in_sources() > first_before,
+                false => self.watermark > before,
+            };
+            if drained.records > 0 || has_moved {
                 progress = Instant::now();
             }
             if self.has_sources() && drained.records == 0 {
@@ -331,7 +337,7 @@ impl<S: Sink> Engine<S> {
         let deadline = Instant::now() + time;
         self.deadline = Some(deadline);
         while Instant::now() < deadline {
-            if has_reached(&self.round(Duration::ZERO), until) {
+            if has_reached(&self.round(Duration::ZERO), until) && !self.is_source_behind(until) {
                 break;
             }
         }

@@ -195,6 +195,31 @@ impl<S: Sink> Engine<S> {
         own.filter_map(|one| Some(one.source.peek()?.time)).min()
     }
 
+    /// The time of the earliest event that waits in a source; `i64::MAX`: none waits.
+    pub(super) fn first_in_sources(&self) -> i64 {
+        let times = self.sources.iter().filter_map(|one| Some(one.source.peek()?.time));
+        times.min().unwrap_or(i64::MAX)
+    }
+
+    /// Whether a source has an event up to `until`, which a session had no buffer for. One that has ended gives all of its events.
+    pub(super) fn is_source_behind(&self, until: u64) -> bool {
+        let until = self.map.qpc(until);
+        let is_behind = |one: &SessionSource| {
+            one.source.peek().is_some_and(|event| one.is_finished || event.time <= until)
+        };
+        self.sources.iter().any(is_behind)
+    }
+
+    /// The session ends: events that wait in its sources are stored as far as there are buffers. The others are counted as lost.
+    pub(super) fn end_waiting_events(&mut self, session: usize) {
+        for one in self.sources.iter_mut().filter(|one| one.session == session) {
+            while let Some(event) = one.source.peek() {
+                self.router.route(1 << session, &event);
+                one.source.pop();
+            }
+        }
+    }
+
     /// Counts what the sources lost in the ledgers of their sessions.
     pub(super) fn count_source_losses(&mut self) {
         for one in &mut self.sources {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
 
-use etw_host::engine::{EventSource, SourceLoss, SystemRun};
+use etw_host::engine::{Engine, EventSource, SourceLoss, SystemRun};
 use etw_ring::{LastBatch, Memory, RawClock};
 use etw_session::{Event, KernelEvent};
 use etw_types::{Classic, ClassicHeader, Hook, KernelClass, SYSTEM_TRACE};
@@ -144,4 +144,59 @@ fn a_source_gives_runs_of_events_up_to_the_watermark() {
     drop(engine);
     let times: Vec<i64> = receiver.iter().flat_map(|buffer| times_in(&buffer)).collect();
     assert_eq!(times, (first..first + EVENTS).collect::<Vec<_>>());
+}
+
+/// A session whose buffers are stored by `consumer`, and a source of past events that is at its end.
+fn with_ended_source(events: i64, consumer: etw_host::Consumer) -> Engine<()> {
+    let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
+    let mut engine = engine_without_sessions(RawClock::best(), last);
+    insert(&mut engine, 0, 4, consumer);
+    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
+    let class = Classic { header, is_32_bit: false };
+    let first = engine.session_time(0);
+    let taken = Arc::new(AtomicI64::new(0));
+    engine.attach_source(0, Box::new(Switches { times: first..first + events, class, taken }));
+    while engine.session_time(0) < first + events {}
+    engine.finish_source(0);
+    engine.drain_all();
+    engine
+}
+
+/// OV-23: the last events of a source wait for buffers of a slow storage: none is missing at the session's end.
+#[test]
+fn the_last_events_of_a_source_wait_for_buffers() {
+    const EVENTS: i64 = 20_000;
+    let (sender, receiver) = mpsc::channel();
+    let mut engine = with_ended_source(
+        EVENTS,
+        Box::new(move |buffer: &[u8]| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            sender.send(buffer.to_vec()).unwrap();
+        }),
+    );
+    let ended = engine.end_session(0).unwrap().finish();
+    let ledger = ended.session.ledger();
+    assert_eq!((ledger.attempted, ledger.stored), (EVENTS as u64, EVENTS as u64));
+    drop((ended, engine));
+    let times: Vec<i64> = receiver.iter().flat_map(|buffer| times_in(&buffer)).collect();
+    assert_eq!(times.len(), EVENTS as usize);
+}
+
+/// OV-23: the last events of a source are counted as lost if the storage does not return buffers in time.
+#[test]
+fn the_last_events_of_a_source_are_counted_if_they_are_lost() {
+    const EVENTS: i64 = 20_000;
+    let (go, waits) = mpsc::channel::<()>();
+    let mut engine = with_ended_source(
+        EVENTS,
+        // Until the sender is dropped.
+        Box::new(move |_: &[u8]| _ = waits.recv()),
+    );
+    let ending = engine.end_session(0).unwrap();
+    drop(go);
+    let ended = ending.finish();
+    let ledger = ended.session.ledger();
+    assert_eq!(ledger.attempted, EVENTS as u64);
+    assert!(ledger.lost_total() > 0);
+    assert_eq!(ledger.stored + ledger.lost_total(), EVENTS as u64);
 }
