@@ -2,6 +2,7 @@
 
 mod code;
 mod code_file;
+mod images;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
@@ -13,6 +14,7 @@ use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
 use etw_types::{EventRecord, FileTime, Guid, Hook, is_session_report, le};
+use images::{ImageEvent, Moment};
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -226,7 +228,8 @@ impl Names {
             let is_kernel = address >= KERNEL_START;
             let is_first = number == 0 || was_kernel && !is_kernel;
             was_kernel = is_kernel;
-            self.code.frames_of(process, address, !is_first, &mut |frame| found.push(frame));
+            let of = (process, Moment::of(record));
+            self.code.frames_of(of, address, !is_first, &mut |frame| found.push(frame));
         }
         // Without frame pointers the kernel follows data behind the last function.
         let is_code = |frame: &StackFrame| frame.function.is_some() || !frame.module.is_empty();
@@ -236,10 +239,15 @@ impl Names {
         found
     }
 
-    /// The functions at an address that a process executed.
-    pub fn functions_at(&self, process: Option<u32>, address: u64) -> Vec<StackFrame> {
-        let mut found = Vec::new();
-        self.code.frames_of(process, address, false, &mut |frame| found.push(frame));
+    /// The functions at an address that a process executed at the time of a record.
+    pub fn functions_at(
+        &self,
+        record: &EventRecord<'_>,
+        process: Option<u32>,
+        address: u64,
+    ) -> Vec<StackFrame> {
+        let (mut found, of) = (Vec::new(), (process, Moment::of(record)));
+        self.code.frames_of(of, address, false, &mut |frame| found.push(frame));
         found
     }
 
@@ -307,7 +315,12 @@ impl Names {
                     self.name_thread(thread, picked.text(2));
                 }
             }
-            Some("Image/Load" | "Image/DCStart" | "Image/DCEnd" | "Image/UnLoad") => {
+            Some(name @ ("Image/Load" | "Image/DCStart" | "Image/DCEnd" | "Image/UnLoad")) => {
+                let event = match name {
+                    "Image/Load" => ImageEvent::Load,
+                    "Image/UnLoad" => ImageEvent::Unload,
+                    _ => ImageEvent::Rundown,
+                };
                 let fields = &["ImageBase", "ImageSize", "ProcessId", "FileName", "DefaultBase"];
                 let Some(picked) = Picked::of(fields, record, decoded) else { return };
                 let hex = |number| {
@@ -319,7 +332,7 @@ impl Names {
                     let source = self.symbol_source(process, base, hex(4).unwrap_or(0), name);
                     let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
                     let image = Image { size, zero: base, name: name.to_owned(), source };
-                    self.code.add_image(process, base, image);
+                    self.code.add_image(process, base, (event, Moment::of(record)), image);
                 }
             }
             Some("SysConfigEx/VolumeMapping") => {
@@ -405,7 +418,8 @@ impl Names {
             bias: module.bias,
         });
         let image = Image { size: module.size, zero: module.bias, name, source };
-        self.code.add_image(process, module.base, image);
+        let event = (ImageEvent::Rundown, Moment::of(record));
+        self.code.add_image(process, module.base, event, image);
     }
 
     fn process(
@@ -462,9 +476,14 @@ impl Names {
         })
     }
 
-    /// The code at an address of a process: an image or a method, and an offset in it.
-    pub fn code_at(&self, process: Option<u32>, address: u64) -> Option<String> {
-        self.code.name_of(process, address)
+    /// The code at an address of a process at the time of a record: an image or a method, and an offset in it.
+    pub fn code_at(
+        &self,
+        record: &EventRecord<'_>,
+        process: Option<u32>,
+        address: u64,
+    ) -> Option<String> {
+        self.code.name_of(process, address, Moment::of(record))
     }
 
     /// The process and thread to which an event belongs.

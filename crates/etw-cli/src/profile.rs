@@ -78,9 +78,14 @@ impl Named<'_> {
         if self.has_stacks { self.names.functions_of(record) } else { Vec::new() }
     }
 
-    fn functions_at(&self, process: Option<u32>, address: u64) -> Vec<StackFrame> {
+    fn functions_at(
+        &self,
+        record: &EventRecord<'_>,
+        process: Option<u32>,
+        address: u64,
+    ) -> Vec<StackFrame> {
         match self.has_stacks {
-            true => self.names.functions_at(process, address),
+            true => self.names.functions_at(record, process, address),
             false => Vec::new(),
         }
     }
@@ -159,7 +164,7 @@ impl Profiler {
                 4 => le::u32(record.payload, 0).map(u64::from),
                 _ => le::u64(record.payload, 0),
             };
-            frames = names.functions_at(owner.process, address?);
+            frames = names.functions_at(record, owner.process, address?);
         }
         let duration = self.interval.unwrap_or(DEFAULT_INTERVAL);
         let kind = SpanKind::Sample;

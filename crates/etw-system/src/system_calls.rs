@@ -38,8 +38,12 @@ pub struct FileArguments {
     pub size: Option<usize>,
     /// The offset in the file.
     pub offset: Option<usize>,
-    /// Flags of an open call.
+    /// The address of the offset; 0: at the descriptor's position.
+    pub offset_address: Option<usize>,
+    /// Flags of an open call, or of a change of a name.
     pub flags: Option<usize>,
+    /// Flags of a call that has none.
+    pub implied_flags: u64,
     /// Paths: of the file, and of what a second one is for.
     pub paths: [Option<PathArgument>; 2],
 }
@@ -58,10 +62,21 @@ pub struct PathArgument {
 pub enum SystemCall {
     /// It uses a file.
     File(FileOperation, FileArguments),
+    /// It copies from one descriptor to another one: a read and a write.
+    Copy {
+        /// What it reads.
+        from: FileArguments,
+        /// What it writes.
+        to: FileArguments,
+    },
     /// `lseek`: it changes the offset of a descriptor.
     Seek,
-    /// `dup2`, `dup3`: it replaces a descriptor.
+    /// `dup`: another descriptor is that of the same open file.
+    Duplicate,
+    /// `dup2`, `dup3`: the same with a given number, in place of the one before.
     Replace,
+    /// `fcntl`, which duplicates a descriptor, or says whether it is closed when a program is executed.
+    ControlDescriptor,
     /// `close_range`: it closes several descriptors.
     CloseRange,
     /// `chdir`: relative paths begin in another folder.
@@ -107,6 +122,20 @@ const fn transfer(
     SystemCall::File(operation, arguments)
 }
 
+/// A call that copies bytes: the arguments with the descriptors, each with the address of its offset, and with the size.
+const fn copies(
+    (from, from_offset): (usize, Option<usize>),
+    (to, to_offset): (usize, Option<usize>),
+    size: usize,
+) -> SystemCall {
+    const fn side(descriptor: usize, offset_address: Option<usize>, size: usize) -> FileArguments {
+        let (descriptor, size) = (Some(descriptor), Some(size));
+        FileArguments { descriptor, size, offset_address, ..FileArguments::NONE }
+    }
+    let (from, to) = (side(from, from_offset, size), side(to, to_offset, size));
+    SystemCall::Copy { from, to }
+}
+
 const fn path(at: usize) -> PathArgument {
     PathArgument { at, folder: None }
 }
@@ -133,16 +162,58 @@ const fn of_paths(operation: FileOperation, old: PathArgument, new: PathArgument
     SystemCall::File(operation, FileArguments { paths, ..FileArguments::NONE })
 }
 
+/// Where in a file an operation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// At the position of the descriptor, which it moves.
+    Position,
+    /// At an offset.
+    At(u64),
+    /// At an offset that only the program's memory has.
+    Unknown,
+}
+
 impl FileArguments {
-    const NONE: FileArguments =
-        FileArguments { descriptor: None, size: None, offset: None, flags: None, paths: [None; 2] };
+    /// Where a call begins.
+    pub fn offset_of(&self, values: &[u64; 6]) -> Offset {
+        match (self.offset.map(|at| values[at]), self.offset_address.map(|at| values[at])) {
+            // -1: as without an offset.
+            (None | Some(u64::MAX), None | Some(0)) => Offset::Position,
+            (Some(offset), _) => Offset::At(offset),
+            (None, Some(_)) => Offset::Unknown,
+        }
+    }
+
+    const NONE: FileArguments = FileArguments {
+        descriptor: None,
+        size: None,
+        offset: None,
+        offset_address: None,
+        flags: None,
+        implied_flags: 0,
+        paths: [None; 2],
+    };
+}
+
+/// `creat`: `O_CREAT`, `O_WRONLY` and `O_TRUNC`.
+const fn creates(path: PathArgument) -> SystemCall {
+    let arguments =
+        FileArguments { implied_flags: 0o1101, paths: [Some(path), None], ..FileArguments::NONE };
+    SystemCall::File(FileOperation::Open, arguments)
+}
+
+/// `renameat2`
+const fn renames_with_flags() -> SystemCall {
+    let paths = [Some(path_in(0)), Some(path_in(2))];
+    let arguments = FileArguments { flags: Some(4), paths, ..FileArguments::NONE };
+    SystemCall::File(FileOperation::Rename, arguments)
 }
 
 use FileOperation::*;
 
 const ROWS: &[Row] = &[
     row(2, NONE, opens(path(0), Some(1))),
-    row(85, NONE, opens(path(0), None)),
+    row(85, NONE, creates(path(0))),
     row(257, 56, opens(path_in(0), Some(2))),
     row(437, 437, opens(path_in(0), None)),
     row(3, 57, of_descriptor(Close)),
@@ -156,15 +227,19 @@ const ROWS: &[Row] = &[
     row(20, 66, of_descriptor(Write)),
     row(296, 70, transfer(Write, None, Some(3))),
     row(328, 287, transfer(Write, None, Some(3))),
+    row(40, 71, copies((1, Some(2)), (0, None), 3)),
+    row(326, 285, copies((0, Some(1)), (2, Some(3)), 4)),
+    row(275, 76, copies((0, Some(1)), (2, Some(3)), 4)),
     row(74, 82, of_descriptor(Flush)),
     row(75, 83, of_descriptor(Flush)),
     row(277, 84, of_descriptor(Flush)),
+    row(306, 267, of_descriptor(Flush)),
     row(84, NONE, of_path(Delete, path(0))),
     row(87, NONE, of_path(Delete, path(0))),
     row(263, 35, of_path(Delete, path_in(0))),
     row(82, NONE, of_paths(Rename, path(0), path(1))),
     row(264, 38, of_paths(Rename, path_in(0), path_in(2))),
-    row(316, 276, of_paths(Rename, path_in(0), path_in(2))),
+    row(316, 276, renames_with_flags()),
     row(86, NONE, of_paths(Link, path(0), path(1))),
     row(265, 37, of_paths(Link, path_in(0), path_in(2))),
     row(78, NONE, transfer(List, Some(2), None)),
@@ -173,6 +248,9 @@ const ROWS: &[Row] = &[
     row(6, NONE, of_path(Query, path(0))),
     row(262, 79, of_path(Query, path_in(0))),
     row(332, 291, of_path(Query, path_in(0))),
+    row(21, NONE, of_path(Query, path(0))),
+    row(269, 48, of_path(Query, path_in(0))),
+    row(439, 439, of_path(Query, path_in(0))),
     row(5, 80, of_descriptor(Query)),
     row(76, 45, of_path(Set, path(0))),
     row(77, 46, of_descriptor(Set)),
@@ -181,8 +259,18 @@ const ROWS: &[Row] = &[
     row(93, 55, of_descriptor(Set)),
     row(268, 53, of_path(Set, path_in(0))),
     row(285, 47, of_descriptor(Set)),
+    row(92, NONE, of_path(Set, path(0))),
+    row(94, NONE, of_path(Set, path(0))),
+    row(260, 54, of_path(Set, path_in(0))),
+    row(452, 452, of_path(Set, path_in(0))),
+    row(132, NONE, of_path(Set, path(0))),
+    row(235, NONE, of_path(Set, path(0))),
+    row(261, NONE, of_path(Set, path_in(0))),
+    row(280, 88, of_path(Set, path_in(0))),
     row(16, 29, of_descriptor(Control)),
     row(8, 62, SystemCall::Seek),
+    row(32, 23, SystemCall::Duplicate),
+    row(72, 25, SystemCall::ControlDescriptor),
     row(33, NONE, SystemCall::Replace),
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
@@ -214,24 +302,31 @@ impl SystemCall {
         matches!(self, Map | Unmap | Break | Advise | Remap)
     }
 
-    /// The argument that is a descriptor whose file has to be known.
-    pub fn descriptor(self, arguments: &[u64; 6]) -> Option<i32> {
-        let at = match self {
-            SystemCall::File(_, one) => one.descriptor?,
-            SystemCall::ChangeFolderTo => 0,
-            SystemCall::Map => 4,
-            _ => return None,
+    /// What it does to files.
+    pub fn file_operations(self) -> impl Iterator<Item = (FileOperation, FileArguments)> {
+        let all = match self {
+            SystemCall::File(operation, arguments) => [Some((operation, arguments)), None],
+            SystemCall::Copy { from, to } => [Some((Read, from)), Some((Write, to))],
+            _ => [None; 2],
         };
-        i32::try_from(arguments[at] as u32).ok()
+        all.into_iter().flatten()
+    }
+
+    /// The descriptors among the arguments whose files have to be known.
+    pub fn descriptors(self, arguments: &[u64; 6]) -> impl Iterator<Item = i32> {
+        let other = match self {
+            SystemCall::ChangeFolderTo => Some(0),
+            SystemCall::Map => Some(4),
+            _ => None,
+        };
+        let all = self.file_operations().filter_map(|(_, one)| one.descriptor).chain(other);
+        all.map(|at| arguments[at] as i32).filter(|descriptor| *descriptor >= 0)
     }
 
     /// Descriptors of folders where relative paths begin.
     pub fn folders(self, arguments: &[u64; 6]) -> impl Iterator<Item = i32> {
-        let paths = match self {
-            SystemCall::File(_, one) => one.paths,
-            _ => [None; 2],
-        };
-        let folders = paths.into_iter().flatten().filter_map(|path| path.folder);
+        let paths = self.file_operations().flat_map(|(_, one)| one.paths);
+        let folders = paths.flatten().filter_map(|path| path.folder);
         // Negative: the process's own folder.
         folders.map(|at| arguments[at] as i32).filter(|descriptor| *descriptor >= 0)
     }
@@ -267,20 +362,30 @@ mod tests {
     fn numbers_are_those_of_the_system() {
         let file =
             |operation| move |call| matches!(call, SystemCall::File(one, _) if one == operation);
+        let copy = |call| matches!(call, SystemCall::Copy { .. });
         for (number, is_right) in [
             (libc::SYS_openat, numbers(file(Open))),
             (libc::SYS_close, numbers(file(Close))),
             (libc::SYS_preadv2, numbers(file(Read))),
             (libc::SYS_pwrite64, numbers(file(Write))),
             (libc::SYS_fdatasync, numbers(file(Flush))),
+            (libc::SYS_sendfile, numbers(copy)),
+            (libc::SYS_copy_file_range, numbers(copy)),
+            (libc::SYS_splice, numbers(copy)),
             (libc::SYS_unlinkat, numbers(file(Delete))),
             (libc::SYS_renameat2, numbers(file(Rename))),
             (libc::SYS_getdents64, numbers(file(List))),
             (libc::SYS_statx, numbers(file(Query))),
             (libc::SYS_fallocate, numbers(file(Set))),
+            (libc::SYS_fchownat, numbers(file(Set))),
+            (libc::SYS_utimensat, numbers(file(Set))),
+            (libc::SYS_faccessat, numbers(file(Query))),
+            (libc::SYS_syncfs, numbers(file(Flush))),
             (libc::SYS_ioctl, numbers(file(Control))),
             (libc::SYS_lseek, numbers(|call| call == SystemCall::Seek)),
             (libc::SYS_dup3, numbers(|call| call == SystemCall::Replace)),
+            (libc::SYS_dup, numbers(|call| call == SystemCall::Duplicate)),
+            (libc::SYS_fcntl, numbers(|call| call == SystemCall::ControlDescriptor)),
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
             (libc::SYS_linkat, numbers(file(Link))),
             (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),

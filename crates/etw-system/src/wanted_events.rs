@@ -498,8 +498,11 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     let wanted = numbers(|call| match call {
         SystemCall::Map if has_images => true,
         SystemCall::File(FileOperation::Open | FileOperation::Close, _) => has_descriptors,
-        SystemCall::Replace | SystemCall::CloseRange => has_descriptors,
-        SystemCall::File(..) | SystemCall::Seek => has_operations,
+        SystemCall::Duplicate
+        | SystemCall::Replace
+        | SystemCall::ControlDescriptor
+        | SystemCall::CloseRange => has_descriptors,
+        SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
         SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,
         call => has_memory && call.is_memory(),
     });

@@ -197,7 +197,7 @@ fn put_optional_parts(options: &Options, out: &mut Vec<u8>, record: &EventRecord
             put_key(out, "frames");
             for (number, frame) in frames.enumerate() {
                 out.push(if number == 0 { b'[' } else { b',' });
-                match names.code_at(process, frame) {
+                match names.code_at(record, process, frame) {
                     Some(name) => write_json_string(out, &name),
                     None => null(out),
                 }

@@ -146,7 +146,7 @@ fn put_stack(names: &Names, out: &mut Vec<u8>, record: &EventRecord<'_>) {
     for frame in frames {
         out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
         is_first = false;
-        match names.code_at(process, frame) {
+        match names.code_at(record, process, frame) {
             Some(name) => put(out, format_args!("{}", safe(&name))),
             None => put(out, format_args!("{frame:#x}")),
         }

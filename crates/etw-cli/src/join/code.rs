@@ -1,6 +1,7 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
 use super::code_file::Place;
+use super::images::{ImageEvent, Images, Moment};
 use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
 use etw_types::{EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 const CLR: Guid = Guid::from_u128(0xe13c0d23_ccbc_4e12_931b_d9cc2eee27e4);
 /// Microsoft-Windows-DotNETRuntimeRundown
 const CLR_RUNDOWN: Guid = Guid::from_u128(0xa669021c_c450_4609_a035_5af59af4df18);
-/// Images and methods of a trace; only a hostile one has more.
+/// Methods of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 20;
 /// Bytes of the names of methods and of their IL maps.
 const METHOD_BYTES: usize = 256 << 20;
@@ -77,11 +78,9 @@ type IlMap = Box<[(u32, u32)]>;
 /// The code of all processes of a trace.
 #[derive(Debug, Default)]
 pub struct Code {
-    /// By process (0: the kernel) and base.
-    images: HashMap<u32, BTreeMap<u64, Image>>,
+    images: Images,
     methods: HashMap<u32, BTreeMap<u64, Method>>,
     il_maps: HashMap<(u32, u64), IlMap>,
-    image_count: usize,
     method_count: usize,
     method_bytes: usize,
     symbolizer: Symbolizer,
@@ -97,12 +96,15 @@ pub fn is_method(record: &EventRecord<'_>) -> bool {
 }
 
 impl Code {
-    /// Notes a loaded file.
-    pub fn add_image(&mut self, process: u32, base: u64, image: Image) {
-        if self.image_count < LIMIT {
-            self.image_count += 1;
-            self.images.entry(process).or_default().insert(base, image);
-        }
+    /// Notes a loaded file that an event names.
+    pub fn add_image(
+        &mut self,
+        process: u32,
+        base: u64,
+        event: (ImageEvent, Moment),
+        image: Image,
+    ) {
+        self.images.add(process, base, event, image);
     }
 
     /// Notes the method or IL map of an event for which [`is_method`] holds. The layouts are those of `ClrEtwAll.man`; later
@@ -169,22 +171,18 @@ impl Code {
 
     /// Processes with images of Linux.
     pub fn linux_processes(&self) -> BTreeSet<u32> {
-        let has_source = |images: &BTreeMap<u64, Image>| {
-            images
-                .values()
-                .any(|image| image.source.as_ref().is_some_and(|s| !s.module.is_kernel()))
-        };
-        let all = self.images.iter().filter(|(_, images)| has_source(images));
-        all.map(|(process, _)| *process).collect()
+        let has_source =
+            |image: &Image| image.source.as_ref().is_some_and(|s| !s.module.is_kernel());
+        let all = self.images.iter().filter(|(_, image)| has_source(image));
+        all.map(|(process, _)| process).collect()
     }
 
     /// Whether the recorded process still lives on this machine: the process with its id has an image at the same address.
     pub fn lives(&self, process: u32) -> bool {
-        let Some(images) = self.images.get(&process) else { return false };
         let maps = std::fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
         let has_image = |line: &str| {
             let base = line.split('-').next().and_then(|base| u64::from_str_radix(base, 16).ok());
-            let source = base.and_then(|base| images.get(&base)?.source.as_ref());
+            let source = base.and_then(|base| self.images.last(process, base)?.source.as_ref());
             source
                 .and_then(|source| source.module.path.to_str())
                 .is_some_and(|path| line.strip_suffix(path).is_some_and(|rest| rest.ends_with(' ')))
@@ -198,12 +196,11 @@ impl Code {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             name.starts_with("jit-") && name.ends_with(".dump")
         };
-        let of = |(process, images): (&u32, &BTreeMap<u64, Image>)| {
-            let sources = images.values().filter_map(|image| image.source.as_ref());
-            let paths = sources.map(|source| &source.module.path).filter(|path| is_dump(path));
-            paths.map(|path| (*process, path.clone())).collect::<Vec<_>>()
+        let path = |(process, image): (u32, &Image)| {
+            let path = &image.source.as_ref()?.module.path;
+            is_dump(path).then(|| (process, path.clone()))
         };
-        self.images.iter().flat_map(of).collect()
+        self.images.iter().filter_map(path).collect()
     }
 
     /// Reads the symbols of a perf map.
@@ -241,23 +238,20 @@ impl Code {
     }
 
     /// The image at an address, in a process or in the kernel.
-    fn image_at(&self, process: Option<u32>, address: u64) -> Option<&Image> {
-        let of = |process: u32| {
-            let (base, image) = self.images.get(&process)?.range(..=address).next_back()?;
-            (address - base < image.size).then_some(image)
-        };
+    fn image_at(&self, process: Option<u32>, address: u64, moment: Moment) -> Option<&Image> {
+        let of = |process: u32| self.images.at(process, address, moment);
         // The kernel's images are in every process.
         process.and_then(of).or_else(|| of(0))
     }
 
     /// The code at an address: `x.dll+0x234`, `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
-    pub fn name_of(&self, process: Option<u32>, address: u64) -> Option<String> {
+    pub fn name_of(&self, process: Option<u32>, address: u64, moment: Moment) -> Option<String> {
         if let Some(process) = process
             && let Some(name) = self.method_at(process, address)
         {
             return Some(name);
         }
-        let image = self.image_at(process, address)?;
+        let image = self.image_at(process, address, moment)?;
         let source = image.source.as_ref();
         let function = source.and_then(|source| {
             self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
@@ -273,7 +267,7 @@ impl Code {
     /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it.
     pub fn frames_of(
         &self,
-        process: Option<u32>,
+        (process, moment): (Option<u32>, Moment),
         address: u64,
         is_return: bool,
         give: &mut impl FnMut(StackFrame),
@@ -288,7 +282,7 @@ impl Code {
         if let Some(method) = method {
             return give(StackFrame { function: Some((&*method.name).into()), ..unknown });
         }
-        let Some(image) = self.image_at(process, inside) else { return give(unknown) };
+        let Some(image) = self.image_at(process, inside, moment) else { return give(unknown) };
         let module: Arc<str> = image.name.as_str().into();
         let offset = address.wrapping_sub(image.zero);
         let frames = image
@@ -344,6 +338,8 @@ mod tests {
     use super::*;
     use etw_types::HeaderType;
 
+    const MOMENT: Moment = Moment { file_index: 0, time: 0 };
+
     #[test]
     #[cfg(target_os = "linux")]
     fn code_files_are_neither_links_nor_devices() {
@@ -392,15 +388,18 @@ mod tests {
         let add = method(0x1000, 0x100, "Shop.Cart\0Add\0void (int32)\0");
         assert!(is_method(&event(CLR_RUNDOWN, 144, &add)));
         code.learn(&event(CLR_RUNDOWN, 144, &add));
-        assert_eq!(code.name_of(Some(7), 0x101c).as_deref(), Some("Shop.Cart.Add+0x1c"));
-        assert_eq!(code.name_of(Some(7), 0x1100), None, "behind its end");
-        assert_eq!(code.name_of(Some(8), 0x101c), None, "another process");
+        assert_eq!(code.name_of(Some(7), 0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c"));
+        assert_eq!(code.name_of(Some(7), 0x1100, MOMENT), None, "behind its end");
+        assert_eq!(code.name_of(Some(8), 0x101c, MOMENT), None, "another process");
         let il = [0xffff_fffeu32, 5, 9].map(u32::to_le_bytes).concat();
         let native = [0u32, 0x10, 0x20].map(u32::to_le_bytes).concat();
         let map = [&9u64.to_le_bytes()[..], &[0; 9], &3u16.to_le_bytes(), &il, &native, &[0; 2]];
         code.learn(&event(CLR, 190, &map.concat()));
-        assert_eq!(code.name_of(Some(7), 0x1008).as_deref(), Some("Shop.Cart.Add+0x8"));
-        assert_eq!(code.name_of(Some(7), 0x101c).as_deref(), Some("Shop.Cart.Add+0x1c [IL 0x5]"));
+        assert_eq!(code.name_of(Some(7), 0x1008, MOMENT).as_deref(), Some("Shop.Cart.Add+0x8"));
+        assert_eq!(
+            code.name_of(Some(7), 0x101c, MOMENT).as_deref(),
+            Some("Shop.Cart.Add+0x1c [IL 0x5]")
+        );
     }
 
     #[test]
@@ -411,9 +410,9 @@ mod tests {
         let mut code = Code::default();
         assert_eq!(code.read_perf_map(7, &Place::Here(path.clone()), None).unwrap(), 2);
         std::fs::remove_file(&path).unwrap();
-        let name = code.name_of(Some(7), 0x7f04);
+        let name = code.name_of(Some(7), 0x7f04, MOMENT);
         assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));
-        assert_eq!(code.name_of(Some(7), 0x7f30), None);
+        assert_eq!(code.name_of(Some(7), 0x7f30, MOMENT), None);
     }
 
     #[test]
@@ -425,6 +424,6 @@ mod tests {
             code.learn(&event(CLR, 190, &whole[..size]));
         }
         code.learn(&event(CLR, 143, &whole));
-        assert_eq!(code.name_of(Some(7), u64::MAX).as_deref(), Some("A.B+0x1"));
+        assert_eq!(code.name_of(Some(7), u64::MAX, MOMENT).as_deref(), Some("A.B+0x1"));
     }
 }

@@ -172,9 +172,8 @@ impl Call {
         let CallMoment { thread, time, number, is_return } = self.moment;
         let is_open = match (SystemCall::of_number(number)?, is_return) {
             (SystemCall::File(FileOperation::Open, _), true) => true,
-            (SystemCall::Replace, true) | (SystemCall::File(FileOperation::Close, _), false) => {
-                false
-            }
+            (SystemCall::Duplicate | SystemCall::Replace, true)
+            | (SystemCall::File(FileOperation::Close, _), false) => false,
             _ => return None,
         };
         let descriptor = i32::try_from(self.descriptor).ok()?;

@@ -41,8 +41,28 @@ const PROTECTION_WRITE: i64 = 3;
 const PAGE: u64 = 4096;
 pub(super) const AF_INET: i64 = 2;
 pub(super) const AF_INET6: i64 = 10;
-pub(super) const PROTOCOL_TCP: i64 = 6;
-pub(super) const PROTOCOL_UDP: i64 = 17;
+const PROTOCOL_TCP: i64 = 6;
+const PROTOCOL_UDP: i64 = 17;
+/// `MSG_PEEK` and `MSG_ERRQUEUE`: the data are still to be received, or are those of an earlier send.
+const NOT_RECEIVED: u32 = 0x2002;
+
+/// The protocol and the bytes of a call that sends or receives; `None`: it moved no data, or has another protocol.
+pub(super) fn transferred(
+    protocol: i64,
+    is_send: bool,
+    result: i32,
+    flags: u32,
+) -> Option<(u8, u32)> {
+    let size = u32::try_from(result).ok()?;
+    let is_moved = match protocol {
+        PROTOCOL_TCP => size > 0,
+        // A datagram may be empty.
+        PROTOCOL_UDP => true,
+        _ => false,
+    };
+    let is_moved = is_moved && (is_send || flags & NOT_RECEIVED == 0);
+    is_moved.then_some((protocol as u8, size))
+}
 
 /// The kind of an opened event.
 #[derive(Clone, Debug, PartialEq)]
@@ -577,11 +597,10 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
             Detail::Retransmit { socket: number(0) as u64, addresses: addresses(layout, raw, 1) }
         }
         Tracepoint::SocketSend | Tracepoint::SocketReceive => {
-            let size = u32::try_from(number(2)).ok().filter(|size| *size > 0)?;
-            let is_inet = matches!(number(3), AF_INET | AF_INET6);
-            (is_inet && matches!(number(1), PROTOCOL_TCP | PROTOCOL_UDP)).then_some(())?;
             let is_send = point == Tracepoint::SocketSend;
-            let protocol = number(1) as u8;
+            let (protocol, size) =
+                transferred(number(1), is_send, number(2) as i32, number(4) as u32)?;
+            matches!(number(3), AF_INET | AF_INET6).then_some(())?;
             let addresses = Addresses { is_v6: number(3) == AF_INET6, ..Addresses::default() };
             Detail::Transfer { socket: number(0) as u64, protocol, is_send, size, addresses }
         }

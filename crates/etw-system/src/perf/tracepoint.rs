@@ -123,7 +123,7 @@ impl Tracepoint {
                 "saddr_v6", "daddr_v6", "protocol",
             ],
             Tracepoint::SocketSend | Tracepoint::SocketReceive => {
-                &["sk", "protocol", "ret", "family"]
+                &["sk", "protocol", "ret", "family", "flags"]
             }
             Tracepoint::Retransmit => {
                 &["skaddr", "sport", "dport", "family", "saddr", "daddr", "saddr_v6", "daddr_v6"]

@@ -56,7 +56,7 @@ impl Calls {
 struct Call {
     number: u64,
     arguments: [u64; 6],
-    operation: Option<Operation>,
+    operations: [Option<Operation>; 2],
     /// The folder to which it changes.
     folder: Option<Vec<u8>>,
 }
@@ -88,25 +88,19 @@ impl Shaper {
     ) {
         self.ensure_running(event, out);
         if let Some(kind) = SystemCall::of_number(number) {
-            let operation = match kind {
-                SystemCall::File(operation, meaning) => self.operation_begun(
-                    event,
-                    FileCall { kind: operation, arguments: meaning },
-                    &arguments,
-                    file,
-                    out,
-                ),
-                SystemCall::Map => {
-                    self.keep_map_stack(event);
-                    None
-                }
-                _ => None,
-            };
+            let mut operations = [const { None }; 2];
+            for (operation, (kind, meaning)) in operations.iter_mut().zip(kind.file_operations()) {
+                let call = FileCall { kind, arguments: meaning };
+                *operation = self.operation_begun(event, call, &arguments, file, out);
+            }
+            if kind == SystemCall::Map {
+                self.keep_map_stack(event);
+            }
             if self.calls.running.len() >= LIMIT {
                 self.calls.running.clear();
             }
             let folder = self.next_folder(event.process, kind, &arguments, file);
-            let call = Call { number, arguments, operation, folder };
+            let call = Call { number, arguments, operations, folder };
             self.calls.running.insert(event.thread, call);
         }
         if self.has(Flag::SYSCALL) {
@@ -128,22 +122,20 @@ impl Shaper {
     ) {
         let call = self.calls.running.remove(&event.thread).filter(|call| call.number == number);
         if let (Some(mut call), Some(kind)) = (call, SystemCall::of_number(number)) {
-            let descriptor = call.arguments[0] as i32;
+            for operation in std::mem::take(&mut call.operations).into_iter().flatten() {
+                self.operation_ended(event, operation, result, out);
+            }
             if kind == SystemCall::Map {
                 self.drop_map_stack(event.thread);
             }
-            match (kind, call.operation.take()) {
-                (SystemCall::File(..), Some(operation)) => {
-                    self.operation_ended(event, descriptor, operation, result, out);
-                }
-                (SystemCall::File(..), None) => {}
-                (SystemCall::ChangeFolder | SystemCall::ChangeFolderTo, _) => {
+            match kind {
+                SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => {
                     if !is_error(result) {
                         self.set_folder(event.process, call.folder);
                     }
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
-                _ => self.descriptors_changed(event.process, kind, descriptor, result),
+                _ => self.descriptors_changed(event.process, kind, &call.arguments, result),
             }
         }
         if self.has(Flag::SYSCALL) {
@@ -250,7 +242,7 @@ impl Shaper {
     }
 
     fn file_mapped(&mut self, event: &NeutralEvent<'_>, call: &Call, base: u64, out: &mut Records) {
-        let descriptor = SystemCall::Map.descriptor(&call.arguments);
+        let descriptor = SystemCall::Map.descriptors(&call.arguments).next();
         let Some(file) = self.file_of(event.process, descriptor) else { return };
         if self.calls.mappings.len() >= LIMIT {
             self.calls.mappings.clear();

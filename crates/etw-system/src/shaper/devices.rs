@@ -284,6 +284,10 @@ impl Shaper {
                 devices.sockets.remove(&socket);
                 return;
             }
+            (SYN_SENT, CLOSED) => {
+                devices.sockets.remove(&socket);
+                return self.connection_failed(head, addresses, out);
+            }
             (_, CLOSED) => {
                 devices.sockets.remove(&socket);
                 0x0d
@@ -291,6 +295,18 @@ impl Shaper {
             _ => return,
         };
         self.network_record(head, 0x0600 | kind, (socket, &one), (0, None), out);
+    }
+
+    /// Nobody answered, or the other side refused.
+    fn connection_failed(&self, head: Head, addresses: &Addresses, out: &mut Records) {
+        /// Windows' numbers of the address families, and of all reasons that it has no code for.
+        const INET: u16 = 2;
+        const INET6: u16 = 23;
+        const OTHER_REASON: u16 = 5;
+        if self.has(Flag::NETWORK) {
+            let family = if addresses.is_v6 { INET6 } else { INET };
+            out.perf_info(head, 0x0611, 2, &Payload::new().u16(family).u16(OTHER_REASON));
+        }
     }
 
     pub(super) fn retransmitted(

@@ -1,6 +1,8 @@
 //! Operations on files: FileIo events, and the names of files.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::names::Names;
 use super::paths::joined;
@@ -8,7 +10,7 @@ use super::{KEY, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{CalledFile, FileFacts, FileId, NeutralEvent};
 use crate::record::{Head, Payload, Records};
-use crate::system_calls::{FileArguments, FileOperation, PathArgument, SystemCall};
+use crate::system_calls::{FileArguments, FileOperation, Offset, PathArgument, SystemCall};
 
 const NAME: u16 = 0x0400;
 const RUNDOWN: u16 = 0x0424;
@@ -22,20 +24,34 @@ const LIMIT: usize = 1 << 16;
 const UNOPENED: u64 = KEY | 0xffff << 32;
 /// Descriptors of a process that are remembered. Those of a process with more are looked up again.
 const MAX_DESCRIPTORS: usize = 1 << 12;
+/// A new process has those of its parent if these are not more.
+const MAX_INHERITED: usize = 1 << 8;
 /// The offset of an operation at the position of its descriptor, if that is not known.
 const CURRENT_POSITION: u64 = u64::MAX - 1;
 /// `O_CREAT`, `O_EXCL` and `O_TRUNC`.
 const CREATE_FLAG: u64 = 0o100;
 const EXCLUSIVE_FLAG: u64 = 0o200;
 const TRUNCATE_FLAG: u64 = 0o1000;
+/// `O_TMPFILE`: the path is that of a folder.
+const NAMELESS_FLAGS: u64 = 0o20_200_000;
+/// `O_CLOEXEC`, also a flag of `dup3`
+const CLOSE_ON_EXEC: u64 = 0o2_000_000;
+/// `RENAME_EXCHANGE`
+const EXCHANGE_FLAG: u64 = 2;
+/// `F_DUPFD`, `F_SETFD` and `F_DUPFD_CLOEXEC`
+const DUPLICATE: u64 = 0;
+const SET_FLAGS: u64 = 2;
+const DUPLICATE_CLOSED: u64 = 1030;
+/// `CLOSE_RANGE_CLOEXEC`
+const RANGE_ON_EXEC: u64 = 4;
 /// FILE_CREATE, the disposition of a call that fails if the file exists.
 const NEW_FILE: u32 = 2;
 
 /// Descriptors, files and their names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
-    /// By process and descriptor; `None`: it is that of no file.
-    descriptors: HashMap<u32, HashMap<i32, Option<OpenFile>>>,
+    /// By process.
+    descriptors: HashMap<u32, Descriptors>,
     names: Names,
     /// A file that no call has opened has a key of its own.
     next_key: u64,
@@ -50,13 +66,40 @@ impl Files {
     }
 }
 
-/// A file that a process has open.
-#[derive(Clone, Copy, Debug)]
+type Descriptors = HashMap<i32, Descriptor>;
+
+/// A descriptor of a process.
+#[derive(Clone, Debug)]
+struct Descriptor {
+    /// `None`: it is that of no file.
+    file: Option<OpenFile>,
+    /// Whether it is closed when the process executes a program; `None`: not known.
+    closes_on_exec: Option<bool>,
+}
+
+/// A file that processes have open.
+#[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     object: u64,
     pub key: u64,
-    /// Where the next operation without an offset begins.
-    position: Option<u64>,
+    /// Where the next operation without an offset begins, also by its other descriptors and in processes that inherited it;
+    /// [`CURRENT_POSITION`]: not known.
+    position: Arc<AtomicU64>,
+}
+
+impl OpenFile {
+    fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
+        let position = Arc::new(AtomicU64::new(position.unwrap_or(CURRENT_POSITION)));
+        OpenFile { object, key, position }
+    }
+
+    fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    fn set_position(&self, to: u64) {
+        self.position.store(to, Ordering::Relaxed);
+    }
 }
 
 /// An operation that has not ended.
@@ -64,11 +107,15 @@ pub(super) struct OpenFile {
 pub(super) struct Operation {
     kind: FileOperation,
     arguments: FileArguments,
+    descriptor: Option<i32>,
+    /// It begins at the position of its descriptor.
+    moves_position: bool,
     id: u64,
     /// The file that it opens.
     opened: Option<OpenFile>,
     /// The absolute paths that it names; empty: not known.
     paths: [Vec<u8>; 2],
+    flags: u64,
 }
 
 /// The identity of a file in records.
@@ -115,10 +162,10 @@ impl Shaper {
     ) -> Vec<i32> {
         let of_process = self.files.descriptors.get(&process);
         let is_unknown = |one: &i32| of_process.is_none_or(|all| !all.contains_key(one));
-        let own = call.descriptor(arguments).filter(|descriptor| *descriptor >= 0);
+        let own = call.descriptors(arguments);
         let needs_folders = file.as_ref().is_some_and(CalledFile::is_relative);
         let folders = call.folders(arguments).filter(|_| needs_folders);
-        let unknown = own.into_iter().chain(folders).filter(is_unknown);
+        let unknown = own.chain(folders).filter(is_unknown);
         if self.has_files() { unknown.collect() } else { Vec::new() }
     }
 
@@ -130,11 +177,11 @@ impl Shaper {
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
-        let open = file.map(|file| self.open_file(event, (file.id, &file.path), None, out));
-        self.set_descriptor(process, descriptor, open);
+        let file = file.map(|file| self.open_file(event, (file.id, &file.path), None, out));
+        self.set_descriptor(process, descriptor, Descriptor { file, closes_on_exec: None });
     }
 
-    fn set_descriptor(&mut self, process: u32, descriptor: i32, open: Option<OpenFile>) {
+    fn set_descriptor(&mut self, process: u32, descriptor: i32, to: Descriptor) {
         if self.files.descriptors.len() >= LIMIT {
             self.files.descriptors.clear();
         }
@@ -142,7 +189,26 @@ impl Shaper {
         if of_process.len() >= MAX_DESCRIPTORS {
             of_process.clear();
         }
-        of_process.insert(descriptor, open);
+        of_process.insert(descriptor, to);
+    }
+
+    /// A process begins with the descriptors of its parent.
+    pub(super) fn inherit_descriptors(&mut self, process: u32, parent: u32) {
+        self.files.descriptors.remove(&process);
+        let of_parent = self.files.descriptors.get(&parent);
+        if let Some(all) = of_parent.filter(|all| all.len() <= MAX_INHERITED).cloned() {
+            if self.files.descriptors.len() >= LIMIT {
+                self.files.descriptors.clear();
+            }
+            self.files.descriptors.insert(process, all);
+        }
+    }
+
+    /// A process executes a program, which has the descriptors that are not closed then. Others are looked up again.
+    pub(super) fn keep_descriptors(&mut self, process: u32) {
+        if let Some(all) = self.files.descriptors.get_mut(&process) {
+            all.retain(|_, one| one.closes_on_exec == Some(false));
+        }
     }
 
     fn open_file(
@@ -155,13 +221,13 @@ impl Shaper {
         let key = file_key(id);
         self.name_file(event, key, path, out);
         self.files.next_object += 1;
-        OpenFile { object: KEY | self.files.next_object, key, position }
+        OpenFile::new(KEY | self.files.next_object, key, position)
     }
 
     /// A file that was opened and is closed before the host could look at it.
     fn unnamed_file(&mut self) -> OpenFile {
         self.files.next_object += 1;
-        OpenFile { object: KEY | self.files.next_object, key: 0, position: Some(0) }
+        OpenFile::new(KEY | self.files.next_object, 0, Some(0))
     }
 
     /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
@@ -185,7 +251,7 @@ impl Shaper {
             UNOPENED | self.files.next_key
         });
         self.name_file(event, key, path, out);
-        OpenFile { object: 0, key, position: None }
+        OpenFile::new(0, key, None)
     }
 
     /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
@@ -201,14 +267,14 @@ impl Shaper {
             self.files.names.is_used(folder.key);
         }
         let folder = match descriptor {
-            Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(one)),
+            Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(&one)),
             None if path.is_empty() => None,
             None => self.folder_of(process),
         };
         joined(folder.unwrap_or_default(), path)
     }
 
-    fn name_of(&self, file: OpenFile) -> Option<&[u8]> {
+    fn name_of(&self, file: &OpenFile) -> Option<&[u8]> {
         self.files.names.path(file.key)
     }
 
@@ -226,8 +292,8 @@ impl Shaper {
                 Some(joined(self.folder_of(process).unwrap_or_default(), path))
             }
             SystemCall::ChangeFolderTo => {
-                let folder = self.file_of(process, call.descriptor(values))?;
-                self.name_of(folder).map(<[u8]>::to_vec)
+                let folder = self.file_of(process, call.descriptors(values).next())?;
+                self.name_of(&folder).map(<[u8]>::to_vec)
             }
             _ => None,
         }
@@ -240,14 +306,14 @@ impl Shaper {
         }
     }
 
-    /// The process executes a program or has ended: its descriptors are looked up again.
+    /// The process has ended.
     pub(super) fn forget_descriptors(&mut self, process: u32) {
         self.files.descriptors.remove(&process);
     }
 
     /// The file of a descriptor.
     pub(super) fn file_of(&self, process: u32, descriptor: Option<i32>) -> Option<OpenFile> {
-        self.files.descriptors.get(&process)?.get(&descriptor?).copied().flatten()
+        self.files.descriptors.get(&process)?.get(&descriptor?)?.file.clone()
     }
 
     /// An operation begins. `None`: it is not about a file.
@@ -273,15 +339,20 @@ impl Shaper {
         }
         let descriptor = arguments.descriptor.map(|at| values[at] as i32);
         let is_open = kind == FileOperation::Open;
+        let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
         let file = match (descriptor, &paths[0][..]) {
             (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
-                let flags = arguments.flags.map_or(0, |at| values[at]);
                 if let Some(id) = id.filter(|_| disposition(flags) == NEW_FILE) {
                     self.files.names.replace(file_key(id), path);
                 }
                 Some(match id {
+                    Some(id) if flags & NAMELESS_FLAGS == NAMELESS_FLAGS => {
+                        // As `/proc` names it.
+                        let name = joined(path, format!("#{}", id.inode).as_bytes());
+                        self.open_file(event, (id, &name), Some(0), out)
+                    }
                     Some(id) => self.open_file(event, (id, path), Some(0), out),
                     None => self.unnamed_file(),
                 })
@@ -291,8 +362,10 @@ impl Shaper {
         };
         self.files.next_operation += 1;
         let id = KEY | 1 << 47 | self.files.next_operation;
-        let opened = file.filter(|_| is_open);
-        let operation = Operation { kind, arguments, id, opened, paths };
+        let opened = file.clone().filter(|_| is_open);
+        let moves_position = arguments.offset_of(values) == Offset::Position;
+        let operation =
+            Operation { kind, arguments, descriptor, moves_position, id, opened, paths, flags };
         if self.has(Flag::FILE_IO_INIT) {
             self.operation_records(event, &operation, file, values, out);
         }
@@ -309,7 +382,7 @@ impl Shaper {
     ) {
         let value = |at: Option<usize>| at.map(|at| values[at]);
         let &Operation { kind, arguments, id, paths: [ref path, ref new_path], .. } = operation;
-        let (object, key) = file.map_or((0, 0), |file| (file.object, file.key));
+        let (object, key) = file.as_ref().map_or((0, 0), |file| (file.object, file.key));
         let head = self.head_with_stack(event, out);
         let thread = head.thread;
         let size = value(arguments.size).map_or(0, |size| size.min(u64::from(u32::MAX)) as u32);
@@ -317,7 +390,7 @@ impl Shaper {
             |class: u32| Payload::new().u64(id).u64(object).u64(key).u64(0).u32(thread).u32(class);
         let (hook, payload) = match kind {
             FileOperation::Open => {
-                let options = disposition(value(arguments.flags).unwrap_or(0)) << 24;
+                let options = disposition(operation.flags) << 24;
                 let payload = Payload::new().u64(id).u64(object).u32(thread).u32(options);
                 // Attributes are not known; everybody may share it.
                 (CREATE, payload.u32(0).u32(7).wide(path))
@@ -330,8 +403,11 @@ impl Shaper {
                 (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
             }
             FileOperation::Read | FileOperation::Write => {
-                let position = file.and_then(|file| file.position);
-                let offset = value(arguments.offset).or(position).unwrap_or(CURRENT_POSITION);
+                let offset = match arguments.offset_of(values) {
+                    Offset::At(offset) => offset,
+                    Offset::Unknown => CURRENT_POSITION,
+                    Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
+                };
                 let payload = Payload::new().u64(offset).u64(id).u64(object).u64(key);
                 let payload = payload.u32(thread).u32(size).u32(0).u32(0);
                 (if kind == FileOperation::Read { 0x0443 } else { 0x0444 }, payload)
@@ -367,7 +443,6 @@ impl Shaper {
     pub(super) fn operation_ended(
         &mut self,
         event: &NeutralEvent<'_>,
-        descriptor: i32,
         operation: Operation,
         result: i64,
         out: &mut Records,
@@ -380,14 +455,27 @@ impl Shaper {
         match operation.kind {
             // Linux closes it even if it reports an error.
             FileOperation::Close => {
-                self.remove_descriptor(event.process, descriptor);
+                self.remove_descriptor(event.process, operation.descriptor);
             }
             _ if is_error(result) => {}
             FileOperation::Open => {
-                self.set_descriptor(event.process, result as i32, operation.opened);
+                // `openat2` has its flags in memory.
+                let is_known = operation.arguments.flags.is_some() || operation.flags != 0;
+                let closes_on_exec = is_known.then_some(operation.flags & CLOSE_ON_EXEC != 0);
+                let opened = Descriptor { file: operation.opened, closes_on_exec };
+                self.set_descriptor(event.process, result as i32, opened);
             }
             FileOperation::Delete => {
                 self.files.names.remove(&operation.paths[0]);
+            }
+            FileOperation::Rename if operation.flags & EXCHANGE_FLAG != 0 => {
+                let [old, new] = &operation.paths;
+                let keys = [self.files.names.remove(old), self.files.names.remove(new)];
+                for (key, path) in keys.into_iter().zip([new, old]) {
+                    if let Some(key) = key.filter(|_| !path.is_empty()) {
+                        self.name_file(event, key, path, out);
+                    }
+                }
             }
             FileOperation::Rename => {
                 let [old, new] = &operation.paths;
@@ -397,25 +485,43 @@ impl Shaper {
                     self.name_file(event, key, new, out);
                 }
             }
-            FileOperation::Read | FileOperation::Write if operation.arguments.offset.is_none() => {
-                if let Some(OpenFile { position: Some(position), .. }) =
-                    self.file_mut(event.process, descriptor)
-                {
-                    *position = position.saturating_add(result as u64);
-                }
+            FileOperation::Read | FileOperation::Write if operation.moves_position => {
+                self.move_position(event.process, operation.descriptor, |position| {
+                    position.saturating_add(result as u64)
+                });
             }
             _ => {}
         }
     }
 
-    fn remove_descriptor(&mut self, process: u32, descriptor: i32) {
-        if let Some(of_process) = self.files.descriptors.get_mut(&process) {
-            of_process.remove(&descriptor);
+    fn remove_descriptor(&mut self, process: u32, descriptor: Option<i32>) {
+        let of_process = self.files.descriptors.get_mut(&process);
+        if let (Some(all), Some(descriptor)) = (of_process, descriptor) {
+            all.remove(&descriptor);
         }
     }
 
-    fn file_mut(&mut self, process: u32, descriptor: i32) -> Option<&mut OpenFile> {
-        self.files.descriptors.get_mut(&process)?.get_mut(&descriptor)?.as_mut()
+    fn move_position(&self, process: u32, descriptor: Option<i32>, to: impl Fn(u64) -> u64) {
+        if let Some(file) = self.file_of(process, descriptor)
+            && file.position() != CURRENT_POSITION
+        {
+            file.set_position(to(file.position()).min(CURRENT_POSITION));
+        }
+    }
+
+    /// A descriptor is that of the same open file as another one. If that one is not known, both are looked up.
+    fn duplicate(&mut self, process: u32, from: i32, to: i32, is_closed: bool) {
+        if from == to {
+            return;
+        }
+        let file = self.files.descriptors.get(&process).and_then(|all| all.get(&from)).cloned();
+        match file {
+            Some(Descriptor { file, .. }) => {
+                let closes_on_exec = Some(is_closed);
+                self.set_descriptor(process, to, Descriptor { file, closes_on_exec });
+            }
+            None => self.remove_descriptor(process, Some(to)),
+        }
     }
 
     /// A call that changes descriptors has returned.
@@ -423,20 +529,49 @@ impl Shaper {
         &mut self,
         process: u32,
         kind: SystemCall,
-        descriptor: i32,
+        arguments: &[u64; 6],
         result: i64,
     ) {
         if is_error(result) {
             return;
         }
-        match kind {
-            SystemCall::Seek => {
-                if let Some(file) = self.file_mut(process, descriptor) {
-                    file.position = Some(result as u64);
+        let (descriptor, to) = (arguments[0] as i32, result as i32);
+        let closes = |flag: bool| move |one: &mut Descriptor| one.closes_on_exec = Some(flag);
+        match (kind, arguments[1]) {
+            (SystemCall::Seek, _) => {
+                if let Some(file) = self.file_of(process, Some(descriptor)) {
+                    file.set_position(result as u64);
                 }
             }
-            SystemCall::Replace => self.remove_descriptor(process, result as i32),
-            _ => self.forget_descriptors(process),
+            (SystemCall::Duplicate, _) | (SystemCall::ControlDescriptor, DUPLICATE) => {
+                self.duplicate(process, descriptor, to, false);
+            }
+            (SystemCall::ControlDescriptor, DUPLICATE_CLOSED) => {
+                self.duplicate(process, descriptor, to, true);
+            }
+            (SystemCall::ControlDescriptor, SET_FLAGS) => {
+                let all = self.files.descriptors.get_mut(&process);
+                all.and_then(|all| all.get_mut(&descriptor)).map(closes(arguments[2] & 1 != 0));
+            }
+            // Whatever `dup2` has in place of the flags of `dup3` is no flag.
+            (SystemCall::Replace, _) => {
+                let is_closed = arguments[2] == CLOSE_ON_EXEC;
+                self.duplicate(process, descriptor, to, is_closed);
+            }
+            (SystemCall::CloseRange, last) => {
+                let range = arguments[0] as u32..=last as u32;
+                let is_in = |one: &i32| u32::try_from(*one).is_ok_and(|one| range.contains(&one));
+                let Some(all) = self.files.descriptors.get_mut(&process) else { return };
+                match arguments[2] & RANGE_ON_EXEC != 0 {
+                    true => all
+                        .iter_mut()
+                        .filter(|(one, _)| is_in(one))
+                        .map(|(_, one)| one)
+                        .for_each(closes(true)),
+                    false => all.retain(|one, _| !is_in(one)),
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -230,6 +230,7 @@ impl Shaper {
         if process != parent_process {
             self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
+            self.inherit_descriptors(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
         let Some(owner) = self.processes.get_mut(&process) else { return };
@@ -309,7 +310,7 @@ impl Shaper {
         self.ensure(event, process, process, out);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
-        self.forget_descriptors(process);
+        self.keep_descriptors(process);
         self.forget_memory(process);
         let head = self.head(event);
         self.image_changes += 1;

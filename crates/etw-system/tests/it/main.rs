@@ -3,6 +3,7 @@
 mod attribution;
 mod command_lines;
 mod container;
+mod descriptors;
 mod file_names;
 mod ground_truth;
 mod invariants;

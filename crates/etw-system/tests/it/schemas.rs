@@ -187,6 +187,8 @@ fn add_devices(machine: &mut Machinery) {
         }
         machine.at(time + 5, 0, 0, Detail::Retransmit { socket, addresses });
         machine.at(time + 6, 0, 0, state(socket, 1, 7));
+        machine.at(time + 7, 0, 50, state(socket + 30, 7, 2));
+        machine.at(time + 8, 0, 50, state(socket + 30, 2, 7));
         time += 10;
     }
 }
@@ -414,6 +416,7 @@ const KINDS: &[(u16, &str, &str)] = &[
         "TcpIp/AcceptIPV4",
         "PID=1 daddr=10.0.0.2 saddr=127.0.0.1 dport=5000 sport=80 connid=0x18",
     ),
+    (0x0611, "TcpIp/Fail", "Proto=2 FailureCode=5"),
     (
         0x061a,
         "TcpIp/SendIPV6",

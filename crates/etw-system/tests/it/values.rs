@@ -565,12 +565,15 @@ fn ends_of(record: &Taken) -> [SocketAddr; 2] {
 #[test]
 fn connections_have_the_addresses_of_both_ends() {
     let mut all = Vec::new();
+    let (mut datagrams, mut refused) = ([0; 2], 0);
     let records = comparable("process,thread,net", |live| {
         for address in ["127.0.0.1", "::1"] {
             let Ok(listener) = TcpListener::bind((address, 0)) else { continue };
             let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let mut accepted = listener.accept().unwrap().0;
             stream.write_all(&[7; 321]).unwrap();
+            // What is only looked at is received later.
+            assert!(accepted.peek(&mut [0; 8]).unwrap() > 0);
             accepted.read_exact(&mut [0; 321]).unwrap();
             all.push((stream.peer_addr().unwrap(), stream.local_addr().unwrap()));
             drop(stream);
@@ -582,6 +585,13 @@ fn connections_have_the_addresses_of_both_ends() {
         first.connect(second.local_addr().unwrap()).unwrap();
         first.send(&[1; 55]).unwrap();
         second.recv(&mut [0; 100]).unwrap();
+        first.send(&[]).unwrap();
+        second.peek(&mut [0; 100]).unwrap();
+        second.recv(&mut [0; 100]).unwrap();
+        datagrams = [&first, &second].map(|one| one.local_addr().unwrap().port());
+        let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(TcpStream::connect(unused).is_err());
+        refused = unused.port();
         settle(live);
         true
     });
@@ -600,6 +610,18 @@ fn connections_have_the_addresses_of_both_ends() {
         assert_eq!(of_client, [(0x060c, own, 0), (0x060a, own, 321), (0x060d, own, 0)], "{client}");
         assert_eq!(of_server, [(0x060f, own, 0), (0x060b, own, 321), (0x060d, own, 0)], "{client}");
     }
+    let sizes = |hook, port| {
+        let of = records.iter().filter(|one| one.hook == hook && ends_of(one)[1].port() == port);
+        of.map(|one| one.u32(4)).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(0x080a, datagrams[0]), [55, 0]);
+    assert_eq!(sizes(0x080b, datagrams[1]), [55, 0], "as often as it was received");
+    let to_refused = |one: &&Taken| {
+        matches!(one.hook, 0x060a..=0x060f) && ends_of(one).iter().any(|end| end.port() == refused)
+    };
+    assert_eq!(records.iter().filter(to_refused).count(), 0, "nothing was connected");
+    let failed = records.iter().filter(|one| one.hook == 0x0611 && one.process == own);
+    assert_eq!(failed.count(), 1);
 }
 
 /// OV-23: a gap in a CPU's chain of switches lies behind a thread whose leaving the kernel never shows. All other switches are recorded.

@@ -14,7 +14,7 @@
 use etw_types::le;
 
 use super::super::Tracepoint;
-use super::super::parse::{AF_INET, AF_INET6, PROTOCOL_TCP, PROTOCOL_UDP};
+use super::super::parse::{AF_INET, AF_INET6, transferred};
 use crate::neutral::{Addresses, Detail, DiskOperation, DiskRequest};
 
 /// Tracepoints whose records are read here.
@@ -52,12 +52,11 @@ pub fn detail<'a>(point: u64, words: &[u8]) -> Option<Detail<'a>> {
             Detail::Retransmit { socket, addresses: addresses(words.get(8..)?)? }
         }
         _ => {
-            let size = u32::try_from(le::u32(words, 8)? as i32).ok().filter(|size| *size > 0)?;
-            let protocol = le::u16(words, 12)?;
-            let is_known = [PROTOCOL_TCP, PROTOCOL_UDP].contains(&protocol.into());
-            let addresses = is_known.then(|| addresses(words.get(16..)?)).flatten()?;
             let is_send = point == Tracepoint::SocketSend;
-            Detail::Transfer { socket, protocol: protocol as u8, is_send, size, addresses }
+            let (result, flags) = (le::u32(words, 8)? as i32, le::u32(words, 0x44)?);
+            let (protocol, size) = transferred(le::u16(words, 12)?.into(), is_send, result, flags)?;
+            let addresses = addresses(words.get(16..)?)?;
+            Detail::Transfer { socket, protocol, is_send, size, addresses }
         }
     })
 }
@@ -150,7 +149,7 @@ mod tests {
         // 10.0.0.1 port 5000 to 10.0.0.2 port 53.
         let ports = u32::from(53u16.swap_bytes()) | 5000 << 16;
         let ends = [2, ports, 0x8813, 0x0200_000a, 0x0100_000a, 1, 2, 3, 4, 5, 6, 7, 8];
-        let transfer = [&[7, 9, 99, 17][..], &ends].concat();
+        let transfer = [&[7, 9, 99, 17][..], &ends, &[0]].concat();
         let Some(Detail::Transfer { socket, protocol, is_send, size, addresses }) =
             read(Tracepoint::SocketSend, &transfer)
         else {
@@ -171,7 +170,8 @@ mod tests {
         assert_eq!((addresses.remote[0], addresses.local[0]), (1, 5));
         let again = [&[7, 9][..], &ends].concat();
         assert!(matches!(read(Tracepoint::Retransmit, &again), Some(Detail::Retransmit { .. })));
-        for (at, value) in [(2, 0), (2, -5i32 as u32), (3, 1), (4, 1)] {
+        // Nothing was received, and other families and protocols.
+        for (at, value) in [(2, -5i32 as u32), (3, 1), (4, 1), (17, 2)] {
             let mut other = transfer.clone();
             other[at] = value;
             assert!(detail(Tracepoint::SocketReceive as u64, &bytes(&other)).is_none(), "{at}");

@@ -248,6 +248,7 @@ fn words_of(
             let protocol = Word::Copied(0, btf.offset("sock", "sk_protocol")?, 4);
             let mut words = vec![Word::Pointer(0), Word::Argument(1), protocol];
             words.extend(addresses(btf)?);
+            words.push(Word::Argument(2));
             words
         }
         Tracepoint::Retransmit => {
