@@ -46,10 +46,36 @@ use watermark::PathCalls;
 pub(crate) struct Wanted {
     pub attribute: Attribute,
     pub kind: Kind,
-    /// The system calls that are recorded; `None`: all, or it is no event of calls.
-    pub calls: Option<Vec<u64>>,
+    /// Which of its events are recorded.
+    pub filter: Filter,
     /// There are others that differ only in the bytes of stacks that they copy.
     pub has_sizes: bool,
+}
+
+/// Which events of a tracepoint are recorded.
+#[derive(Clone, Debug)]
+pub(crate) enum Filter {
+    All,
+    /// Those of these system calls. Without the filter, more records come, which the shaper ignores.
+    Calls(Vec<u64>),
+    /// Switches that are not from idle: a program records the others.
+    NotFromIdle,
+}
+
+impl Filter {
+    /// A condition on the fields of the tracepoint.
+    fn condition(&self) -> Option<CString> {
+        let text = match self {
+            Filter::All => return None,
+            Filter::Calls(calls) => {
+                let terms: Vec<String> =
+                    calls.iter().map(|number| format!("id=={number}")).collect();
+                terms.join("||")
+            }
+            Filter::NotFromIdle => "prev_pid!=0".to_owned(),
+        };
+        CString::new(text).ok()
+    }
 }
 
 impl Wanted {
@@ -73,7 +99,7 @@ impl Wanted {
 
 impl From<(Attribute, Kind)> for Wanted {
     fn from((attribute, kind): (Attribute, Kind)) -> Wanted {
-        Wanted { attribute, kind, calls: None, has_sizes: false }
+        Wanted { attribute, kind, filter: Filter::All, has_sizes: false }
     }
 }
 
@@ -304,9 +330,11 @@ impl Perf {
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                 Err(error) => return Err(error),
             };
-            if let Some(filter) = one.calls.as_deref().and_then(call_filter) {
-                // Without it, more records come, which the shaper ignores.
-                let _ = event.set_filter(&filter);
+            if let Some(condition) = one.filter.condition() {
+                let is_set = event.set_filter(&condition);
+                if matches!(one.filter, Filter::NotFromIdle) {
+                    is_set?;
+                }
             }
             match leader {
                 Some(leader) => event.redirect(&self.rings[leader])?,
@@ -409,6 +437,11 @@ impl Perf {
         let points = wanted.iter().filter(is_possible).filter_map(Wanted::tracepoint);
         let mut points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
         points.extend(others);
+        // A kernel may write no sample of perf on an idle CPU.
+        let has_switches = wanted.iter().any(|one| one.tracepoint() == Some(Tracepoint::Switch));
+        if has_switches && !points.contains(&Tracepoint::Switch) {
+            points.push(Tracepoint::IdleSwitch);
+        }
         if points.is_empty() {
             return;
         }
@@ -431,7 +464,17 @@ impl Perf {
 
     fn set_programs(&mut self, programs: Programs, wanted: &mut Vec<Wanted>) {
         for point in programs.points() {
-            self.add_kind(bpf::number_of(*point), &kind_of_program(*point));
+            let recorded = match point {
+                Tracepoint::IdleSwitch => Tracepoint::Switch,
+                other => *other,
+            };
+            self.add_kind(bpf::number_of(recorded), &kind_of_program(recorded));
+        }
+        let has_idle = programs.points().contains(&Tracepoint::IdleSwitch);
+        for one in wanted.iter_mut().filter(|one| one.tracepoint() == Some(Tracepoint::Switch)) {
+            if has_idle {
+                one.filter = Filter::NotFromIdle;
+            }
         }
         let is_programs =
             |one: &Wanted| one.tracepoint().filter(|of| programs.points().contains(of));
@@ -811,12 +854,6 @@ fn kind_of_program(point: Tracepoint) -> Kind {
         _ => {}
     }
     Kind::Tracepoint { point, layout: bpf::layout_of(point), has_stack: false }
-}
-
-/// A filter of the fields of `raw_syscalls`.
-fn call_filter(calls: &[u64]) -> Option<CString> {
-    let terms: Vec<String> = calls.iter().map(|number| format!("id=={number}")).collect();
-    CString::new(terms.join("||")).ok()
 }
 
 /// Whether a record is about the life of a process outside of the container: such processes have the id 0.

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::flags::{Flag, Masks};
 use crate::perf::{
-    Attribute, Event, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
+    Attribute, Event, Filter, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
 };
 use crate::shaper::Options;
 use crate::system_calls::{FileOperation, SystemCall, numbers};
@@ -465,7 +465,7 @@ pub(crate) fn machine_events(options: &Options) -> MachineEvents {
                 .with_stack(has_stack)
                 .with_user_state(copied.of_other),
             kind: Kind::Tracepoint { point, layout, has_stack },
-            calls: calls.clone().filter(|_| is_call),
+            filter: calls.clone().filter(|_| is_call).map_or(Filter::All, Filter::Calls),
             has_sizes: false,
         });
     }

@@ -36,6 +36,8 @@ pub enum Tracepoint {
     FilePages,
     /// The end of a system call that names files: a program of ours records their paths.
     CallPaths,
+    /// A switch from idle: a program of ours records them where perf records all other switches.
+    IdleSwitch,
 }
 
 impl Tracepoint {
@@ -65,6 +67,7 @@ impl Tracepoint {
         Tracepoint::DiskRequeue,
         Tracepoint::FilePages,
         Tracepoint::CallPaths,
+        Tracepoint::IdleSwitch,
     ];
 }
 
@@ -101,6 +104,7 @@ impl Tracepoint {
             Tracepoint::DiskRequeue => "block/block_rq_requeue",
             Tracepoint::FilePages => "filemap/mm_filemap_map_pages",
             Tracepoint::CallPaths => "raw_syscalls/sys_exit:paths",
+            Tracepoint::IdleSwitch => "sched/sched_switch:idle",
         }
     }
 
@@ -134,7 +138,10 @@ impl Tracepoint {
             Tracepoint::PageFault => &["error_code"],
             Tracepoint::FileFault | Tracepoint::FilePages => &["i_ino", "s_dev", "index"],
             Tracepoint::Exec => &["filename"],
-            Tracepoint::NewTask | Tracepoint::TaskExit | Tracepoint::CallPaths => &[],
+            Tracepoint::NewTask
+            | Tracepoint::TaskExit
+            | Tracepoint::CallPaths
+            | Tracepoint::IdleSwitch => &[],
         }
     }
 }

@@ -113,6 +113,11 @@ impl Assembler {
         self.instructions.len() - 1
     }
 
+    pub fn jump_unless_zero(&mut self, register: Register) -> usize {
+        self.put(0x55, register, 0, 0, 0);
+        self.instructions.len() - 1
+    }
+
     pub fn land(&mut self, jump: usize) {
         let distance = (self.instructions.len() - jump - 1) as u64;
         self.instructions[jump].0 |= distance << 16;

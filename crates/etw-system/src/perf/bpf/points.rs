@@ -25,7 +25,7 @@ pub const PATHS: usize = RUNS + POINTS.len() * 8;
 pub const ARGUMENTS_GATE: usize = PATHS + MAX_CALLS;
 
 /// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 18] = [
+pub const POINTS: [Tracepoint; 19] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -44,6 +44,7 @@ pub const POINTS: [Tracepoint; 18] = [
     Tracepoint::Retransmit,
     Tracepoint::DiskRequeue,
     Tracepoint::CallPaths,
+    Tracepoint::IdleSwitch,
 ];
 /// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
 const COUNTED: [Tracepoint; 9] = [

@@ -53,6 +53,15 @@ enum Word {
     InterruptCount(CountAt),
 }
 
+/// The events of a tracepoint that a program records.
+#[derive(Clone, Copy)]
+enum Only {
+    /// Those of certain system calls, by the word that has their number; `None`: all.
+    Calls(Option<Word>),
+    /// Switches from idle.
+    FromIdle,
+}
+
 /// Where a program finds the kernel's count of interrupts that the CPU handles.
 #[derive(Clone, Copy)]
 enum CountAt {
@@ -138,8 +147,10 @@ fn assemble_one(
     let (_, name) = point.name().split_once('/')?;
     let name = name.split(':').next()?;
     let (handler, parameters) = btf.tracepoint(name)?;
+    // Switches from idle are switches.
+    let recorded = if point == Tracepoint::IdleSwitch { Tracepoint::Switch } else { point };
     let target =
-        Target { number: number_of(point), lost: lost_word(point)?, runs: runs_word(point) };
+        Target { number: number_of(recorded), lost: lost_word(point)?, runs: runs_word(point) };
     if point == Tracepoint::Exec {
         let mut assembler = Assembler { ids, ..Assembler::default() };
         assembler.record_arguments(maps, target, Arguments::of(btf)?);
@@ -155,7 +166,7 @@ fn assemble_one(
     words.iter().all(is_known).then_some(())?;
     let thread = match point {
         // The thread that leaves runs still.
-        Tracepoint::Switch => {
+        Tracepoint::Switch | Tracepoint::IdleSwitch => {
             Some((btf.offset("task_struct", "tgid")?, btf.offset("task_struct", "pid")?))
         }
         _ => None,
@@ -168,7 +179,8 @@ fn assemble_one(
         true => Some(paths_of(btf)?),
         false => None,
     };
-    assembler.record(maps, target, &words, thread, (call, paths));
+    let only = if point == Tracepoint::IdleSwitch { Only::FromIdle } else { Only::Calls(call) };
+    assembler.record(maps, target, &words, thread, (only, paths));
     Some((assembler.instructions, handler))
 }
 
@@ -187,14 +199,13 @@ fn words_of(
 ) -> Option<Vec<Word>> {
     let task = |member| btf.offset("task_struct", member);
     Some(match point {
-        Tracepoint::Switch => {
+        Tracepoint::Switch | Tracepoint::IdleSwitch => {
             let (id, priority) = (task("pid")?, task("prio")?);
             // Since Linux 5.18 the state is an argument: the thread may be woken on another CPU meanwhile.
             let state = match parameters {
                 4.. => Word::Argument(3),
                 _ => Word::Member(1, task("__state").or_else(|| task("state"))?),
             };
-            let exit_state = Word::Member(1, task("exit_state")?);
             let (old, new) = (1, 2);
             vec![
                 Word::Member(old, id),
@@ -202,7 +213,6 @@ fn words_of(
                 Word::Member(new, id),
                 Word::Member(new, priority),
                 state,
-                exit_state,
                 Word::Argument(0),
             ]
         }
@@ -309,14 +319,14 @@ pub fn layout_of(point: Tracepoint) -> Layout {
 /// Reads a switch, which has no other fields than these; `None`: the record is another one.
 #[inline]
 pub fn switch(record: &[u8]) -> Option<NeutralEvent<'_>> {
-    const END: usize = WORDS as usize + 28;
+    const END: usize = WORDS as usize + 24;
     let record: &[u8; END] = record.first_chunk()?;
     let number = |at| le::u32(record, at);
     if le::u64(record, 8)? != number_of(Tracepoint::Switch) {
         return None;
     }
     let word = |index: usize| le::u32(record, WORDS as usize + index * 4);
-    let state = thread_state(word(4)?, word(5)?, word(6)? & 1 != 0);
+    let state = thread_state(word(4)?, word(5)? & 1 != 0);
     Some(NeutralEvent {
         time: le::u64(record, 0x20)?,
         cpu: number(0x28)? as u16,
@@ -357,9 +367,11 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
     })
 }
 
-/// The state of a thread that leaves its CPU, as `sched_switch` reports it.
-fn thread_state(state: u32, exit_state: u32, is_preempted: bool) -> ThreadState {
+/// The state of a thread that leaves its CPU, by the kernel's numbers. A thread that has told its parent of its end may still wait for a lock: perf's tracepoint shows it as ended then, too.
+fn thread_state(state: u32, is_preempted: bool) -> ThreadState {
     const REPORTED: u32 = 0x7f;
+    /// `TASK_DEAD`: it does not come back.
+    const DEAD: u32 = 0x80;
     /// Uninterruptible, and no part of the load.
     const IDLE: u32 = 0x402;
     /// Waits for a lock of a kernel for real time.
@@ -367,18 +379,20 @@ fn thread_state(state: u32, exit_state: u32, is_preempted: bool) -> ThreadState 
     if is_preempted {
         return ThreadState::Preempted;
     }
+    if state & DEAD != 0 {
+        return ThreadState::Dead;
+    }
     if state & IDLE == IDLE {
         return ThreadState::Idle;
     }
     if state & LOCK_WAIT != 0 {
         return ThreadState::Blocked;
     }
-    // The highest bit counts: S, D, T, t, X, Z, P.
-    match ((state | exit_state) & REPORTED).checked_ilog2() {
+    // The highest bit counts: S, D, T, t, P.
+    match (state & REPORTED).checked_ilog2() {
         None => ThreadState::Ready,
         Some(0) => ThreadState::Sleeping,
         Some(1) => ThreadState::Blocked,
-        Some(4 | 5) => ThreadState::Dead,
         Some(_) => ThreadState::Stopped,
     }
 }
@@ -562,11 +576,17 @@ impl Assembler {
         Target { number, lost, runs }: Target,
         words: &[Word],
         thread: Option<(i16, i16)>,
-        (call, paths): (Option<Word>, Option<Paths>),
+        (only, paths): (Only, Option<Paths>),
     ) {
         let mut closed = vec![self.test_gate(maps, GATE)];
-        if let Some(call) = call {
-            closed.extend(self.test_call(maps, call));
+        match (only, thread) {
+            (Only::Calls(Some(call)), _) => closed.extend(self.test_call(maps, call)),
+            (Only::FromIdle, Some((_, thread))) => {
+                self.load64(1, CONTEXT, 8);
+                self.load32(1, 1, thread);
+                closed.push(self.jump_unless_zero(1));
+            }
+            _ => {}
         }
         if let Some(paths) = paths {
             self.record_paths(maps, &paths);
@@ -711,19 +731,18 @@ mod tests {
     use crate::neutral::ThreadState;
 
     #[test]
-    fn states_are_those_that_the_tracepoint_reports() {
+    fn states_are_those_of_the_kernel() {
         use ThreadState::*;
-        assert_eq!(thread_state(0, 0, false), Ready);
-        assert_eq!(thread_state(1, 0, true), Preempted);
-        assert_eq!(thread_state(1, 0, false), Sleeping);
-        assert_eq!(thread_state(0x2001, 0, false), Sleeping, "freezable");
-        assert_eq!(thread_state(2, 0, false), Blocked);
-        assert_eq!(thread_state(0x402, 0, false), Idle);
-        assert_eq!(thread_state(0x1000, 0, false), Blocked);
-        assert_eq!(thread_state(0x80, 0x10, false), Dead);
-        assert_eq!(thread_state(0x80, 0x20, false), Dead);
-        assert_eq!(thread_state(4, 0, false), Stopped);
-        assert_eq!(thread_state(0x40, 0, false), Stopped, "parked");
+        assert_eq!(thread_state(0, false), Ready);
+        assert_eq!(thread_state(1, true), Preempted);
+        assert_eq!(thread_state(1, false), Sleeping);
+        assert_eq!(thread_state(0x2001, false), Sleeping, "freezable");
+        assert_eq!(thread_state(2, false), Blocked);
+        assert_eq!(thread_state(0x402, false), Idle);
+        assert_eq!(thread_state(0x1000, false), Blocked);
+        assert_eq!(thread_state(0x80, false), Dead);
+        assert_eq!(thread_state(4, false), Stopped);
+        assert_eq!(thread_state(0x40, false), Stopped, "parked");
         assert!(is_interrupt(0x1_0001) && is_interrupt(0x100));
         assert!(!is_interrupt(0x203), "soft interrupts are disabled");
     }
@@ -740,7 +759,7 @@ mod tests {
 
     #[test]
     fn switches_and_wake_ups_are_read_and_damage_is_refused() {
-        let switch = record(Tracepoint::Switch, &[51, 120, 60, 100, 2, 0, 0]);
+        let switch = record(Tracepoint::Switch, &[51, 120, 60, 100, 2, 0]);
         let parsed = frequent(&switch).unwrap();
         assert_eq!((parsed.time, parsed.cpu, parsed.process, parsed.thread), (999, 3, 50, 51));
         let PerfDetail::Neutral(Detail::Switch { old, new }) = parsed.detail else { panic!() };
