@@ -2,19 +2,21 @@
 
 mod code;
 mod code_file;
+mod file_names;
 mod images;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::output::{Failure, Progress};
 pub use code::StackFrame;
-use code::{Code, Image, SymbolSource, is_method};
+use code::{Code, is_method};
 use code_file::Place;
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
 use etw_types::{EventRecord, FileTime, Guid, Hook, is_session_report, le};
-use images::{ImageEvent, Moment};
+use file_names::FileNames;
+use images::{Image, ImageEvent, Moment, SymbolSource};
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -24,7 +26,7 @@ use std::path::{Path, PathBuf};
 const KERNEL_PROCESS: Guid = Guid::from_u128(0x22fb2cd6_0e7b_422b_a0c7_2fad1fd0e716);
 /// ImageID, the class of build ids
 const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
-/// Processes, threads and files of a trace; only a hostile one has more.
+/// Processes and threads of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 20;
 /// Addresses of the kernel begin here.
 const KERNEL_START: u64 = 0xffff << 48;
@@ -39,7 +41,7 @@ pub struct Names {
     interrupts: Interrupts,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
-    files: HashMap<u64, String, foldhash::fast::RandomState>,
+    files: FileNames,
     /// NT paths of volumes and their DOS paths: `\\Device\\HarddiskVolume3` is `C:`.
     volumes: Vec<(String, String)>,
     stacks: Stacks,
@@ -287,9 +289,8 @@ impl Names {
             if let Some(picked) = picked
                 && let (Some(object), Some(name)) = (picked.text(0), picked.text(1))
                 && let Ok(object) = u64::from_str_radix(object.trim_start_matches("0x"), 16)
-                && self.files.len() < LIMIT
             {
-                self.files.insert(object, name.to_owned());
+                self.files.add(object, Moment::of(record), name);
             }
             return;
         }
@@ -461,8 +462,9 @@ impl Names {
         let object =
             |number| u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok();
         let by_object = || {
-            let path = (0..2).filter_map(object).find_map(|object| self.files.get(&object))?;
-            Some(self.dos_path(path).map_or(Cow::Borrowed(path.as_str()), Cow::Owned))
+            let name = |object| self.files.at(object, Moment::of(record));
+            let path = (0..2).filter_map(object).find_map(name)?;
+            Some(self.dos_path(path).map_or(Cow::Borrowed(path), Cow::Owned))
         };
         by_object().or_else(|| Some(Cow::Owned(self.dos_path(picked.text(2).or(picked.text(3))?)?)))
     }

@@ -9,10 +9,10 @@ mod ring;
 mod told;
 mod tracepoint;
 mod waiting;
+mod wanted;
 mod watermark;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::CString;
 use std::io;
 use std::ops::{ControlFlow, Range, RangeBounds};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -32,6 +32,7 @@ pub(crate) use ring::fake::FakeRing;
 pub(crate) use told::Told;
 pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
+pub(crate) use wanted::{Filter, Wanted};
 
 use crate::neutral::{Detail, NeutralEvent, Stack};
 use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};
@@ -40,68 +41,6 @@ use parse::{common_of, lost_of};
 use ring::Ring;
 use waiting::{Waiting, add_in_order};
 use watermark::PathCalls;
-
-/// An event that a session wants from the kernel.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub attribute: Attribute,
-    pub kind: Kind,
-    /// Which of its events are recorded.
-    pub filter: Filter,
-    /// There are others that differ only in the bytes of stacks that they copy.
-    pub has_sizes: bool,
-}
-
-/// Which events of a tracepoint are recorded.
-#[derive(Clone, Debug)]
-pub(crate) enum Filter {
-    All,
-    /// Those of these system calls. Without the filter, more records come, which the shaper ignores.
-    Calls(Vec<u64>),
-    /// Switches that are not from idle: a program records the others.
-    NotFromIdle,
-}
-
-impl Filter {
-    /// A condition on the fields of the tracepoint.
-    fn condition(&self) -> Option<CString> {
-        let text = match self {
-            Filter::All => return None,
-            Filter::Calls(calls) => {
-                let terms: Vec<String> =
-                    calls.iter().map(|number| format!("id=={number}")).collect();
-                terms.join("||")
-            }
-            Filter::NotFromIdle => "prev_pid!=0".to_owned(),
-        };
-        CString::new(text).ok()
-    }
-}
-
-impl Wanted {
-    /// It has no records.
-    pub fn is_count(&self) -> bool {
-        matches!(self.kind, Kind::Count { .. })
-    }
-
-    /// Its records have no call stack.
-    fn needs_no_stack(&self) -> bool {
-        matches!(self.kind, Kind::Tracepoint { has_stack: false, .. })
-    }
-
-    fn tracepoint(&self) -> Option<Tracepoint> {
-        match self.kind {
-            Kind::Tracepoint { point, .. } => Some(point),
-            _ => None,
-        }
-    }
-}
-
-impl From<(Attribute, Kind)> for Wanted {
-    fn from((attribute, kind): (Attribute, Kind)) -> Wanted {
-        Wanted { attribute, kind, filter: Filter::All, has_sizes: false }
-    }
-}
 
 /// The number of the ring of the programs, which is none of the rings of events.
 const PROGRAMS: usize = usize::MAX - 1;

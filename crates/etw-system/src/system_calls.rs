@@ -64,9 +64,9 @@ pub enum SystemCall {
     File(FileOperation, FileArguments),
     /// It copies from one descriptor to another one: a read and a write.
     Copy {
-        /// What it reads.
+        /// The file that it reads.
         from: FileArguments,
-        /// What it writes.
+        /// The file that it writes.
         to: FileArguments,
     },
     /// `lseek`: it changes the offset of a descriptor.
@@ -302,7 +302,7 @@ impl SystemCall {
         matches!(self, Map | Unmap | Break | Advise | Remap)
     }
 
-    /// What it does to files.
+    /// Its operations on files.
     pub fn file_operations(self) -> impl Iterator<Item = (FileOperation, FileArguments)> {
         let all = match self {
             SystemCall::File(operation, arguments) => [Some((operation, arguments)), None],

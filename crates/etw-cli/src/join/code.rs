@@ -1,8 +1,8 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
 use super::code_file::Place;
-use super::images::{ImageEvent, Images, Moment};
-use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
+use super::images::{Image, ImageEvent, Images, Moment};
+use etw_symbols::{Symbolizer, jit_dump, perf_map};
 use etw_types::{EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,25 +16,6 @@ const CLR_RUNDOWN: Guid = Guid::from_u128(0xa669021c_c450_4609_a035_5af59af4df18
 const LIMIT: usize = 1 << 20;
 /// Bytes of the names of methods and of their IL maps.
 const METHOD_BYTES: usize = 256 << 20;
-
-/// A loaded file.
-#[derive(Debug)]
-pub struct Image {
-    pub size: u64,
-    /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
-    pub zero: u64,
-    pub name: String,
-    /// The file with its symbols, if it was loaded on Linux.
-    pub source: Option<SymbolSource>,
-}
-
-/// The file that has the symbols of an image.
-#[derive(Debug)]
-pub struct SymbolSource {
-    pub module: Module,
-    /// Subtracted from an address: the result is an address of the file's headers, or the distance from the kernel's start.
-    pub bias: u64,
-}
 
 /// One function of a call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

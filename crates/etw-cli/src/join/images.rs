@@ -1,6 +1,6 @@
 //! Images of a trace by process, address and time: a process may load one where another one was.
 
-use super::code::Image;
+use etw_symbols::Module;
 use etw_types::EventRecord;
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,6 +21,25 @@ impl Moment {
     pub fn of(record: &EventRecord<'_>) -> Moment {
         Moment { file_index: record.position.file_index, time: record.order_time }
     }
+}
+
+/// A loaded file.
+#[derive(Debug)]
+pub struct Image {
+    pub size: u64,
+    /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
+    pub zero: u64,
+    pub name: String,
+    /// The file with its symbols, if it was loaded on Linux.
+    pub source: Option<SymbolSource>,
+}
+
+/// The file that has the symbols of an image.
+#[derive(Debug)]
+pub struct SymbolSource {
+    pub module: Module,
+    /// Subtracted from an address: the result is an address of the file's headers, or the distance from the kernel's start.
+    pub bias: u64,
 }
 
 /// An event that names an image.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::names::Names;
 use super::paths::joined;
@@ -28,10 +28,14 @@ const MAX_DESCRIPTORS: usize = 1 << 12;
 const MAX_INHERITED: usize = 1 << 8;
 /// The offset of an operation at the position of its descriptor, if that is not known.
 const CURRENT_POSITION: u64 = u64::MAX - 1;
+/// Windows' offset of a write to the end of the file, `FILE_WRITE_TO_END_OF_FILE`.
+const END_OF_FILE: u64 = u64::MAX;
 /// `O_CREAT`, `O_EXCL` and `O_TRUNC`.
 const CREATE_FLAG: u64 = 0o100;
 const EXCLUSIVE_FLAG: u64 = 0o200;
 const TRUNCATE_FLAG: u64 = 0o1000;
+/// `O_APPEND`: every write is one to the end of the file.
+const APPEND_FLAG: u64 = 0o2000;
 /// `O_TMPFILE`: the path is that of a folder.
 const NAMELESS_FLAGS: u64 = 0o20_200_000;
 /// `O_CLOEXEC`, also a flag of `dup3`
@@ -41,6 +45,8 @@ const EXCHANGE_FLAG: u64 = 2;
 /// `F_DUPFD`, `F_SETFD` and `F_DUPFD_CLOEXEC`
 const DUPLICATE: u64 = 0;
 const SET_FLAGS: u64 = 2;
+/// `F_SETFL`, which changes whether writes append.
+const SET_STATUS: u64 = 4;
 const DUPLICATE_CLOSED: u64 = 1030;
 /// `CLOSE_RANGE_CLOEXEC`
 const RANGE_ON_EXEC: u64 = 4;
@@ -85,20 +91,32 @@ pub(super) struct OpenFile {
     /// Where the next operation without an offset begins, also by its other descriptors and in processes that inherited it;
     /// [`CURRENT_POSITION`]: not known.
     position: Arc<AtomicU64>,
+    /// The same of whether writes append; not known of a file that was open before.
+    appends: Arc<AtomicBool>,
 }
 
 impl OpenFile {
     fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
         let position = Arc::new(AtomicU64::new(position.unwrap_or(CURRENT_POSITION)));
-        OpenFile { object, key, position }
+        OpenFile { object, key, position, appends: Arc::default() }
     }
 
     fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
     }
 
+    fn appends(&self) -> bool {
+        self.appends.load(Ordering::Relaxed)
+    }
+
     fn set_position(&self, to: u64) {
         self.position.store(to, Ordering::Relaxed);
+    }
+
+    fn advance(&self, bytes: u64) {
+        if self.position() != CURRENT_POSITION {
+            self.set_position(self.position().saturating_add(bytes).min(CURRENT_POSITION));
+        }
     }
 }
 
@@ -403,7 +421,10 @@ impl Shaper {
                 (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
             }
             FileOperation::Read | FileOperation::Write => {
+                let appends =
+                    kind == FileOperation::Write && file.as_ref().is_some_and(OpenFile::appends);
                 let offset = match arguments.offset_of(values) {
+                    _ if appends => END_OF_FILE,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
                     Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
@@ -462,6 +483,9 @@ impl Shaper {
                 // `openat2` has its flags in memory.
                 let is_known = operation.arguments.flags.is_some() || operation.flags != 0;
                 let closes_on_exec = is_known.then_some(operation.flags & CLOSE_ON_EXEC != 0);
+                if let Some(file) = &operation.opened {
+                    file.appends.store(operation.flags & APPEND_FLAG != 0, Ordering::Relaxed);
+                }
                 let opened = Descriptor { file: operation.opened, closes_on_exec };
                 self.set_descriptor(event.process, result as i32, opened);
             }
@@ -486,9 +510,15 @@ impl Shaper {
                 }
             }
             FileOperation::Read | FileOperation::Write if operation.moves_position => {
-                self.move_position(event.process, operation.descriptor, |position| {
-                    position.saturating_add(result as u64)
-                });
+                let file = self.file_of(event.process, operation.descriptor);
+                match file.as_ref() {
+                    // At the new end of the file, wherever that is.
+                    Some(file) if operation.kind == FileOperation::Write && file.appends() => {
+                        file.set_position(CURRENT_POSITION);
+                    }
+                    Some(file) => file.advance(result as u64),
+                    None => {}
+                }
             }
             _ => {}
         }
@@ -498,14 +528,6 @@ impl Shaper {
         let of_process = self.files.descriptors.get_mut(&process);
         if let (Some(all), Some(descriptor)) = (of_process, descriptor) {
             all.remove(&descriptor);
-        }
-    }
-
-    fn move_position(&self, process: u32, descriptor: Option<i32>, to: impl Fn(u64) -> u64) {
-        if let Some(file) = self.file_of(process, descriptor)
-            && file.position() != CURRENT_POSITION
-        {
-            file.set_position(to(file.position()).min(CURRENT_POSITION));
         }
     }
 
@@ -552,6 +574,11 @@ impl Shaper {
             (SystemCall::ControlDescriptor, SET_FLAGS) => {
                 let all = self.files.descriptors.get_mut(&process);
                 all.and_then(|all| all.get_mut(&descriptor)).map(closes(arguments[2] & 1 != 0));
+            }
+            (SystemCall::ControlDescriptor, SET_STATUS) => {
+                if let Some(file) = self.file_of(process, Some(descriptor)) {
+                    file.appends.store(arguments[2] & APPEND_FLAG != 0, Ordering::Relaxed);
+                }
             }
             // Whatever `dup2` has in place of the flags of `dup3` is no flag.
             (SystemCall::Replace, _) => {

@@ -170,6 +170,27 @@ fn a_copy_is_a_read_and_a_write() {
     }
 }
 
+/// OV-23: writes that append have the offset that Windows has for the end of a file, and then nobody knows the position.
+#[test]
+fn writes_that_append_are_at_the_end() {
+    const APPEND: u64 = 0o2000;
+    let mut calls = Calls::new();
+    calls.opens(50, &file(3, "/log"), APPEND | 1, 3);
+    calls.by(50, operation(FileOperation::Read), &[3, 0, 9], 9);
+    calls.writes(50, 3, 1);
+    calls.by(50, operation(FileOperation::Read), &[3, 0, 9], 0);
+    let control = number(|call| call == SystemCall::ControlDescriptor);
+    calls.by(50, control, &[3, 4, 0], 0);
+    calls.by(50, number(|call| call == SystemCall::Seek), &[3, 7, 0], 7);
+    calls.writes(50, 3, 2);
+    calls.by(50, control, &[3, 4, APPEND], 0);
+    calls.writes(50, 3, 3);
+    let records = calls.machine.end();
+    let offsets = |hook| of(&records, hook).iter().map(|one| one.u64(0) as i64).collect::<Vec<_>>();
+    assert_eq!(offsets(0x0444), [-1, 7, -1]);
+    assert_eq!(offsets(0x0443), [0, -2]);
+}
+
 /// OV-23: files that change their names with each other, one without a name, and a call that implies its flags.
 #[test]
 fn unusual_names_and_flags_are_those_of_the_files() {

@@ -572,7 +572,7 @@ fn connections_have_the_addresses_of_both_ends() {
             let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let mut accepted = listener.accept().unwrap().0;
             stream.write_all(&[7; 321]).unwrap();
-            // What is only looked at is received later.
+            // A look leaves it to be received later.
             assert!(accepted.peek(&mut [0; 8]).unwrap() > 0);
             accepted.read_exact(&mut [0; 321]).unwrap();
             all.push((stream.peer_addr().unwrap(), stream.local_addr().unwrap()));
