@@ -12,6 +12,7 @@ mod waiting;
 mod wanted;
 mod watermark;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::{ControlFlow, Range, RangeBounds};
@@ -42,6 +43,15 @@ use ring::Ring;
 use waiting::{Waiting, add_in_order};
 use watermark::PathCalls;
 
+/// Tracepoints of perf, those that a program records in their place on idle CPUs, where a kernel may write no sample of perf, and the field
+/// with the thread that ran.
+const OF_IDLE: [(Tracepoint, Tracepoint, &str); 2] = [
+    (Tracepoint::Switch, Tracepoint::IdleSwitch, "prev_pid"),
+    (Tracepoint::Waking, Tracepoint::IdleWaking, "common_pid"),
+];
+/// First frames of wake-ups that are known; a kernel has two or three.
+const MAX_WAKERS: usize = 16;
+
 /// The number of the ring of the programs, which is none of the rings of events.
 const PROGRAMS: usize = usize::MAX - 1;
 /// The ring of losses that no ring has a record of.
@@ -70,6 +80,8 @@ pub(crate) struct Perf {
     last_switches: Vec<Option<u64>>,
     /// Events of each CPU, for CPUs that come later.
     openings: Vec<Opening>,
+    /// The first frames of wake-ups that perf recorded.
+    wakers: Vec<u64>,
     /// Programs that record some tracepoints. Their ring is [`PROGRAMS`].
     programs: Option<Programs>,
     /// The same as `last_switches`, for the CPUs of that ring.
@@ -271,7 +283,7 @@ impl Perf {
             };
             if let Some(condition) = one.filter.condition() {
                 let is_set = event.set_filter(&condition);
-                if matches!(one.filter, Filter::NotFromIdle) {
+                if matches!(one.filter, Filter::NotOfIdle { .. }) {
                     is_set?;
                 }
             }
@@ -376,10 +388,10 @@ impl Perf {
         let points = wanted.iter().filter(is_possible).filter_map(Wanted::tracepoint);
         let mut points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
         points.extend(others);
-        // A kernel may write no sample of perf on an idle CPU.
-        let has_switches = wanted.iter().any(|one| one.tracepoint() == Some(Tracepoint::Switch));
-        if has_switches && !points.contains(&Tracepoint::Switch) {
-            points.push(Tracepoint::IdleSwitch);
+        for (all, of_idle, _) in OF_IDLE {
+            if wanted.iter().any(|one| one.tracepoint() == Some(all)) && !points.contains(&all) {
+                points.push(of_idle);
+            }
         }
         if points.is_empty() {
             return;
@@ -409,10 +421,13 @@ impl Perf {
             };
             self.add_kind(bpf::number_of(recorded), &kind_of_program(recorded));
         }
-        let has_idle = programs.points().contains(&Tracepoint::IdleSwitch);
-        for one in wanted.iter_mut().filter(|one| one.tracepoint() == Some(Tracepoint::Switch)) {
-            if has_idle {
-                one.filter = Filter::NotFromIdle;
+        for (all, of_idle, field) in OF_IDLE {
+            let is_all = |one: &&mut Wanted| one.tracepoint() == Some(all);
+            if programs.points().contains(&of_idle) {
+                wanted
+                    .iter_mut()
+                    .filter(is_all)
+                    .for_each(|one| one.filter = Filter::NotOfIdle { field });
             }
         }
         let is_programs =
@@ -695,6 +710,7 @@ impl Perf {
         let (last_switches, last_program_switches) =
             (&mut self.last_switches, &mut self.last_program_switches);
         let (mut scratch, mut linear) = (Scratch::default(), Vec::new());
+        let (mut frames, wakers, waker) = (Vec::new(), &mut self.wakers, Cell::new(None));
         let has_ids = ids.is_some();
         for (at, one) in waiting[..count].iter().enumerate() {
             if *has_stack_bytes
@@ -725,6 +741,9 @@ impl Perf {
                     };
                     *last = (*last).max(Some(one.position));
                 }
+                if let PerfDetail::Neutral(Detail::Wake { .. }) = parsed.detail {
+                    waker.set(parsed.stack.kernel.first().copied());
+                }
                 if is_of_nobody(&parsed.detail) {
                     return ControlFlow::Continue(());
                 }
@@ -754,12 +773,22 @@ impl Perf {
                 None => {
                     let record = programs.as_ref().and_then(|all| all.record(one.position));
                     let Some(record) = record else { continue };
-                    match &bpf::frequent(record) {
-                        Some(parsed) => take(parsed),
-                        None => take_record(record),
+                    if let Some(parsed) = &bpf::frequent(record) {
+                        take(parsed)
+                    } else if let Some(parsed) = &bpf::idle_wake(record, wakers, &mut frames) {
+                        take(parsed)
+                    } else {
+                        take_record(record)
                     }
                 }
             };
+            if let Some(frame) = waker.take()
+                && one.ring != PROGRAMS
+                && wakers.len() < MAX_WAKERS
+                && !wakers.contains(&frame)
+            {
+                wakers.push(frame);
+            }
             if taken.is_break() {
                 count = at + 1;
                 break;

@@ -34,7 +34,7 @@ use points::{
     ARGUMENTS_GATE, CALLS, GATE, MAX_CALLS, OWN, PATHS, POINTS, REPORTED, SHARED_SIZE, lost_word,
     runs_word,
 };
-pub(super) use program::{frequent, layout_of, number_of, switch};
+pub(super) use program::{frequent, idle_wake, layout_of, number_of, switch};
 use ring::{ProgramRing, SharedWords};
 
 /// Programs that are attached, with their ring.

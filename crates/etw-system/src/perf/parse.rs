@@ -129,7 +129,7 @@ impl Kind {
             Kind::Sample { .. } => 0x0f2e,
             Kind::Fault { .. } => 0x020a,
             Kind::Tracepoint { point, .. } | Kind::Count { point } => match point {
-                Switch | IdleSwitch | Waking | NewTaskWakeup | Priority => 0x0524,
+                Switch | IdleSwitch | Waking | IdleWaking | NewTaskWakeup | Priority => 0x0524,
                 InterruptEntry | InterruptExit | SoftInterruptEntry | SoftInterruptExit => 0x0f43,
                 DiskIssue | DiskRequeue | DiskComplete => 0x010a,
                 SocketState | SocketSend | SocketReceive | Retransmit => 0x060a,
@@ -618,7 +618,10 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::PageFault => {
             Detail::FaultBegin { is_protection: number(0) & PROTECTION_WRITE == PROTECTION_WRITE }
         }
-        Tracepoint::Exec | Tracepoint::CallPaths | Tracepoint::IdleSwitch => return None,
+        Tracepoint::Exec
+        | Tracepoint::CallPaths
+        | Tracepoint::IdleSwitch
+        | Tracepoint::IdleWaking => return None,
         Tracepoint::NewTask => Detail::Created,
         Tracepoint::TaskExit => Detail::Exiting,
         Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {

@@ -38,6 +38,8 @@ pub enum Tracepoint {
     CallPaths,
     /// A switch from idle: a program of ours records them where perf records all other switches.
     IdleSwitch,
+    /// A wake-up by an interrupt of an idle CPU: the same, with the call stack of the kernel.
+    IdleWaking,
 }
 
 impl Tracepoint {
@@ -68,6 +70,7 @@ impl Tracepoint {
         Tracepoint::FilePages,
         Tracepoint::CallPaths,
         Tracepoint::IdleSwitch,
+        Tracepoint::IdleWaking,
     ];
 }
 
@@ -105,6 +108,7 @@ impl Tracepoint {
             Tracepoint::FilePages => "filemap/mm_filemap_map_pages",
             Tracepoint::CallPaths => "raw_syscalls/sys_exit:paths",
             Tracepoint::IdleSwitch => "sched/sched_switch:idle",
+            Tracepoint::IdleWaking => "sched/sched_waking:idle",
         }
     }
 
@@ -141,7 +145,8 @@ impl Tracepoint {
             Tracepoint::NewTask
             | Tracepoint::TaskExit
             | Tracepoint::CallPaths
-            | Tracepoint::IdleSwitch => &[],
+            | Tracepoint::IdleSwitch
+            | Tracepoint::IdleWaking => &[],
         }
     }
 }

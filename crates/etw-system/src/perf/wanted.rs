@@ -21,8 +21,10 @@ pub(crate) enum Filter {
     All,
     /// Those of these system calls. Without the filter, more records come, which the shaper ignores.
     Calls(Vec<u64>),
-    /// Switches that are not from idle: a program records the others.
-    NotFromIdle,
+    /// Those that are not from idle, or not of an idle CPU: a program records the others. The field has the id of the thread that ran.
+    NotOfIdle {
+        field: &'static str,
+    },
 }
 
 impl Filter {
@@ -35,7 +37,7 @@ impl Filter {
                     calls.iter().map(|number| format!("id=={number}")).collect();
                 terms.join("||")
             }
-            Filter::NotFromIdle => "prev_pid!=0".to_owned(),
+            Filter::NotOfIdle { field } => format!("{field}!=0"),
         };
         CString::new(text).ok()
     }

@@ -603,6 +603,50 @@ fn switches_with_stacks_are_recorded_from_idle_cpus() {
     }
 }
 
+/// OV-23: the same of wake-ups, whose call stacks begin where the kernel wakes a thread, whoever records them.
+#[test]
+fn wake_ups_with_stacks_are_recorded_on_idle_cpus() {
+    const SLEEPS: usize = 200;
+    let (mut thread, mut mechanism) = (0, String::new());
+    let recording = |live: &mut Live| {
+        mechanism = live.mechanism();
+        let sleeper = std::thread::spawn(|| {
+            (0..SLEEPS).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+            ground_truth::own_thread()
+        });
+        while !sleeper.is_finished() {
+            live.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        thread = sleeper.join().unwrap();
+        ground_truth::settle(live);
+    };
+    let recording =
+        record_with_stacks("process,thread,cswitch,dispatcher", &[0x0532], None, recording);
+    let Some(recording) = recording else { return };
+    if !told_of("dispatcher").0.contains("BPF programs") {
+        return eprintln!("left out: this kernel or user permits no programs");
+    }
+    assert!(mechanism.contains("sched/sched_waking:idle"), "{mechanism}");
+    let records = &recording.records;
+    let wakes = records.iter().filter(|one| one.hook == 0x0532 && one.u32(0) == thread);
+    let wakes = wakes.count();
+    // The kernel may leave out those while another thread runs.
+    assert!(wakes >= SLEEPS * 8 / 10, "{wakes}");
+    let mut firsts = [Vec::new(), Vec::new()];
+    for (at, record) in records.iter().enumerate().filter(|(_, one)| one.hook == 0x0532) {
+        let stack = records[at + 1..].iter().take(2).find(|one| one.hook == 0x1820);
+        let Some(stack) = stack.filter(|stack| stack.time == record.time) else { continue };
+        // Behind the time, the process and the thread.
+        firsts[usize::from(record.thread == 0)].push(stack.u64(16));
+    }
+    let [of_threads, of_idle] = &firsts;
+    assert!(!of_threads.is_empty() && of_idle.len() >= SLEEPS / 10, "{}", of_idle.len());
+    let known = of_idle.iter().filter(|first| of_threads.contains(first)).count();
+    // But for wake-ups before the first one that perf records.
+    assert!(known + 10 >= of_idle.len(), "{known} of {}", of_idle.len());
+}
+
 /// OV-23: programs in the kernel record the same switches and wake-ups as perf, beside it.
 #[test]
 fn programs_in_the_kernel_record_the_events_of_perf() {

@@ -25,7 +25,7 @@ pub const PATHS: usize = RUNS + POINTS.len() * 8;
 pub const ARGUMENTS_GATE: usize = PATHS + MAX_CALLS;
 
 /// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 19] = [
+pub const POINTS: [Tracepoint; 20] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -45,6 +45,7 @@ pub const POINTS: [Tracepoint; 19] = [
     Tracepoint::DiskRequeue,
     Tracepoint::CallPaths,
     Tracepoint::IdleSwitch,
+    Tracepoint::IdleWaking,
 ];
 /// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
 const COUNTED: [Tracepoint; 9] = [

@@ -51,7 +51,12 @@ enum Word {
     Copied(i16, i16, i16),
     /// The kernel's count of interrupts that the CPU handles.
     InterruptCount(CountAt),
+    /// `i32` bytes, then as many bytes of addresses of the kernel's call stack, the innermost first; a negative number: there is none.
+    Frames,
 }
+
+/// Frames of a call stack that a program records.
+const MAX_FRAMES: usize = 24;
 
 /// The events of a tracepoint that a program records.
 #[derive(Clone, Copy)]
@@ -60,6 +65,8 @@ enum Only {
     Calls(Option<Word>),
     /// Switches from idle.
     FromIdle,
+    /// Those while the CPU is idle, by where a thread has its id.
+    ByIdle(i16),
 }
 
 /// Where a program finds the kernel's count of interrupts that the CPU handles.
@@ -100,6 +107,7 @@ impl Word {
         match self {
             Word::WideArgument(_) | Word::WideMember(..) | Word::Pointer(_) => 8,
             Word::Copied(.., size) => *size as usize,
+            Word::Frames => 4 + MAX_FRAMES * 8,
             _ => 4,
         }
     }
@@ -110,7 +118,7 @@ impl Word {
             Word::Argument(at) | Word::Member(at, _) | Word::DeepMember(at, _) => Some(at),
             Word::WideArgument(at) | Word::WideMember(at, _) => Some(at),
             Word::Pointer(at) | Word::Copied(at, ..) => Some(at),
-            Word::InterruptCount(_) => None,
+            Word::InterruptCount(_) | Word::Frames => None,
         }
     }
 }
@@ -129,7 +137,7 @@ pub fn assemble(
     }
     let ids = ids.flatten();
     let counts = match point {
-        Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
+        Tracepoint::Waking | Tracepoint::NewTaskWakeup | Tracepoint::IdleWaking => {
             vec![CountAt::variable(btf), CountAt::run_queue(btf)]
         }
         _ => vec![None],
@@ -179,7 +187,11 @@ fn assemble_one(
         true => Some(paths_of(btf)?),
         false => None,
     };
-    let only = if point == Tracepoint::IdleSwitch { Only::FromIdle } else { Only::Calls(call) };
+    let only = match point {
+        Tracepoint::IdleSwitch => Only::FromIdle,
+        Tracepoint::IdleWaking => Only::ByIdle(btf.offset("task_struct", "pid")?),
+        _ => Only::Calls(call),
+    };
     assembler.record(maps, target, &words, thread, (only, paths));
     Some((assembler.instructions, handler))
 }
@@ -218,6 +230,9 @@ fn words_of(
         }
         Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
             vec![Word::Member(0, task("pid")?), Word::InterruptCount(count?)]
+        }
+        Tracepoint::IdleWaking => {
+            vec![Word::Member(0, task("pid")?), Word::InterruptCount(count?), Word::Frames]
         }
         // The last argument before `ret` is the handler's description.
         Tracepoint::InterruptExit => vec![Word::Argument(0), Word::Argument(2)],
@@ -367,6 +382,36 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
     })
 }
 
+/// Reads a wake-up by an interrupt of an idle CPU, with its call stack from the first of `wakers` on: outer frames are those of the
+/// kernel that led to our program. `None`: the record is another one.
+pub fn idle_wake<'a>(
+    record: &[u8],
+    wakers: &[u64],
+    frames: &'a mut Vec<u64>,
+) -> Option<Parsed<'a>> {
+    const FRAMES: usize = WORDS as usize + 12;
+    let header: &[u8; FRAMES] = record.first_chunk()?;
+    if le::u64(header, 8)? != number_of(Tracepoint::IdleWaking) {
+        return None;
+    }
+    let word = |index: usize| le::u32(header, WORDS as usize + index * 4);
+    let size = usize::try_from(word(2)? as i32).unwrap_or(0).min(MAX_FRAMES * 8);
+    let addresses = record.get(FRAMES..FRAMES + size).unwrap_or_default();
+    frames.clear();
+    frames.extend(addresses.chunks_exact(8).filter_map(|one| le::u64(one, 0)));
+    let waker = frames.iter().position(|frame| wakers.contains(frame));
+    let detail = Detail::Wake { thread: word(0)?, is_interrupt: is_interrupt(word(1)?) };
+    Some(Parsed {
+        time: le::u64(header, 0x20)?,
+        cpu: le::u32(header, 0x28)? as u16,
+        process: le::u32(header, 0x18)?,
+        thread: le::u32(header, 0x1c)?,
+        stack: Stack { kernel: &frames[waker.unwrap_or(0)..], user: &[] },
+        user: None,
+        detail: PerfDetail::Neutral(detail),
+    })
+}
+
 /// The state of a thread that leaves its CPU, by the kernel's numbers. A thread that has told its parent of its end may still wait for a lock: perf's tracepoint shows it as ended then, too.
 fn thread_state(state: u32, is_preempted: bool) -> ThreadState {
     const REPORTED: u32 = 0x7f;
@@ -463,7 +508,7 @@ impl Assembler {
                 self.load64(8, 8, second);
                 self.load32(register, 8, last);
             }
-            Word::InterruptCount(_) | Word::Copied(..) => {}
+            Word::InterruptCount(_) | Word::Copied(..) | Word::Frames => {}
         }
     }
 
@@ -526,6 +571,19 @@ impl Assembler {
         self.store32(0x18, RESULT);
     }
 
+    /// Writes the call stack.
+    fn store_frames(&mut self, at: i16) {
+        const GET_STACK: i32 = 67;
+        self.copy(1, CONTEXT);
+        self.copy(2, RECORD);
+        // An addition of 64 bits.
+        self.put(0x07, 2, 0, 0, i32::from(at + 4));
+        self.set(3, (MAX_FRAMES * 8) as i32);
+        self.set(4, 0);
+        self.call(GET_STACK);
+        self.store32(at, RESULT);
+    }
+
     /// Writes the count of interrupts.
     fn store_count(&mut self, at: i16, count: CountAt) {
         const PROBE_READ_KERNEL: i32 = 113;
@@ -586,6 +644,11 @@ impl Assembler {
                 self.load32(1, 1, thread);
                 closed.push(self.jump_unless_zero(1));
             }
+            (Only::ByIdle(id), _) => {
+                self.call(GET_CURRENT_TASK);
+                self.load32(1, RESULT, id);
+                closed.push(self.jump_unless_zero(1));
+            }
             _ => {}
         }
         if let Some(paths) = paths {
@@ -614,6 +677,7 @@ impl Assembler {
         for word in words {
             match *word {
                 Word::InterruptCount(count) => self.store_count(at, count),
+                Word::Frames => self.store_frames(at),
                 Word::Copied(argument, offset, size) => {
                     self.store_copy(at, (argument, offset, size));
                 }
@@ -772,6 +836,25 @@ mod tests {
             panic!("{parsed:?}");
         };
         assert!((0..switch.len()).all(|size| frequent(&switch[..size]).is_none()));
+        let stack = |size: i32| {
+            let mut words = vec![60, 0, size as u32];
+            words.extend([0x10, 0, 0x20, 0, 0x30, 0]);
+            words.resize(3 + 2 * MAX_FRAMES, 0);
+            record(Tracepoint::IdleWaking, &words)
+        };
+        let mut frames = Vec::new();
+        let whole = stack(24);
+        let mut kernel = |record: &[u8], wakers: &[u64]| {
+            idle_wake(record, wakers, &mut frames).map(|parsed| parsed.stack.kernel.to_vec())
+        };
+        assert_eq!(kernel(&whole, &[]), Some(vec![0x10, 0x20, 0x30]));
+        assert_eq!(kernel(&whole, &[0x99, 0x20]), Some(vec![0x20, 0x30]));
+        for (size, count) in [(-14, 0), (0, 0), (i32::MAX, MAX_FRAMES)] {
+            assert_eq!(kernel(&stack(size), &[]).unwrap().len(), count);
+        }
+        assert_eq!(kernel(&whole[..WORDS as usize + 20], &[]), Some(vec![]));
+        assert!((0..WORDS as usize + 12).all(|size| kernel(&whole[..size], &[]).is_none()));
+        assert_eq!(kernel(&switch, &[]), None);
         assert!(frequent(&record(Tracepoint::SyscallExit, &[1, 2, 3, 4])).is_none());
     }
 }
