@@ -92,9 +92,29 @@ pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
     run(&arguments.target, &arguments.files, catalog, None)
 }
 
-/// As `etw merge --force`.
+/// Rejects an output that [`merge_to`] cannot write: recordings go on then.
+#[cfg(target_os = "linux")]
+pub fn check_output(output: &std::path::Path, files: &[PathBuf]) -> Result<(), Failure> {
+    NewFile::create(output, files, true).map(drop)
+}
+
+/// As `etw merge --force`, of the files of recordings that have ended. If that fails, it says where these are.
 #[cfg(target_os = "linux")]
 pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
+    merge_recordings(output, files).map_err(|failure| match failure {
+        Failure::Message(message) => {
+            let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+            let files = files.join(" ");
+            Failure::Message(format!(
+                "{message}; what was recorded is in {files}: etw merge -o FILE {files} makes one file of it"
+            ))
+        }
+        other => other,
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn merge_recordings(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
     let replace = ReplaceOption { force: true };
     let target = Target {
         output,

@@ -95,6 +95,9 @@ impl Rights {
                     (Some(format!("{PROGRAMS}{}", uncounted(points, &|_| false))), Some(why))
                 }
                 Flag::SWITCH => (Some(SWITCHES.to_owned()), Some(why)),
+                _ if bpf::is_possible(first) => {
+                    (None, Some(format!("{why}; or give CAP_PERFMON and CAP_BPF")))
+                }
                 _ => (None, Some(why)),
             };
         }

@@ -197,6 +197,21 @@ impl Masks {
         masks
     }
 
+    /// The bits of `EnableFlags` of the flags that are set.
+    pub fn enable_flags(&self) -> u32 {
+        let set = Flag::ALL.iter().filter(|flag| self.has(**flag));
+        set.fold(0, |all, flag| all | flag.enable)
+    }
+
+    /// xperf's names of the flags that are set.
+    pub fn xperf_names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> =
+            Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.xperf).collect();
+        names.dedup();
+        names.retain(|name| !name.is_empty());
+        names
+    }
+
     /// The names of the flags that are set, as logman and xperf have them.
     pub fn names(&self) -> Vec<&'static str> {
         Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.name()).collect()

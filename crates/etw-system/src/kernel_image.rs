@@ -22,6 +22,8 @@ const SOFT_INTERRUPTS: [&[&str]; 10] = [
     &["hrtimer_run_softirq"],
     &["rcu_core_si"],
 ];
+/// The name of the kernel's image.
+pub(crate) const KERNEL: &str = "vmlinux";
 /// Interrupt lines that have addresses.
 const LINES: u64 = 1 << 16;
 
@@ -73,7 +75,7 @@ impl KernelSymbols {
         }
         if start != 0 && end > start {
             let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
-            symbols.add("vmlinux", start, end - start, build_id(&notes).unwrap_or_default());
+            symbols.add(KERNEL, start, end - start, build_id(&notes).unwrap_or_default());
             symbols.add_modules();
         }
         symbols.add("irq", INTERRUPT_LINES, LINES, Vec::new());

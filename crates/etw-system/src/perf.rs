@@ -782,13 +782,7 @@ impl Perf {
                     }
                 }
             };
-            if let Some(frame) = waker.take()
-                && one.ring != PROGRAMS
-                && wakers.len() < MAX_WAKERS
-                && !wakers.contains(&frame)
-            {
-                wakers.push(frame);
-            }
+            add_waker(wakers, waker.take().filter(|_| one.ring != PROGRAMS));
             if taken.is_break() {
                 count = at + 1;
                 break;
@@ -799,6 +793,14 @@ impl Perf {
             waiting.shrink_to(waiting.len() * 2);
         }
         waiting.first().map_or(until, |first| first.time.min(until))
+    }
+}
+
+/// Adds the first frame of a wake-up.
+fn add_waker(wakers: &mut Vec<u64>, frame: Option<u64>) {
+    let is_new = |frame: &u64| wakers.len() < MAX_WAKERS && !wakers.contains(frame);
+    if let Some(frame) = frame.filter(is_new) {
+        wakers.push(frame);
     }
 }
 

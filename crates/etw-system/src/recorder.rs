@@ -153,7 +153,10 @@ impl Recorder {
         let target = open_side(&mut perf, &options, process, &cpus)?;
         let side_events = perf.len();
         match target {
-            Target::Machine => open_machine(&mut perf, &options, events, &cpus, &mut notes)?,
+            Target::Machine => {
+                let how = (&cpus[..], process.is_some());
+                open_machine(&mut perf, &options, events, how, &mut notes)?;
+            }
             Target::Tree(_) => {
                 let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
                 notes.push(note.to_owned());
@@ -199,7 +202,7 @@ impl Recorder {
                 perf.adopt_programs(&mut events.wanted, facts.programs, descriptors, facts.size);
             adopted.map_err(StartError::Rings)?;
         }
-        events.note_missing(&options, &perf, &mut notes)?;
+        events.note_missing(&options, &perf, process.is_some(), &mut notes)?;
         let side = side_events_of(target, &options, &perf);
         let wanted = events.wanted;
         let mut opened: Vec<bool> = Vec::new();
@@ -245,7 +248,11 @@ impl Recorder {
         let has_quick_looks = has_operations && !perf.has_call_paths();
         let is_urgent = has_quick_looks || perf.has_bursts();
         let pace = Pace::new(Haste::of(is_urgent, perf.programs().is_some()));
-        let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
+        let machine = machine(target, &cpus, &options.masks);
+        if target == Target::Machine && has(Flag::IMAGE) {
+            notes.extend(notes::of_kernel(&machine));
+        }
+        let shaper = Shaper::new(options.clone(), machine);
         Recorder {
             perf,
             shaper,

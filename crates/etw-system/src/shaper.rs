@@ -125,7 +125,7 @@ pub struct Shaper {
     /// Threads keep the stacks with which they leave their CPUs.
     keeps_stacks: bool,
     /// The last event with a stack: two of one thread have different times.
-    last_stack: (i64, u32),
+    last_stacks: LastStacks,
     /// Threads that have said their end and still run in the kernel, in order of time.
     ending: VecDeque<EndingThread>,
     /// Ids of the threads that ended last.
@@ -205,6 +205,28 @@ const SOFT_INTERRUPTS: usize = 16;
 /// Handlers nest at most so deep; what is deeper was lost.
 const DEEPEST_INTERRUPT: usize = 16;
 
+/// The threads that have a call stack at the time of the last one. Readers find the event of a stack by time and thread, so these have
+/// none a second time.
+#[derive(Clone, Debug, Default)]
+struct LastStacks {
+    time: i64,
+    threads: Vec<u32>,
+}
+
+impl LastStacks {
+    fn has(&self, time: i64, thread: u32) -> bool {
+        self.time == time && self.threads.contains(&thread)
+    }
+
+    fn add(&mut self, time: i64, thread: u32) {
+        if self.time != time {
+            self.time = time;
+            self.threads.clear();
+        }
+        self.threads.push(thread);
+    }
+}
+
 /// The time of a record, in 100 ns.
 fn ticks(time: u64) -> i64 {
     (time / 100) as i64
@@ -227,7 +249,7 @@ impl Shaper {
             faults: Faults::new(),
             counters: HashMap::new(),
             keeps_stacks,
-            last_stack: (i64::MIN, 0),
+            last_stacks: LastStacks::default(),
             ending: VecDeque::new(),
             ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
@@ -494,7 +516,7 @@ impl Shaper {
     fn head_with_stack(&mut self, event: &NeutralEvent<'_>, out: &Records) -> Head {
         let mut head = self.head(event);
         head.time = out.not_before(head.time);
-        if self.last_stack == (head.time, head.thread) {
+        if self.last_stacks.has(head.time, head.thread) {
             // Readers find the event of a stack by time and thread.
             head.time += 1;
         }
@@ -506,7 +528,7 @@ impl Shaper {
         if !self.options.has_stack(hook) || stack.is_empty() {
             return;
         }
-        self.last_stack = (head.time, head.thread);
+        self.last_stacks.add(head.time, head.thread);
         let user = match stack.user {
             [] => self.missing_frames(head),
             user => user,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::flags::{Flag, Masks};
+
 /// A name and its hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackName {
@@ -9,46 +11,46 @@ pub struct StackName {
     pub name: &'static str,
     /// The kernel event.
     pub hook: u16,
-    /// Whether this crate records stacks of that event.
-    pub is_recorded: bool,
+    /// The class that records that event.
+    pub class: Flag,
 }
 
-const fn row(name: &'static str, hook: u16, is_recorded: bool) -> StackName {
-    StackName { name, hook, is_recorded }
+const fn row(name: &'static str, hook: u16, class: Flag) -> StackName {
+    StackName { name, hook, class }
 }
 
 /// All names.
 pub const STACK_NAMES: &[StackName] = &[
-    row("Profile", 0x0f2e, true),
-    row("CSwitch", 0x0524, true),
-    row("ReadyThread", 0x0532, true),
-    row("SyscallEnter", 0x0f33, true),
-    row("SyscallExit", 0x0f34, true),
-    row("HardFault", 0x0220, true),
-    row("PagefaultDemandZero", 0x020b, true),
-    row("PagefaultCopyOnWrite", 0x020c, true),
-    row("PagefaultTransition", 0x020a, true),
-    row("DiskReadInit", 0x010c, true),
-    row("DiskWriteInit", 0x010d, true),
-    row("DiskFlushInit", 0x010f, true),
-    row("VirtualAlloc", 0x0262, true),
-    row("VirtualFree", 0x0263, true),
-    row("ProcessCreate", 0x0301, true),
-    row("ProcessDelete", 0x0302, true),
-    row("ThreadCreate", 0x0501, true),
-    row("ThreadDelete", 0x0502, true),
-    row("ImageLoad", 0x030a, true),
-    row("ImageUnload", 0x1402, true),
-    row("ThreadSetPriority", 0x0530, true),
-    row("FileCreate", 0x0440, true),
-    row("FileRead", 0x0443, true),
-    row("FileWrite", 0x0444, true),
-    row("FileClose", 0x0442, true),
-    row("FileDelete", 0x0446, true),
-    row("FileRename", 0x0447, true),
-    row("FileFlush", 0x0449, true),
-    row("MapFile", 0x0425, true),
-    row("UnMapFile", 0x0426, true),
+    row("Profile", 0x0f2e, Flag::PROFILE),
+    row("CSwitch", 0x0524, Flag::SWITCH),
+    row("ReadyThread", 0x0532, Flag::READY),
+    row("SyscallEnter", 0x0f33, Flag::SYSCALL),
+    row("SyscallExit", 0x0f34, Flag::SYSCALL),
+    row("HardFault", 0x0220, Flag::HARD_FAULTS),
+    row("PagefaultDemandZero", 0x020b, Flag::ALL_FAULTS),
+    row("PagefaultCopyOnWrite", 0x020c, Flag::ALL_FAULTS),
+    row("PagefaultTransition", 0x020a, Flag::ALL_FAULTS),
+    row("DiskReadInit", 0x010c, Flag::DISK_INIT),
+    row("DiskWriteInit", 0x010d, Flag::DISK_INIT),
+    row("DiskFlushInit", 0x010f, Flag::DISK_INIT),
+    row("VirtualAlloc", 0x0262, Flag::VIRTUAL_ALLOC),
+    row("VirtualFree", 0x0263, Flag::VIRTUAL_ALLOC),
+    row("ProcessCreate", 0x0301, Flag::PROCESS),
+    row("ProcessDelete", 0x0302, Flag::PROCESS),
+    row("ThreadCreate", 0x0501, Flag::THREAD),
+    row("ThreadDelete", 0x0502, Flag::THREAD),
+    row("ImageLoad", 0x030a, Flag::IMAGE),
+    row("ImageUnload", 0x1402, Flag::IMAGE),
+    row("ThreadSetPriority", 0x0530, Flag::PRIORITY),
+    row("FileCreate", 0x0440, Flag::FILE_IO_INIT),
+    row("FileRead", 0x0443, Flag::FILE_IO_INIT),
+    row("FileWrite", 0x0444, Flag::FILE_IO_INIT),
+    row("FileClose", 0x0442, Flag::FILE_IO_INIT),
+    row("FileDelete", 0x0446, Flag::FILE_IO_INIT),
+    row("FileRename", 0x0447, Flag::FILE_IO_INIT),
+    row("FileFlush", 0x0449, Flag::FILE_IO_INIT),
+    row("MapFile", 0x0425, Flag::MAP_FILE),
+    row("UnMapFile", 0x0426, Flag::MAP_FILE),
 ];
 
 /// Names of xperf and of recording profiles whose events have no call stacks here.
@@ -88,8 +90,7 @@ impl fmt::Display for StackNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StackNameError::Unknown(name) => {
-                let known = STACK_NAMES.iter().filter(|row| row.is_recorded);
-                let known: Vec<&str> = known.map(|row| row.name).collect();
+                let known: Vec<&str> = STACK_NAMES.iter().map(|row| row.name).collect();
                 write!(f, "{name}: no event with call stacks; use {}", known.join(", "))
             }
             StackNameError::NotRecorded(name) => {
@@ -110,13 +111,18 @@ pub fn parse(text: &str) -> Result<Vec<u16>, StackNameError> {
     words.map(hook_of).collect()
 }
 
+/// Events with call stacks whose class these masks do not record, with the classes.
+pub fn unrecorded(stacks: &[u16], masks: &Masks) -> Vec<(&'static str, Flag)> {
+    let rows = STACK_NAMES.iter().filter(|row| stacks.contains(&row.hook));
+    rows.filter(|row| !masks.has(row.class)).map(|row| (row.name, row.class)).collect()
+}
+
 fn hook_of(word: &str) -> Result<u16, StackNameError> {
     let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
     let hook = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
     let is_row = |row: &&StackName| row.name.eq_ignore_ascii_case(word) || hook == Some(row.hook);
     match STACK_NAMES.iter().find(is_row) {
-        Some(row) if row.is_recorded => Ok(row.hook),
-        Some(row) => Err(StackNameError::NotRecorded(row.name.to_owned())),
+        Some(row) => Ok(row.hook),
         None if hook.is_some() => Err(StackNameError::NotRecorded(word.to_owned())),
         None => {
             let known =

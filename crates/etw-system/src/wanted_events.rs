@@ -79,7 +79,7 @@ impl fmt::Display for StartError {
             }
             StartError::Tracepoints { classes, source } => write!(
                 f,
-                "{}: the kernel's tracepoints cannot be read ({source}); run as root, or mount tracefs with your group (gid=)",
+                "{}: the kernel's tracepoints cannot be read ({source}); run as root, give CAP_PERFMON and CAP_BPF, or mount tracefs with your group (gid=)",
                 classes.join(", ")
             ),
             StartError::Rings(error) => write!(
@@ -207,16 +207,26 @@ pub(crate) fn open_machine(
     perf: &mut Perf,
     options: &Options,
     mut events: MachineEvents,
-    cpus: &[u16],
+    (cpus, has_command): (&[u16], bool),
     notes: &mut Vec<String>,
 ) -> Result<(), StartError> {
     let has_stacks = events.wanted.iter().any(|one| one.attribute.has_user_state());
     let size = if has_stacks { &STACK_RING } else { &MAIN_RING }.size(cpus.len());
-    events.note_missing(options, perf, notes)?;
+    events.note_missing(options, perf, has_command, notes)?;
     let wanted = &events.wanted[..];
     let has_records = wanted.iter().any(|one| !one.is_count());
+    let first = perf.rings().count();
     perf.open(wanted, Target::Machine, cpus, if has_records { size } else { NO_RECORDS })
-        .map_err(StartError::Rings)
+        .map_err(StartError::Rings)?;
+    let smallest = perf.rings().skip(first).map(|ring| ring.facts.0).min();
+    if let Some(smallest) = smallest.filter(|smallest| has_records && *smallest < size.0) {
+        notes.push(format!(
+            "rings of {} KiB a CPU, because kernel.perf_event_mlock_kb permits no larger ones: a busy machine fills them, and what is lost is counted; CAP_IPC_LOCK gives {} KiB",
+            smallest >> 10,
+            size.0 >> 10
+        ));
+    }
+    Ok(())
 }
 
 /// Opens the events of one process and its children that come often. If the kernel may not be recorded, what happens in it is left out.
@@ -328,6 +338,7 @@ impl MachineEvents {
         &mut self,
         options: &Options,
         perf: &Perf,
+        has_command: bool,
         notes: &mut Vec<String>,
     ) -> Result<(), StartError> {
         let Some(source) = self.refused.take() else { return Ok(()) };
@@ -336,7 +347,8 @@ impl MachineEvents {
         let classes = || TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
         let of_programs = |points: &[(Tracepoint, u16)]| is_recorded(points[0].0);
         let has_none = self.wanted.is_empty() && classes().next().is_some();
-        if has_none && !classes().any(|(_, points)| of_programs(points)) {
+        // Processes and images of a command are recorded in any case.
+        if has_none && !has_command && !classes().any(|(_, points)| of_programs(points)) {
             let classes = classes().map(|(flag, _)| flag.name()).collect();
             return Err(StartError::Tracepoints { classes, source });
         }
@@ -526,6 +538,26 @@ pub(crate) fn own_events(
     if stack_points(options).next().is_some() {
         let note = "call stacks of starts, ends and images are left out, because tracepoints need CAP_PERFMON and readable tracefs";
         notes.push(note.to_owned());
+    }
+    let has = |flag: &Flag| options.masks.has(*flag);
+    if has(&Flag::SWITCH) {
+        let stacks = if options.has_stack(0x0524) { ", and call stacks" } else { "" };
+        notes.push(format!(
+            "{}: without the other thread, priorities, wait reasons{stacks}, because tracepoints need CAP_PERFMON and readable tracefs",
+            Flag::SWITCH.name()
+        ));
+    }
+    let faults: Vec<&str> = ADDITIONS
+        .iter()
+        .map(|(flag, _)| flag)
+        .filter(|flag| has(flag))
+        .map(|flag| flag.name())
+        .collect();
+    if !faults.is_empty() {
+        notes.push(format!(
+            "{}: without the files and kinds of faults, because tracepoints need CAP_PERFMON and readable tracefs",
+            faults.join(", ")
+        ));
     }
     if !missing.is_empty() {
         notes.push(format!(

@@ -67,7 +67,7 @@ pub fn set_stacks(handle: u64, data: &[u8]) -> Result<(), Status> {
     for id in data.chunks_exact(EVENT_ID_SIZE) {
         let class = Guid::read(id, 0).ok_or(Status::ERROR_INVALID_PARAMETER)?;
         let hook = Hook::of_class(class, id[16]).ok_or(Status::ERROR_INVALID_PARAMETER)?;
-        let is_recorded = STACK_NAMES.iter().any(|row| row.hook == hook.0 && row.is_recorded);
+        let is_recorded = STACK_NAMES.iter().any(|row| row.hook == hook.0);
         if is_recorded && !stacks.contains(&hook.0) {
             stacks.push(hook.0);
         }

@@ -134,6 +134,21 @@ impl Controller {
         Ok((status, outcome))
     }
 
+    /// Stops a session whose memory was written to a file, and reports what was lost. The end may tell of losses that are not in the file.
+    /// `known`: those that are.
+    fn stop_written(&self, name: &str, known: u64) -> Result<Outcome, Failure> {
+        let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
+        let outcome = session::outcome(&status)?;
+        let lost = status.lost.saturating_sub(known);
+        if lost > 0 {
+            eprintln!(
+                "etw: {name}: {} LOST, which the trace does not tell: they became known when the session ended",
+                crate::output::counted(lost, "event")
+            );
+        }
+        Ok(outcome)
+    }
+
     fn flush(&self, name: &str) -> Result<(), Failure> {
         ask(&self.client, &Request::Flush { session: name.to_owned() }).map(drop)
     }

@@ -221,6 +221,18 @@ pub enum Property {
 }
 
 impl EnableOptions {
+    /// Whether any of them was given.
+    fn is_given(&self) -> bool {
+        let EnableOptions {
+            pid, exe, event_id, event_name, payload, ignore_keyword_0, with, ..
+        } = self;
+        let texts = [event_id, event_name, &self.stack_id, &self.stack_name, &self.stack_level];
+        *ignore_keyword_0
+            || texts.iter().any(|text| text.is_some())
+            || [pid.is_empty(), exe.is_empty(), payload.is_empty(), with.is_empty()]
+                .contains(&false)
+    }
+
     /// The enablement of a provider. `lookup` has the schemas of its events.
     pub fn info(
         &self,
@@ -287,6 +299,10 @@ pub fn enablements(
     options: &EnableOptions,
     lookup: &Lookup<'_>,
 ) -> Result<Vec<Enablement>, Failure> {
+    if wanted.is_empty() && options.is_given() {
+        let what = "--pid, --exe, --event-id, --event-name, --payload, --ignore-keyword-0, --with and --stack-… are about the events of providers: name one with -p";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let mut all: Vec<Enablement> = Vec::new();
     for wanted in wanted {
         let enablement = enablement(wanted, options, lookup)?;

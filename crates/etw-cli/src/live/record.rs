@@ -7,7 +7,7 @@ use command_with_host::record_command;
 
 use super::host::{HostChoice, ask_session};
 use super::options::{EnableOptions, NameSchemas, SessionOptions, asked_names, enablements};
-use super::session::{explain_zero, outcome, summary, summary_object};
+use super::session::{explain_zero, is_removed, outcome, summary, summary_object};
 use super::signals::Signals;
 use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
@@ -88,7 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             other => other,
         })?;
     print_summary(arguments, &status, outcome(&status)?, Some(exit_status))?;
-    Ok(Outcome::OfCommand(exit_status))
+    // Nothing was recorded if the trace is gone.
+    let is_recorded = !is_removed(&status);
+    Ok(Outcome::OfCommand(if is_recorded { exit_status } else { RECORDING_FAILED }))
 }
 
 /// Prints the summary; `exit_status`: that of the recorded command, to which standard output belongs.

@@ -6,7 +6,7 @@ use super::lookup::Lookup;
 use super::options::{
     EnableOptions, NameSchemas, SessionOptions, absolute, enablement, enablements, milliseconds,
 };
-use super::system_options::SystemEventOptions;
+use super::system_options::{SystemEventOptions, described};
 use super::wanted::{Named, Wanted};
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, counted, file_size, print_paged};
@@ -15,7 +15,7 @@ use crate::stat::losses::Origin;
 use clap::{Args, Subcommand};
 use etw_host::{CUT, REMOVED};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
-use etw_types::{LevelKeyword, LogFileMode};
+use etw_types::{LevelKeyword, LogFileMode, SYSTEM_TRACE};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::{Value, json};
@@ -500,7 +500,7 @@ fn has_only_consumers(status: &SessionStatus) -> bool {
 }
 
 /// Whether a session's current file was removed while it was written.
-fn is_removed(status: &SessionStatus) -> bool {
+pub fn is_removed(status: &SessionStatus) -> bool {
     let Some(file) = &status.file else { return false };
     status.error.as_ref().is_some_and(|error| *error == format!("{} {REMOVED}", file.display()))
 }
@@ -535,11 +535,19 @@ pub fn explain_zero(
 
 /// The losses of a session by cause, a line each.
 pub fn losses(status: &SessionStatus) -> String {
+    /// Rows that a person reads.
+    const SHOWN: usize = 12;
     let mut text = String::new();
-    for loss in &status.losses {
+    for loss in status.losses.iter().take(SHOWN) {
         let origin = Origin::from(loss);
         let remedy = remedy(loss.cause.name(), status);
         let _ = writeln!(text, "  {:>12}  {origin} ({remedy})", loss.count);
+    }
+    let others = status.losses.get(SHOWN..).unwrap_or_default();
+    if !others.is_empty() {
+        let count: u64 = others.iter().map(|loss| loss.count).sum();
+        let rows = counted(others.len(), "other row");
+        let _ = writeln!(text, "  {count:>12}  in {rows}; --json and the trace have them");
     }
     text
 }
@@ -614,7 +622,12 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
         let _ = writeln!(text, "{:<16}{}", "not recorded", status.refused);
         text.push_str(&refusals(status));
     }
-    for (provider, info) in &status.enabled {
+    for (name, value) in status.system.iter().flat_map(described) {
+        let _ = writeln!(text, "{name:<16}{value}");
+    }
+    let of_system = SYSTEM_TRACE.to_string();
+    let shown = |id: &&String| status.system.is_none() || !id.eq_ignore_ascii_case(&of_system);
+    for (provider, info) in status.enabled.iter().filter(|(id, _)| shown(id)) {
         let _ = writeln!(
             text,
             "{:<16}{provider} level {} any {:#x} all {:#x}",

@@ -9,9 +9,9 @@ use etw_system::{SAMPLE_INTERVAL, stack_names};
 /// The word for no call stacks.
 const NO_STACKS: &str = "none";
 /// The shortest time between two samples, in 100 ns.
-const SHORTEST_INTERVAL: u32 = 500;
+pub const SHORTEST_INTERVAL: u32 = 500;
 /// The longest one.
-const LONGEST_INTERVAL: u32 = 10_000_000;
+pub const LONGEST_INTERVAL: u32 = 10_000_000;
 
 /// Which events of the system a session records.
 #[derive(Args, Clone, Debug, Default)]
@@ -77,12 +77,43 @@ pub fn system_config(
         let names: Vec<&str> = profile.into_iter().chain(switch).collect();
         stack_names::parse(&names.join(",")).unwrap_or_default()
     });
+    let unrecorded = stack_names::unrecorded(&stacks, &parsed.masks);
+    if !unrecorded.is_empty() {
+        let names: Vec<&str> = unrecorded.iter().map(|(name, _)| *name).collect();
+        let mut classes: Vec<&str> = unrecorded.iter().map(|(_, flag)| flag.name()).collect();
+        classes.dedup();
+        eprintln!(
+            "etw: note: {}: no call stacks, because the session does not record these events; add {}",
+            names.join(", "),
+            classes.join(", ")
+        );
+    }
+    if sample_interval.is_some() && !parsed.masks.has(Flag::PROFILE) {
+        eprintln!(
+            "etw: note: the interval is that of CPU samples, which the session does not record; add profile"
+        );
+    }
     SystemConfig {
         masks: parsed.masks.0,
         stacks,
         sample_interval: sample_interval.unwrap_or(SAMPLE_INTERVAL),
         process: None,
     }
+}
+
+/// The events of the system that a session records, as rows of names and values.
+pub fn described(system: &SystemConfig) -> Vec<(&'static str, String)> {
+    let masks = Masks(system.masks);
+    let mut rows = vec![("system", masks.names().join(", "))];
+    let stacks = stack_names::STACK_NAMES.iter().filter(|row| system.stacks.contains(&row.hook));
+    let stacks: Vec<&str> = stacks.map(|row| row.name).collect();
+    if !stacks.is_empty() {
+        rows.push(("call stacks", stacks.join(", ")));
+    }
+    if masks.has(Flag::PROFILE) {
+        rows.push(("samples", format!("every {} us", f64::from(system.sample_interval) / 10.0)));
+    }
+    rows
 }
 
 /// A time between samples, in 100 ns.

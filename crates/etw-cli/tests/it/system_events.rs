@@ -109,6 +109,75 @@ fn words_that_name_no_events_are_errors() {
     }
 }
 
+/// OV-24: options that would change nothing are errors, or there is a note.
+#[test]
+fn options_without_effect_have_an_answer() {
+    let place = Place::new("system-options");
+    for (line, expected) in [
+        ("record -o x.etl --system profile --pid 1 -- true", "name one with -p"),
+        ("tracelog -start -noprocess -nothread -nodisk -nonet -f b.etl", "name some"),
+        ("logman start NT_Kernel_Logger -o f.etl -ets", "name some"),
+        (
+            "logman start NT_Kernel_Logger -p Windows_Kernel_Trace () -o f.etl -ets",
+            "needs its flags",
+        ),
+        (
+            "logman start NT_Kernel_Logger -p Windows_Kernel_Trace (process -o f.etl -ets",
+            "needs its flags",
+        ),
+        ("tracelog -start -eflag 9 1 2 3 4 5 6 7 8 9 -f b.etl", "there are 8"),
+        ("xperf -on Base -setprofint 4294967295 -f k.etl", "the longest interval"),
+        ("wpr -start ok.wprp!", "names no profile"),
+    ] {
+        let words = words(line);
+        let output = place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let text = stderr(&output);
+        assert!(!output.status.success() && text.contains(expected), "{line}: {text}");
+    }
+    let line =
+        "record -o x.etl --system cswitch --stack FileCreate,Profile --sample-interval 2ms -- true";
+    let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+    let text = stderr(&output);
+    assert!(
+        text.contains("FileCreate: no call stacks") && text.contains("add profile, fileio"),
+        "{text}"
+    );
+    assert!(text.contains("the interval is that of CPU samples"), "{text}");
+}
+
+/// OV-24: a trace is replaced only if its command can be started, and a query names the classes that a session records.
+#[test]
+fn an_old_trace_outlives_a_misspelt_command() {
+    let place = Place::new("system-old-trace");
+    std::fs::write(place.file("a.etl"), "old").unwrap();
+    std::fs::write(place.file("no-program"), "text").unwrap();
+    for (command, status) in [("nonexistent-command", 127), ("./no-program", 126), (".", 126)] {
+        for system in [&["--system", "process"][..], &["-p", "*P"]] {
+            let before = ["record", "--force", "-o", "a.etl"];
+            let line = [&before[..], system, &["--", command]].concat();
+            let output = place.etw(&line);
+            assert_eq!(output.status.code(), Some(status), "{command}: {}", stderr(&output));
+            assert_eq!(std::fs::read(place.file("a.etl")).unwrap(), b"old", "{command}");
+        }
+    }
+    let start =
+        "session start s -o s.etl --system profile,cswitch --stack CSwitch --sample-interval 2ms";
+    if !place.etw(&start.split(' ').collect::<Vec<_>>()).status.success() {
+        return eprintln!("left out: no right to record the machine");
+    }
+    let text = stdout(&place.etw(&["session", "query", "s"]));
+    for row in
+        ["system          process, thread, img, cswitch, profile", "CSwitch", "every 2000 us"]
+    {
+        assert!(text.contains(row), "{row} is missing in\n{text}");
+    }
+    let text = stdout(&place.etw(&["xperf", "-loggers"]));
+    assert!(text.contains("PROC_THREAD+LOADER+CSWITCH+PROFILE"), "{text}");
+    let text = stdout(&place.etw(&["logman", "query", "s", "-ets"]));
+    assert!(text.contains("0x1000017 (process,thread,img,cswitch,profile)"), "{text}");
+    is_stopped(&place.etw(&["session", "stop", "s"]));
+}
+
 /// A program that computes in one thread and waits in another one, which the first one wakes.
 const SPINNING: &str = "
 #include <pthread.h>

@@ -226,7 +226,9 @@ impl<S: Sink> HostedSession<S> {
         watermark: u64,
     ) {
         if self.modules.is_waiting() {
-            let time = self.time.time(map, watermark).max(self.facts.start_raw);
+            // A source that replaces another one knows of less time at first than that one did.
+            let stored = session.facts().last_time.max(self.facts.start_raw);
+            let time = self.time.time(map, watermark).max(stored);
             self.modules.write(session, time);
         }
     }

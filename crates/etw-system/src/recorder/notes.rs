@@ -1,6 +1,16 @@
 //! A recording says how it was made, and lists what it lacks.
 
 use super::Recorder;
+use crate::shaper::Machine;
+
+/// Says that the trace has no image of the kernel.
+pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
+    let is_kernel = |name: &[u8]| name == crate::kernel_image::KERNEL.as_bytes();
+    let has_kernel = machine.images.iter().any(|image| is_kernel(&image.path));
+    (!has_kernel).then(|| {
+        "functions of the kernel have no names: its addresses need CAP_SYSLOG and kernel.kptr_restrict below 2".to_owned()
+    })
+}
 
 impl Recorder {
     /// Sentences that say what was left out so far, with the right that would include it.

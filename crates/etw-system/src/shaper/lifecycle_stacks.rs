@@ -143,7 +143,7 @@ impl Shaper {
     /// The head of a record that may have a stack: readers find its event by time and thread.
     pub(super) fn apart(&self, head: Head, out: &Records) -> Head {
         let time = out.not_before(head.time);
-        let is_same = self.last_stack == (time, head.thread);
+        let is_same = self.last_stacks.has(time, head.thread);
         Head { time: time + i64::from(is_same), ..head }
     }
 }

@@ -147,7 +147,7 @@ impl Shaper {
         }
         let time = out.not_before(ticks(event.time));
         let mut head = Head { time, cpu: event.cpu, process, thread: new.thread };
-        if self.last_stack == (time, new.thread) {
+        if self.last_stacks.has(time, new.thread) {
             head.time += 1;
         }
         let wait = wait_state(old.state);

@@ -6,6 +6,7 @@ mod container;
 mod descriptors;
 mod file_names;
 mod ground_truth;
+mod idle_cpus;
 mod invariants;
 mod live;
 mod lives;

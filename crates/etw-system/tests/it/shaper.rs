@@ -182,6 +182,18 @@ fn two_samples_of_a_thread_at_one_time_are_told_apart() {
     let samples = of(&records, 0x0f2e);
     assert_eq!(samples[1].time, samples[0].time + 1);
     assert_eq!(of(&records, 0x1820).len(), 2);
+    // Another thread has a stack in between, on another CPU.
+    let mut machine = Machinery::new();
+    for (cpu, thread) in [(0, 50), (1, 51), (0, 50), (1, 51)] {
+        machine.with_stack(10, cpu, thread, stack, Detail::Sample { address: 0x4010 });
+    }
+    let records = machine.end();
+    let mut stacks: Vec<_> =
+        of(&records, 0x1820).iter().map(|one| (one.u64(0), one.u32(12))).collect();
+    stacks.dedup();
+    stacks.sort_unstable();
+    stacks.dedup();
+    assert_eq!(stacks.len(), 4);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::frontends::answer::usage;
 use crate::frontends::words::{Words, number};
-use crate::live::system_options::system_config;
+use crate::live::system_options::{LONGEST_INTERVAL, SHORTEST_INTERVAL, system_config};
 use crate::output::Failure;
 use etw_host::SystemConfig;
 use etw_system::flags::{FlagError, Masks, Parsed};
@@ -109,10 +109,15 @@ impl Kernel {
 
     /// Time between two samples, in 100 ns.
     pub fn set_interval(&mut self, words: &mut Words<'_>, option: &str) -> Result<(), Failure> {
-        const SHORTEST: u32 = 500;
         let interval = words.count(option)?;
-        if interval < SHORTEST {
-            let what = format!("{interval}: the shortest interval is {SHORTEST} (of 100 ns)");
+        if interval < SHORTEST_INTERVAL {
+            let what =
+                format!("{interval}: the shortest interval is {SHORTEST_INTERVAL} (of 100 ns)");
+            return Err(words.wrong(option, what));
+        }
+        if interval > LONGEST_INTERVAL {
+            let what =
+                format!("{interval}: the longest interval is {LONGEST_INTERVAL} (of 100 ns)");
             return Err(words.wrong(option, what));
         }
         self.interval = Some(interval);

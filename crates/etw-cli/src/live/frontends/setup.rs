@@ -68,6 +68,9 @@ impl Setup {
             self.file = Some(default());
         }
         let mode = self.mode.map(|(mode, _)| mode);
+        if is_kernel_logger(&name) && self.config.system.is_none() {
+            return wrong(&format!("{KERNEL_LOGGER} records events of the kernel; name some"));
+        }
         if is_kernel_logger(&name) && mode == Some(FileMode::NewFile) {
             return wrong(&format!(
                 "{KERNEL_LOGGER} cannot write a series of files; use a circular file, or another name for the session"

@@ -217,6 +217,9 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
         return Err(not_running());
     };
     let mut outcome = Outcome::Done;
+    let known: Vec<PathBuf> = sessions.iter().filter_map(|session| session.file.clone()).collect();
+    // If the trace cannot be written there, the recording goes on.
+    rewrite::check_output(output, &known)?;
     let mut files = Vec::new();
     for (number, session) in sessions.iter().enumerate() {
         let file = match &session.file {
@@ -224,14 +227,23 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
             None => {
                 let mut name = output.as_os_str().to_owned();
                 name.push(format!(".{number}"));
-                controller.snapshot(&session.name, Path::new(&name))?;
-                name.into()
+                let file = PathBuf::from(name);
+                if let Err(failure) = controller.snapshot(&session.name, &file) {
+                    // A part of it is of no use.
+                    let _ = std::fs::remove_file(&file);
+                    return Err(failure);
+                }
+                file
             }
         };
         files.push(file);
     }
     for session in &sessions {
-        outcome = worse(outcome, controller.stop(&session.name)?.1);
+        let ended = match session.file {
+            Some(_) => controller.stop(&session.name)?.1,
+            None => controller.stop_written(&session.name, session.lost)?,
+        };
+        outcome = worse(outcome, ended);
     }
     outcome = worse(outcome, rewrite::merge_to(output.to_owned(), &files)?);
     files.iter().for_each(|file| remove(file));

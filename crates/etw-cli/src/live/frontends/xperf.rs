@@ -4,7 +4,7 @@ mod analysis;
 mod options;
 mod providers;
 
-use super::kernel::{KERNEL_LOGGER, Kernel};
+use super::kernel::{KERNEL_LOGGER, Kernel, is_kernel_provider};
 use super::setup::Setup;
 use super::{
     Controller, Enablement, KERNEL, all_sessions, mode_names, session_name, shown_file, worse,
@@ -19,7 +19,7 @@ use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::rewrite;
 use etw_host::{FileMode, SessionConfig};
-use etw_system::flags::{Flag, GROUPS};
+use etw_system::flags::{Flag, GROUPS, Masks};
 use etw_wire::requests::{SessionStatus, Update};
 use options::*;
 use std::fmt::Write;
@@ -278,6 +278,9 @@ fn stop(names: &[String], merged: Option<PathBuf>) -> Result<Outcome, Failure> {
             }
         }
     }
+    if let Some(merged) = &merged {
+        rewrite::check_output(merged, &files)?;
+    }
     let mut outcome = Outcome::Done;
     for name in names {
         outcome = worse(outcome, controller.stop(name)?.1);
@@ -365,7 +368,12 @@ fn shown(status: &SessionStatus) -> String {
     let of = |(id, info): (&String, &etw_host::EnableInfo)| {
         format!("{id}:{:#x}:{:#x}", info.wanted.any.0, info.wanted.level.0)
     };
-    row("Trace Flags", status.enabled.iter().map(of).collect::<Vec<_>>().join("+"));
+    let system = status.system.as_ref().map(|system| Masks(system.masks).xperf_names());
+    let providers =
+        status.enabled.iter().filter(|(id, _)| system.is_none() || !is_kernel_provider(id));
+    let flags: Vec<String> = system.iter().flatten().map(|name| (*name).to_owned()).collect();
+    let flags: Vec<String> = flags.into_iter().chain(providers.map(of)).collect();
+    row("Trace Flags", flags.join("+"));
     text
 }
 

@@ -9,6 +9,9 @@ use crate::output::Failure;
 use etw_wire::requests::{Request, Response, SessionStatus};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
 use etwd::{Host, HostOptions};
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +26,8 @@ pub fn record_command(
     signals: &Signals,
 ) -> Result<CommandEnd, Failure> {
     arguments.options.check_output(&arguments.output, arguments.replace)?;
+    // Before a trace is replaced.
+    find_program(program).map_err(|error| cannot_be_run(program, &error))?;
     let directory = Scratch::make()?;
     let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
     let name = format!("etw-record-{}", std::process::id());
@@ -78,6 +83,37 @@ pub fn record_command(
     let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
     let exit_status = code.map_or(RECORDING_FAILED, |code| code as u8);
     Ok(CommandEnd { session: status, exit_status })
+}
+
+/// Looks for the program of a command, as the system does when it is executed.
+fn find_program(program: &OsStr) -> io::Result<()> {
+    let folders = match program.as_bytes().contains(&b'/') {
+        // One folder, this one.
+        true => OsString::new(),
+        false => std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into()),
+    };
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    for folder in std::env::split_paths(&folders) {
+        match can_execute(&folder.join(program)) {
+            Ok(()) => return Ok(()),
+            Err(error)
+                if [libc::ENOENT, libc::ENOTDIR].map(Some).contains(&error.raw_os_error()) => {}
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+fn can_execute(path: &Path) -> io::Result<()> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::from_raw_os_error(libc::EACCES));
+    }
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a string with its NUL.
+    match unsafe { libc::access(path.as_ptr(), libc::X_OK) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Waits for the command, and passes signals on to it.

@@ -53,6 +53,10 @@ fn wpr_records_profiles() {
         let status = place.does("wpr -status");
         assert!(status.contains(&format!("Logging mode   : {mode} ")), "{status}");
         program.get_or_insert_with(|| place.program()).writes(10);
+        // A place where no trace can be written does not end the recording.
+        place.ends(3, "wpr -stop .");
+        place.ends(3, "wpr -stop missing/x.etl");
+        assert_eq!(place.does("wpr -status"), status);
         place.does(&format!("wpr -stop {output} Some"));
         assert_eq!(place.counts(output)[0], 10, "{output}");
         assert_eq!(place.does("wpr -status"), "WPR is not recording\n");

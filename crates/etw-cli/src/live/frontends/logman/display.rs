@@ -1,8 +1,10 @@
 //! `logman`'s display of sessions.
 
+use super::super::kernel::is_kernel_provider;
 use super::super::{ProviderNames, braced, enabled, shown_file};
 use crate::format::safe;
 use etw_host::SessionClock;
+use etw_system::flags::Masks;
 use etw_types::LogFileMode;
 use etw_wire::requests::SessionStatus;
 use std::fmt::Write;
@@ -81,7 +83,14 @@ pub fn properties(status: &SessionStatus, names: &ProviderNames) -> String {
         row("Provider Guid", &guid);
         row("Level", &level);
         row("KeywordsAll", &format!("{:#x}", info.wanted.all.0));
-        row("KeywordsAny", &format!("{:#x}", info.wanted.any.0));
+        match status.system.as_ref().filter(|_| is_kernel_provider(&id.to_string())) {
+            Some(system) => {
+                let masks = Masks(system.masks);
+                let (flags, names) = (masks.enable_flags(), masks.names().join(","));
+                row("KeywordsAny", &format!("{flags:#x} ({names})"));
+            }
+            None => row("KeywordsAny", &format!("{:#x}", info.wanted.any.0)),
+        }
         row("Properties", &info.properties.0.to_string());
         row("Filter Type", if info.filters.is_some() { "1" } else { "0" });
     }

@@ -47,7 +47,11 @@ fn kernel_classes(kernel: &mut Kernel, words: Option<&str>) -> Result<(), String
     let Some(words) = words else {
         return Err(format!("{KERNEL_PROVIDER} needs its flags: (process,thread,img) or a number"));
     };
+    let is_open = words.starts_with('(') == words.ends_with(')');
     let words = words.trim_start_matches('(').trim_end_matches(')');
+    if !is_open || words.trim().is_empty() {
+        return Err(format!("{KERNEL_PROVIDER} needs its flags: (process,thread,img) or a number"));
+    }
     words.split(',').try_for_each(|word| kernel.add_class(word.trim()))
 }
 

@@ -32,6 +32,8 @@ pub const ACTIONS: &[(u16, &str)] = &[
 ];
 
 /// Options that say what is enabled of a provider.
+/// Words of the group masks of the kernel.
+const MASK_WORDS: usize = 8;
 const ENABLES: u16 = START | ENABLE;
 
 fn session(command: &mut Command, words: &mut Words<'_>, _: &str) -> Result<(), Failure> {
@@ -392,6 +394,11 @@ pub const ROWS: &[Row<Command>] = &[
             let numbers: Option<Vec<u32>> =
                 flags.iter().map(|flag| u32::try_from(number(flag)?).ok()).collect();
             match numbers {
+                Some(masks) if masks.len() > MASK_WORDS => {
+                    let what =
+                        format!("{} words of group masks: there are {MASK_WORDS}", masks.len());
+                    Err(words.wrong(name, what))
+                }
                 Some(masks) if masks.len() > 1 => {
                     command.kernel.add_masks(&masks);
                     Ok(())

@@ -51,6 +51,9 @@ pub fn all(file: Option<&str>) -> Result<Vec<RecordingProfile>, Failure> {
 /// The profile that a word of `-start` names. Without a level it is the verbose one; without a name, the first one of the file.
 pub fn find(word: &str, is_file_mode: bool) -> Result<RecordingProfile, Failure> {
     let wanted = Wanted::parse(word);
+    if wanted.name.is_empty() && !is_file(word) {
+        return Err(usage(format!("wpr: {word:?} names no profile; wpr -profiles lists them")));
+    }
     let profiles = all(wanted.file)?;
     let level = wanted.level.unwrap_or("Verbose");
     let is_named = |one: &&RecordingProfile| {
