@@ -751,7 +751,8 @@ impl Perf {
                     (Some(ids), PerfDetail::Neutral(detail)) => {
                         let ran = Ran { process: parsed.process, thread: parsed.thread };
                         let Ran { process, thread } = ids.ran(parsed.cpu, ran, detail);
-                        let detail = PerfDetail::Neutral(ids.translate(parsed.cpu, *detail));
+                        let detail =
+                            PerfDetail::Neutral(ids.translate((parsed.time, parsed.cpu), *detail));
                         give(Given::Other(&Parsed { process, thread, detail, ..*parsed }))
                     }
                     _ => give(Given::Other(parsed)),

@@ -21,7 +21,7 @@ pub(crate) fn is_first_namespace() -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIds {
     /// Ids of the namespace by those of the machine.
-    known: HashMap<u32, u32>,
+    known: HashMap<u32, Known>,
     /// The thread that each CPU runs.
     running: HashMap<u16, Running>,
 }
@@ -33,6 +33,17 @@ pub(crate) struct Ran {
     pub thread: u32,
 }
 
+/// A thread with both ids. The machine may give its id to another thread at once, if somebody sets the last one that was given.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    own: u32,
+    /// The times of its first and last switch from a CPU that were read.
+    first: u64,
+    last: u64,
+    /// The thread that had the machine's id before, and when it switched for the last time.
+    before: Option<(u64, u32)>,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Running {
     of_machine: u32,
@@ -40,21 +51,41 @@ struct Running {
 }
 
 impl ThreadIds {
-    /// A thread with both ids; 0 and `u32::MAX` are none of the namespace.
-    pub fn learn(&mut self, of_machine: u32, own: u32) {
-        if of_machine == 0 || own == 0 || own == u32::MAX {
+    /// A thread with both ids leaves a CPU; 0 and `u32::MAX` are none of the namespace: it has given its own one back, or never had one.
+    pub fn learn(&mut self, of_machine: u32, own: u32, time: u64) {
+        let has_own = own != 0 && own != u32::MAX;
+        if of_machine == 0 {
             return;
         }
-        if self.known.len() >= LIMIT {
-            self.known.clear();
+        let new = Known { own, first: time, last: time, before: None };
+        match self.known.get_mut(&of_machine) {
+            // Records of several CPUs are not read in the order of their times.
+            Some(known) if time < known.first => match &mut known.before {
+                Some((until, id)) if !has_own || *id == own => *until = time.max(*until),
+                _ if own == known.own => known.first = time,
+                _ if has_own => known.before = Some((time, own)),
+                _ => {}
+            },
+            Some(known) if !has_own || known.own == own => known.last = time.max(known.last),
+            Some(known) => *known = Known { before: Some((known.last, known.own)), ..new },
+            None if has_own => {
+                if self.known.len() >= LIMIT {
+                    self.known.clear();
+                }
+                self.known.insert(of_machine, new);
+            }
+            None => {}
         }
-        self.known.insert(of_machine, own);
     }
 
-    fn shown(&self, of_machine: u32) -> u32 {
-        match of_machine {
-            0 => 0,
-            id => self.known.get(&id).copied().unwrap_or(id | FOREIGN),
+    fn shown(&self, of_machine: u32, time: u64) -> u32 {
+        if of_machine == 0 {
+            return 0;
+        }
+        match self.known.get(&of_machine) {
+            Some(Known { before: Some((until, own)), .. }) if time <= *until => *own,
+            Some(known) => known.own,
+            None => of_machine | FOREIGN,
         }
     }
 
@@ -79,25 +110,25 @@ impl ThreadIds {
     }
 
     /// The event with the ids of the namespace.
-    pub fn translate<'a>(&mut self, cpu: u16, detail: Detail<'a>) -> Detail<'a> {
+    pub fn translate<'a>(&mut self, (time, cpu): (u64, u16), detail: Detail<'a>) -> Detail<'a> {
         match detail {
             Detail::Switch { old, new } => {
-                let shown = self.shown(new.thread);
+                let shown = self.shown(new.thread, time);
                 let running = Running { of_machine: new.thread, shown };
                 let before = self.running.insert(cpu, running);
                 // Perhaps its id became known after the switch to it: the chain of the CPU stays whole.
                 let same = before.filter(|before| before.of_machine == old.thread);
-                let left = same.map_or_else(|| self.shown(old.thread), |before| before.shown);
+                let left = same.map_or_else(|| self.shown(old.thread, time), |before| before.shown);
                 Detail::Switch {
                     old: SwitchedOut { thread: left, ..old },
                     new: SwitchedIn { thread: shown, ..new },
                 }
             }
             Detail::Wake { thread, is_interrupt } => {
-                Detail::Wake { thread: self.shown(thread), is_interrupt }
+                Detail::Wake { thread: self.shown(thread, time), is_interrupt }
             }
             Detail::Priority { thread, old, new } => {
-                Detail::Priority { thread: self.shown(thread), old, new }
+                Detail::Priority { thread: self.shown(thread, time), old, new }
             }
             other => other,
         }
@@ -113,20 +144,20 @@ mod tests {
     #[test]
     fn ids_are_those_of_the_namespace_and_chains_stay_whole() {
         let mut ids = ThreadIds::default();
-        ids.learn(5001, 7);
-        ids.learn(5002, 0);
+        ids.learn(5001, 7, 1);
+        ids.learn(5002, 0, 1);
         let switch = |old, new| Detail::Switch {
             old: SwitchedOut { thread: old, priority: 120, state: ThreadState::Sleeping },
             new: SwitchedIn { thread: new, priority: 120 },
         };
-        let mut threads = |old, new| match ids.translate(0, switch(old, new)) {
+        let mut threads = |old, new| match ids.translate((1, 0), switch(old, new)) {
             Detail::Switch { old, new } => (old.thread, new.thread),
             other => panic!("{other:?}"),
         };
         assert_eq!(threads(0, 5001), (0, 7));
         assert_eq!(threads(5001, 5003), (7, 5003 | FOREIGN));
-        ids.learn(5003, 9);
-        let mut threads = |old, new| match ids.translate(0, switch(old, new)) {
+        ids.learn(5003, 9, 1);
+        let mut threads = |old, new| match ids.translate((1, 0), switch(old, new)) {
             Detail::Switch { old, new } => (old.thread, new.thread),
             other => panic!("{other:?}"),
         };
@@ -140,7 +171,27 @@ mod tests {
         assert_eq!(ids.ran(1, outside, &Detail::Created), outside);
         let inside = Ran { process: 7, thread: 8 };
         assert_eq!(ids.ran(0, inside, &sample), inside);
-        let wake = ids.translate(1, Detail::Wake { thread: 5001, is_interrupt: false });
+        let wake = ids.translate((1, 1), Detail::Wake { thread: 5001, is_interrupt: false });
         assert!(matches!(wake, Detail::Wake { thread: 7, .. }));
+    }
+
+    /// OV-23: a machine that gives an id again at once, as for processes that are restored: the host may read the records of both threads before
+    /// it translates those of the first one.
+    #[test]
+    fn an_id_of_the_machine_that_is_used_again_is_that_of_its_time() {
+        for order in [[0, 1, 2, 3], [2, 3, 0, 1], [0, 2, 1, 3], [3, 2, 1, 0]] {
+            let mut ids = ThreadIds::default();
+            let all = [(7, 10), (0, 20), (9, 40), (9, 50)];
+            for (own, time) in order.map(|at| all[at]) {
+                ids.learn(5001, own, time);
+            }
+            let shown = [5, 10, 20, 35, 45, 90].map(|time| ids.shown(5001, time));
+            assert_eq!(shown[3..], [9, 9, 9], "{order:?}");
+            assert_eq!(shown[..2], [7, 7], "{order:?}");
+            // That it left for the last time is known if that record was read behind its own.
+            let ended_behind =
+                order.iter().position(|at| *at == 1) > order.iter().position(|at| *at == 0);
+            assert!(!ended_behind || shown[2] == 7, "{order:?}");
+        }
     }
 }

@@ -123,7 +123,7 @@ fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut T
     if let Some(parsed) = of_program.or_else(|| parse(record, |_| kind, &mut scratch))
         && let PerfDetail::Neutral(Detail::Switch { old, .. }) = parsed.detail
     {
-        ids.learn(old.thread, parsed.thread);
+        ids.learn(old.thread, parsed.thread, parsed.time);
     }
 }
 

@@ -449,6 +449,14 @@ fn a_worker_that_is_killed_while_it_takes_over_is_replaced() {
                 "memory" => vec![snapshot.clone()],
                 _ => numbered(&daemon.rig.directory),
             };
+            if status.overwritten > 0 {
+                // On a busy machine the program writes for so long that its first events are not in memory any more.
+                assert_eq!(name, "memory");
+                let events = events_of(&files);
+                let is_next = |two: &[Counted]| two[1].number == two[0].number + 1;
+                assert!(events.windows(2).all(is_next), "{point}: {status:?}");
+                continue;
+            }
             let count: u64 = contiguous(&events_of(&files)).values().sum();
             assert!(count >= said, "{point}, {name}: {count} of {said}: {status:?}");
             assert_eq!(count, status.stored, "{point}, {name}: {status:?}");
