@@ -188,7 +188,7 @@ mod tests {
             let shown = [5, 10, 20, 35, 45, 90].map(|time| ids.shown(5001, time));
             assert_eq!(shown[3..], [9, 9, 9], "{order:?}");
             assert_eq!(shown[..2], [7, 7], "{order:?}");
-            // That it left for the last time is known if that record was read behind its own.
+            // Its last switch is known if that record was read behind its own.
             let ended_behind =
                 order.iter().position(|at| *at == 1) > order.iter().position(|at| *at == 0);
             assert!(!ended_behind || shown[2] == 7, "{order:?}");
