@@ -318,12 +318,14 @@ impl Bench {
             Sampler::ByFramePointers => Some(self.start_host(&flags, false)?),
             Sampler::Perf | Sampler::PerfDwarf => {
                 let mut command = Command::new("perf");
-                command.args(["record", "-q", "-a", "-e", "cpu-clock", "-F"]);
-                command.args(sampler.perf_option());
-                command.arg(rate.to_string()).arg("-o").arg(self.folder.join("system.perf"));
+                command.args(["record", "-q", "-a", "-e", "cpu-clock", "-F", &rate.to_string()]);
+                command.args(sampler.perf_option()).arg("-o").arg(self.folder.join("system.perf"));
                 command.stdout(Stdio::null()).stderr(Stdio::null());
-                let process = command.spawn()?;
+                let mut process = command.spawn()?;
                 std::thread::sleep(Duration::from_secs(1));
+                if let Some(status) = process.try_wait()? {
+                    return Err(format!("{command:?} ended with {status}").into());
+                }
                 Some(Recorder { process, folder: None, _messages: None })
             }
         })
