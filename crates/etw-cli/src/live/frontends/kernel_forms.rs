@@ -130,6 +130,7 @@ fn forms_without_events_are_refused_by_name() {
         ),
         ("xperf -on spinlock", "SPINLOCK: openetw does not record"),
         ("xperf -on Base+colour", "colour is no flag or group of the kernel"),
+        ("xperf -on Latancy", "Latancy is no flag or group of the kernel"),
         ("xperf -on Base -stackwalk RegQueryKey", "RegQueryKey: openetw records no call stacks"),
         ("xperf -on Base -stackwalk 0x0b20", "0x0b20: openetw records no call stacks"),
         ("xperf -on Base -stackwalk Colour", "Colour: no event with call stacks; use Profile"),

@@ -124,13 +124,8 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     let by = TABLE.action(&given);
     // Without -start, the flags are of the kernel's session.
     for logger in command.loggers.iter_mut().filter(|logger| logger.name.is_empty()) {
-        let is_about_kernel =
-            by.is_none_or(|by| by.row.actions == START) && logger.kernel.has_flags();
-        if !is_about_kernel {
-            let what = "name a session with -start or -stop, or flags of the kernel with -on";
-            return Err(TABLE.wrong(first.name, what));
-        }
-        if let Some(Enablement { provider, .. }) = logger.enable.first() {
+        let is_start = by.is_none_or(|by| by.row.actions == START);
+        if let Some(Enablement { provider, .. }) = logger.enable.first().filter(|_| is_start) {
             let provider = match provider {
                 Named::Id(id) => id.to_string(),
                 Named::Name(name) => name.clone(),
@@ -140,6 +135,10 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
                  flags, and -start NAME enables providers"
             );
             return Err(TABLE.wrong("on", what));
+        }
+        if !is_start || !logger.kernel.has_flags() {
+            let what = "name a session with -start or -stop, or flags of the kernel with -on";
+            return Err(TABLE.wrong(first.name, what));
         }
         logger.name = KERNEL_LOGGER.to_owned();
     }
