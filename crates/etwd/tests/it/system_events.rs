@@ -127,13 +127,18 @@ fn with_rings_of_perf() -> Daemon {
 
 /// Records switches in the session `system`, to the file that it returns. `None`: this user may not.
 pub fn record_switches(daemon: &Daemon) -> Option<std::path::PathBuf> {
+    record_switches_with(daemon, &[])
+}
+
+/// The same with call stacks of some events.
+fn record_switches_with(daemon: &Daemon, stacks: &[u16]) -> Option<std::path::PathBuf> {
     let file = daemon.rig.file("system.etl");
     let start = SessionConfig {
         name: "system".to_owned(),
         file: Some(file.clone()),
         buffer_size: 256 << 10,
         buffer_count: 64,
-        system: Some(system("process,thread,cswitch")),
+        system: Some(SystemConfig { stacks: stacks.to_vec(), ..system("process,thread,cswitch") }),
         ..SessionConfig::default()
     };
     match daemon.ask(&Request::start(start)) {
@@ -237,9 +242,15 @@ fn a_killed_worker_leaves_no_gap_among_the_switches() {
         eprintln!("left out: ETW_KILLS is not set");
         return;
     };
-    let kills = kills.parse().unwrap();
+    // With call stacks, perf and a program record switches: that one those from idle.
+    for stacks in [&[][..], &[0x0524]] {
+        kill_while_switching(kills.parse().unwrap(), stacks);
+    }
+}
+
+fn kill_while_switching(kills: u64, stacks: &[u16]) {
     let daemon = Daemon::new();
-    let Some(file) = record_switches(&daemon) else {
+    let Some(file) = record_switches_with(&daemon, stacks) else {
         daemon.end();
         return;
     };
