@@ -415,10 +415,7 @@ impl Perf {
 
     fn set_programs(&mut self, programs: Programs, wanted: &mut Vec<Wanted>) {
         for point in programs.points() {
-            let recorded = match point {
-                Tracepoint::IdleSwitch => Tracepoint::Switch,
-                other => *other,
-            };
+            let recorded = point.recorded_as();
             self.add_kind(bpf::number_of(recorded), &kind_of_program(recorded));
         }
         for (all, of_idle, field) in OF_IDLE {

@@ -33,7 +33,8 @@ pub(crate) struct Ran {
     pub thread: u32,
 }
 
-/// A thread with both ids. The machine may give its id to another thread at once, if somebody sets the last one that was given.
+/// A thread with both ids. The machine gives its id to another thread at once if a process writes to `ns_last_pid`, as tools that restore
+/// processes do.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     own: u32,
@@ -51,7 +52,7 @@ struct Running {
 }
 
 impl ThreadIds {
-    /// A thread with both ids leaves a CPU; 0 and `u32::MAX` are none of the namespace: it has given its own one back, or never had one.
+    /// A thread leaves a CPU. `own`: its id in the namespace; 0 or `u32::MAX`: it has none, or none any more.
     pub fn learn(&mut self, of_machine: u32, own: u32, time: u64) {
         let has_own = own != 0 && own != u32::MAX;
         if of_machine == 0 {

@@ -142,7 +142,7 @@ impl Controller {
         let lost = status.lost.saturating_sub(known);
         if lost > 0 {
             eprintln!(
-                "etw: {name}: {} LOST, which the trace does not tell: they became known when the session ended",
+                "etw: {name}: {} LOST in addition to those that the trace tells: the host learned of them when the session ended",
                 crate::output::counted(lost, "event")
             );
         }

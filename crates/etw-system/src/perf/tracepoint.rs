@@ -75,6 +75,11 @@ impl Tracepoint {
 }
 
 impl Tracepoint {
+    /// The tracepoint whose records a program of ours writes for this one.
+    pub fn recorded_as(self) -> Tracepoint {
+        if self == Tracepoint::IdleSwitch { Tracepoint::Switch } else { self }
+    }
+
     /// The tracepoint of a group and name.
     pub fn named(name: &str) -> Option<Tracepoint> {
         Tracepoint::ALL.iter().copied().find(|point| point.name() == name)

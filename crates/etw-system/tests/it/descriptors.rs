@@ -31,19 +31,8 @@ impl Calls {
         self.with(process, (number, arguments), None, result);
     }
 
-    fn with(
-        &mut self,
-        process: u32,
-        (number, given): (u64, &[u64]),
-        file: Option<&CalledFile>,
-        result: i64,
-    ) {
-        let mut arguments = [0; 6];
-        arguments[..given.len()].copy_from_slice(given);
-        let ids = (process, process);
-        let enter = Detail::SyscallEnter { number, arguments, file };
-        self.machine.of_process(self.time, ids, enter);
-        self.machine.of_process(self.time + 1, ids, Detail::SyscallExit { number, result });
+    fn with(&mut self, process: u32, call: (u64, &[u64]), file: Option<&CalledFile>, result: i64) {
+        self.machine.call_by((process, process), self.time, call, file, result);
         self.time += 10;
     }
 

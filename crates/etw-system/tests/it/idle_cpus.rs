@@ -6,28 +6,32 @@ use std::time::Duration;
 use crate::ground_truth::{own_thread, settle};
 use crate::live::{Live, record_with_stacks, told_of};
 
+/// How often each thread sleeps for a millisecond.
+const SLEEPS: usize = 200;
+
+/// Records threads that sleep. Returns their ids.
+fn sleep_in(live: &mut Live, threads: usize) -> Vec<u32> {
+    let sleep = || {
+        (0..SLEEPS).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+        own_thread()
+    };
+    let sleepers: Vec<_> = (0..threads).map(|_| std::thread::spawn(sleep)).collect();
+    while !sleepers.iter().all(|one| one.is_finished()) {
+        live.poll();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let threads = sleepers.into_iter().map(|one| one.join().unwrap()).collect();
+    settle(live);
+    threads
+}
+
 /// OV-23: switches with call stacks are recorded from idle CPUs, too, where a kernel may write no samples of perf.
 #[test]
 fn switches_with_stacks_are_recorded_from_idle_cpus() {
-    const SLEEPS: usize = 200;
     let (mut threads, mut mechanism) = (Vec::new(), String::new());
     let recording = |live: &mut Live| {
         mechanism = live.mechanism();
-        // One on each of the first CPUs.
-        let sleepers: Vec<_> = (0..2)
-            .map(|_| {
-                std::thread::spawn(|| {
-                    (0..SLEEPS).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
-                    own_thread()
-                })
-            })
-            .collect();
-        while !sleepers.iter().all(|one| one.is_finished()) {
-            live.poll();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        threads.extend(sleepers.into_iter().map(|one| one.join().unwrap()));
-        settle(live);
+        threads = sleep_in(live, 2);
     };
     let recording = record_with_stacks("process,thread,cswitch", &[0x0524], None, recording);
     let Some(recording) = recording else { return };
@@ -49,20 +53,10 @@ fn switches_with_stacks_are_recorded_from_idle_cpus() {
 /// OV-23: the same of wake-ups, whose call stacks begin where the kernel wakes a thread, whoever records them.
 #[test]
 fn wake_ups_with_stacks_are_recorded_on_idle_cpus() {
-    const SLEEPS: usize = 200;
     let (mut thread, mut mechanism) = (0, String::new());
     let recording = |live: &mut Live| {
         mechanism = live.mechanism();
-        let sleeper = std::thread::spawn(|| {
-            (0..SLEEPS).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
-            own_thread()
-        });
-        while !sleeper.is_finished() {
-            live.poll();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        thread = sleeper.join().unwrap();
-        settle(live);
+        thread = sleep_in(live, 1)[0];
     };
     let recording =
         record_with_stacks("process,thread,cswitch,dispatcher", &[0x0532], None, recording);

@@ -570,14 +570,26 @@ impl Machinery {
     pub fn call_with(
         &mut self,
         time: u64,
+        call: (u64, &[u64]),
+        file: Option<&CalledFile>,
+        result: i64,
+    ) {
+        self.call_by((50, 50), time, call, file, result);
+    }
+
+    /// A call of a process and thread.
+    pub fn call_by(
+        &mut self,
+        ids: (u32, u32),
+        time: u64,
         (number, arguments): (u64, &[u64]),
         file: Option<&CalledFile>,
         result: i64,
     ) {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
-        self.at(time, 0, 50, Detail::SyscallEnter { number, arguments: all, file });
-        self.at(time + 1, 0, 50, Detail::SyscallExit { number, result });
+        self.of_process(time, ids, Detail::SyscallEnter { number, arguments: all, file });
+        self.of_process(time + 1, ids, Detail::SyscallExit { number, result });
     }
 }
 

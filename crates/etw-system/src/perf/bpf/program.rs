@@ -155,10 +155,8 @@ fn assemble_one(
     let (_, name) = point.name().split_once('/')?;
     let name = name.split(':').next()?;
     let (handler, parameters) = btf.tracepoint(name)?;
-    // Switches from idle are switches.
-    let recorded = if point == Tracepoint::IdleSwitch { Tracepoint::Switch } else { point };
-    let target =
-        Target { number: number_of(recorded), lost: lost_word(point)?, runs: runs_word(point) };
+    let number = number_of(point.recorded_as());
+    let target = Target { number, lost: lost_word(point)?, runs: runs_word(point) };
     if point == Tracepoint::Exec {
         let mut assembler = Assembler { ids, ..Assembler::default() };
         assembler.record_arguments(maps, target, Arguments::of(btf)?);
@@ -371,19 +369,25 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
     } else {
         devices::detail(point, words)?
     };
+    with_header(header, Stack::default(), detail)
+}
+
+/// A record with the common fields of this header.
+#[inline]
+fn with_header<'a>(header: &[u8], stack: Stack<'a>, detail: Detail<'a>) -> Option<Parsed<'a>> {
     Some(Parsed {
         time: le::u64(header, 0x20)?,
         cpu: le::u32(header, 0x28)? as u16,
         process: le::u32(header, 0x18)?,
         thread: le::u32(header, 0x1c)?,
-        stack: Stack::default(),
+        stack,
         user: None,
         detail: PerfDetail::Neutral(detail),
     })
 }
 
-/// Reads a wake-up by an interrupt of an idle CPU, with its call stack from the first of `wakers` on: outer frames are those of the
-/// kernel that led to our program. `None`: the record is another one.
+/// Reads a wake-up by an interrupt of an idle CPU. Its call stack begins with the first frame that is one of `wakers`: the frames before it
+/// are those of our program and of the tracepoint. `None`: the record is another one.
 pub fn idle_wake<'a>(
     record: &[u8],
     wakers: &[u64],
@@ -401,18 +405,11 @@ pub fn idle_wake<'a>(
     frames.extend(addresses.chunks_exact(8).filter_map(|one| le::u64(one, 0)));
     let waker = frames.iter().position(|frame| wakers.contains(frame));
     let detail = Detail::Wake { thread: word(0)?, is_interrupt: is_interrupt(word(1)?) };
-    Some(Parsed {
-        time: le::u64(header, 0x20)?,
-        cpu: le::u32(header, 0x28)? as u16,
-        process: le::u32(header, 0x18)?,
-        thread: le::u32(header, 0x1c)?,
-        stack: Stack { kernel: &frames[waker.unwrap_or(0)..], user: &[] },
-        user: None,
-        detail: PerfDetail::Neutral(detail),
-    })
+    with_header(header, Stack { kernel: &frames[waker.unwrap_or(0)..], user: &[] }, detail)
 }
 
-/// The state of a thread that leaves its CPU, by the kernel's numbers. A thread that has told its parent of its end may still wait for a lock: perf's tracepoint shows it as ended then, too.
+/// The state of a thread that leaves its CPU, by the kernel's numbers. A thread that has told its parent of its end may still
+/// wait for a lock; perf's tracepoint shows it as ended already.
 fn thread_state(state: u32, is_preempted: bool) -> ThreadState {
     const REPORTED: u32 = 0x7f;
     /// `TASK_DEAD`: it does not come back.
