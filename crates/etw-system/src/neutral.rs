@@ -219,11 +219,13 @@ pub struct CalledFile {
     pub paths: [Vec<u8>; 2],
     /// The file that it opened.
     pub id: Option<FileId>,
+    /// Bytes of the buffers that the call lists.
+    pub buffer_bytes: Option<u64>,
 }
 
 impl From<FileFacts> for CalledFile {
     fn from(FileFacts { id, path }: FileFacts) -> CalledFile {
-        CalledFile { paths: [path, Vec::new()], id: Some(id) }
+        CalledFile { paths: [path, Vec::new()], id: Some(id), buffer_bytes: None }
     }
 }
 

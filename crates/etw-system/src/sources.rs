@@ -173,6 +173,7 @@ impl Sources {
             }
             let file = file.get_or_insert_with(CalledFile::default);
             file.id = one.file;
+            file.buffer_bytes = one.buffer_bytes;
             let Some(one) = all.pop_front() else { break };
             self.call_path_count -= 1;
             file.paths[usize::from(one.is_second)] = one.path;
@@ -265,6 +266,7 @@ mod tests {
             file: None,
             address,
             path: path.to_vec(),
+            buffer_bytes: None,
         };
         let mut sources = Sources::default();
         sources.add_call_paths(vec![

@@ -27,6 +27,8 @@ pub enum FileOperation {
     Set,
     /// Another request to the file system or driver.
     Control,
+    /// Create a folder, a symbolic link or a device file, without opening it.
+    Make,
 }
 
 /// The meaning of a call's arguments; `None`: it has no such argument.
@@ -36,6 +38,8 @@ pub struct FileArguments {
     pub descriptor: Option<usize>,
     /// Bytes to transfer.
     pub size: Option<usize>,
+    /// The address of the buffers of a call with several ones; their number is the next argument.
+    pub buffers: Option<usize>,
     /// The offset in the file.
     pub offset: Option<usize>,
     /// The address of the offset; 0: at the descriptor's position.
@@ -44,6 +48,8 @@ pub struct FileArguments {
     pub flags: Option<usize>,
     /// Flags of a call that has none.
     pub implied_flags: u64,
+    /// Windows' attributes of a file that it makes.
+    pub attributes: u32,
     /// Paths: of the file, and of what a second one is for.
     pub paths: [Option<PathArgument>; 2],
 }
@@ -122,6 +128,19 @@ const fn transfer(
     SystemCall::File(operation, arguments)
 }
 
+/// A call that transfers several buffers, which the second argument lists and the third one counts.
+const fn transfers_buffers(operation: FileOperation, offset: Option<usize>) -> SystemCall {
+    let arguments =
+        FileArguments { descriptor: Some(0), buffers: Some(1), offset, ..FileArguments::NONE };
+    SystemCall::File(operation, arguments)
+}
+
+/// A call that makes a file with some attributes.
+const fn makes(path: PathArgument, attributes: u32) -> SystemCall {
+    let arguments = FileArguments { attributes, paths: [Some(path), None], ..FileArguments::NONE };
+    SystemCall::File(Make, arguments)
+}
+
 /// A call that copies bytes: the arguments with the descriptors, each with the address of its offset, and with the size.
 const fn copies(
     (from, from_offset): (usize, Option<usize>),
@@ -187,10 +206,12 @@ impl FileArguments {
     const NONE: FileArguments = FileArguments {
         descriptor: None,
         size: None,
+        buffers: None,
         offset: None,
         offset_address: None,
         flags: None,
         implied_flags: 0,
+        attributes: 0,
         paths: [None; 2],
     };
 }
@@ -211,6 +232,13 @@ const fn renames_with_flags() -> SystemCall {
 
 use FileOperation::*;
 
+/// `FILE_ATTRIBUTE_DIRECTORY`
+pub const FOLDER: u32 = 0x10;
+/// `FILE_ATTRIBUTE_DEVICE`
+const DEVICE: u32 = 0x40;
+/// `FILE_ATTRIBUTE_REPARSE_POINT`
+const LINK: u32 = 0x400;
+
 const ROWS: &[Row] = &[
     row(2, NONE, opens(path(0), Some(1))),
     row(85, NONE, creates(path(0))),
@@ -219,14 +247,14 @@ const ROWS: &[Row] = &[
     row(3, 57, of_descriptor(Close)),
     row(0, 63, transfer(Read, Some(2), None)),
     row(17, 67, transfer(Read, Some(2), Some(3))),
-    row(19, 65, of_descriptor(Read)),
-    row(295, 69, transfer(Read, None, Some(3))),
-    row(327, 286, transfer(Read, None, Some(3))),
+    row(19, 65, transfers_buffers(Read, None)),
+    row(295, 69, transfers_buffers(Read, Some(3))),
+    row(327, 286, transfers_buffers(Read, Some(3))),
     row(1, 64, transfer(Write, Some(2), None)),
     row(18, 68, transfer(Write, Some(2), Some(3))),
-    row(20, 66, of_descriptor(Write)),
-    row(296, 70, transfer(Write, None, Some(3))),
-    row(328, 287, transfer(Write, None, Some(3))),
+    row(20, 66, transfers_buffers(Write, None)),
+    row(296, 70, transfers_buffers(Write, Some(3))),
+    row(328, 287, transfers_buffers(Write, Some(3))),
     row(40, 71, copies((1, Some(2)), (0, None), 3)),
     row(326, 285, copies((0, Some(1)), (2, Some(3)), 4)),
     row(275, 76, copies((0, Some(1)), (2, Some(3)), 4)),
@@ -242,6 +270,12 @@ const ROWS: &[Row] = &[
     row(316, 276, renames_with_flags()),
     row(86, NONE, of_paths(Link, path(0), path(1))),
     row(265, 37, of_paths(Link, path_in(0), path_in(2))),
+    row(83, NONE, makes(path(0), FOLDER)),
+    row(258, 34, makes(path_in(0), FOLDER)),
+    row(88, NONE, makes(path(1), LINK)),
+    row(266, 36, makes(path_in(1), LINK)),
+    row(133, NONE, makes(path(0), DEVICE)),
+    row(259, 33, makes(path_in(0), DEVICE)),
     row(78, NONE, transfer(List, Some(2), None)),
     row(217, 61, transfer(List, Some(2), None)),
     row(4, NONE, of_path(Query, path(0))),
@@ -252,6 +286,22 @@ const ROWS: &[Row] = &[
     row(269, 48, of_path(Query, path_in(0))),
     row(439, 439, of_path(Query, path_in(0))),
     row(5, 80, of_descriptor(Query)),
+    row(89, NONE, of_path(Query, path(0))),
+    row(267, 78, of_path(Query, path_in(0))),
+    row(137, 43, of_path(Query, path(0))),
+    row(138, 44, of_descriptor(Query)),
+    row(191, 8, of_path(Query, path(0))),
+    row(192, 9, of_path(Query, path(0))),
+    row(193, 10, of_descriptor(Query)),
+    row(194, 11, of_path(Query, path(0))),
+    row(195, 12, of_path(Query, path(0))),
+    row(196, 13, of_descriptor(Query)),
+    row(188, 5, of_path(Set, path(0))),
+    row(189, 6, of_path(Set, path(0))),
+    row(190, 7, of_descriptor(Set)),
+    row(197, 14, of_path(Set, path(0))),
+    row(198, 15, of_path(Set, path(0))),
+    row(199, 16, of_descriptor(Set)),
     row(76, 45, of_path(Set, path(0))),
     row(77, 46, of_descriptor(Set)),
     row(90, NONE, of_path(Set, path(0))),
@@ -367,6 +417,25 @@ mod tests {
             (libc::SYS_openat, numbers(file(Open))),
             (libc::SYS_close, numbers(file(Close))),
             (libc::SYS_preadv2, numbers(file(Read))),
+            (libc::SYS_writev, numbers(file(Write))),
+            (libc::SYS_mkdirat, numbers(file(Make))),
+            (libc::SYS_symlinkat, numbers(file(Make))),
+            (libc::SYS_mknodat, numbers(file(Make))),
+            (libc::SYS_readlinkat, numbers(file(Query))),
+            (libc::SYS_statfs, numbers(file(Query))),
+            (libc::SYS_fstatfs, numbers(file(Query))),
+            (libc::SYS_getxattr, numbers(file(Query))),
+            (libc::SYS_lgetxattr, numbers(file(Query))),
+            (libc::SYS_fgetxattr, numbers(file(Query))),
+            (libc::SYS_listxattr, numbers(file(Query))),
+            (libc::SYS_llistxattr, numbers(file(Query))),
+            (libc::SYS_flistxattr, numbers(file(Query))),
+            (libc::SYS_setxattr, numbers(file(Set))),
+            (libc::SYS_lsetxattr, numbers(file(Set))),
+            (libc::SYS_fsetxattr, numbers(file(Set))),
+            (libc::SYS_removexattr, numbers(file(Set))),
+            (libc::SYS_lremovexattr, numbers(file(Set))),
+            (libc::SYS_fremovexattr, numbers(file(Set))),
             (libc::SYS_pwrite64, numbers(file(Write))),
             (libc::SYS_fdatasync, numbers(file(Flush))),
             (libc::SYS_sendfile, numbers(copy)),

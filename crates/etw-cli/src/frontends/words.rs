@@ -68,9 +68,14 @@ impl<'w> Words<'w> {
         })
     }
 
-    /// A number of 32 bits.
+    /// A number of 32 bits; a hexadecimal one begins with `0x`, so that a word of letters is none.
     pub fn count(&mut self, option: &str) -> Result<u32, Failure> {
-        let number = self.number(option)?;
+        let text = self.needed(option, "a number")?;
+        let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+        let is_count = is_hexadecimal || text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number(text).filter(|_| is_count).ok_or_else(|| {
+            self.wrong(option, format!("{text:?} is not a number; give it as 10 or 0x10"))
+        })?;
         u32::try_from(number)
             .map_err(|_| self.wrong(option, format!("{number} is too large; {} is", u32::MAX)))
     }

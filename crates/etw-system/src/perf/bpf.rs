@@ -287,7 +287,7 @@ impl CallMoment {
     }
 }
 
-/// Whether a system call names a file by its path.
+/// Whether a system call names a file by its path, or lists buffers.
 pub(super) fn names_path(number: u64) -> bool {
     static NAMING: LazyLock<[bool; MAX_CALLS]> =
         LazyLock::new(|| std::array::from_fn(|number| path_code(number as u64) != 0));
@@ -306,6 +306,9 @@ fn path_code(number: u64) -> u8 {
         Some(PathArgument { at, .. }) if at < paths::MAX_ARGUMENT => at as u8 + 1,
         _ => 0,
     };
+    if arguments.buffers == Some(paths::BUFFERS_ARGUMENT) {
+        return paths::LISTS_BUFFERS;
+    }
     let [first, second] = arguments.paths.map(at);
     let opens = if operation == FileOperation::Open { paths::OPENS } else { 0 };
     first | second << 4 | opens

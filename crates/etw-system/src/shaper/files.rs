@@ -10,7 +10,7 @@ use super::{KEY, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{CalledFile, FileFacts, FileId, NeutralEvent};
 use crate::record::{Head, Payload, Records};
-use crate::system_calls::{FileArguments, FileOperation, Offset, PathArgument, SystemCall};
+use crate::system_calls::{FOLDER, FileArguments, FileOperation, Offset, PathArgument, SystemCall};
 
 const NAME: u16 = 0x0400;
 const RUNDOWN: u16 = 0x0424;
@@ -52,6 +52,8 @@ const DUPLICATE_CLOSED: u64 = 1030;
 const RANGE_ON_EXEC: u64 = 4;
 /// FILE_CREATE, the disposition of a call that fails if the file exists.
 const NEW_FILE: u32 = 2;
+/// FILE_SHARE_READ, _WRITE and _DELETE
+const SHARED: u32 = 7;
 
 /// Descriptors, files and their names.
 #[derive(Clone, Debug, Default)]
@@ -134,6 +136,8 @@ pub(super) struct Operation {
     /// The absolute paths that it names; empty: not known.
     paths: [Vec<u8>; 2],
     flags: u64,
+    /// Bytes of the buffers that it lists.
+    buffer_bytes: Option<u64>,
 }
 
 /// The identity of a file in records.
@@ -376,14 +380,28 @@ impl Shaper {
                 })
             }
             (None, []) => None,
+            (None, path) if kind == FileOperation::Make => {
+                self.files.next_object += 1;
+                let object = KEY | self.files.next_object;
+                Some(OpenFile { object, ..self.named_file(event, path, out) })
+            }
             (None, path) => Some(self.named_file(event, path, out)),
         };
         self.files.next_operation += 1;
         let id = KEY | 1 << 47 | self.files.next_operation;
         let opened = file.clone().filter(|_| is_open);
         let moves_position = arguments.offset_of(values) == Offset::Position;
-        let operation =
-            Operation { kind, arguments, descriptor, moves_position, id, opened, paths, flags };
+        let operation = Operation {
+            kind,
+            arguments,
+            descriptor,
+            moves_position,
+            id,
+            opened,
+            paths,
+            flags,
+            buffer_bytes: names.and_then(|names| names.buffer_bytes),
+        };
         if self.has(Flag::FILE_IO_INIT) {
             self.operation_records(event, &operation, file, values, out);
         }
@@ -403,7 +421,8 @@ impl Shaper {
         let (object, key) = file.as_ref().map_or((0, 0), |file| (file.object, file.key));
         let head = self.head_with_stack(event, out);
         let thread = head.thread;
-        let size = value(arguments.size).map_or(0, |size| size.min(u64::from(u32::MAX)) as u32);
+        let size = value(arguments.size).or(operation.buffer_bytes);
+        let size = size.map_or(0, |size| size.min(u64::from(u32::MAX)) as u32);
         let about =
             |class: u32| Payload::new().u64(id).u64(object).u64(key).u64(0).u32(thread).u32(class);
         let (hook, payload) = match kind {
@@ -411,7 +430,12 @@ impl Shaper {
                 let options = disposition(operation.flags) << 24;
                 let payload = Payload::new().u64(id).u64(object).u32(thread).u32(options);
                 // Attributes are not known; everybody may share it.
-                (CREATE, payload.u32(0).u32(7).wide(path))
+                (CREATE, payload.u32(0).u32(SHARED).wide(path))
+            }
+            FileOperation::Make => {
+                let options = NEW_FILE << 24 | u32::from(arguments.attributes == FOLDER);
+                let payload = Payload::new().u64(id).u64(object).u32(thread).u32(options);
+                (CREATE, payload.u32(arguments.attributes).u32(SHARED).wide(path))
             }
             FileOperation::Close | FileOperation::Flush => {
                 let payload = Payload::new().u64(id).u64(object).u64(key).u32(thread);

@@ -159,6 +159,35 @@ fn a_copy_is_a_read_and_a_write() {
     }
 }
 
+/// OV-23: a call that lists its buffers has their size, where it is known.
+#[test]
+fn a_call_with_several_buffers_has_their_size() {
+    let mut calls = Calls::new();
+    calls.opens(50, &file(3, "/a"), 0, 3);
+    let lists = |wanted, with_offset: bool| {
+        number(|call| match call {
+            SystemCall::File(one, arguments) => {
+                let lists_buffers = arguments.buffers.is_some();
+                one == wanted && lists_buffers && arguments.offset.is_some() == with_offset
+            }
+            _ => false,
+        })
+    };
+    let found = CalledFile { buffer_bytes: Some(70), ..CalledFile::default() };
+    let write = lists(FileOperation::Write, false);
+    calls.with(50, (write, &[3, 0x100, 2]), Some(&found), 60);
+    calls.by(50, write, &[3, 0x100, 2], 5);
+    let read = lists(FileOperation::Read, true);
+    calls.with(50, (read, &[3, 0x100, 2, 9]), Some(&found), 0);
+    let records = calls.machine.end();
+    let places = |hook| {
+        let all = of(&records, hook);
+        all.iter().map(|one| (one.u64(0), one.u32(36))).collect::<Vec<_>>()
+    };
+    assert_eq!(places(0x0444), [(0, 70), (60, 0)]);
+    assert_eq!(places(0x0443), [(9, 70)]);
+}
+
 /// OV-23: writes that append have the offset that Windows has for the end of a file, and then nobody knows the position.
 #[test]
 fn writes_that_append_are_at_the_end() {
@@ -189,7 +218,8 @@ fn unusual_names_and_flags_are_those_of_the_files() {
     let with_flags = numbers(
         |call| matches!(call, SystemCall::File(FileOperation::Rename, one) if one.flags.is_some()),
     )[0];
-    let both = CalledFile { paths: [b"/a".to_vec(), b"/b".to_vec()], id: None };
+    let paths = [b"/a".to_vec(), b"/b".to_vec()];
+    let both = CalledFile { paths, ..CalledFile::default() };
     calls.with(50, (with_flags, &[u64::MAX, 0, u64::MAX, 0, 2]), Some(&both), 0);
     calls.opens(50, &file(5, "/folder"), 0o20_200_002, 5);
     let creat = numbers(

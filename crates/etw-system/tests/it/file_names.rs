@@ -10,7 +10,8 @@ use crate::shaper::{Machinery, number, of, operation};
 const OWN_FOLDER: u64 = -100i64 as u64;
 
 fn named(paths: [&str; 2], id: Option<FileId>) -> CalledFile {
-    CalledFile { paths: paths.map(|path| path.as_bytes().to_vec()), id }
+    let paths = paths.map(|path| path.as_bytes().to_vec());
+    CalledFile { paths, id, buffer_bytes: None }
 }
 
 fn file(inode: u64) -> Option<FileId> {
@@ -146,6 +147,27 @@ fn deleted_and_renamed_files_have_names() {
     assert_eq!(of(&records, 0x0443)[0].u64(24), name_key(2));
 }
 
+/// OV-23: what a call makes without opening it is a new file, a folder as Windows has it, and is no descriptor of its process.
+#[test]
+fn what_is_made_without_being_opened_is_a_new_file() {
+    let mut machine = Machinery::new();
+    let make = call_in_folder(FileOperation::Make);
+    let path = named(["/data", ""], None);
+    machine.call_with(10, (make, &[OWN_FOLDER, 0x100, 0o755]), Some(&path), 0);
+    machine.call_with(20, (make, &[OWN_FOLDER, 0x100, 0o755]), Some(&path), -17);
+    machine.call(30, operation(FileOperation::Write), &[0, 0x100, 5], 5);
+    let records = machine.end();
+    let made = of(&records, 0x0440);
+    assert_eq!(made.iter().map(|one| text(one, OPEN_PATH)).collect::<Vec<_>>(), ["/data"; 2]);
+    // FILE_CREATE and FILE_DIRECTORY_FILE, FILE_ATTRIBUTE_DIRECTORY, shared by all.
+    let options = |one: &Taken| [20, 24, 28].map(|at| one.u32(at));
+    assert_eq!(made.iter().map(|one| options(one)).collect::<Vec<_>>(), [[0x200_0001, 0x10, 7]; 2]);
+    assert_ne!(made[0].u64(8), made[1].u64(8), "each has an object of its own");
+    let ends: Vec<_> = of(&records, 0x044c).iter().map(|one| (one.u64(0), one.u32(16))).collect();
+    assert_eq!(ends, [(made[0].u64(0), 0), (made[1].u64(0), -17i32 as u32)]);
+    assert!(of(&records, 0x0444).is_empty(), "a result of 0 is no descriptor");
+}
+
 /// OV-23: programs in the kernel record the paths of files that are gone before the host looks at them.
 #[cfg(target_os = "linux")]
 #[test]
@@ -205,4 +227,74 @@ fn files_that_live_shortly_have_names() {
     assert!(own(texts(&records, 0x0451, PATH)).contains(&"linked".to_owned()));
     let folders = texts(&records, 0x044f, PATH);
     assert!(folders.iter().any(|path| path == folder.to_str().unwrap()), "rmdir");
+}
+
+/// OV-23: a tree of folders, links and files that are written from several buffers, as archives are unpacked.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_unpacked_tree_is_seen_whole() {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::process::CommandExt;
+
+    let folder = std::env::temp_dir().join(format!("etw-tree-{}", std::process::id()));
+    let [top, link, pipe, data] = ["", "link", "pipe", "data"]
+        .map(|name| CString::new(folder.join(name).as_os_str().as_bytes()).unwrap());
+    let buffer = Box::leak(vec![0u8; 300].into_boxed_slice()).as_mut_ptr().expose_provenance();
+    let sizes = [3, 0, 300];
+    // The layout of `iovec`. The second list is longer than what is recorded of one.
+    let of_size = |size: usize| [buffer, size];
+    let lists = [sizes.map(of_size).to_vec(), vec![of_size(1); 257], vec![of_size(2); 256]];
+    let run = |live: &mut crate::live::Live| {
+        let has_paths = live.has_call_paths();
+        let mut command = std::process::Command::new("true");
+        let (lists, paths) = (lists.clone(), [&top, &link, &pipe, &data].map(Clone::clone));
+        let calls = move || {
+            let [top, link, pipe, data] = paths.each_ref().map(|path| path.as_ptr());
+            // SAFETY: system calls alone, with memory that was made before.
+            unsafe {
+                libc::mkdir(top, 0o755);
+                libc::symlink(data, link);
+                libc::mkfifo(pipe, 0o600);
+                let file = libc::open(data, libc::O_CREAT | libc::O_RDWR, 0o600);
+                for list in &lists {
+                    libc::writev(file, list.as_ptr().cast(), list.len() as i32);
+                }
+                libc::preadv(file, lists[0].as_ptr().cast(), 3, 5);
+            }
+            Ok(())
+        };
+        // SAFETY: as above; the vectors and paths are only read.
+        unsafe { command.pre_exec(calls) };
+        assert!(command.status().unwrap().success());
+        has_paths
+    };
+    let mut has_paths = false;
+    let flags = "process,thread,file,fileio,fileiocompletion";
+    let recording = crate::live::record_and_count(flags, None, |live: &mut crate::live::Live| {
+        has_paths = run(live)
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    let Some(recording) = recording else { return };
+    if !has_paths || recording.losses.total() > 0 {
+        return eprintln!("left out: paths need programs in the kernel, which were not lost");
+    }
+    let records = recording.records;
+    let of_tree = |hook: u16, path: usize| {
+        let all = of(&records, hook).into_iter();
+        all.filter_map(|one| {
+            Some((text(one, path).strip_prefix(folder.to_str()?)?.to_owned(), one))
+        })
+        .collect::<Vec<_>>()
+    };
+    let opened = of_tree(0x0440, OPEN_PATH);
+    let attributes: Vec<_> = opened.iter().map(|(path, one)| (&path[..], one.u32(24))).collect();
+    assert_eq!(attributes, [("", 0x10), ("/link", 0x400), ("/pipe", 0x40), ("/data", 0)]);
+    let object = opened[3].1.u64(8);
+    let transfers = |hook| {
+        let all = of(&records, hook).into_iter().filter(|one| one.u64(16) == object);
+        all.map(|one| (one.u64(0), one.u32(36))).collect::<Vec<_>>()
+    };
+    assert_eq!(transfers(0x0444), [(0, 303), (303, 0), (560, 512)]);
+    assert_eq!(transfers(0x0443), [(5, 303)]);
 }

@@ -136,6 +136,7 @@ fn forms_without_events_are_refused_by_name() {
         ("xperf -on Base -stackwalk Colour", "Colour: no event with call stacks; use Profile"),
         ("xperf -on Base -stackwalk @/nowhere/f", "/nowhere/f: No such file"),
         ("xperf -on Base -setprofint 1", "the shortest interval is 500"),
+        ("xperf -on Base -setprofint abc", "\"abc\" is not a number; give it as 10 or 0x10"),
         ("xperf -setprofint 1221 cached", "flags of the kernel with -on"),
         (
             "xperf -on Base -FileMode NewFile -MaxFile 10 -f k%d.etl",

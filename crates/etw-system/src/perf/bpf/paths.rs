@@ -5,6 +5,12 @@
 //! 34 u32 number of the call   38 u32 0, or 1 for the call's second path   3C u32 device of the file that the call opened, or 0
 //! 40 u64 inode of that file   48 u64 address of the path                  50 the path with its NUL; nothing: it could not be read
 //! ```
+//!
+//! A call such as `readv` has a record of its list of buffers (`struct iovec`):
+//!
+//! ```text
+//! 38 u32 number of buffers   48 u64 address of the list   50 the first 256 buffers at most, each u64 address, u64 bytes
+//! ```
 
 use etw_types::le;
 
@@ -12,6 +18,7 @@ use super::assembler::{Assembler, CONTEXT, GET_CURRENT_TASK, Maps, RECORD, RESUL
 use super::btf::Btf;
 use super::points::PATHS;
 use crate::neutral::FileId;
+use crate::system_calls::SystemCall;
 
 /// Bytes of the memory in which the program puts a record together.
 pub const SCRATCH_SIZE: u32 = (PATH + MAX_PATH) as u32;
@@ -29,6 +36,12 @@ const PATH: i32 = (WORDS + 28) as i32;
 pub const OPENS: u8 = 8;
 /// A path is one of the first arguments.
 pub const MAX_ARGUMENT: usize = 4;
+/// In that byte: the call lists buffers.
+pub const LISTS_BUFFERS: u8 = 7;
+/// The argument with the address of the list; the next one is the number of buffers.
+pub const BUFFERS_ARGUMENT: usize = 1;
+/// Buffers of a call that are recorded, each as 16 bytes.
+const MAX_BUFFERS: i32 = MAX_PATH / 16;
 
 /// Where the kernel has what the program reads.
 pub struct Offsets {
@@ -78,6 +91,8 @@ pub struct CallPath {
     pub address: u64,
     /// The path as the program gave it.
     pub path: Vec<u8>,
+    /// Bytes of the buffers that the call lists.
+    pub buffer_bytes: Option<u64>,
 }
 
 impl CallPath {
@@ -86,18 +101,38 @@ impl CallPath {
         let word = |at: i16| le::u32(record, at as usize);
         let wide = |at: i16| le::u64(record, at as usize);
         let (device, inode) = (word(DEVICE)?, wide(INODE)?);
-        let path = record.get(PATH as usize..)?;
-        let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+        let call = word(WORDS)?.into();
+        let rest = record.get(PATH as usize..)?;
+        let (is_second, path, buffer_bytes) = match lists_buffers(call) {
+            true => (false, &[][..], buffer_bytes(word(INDEX)?, rest)),
+            false => {
+                let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+                (word(INDEX)? != 0, &rest[..end], None)
+            }
+        };
         Some(CallPath {
             thread: word(0x1c)?,
             time: wide(0x20)?,
-            call: word(WORDS)?.into(),
-            is_second: word(INDEX)? != 0,
+            call,
+            is_second,
             file: (inode != 0).then_some(FileId { device, inode }),
             address: wide(ADDRESS)?,
-            path: path[..end].to_vec(),
+            path: path.to_vec(),
+            buffer_bytes,
         })
     }
+}
+
+fn lists_buffers(call: u64) -> bool {
+    let call = SystemCall::of_number(call);
+    matches!(call, Some(SystemCall::File(_, arguments)) if arguments.buffers.is_some())
+}
+
+/// The sizes of so many buffers; `None`: the list is not whole.
+fn buffer_bytes(count: u32, list: &[u8]) -> Option<u64> {
+    let list = list.get(..(count as usize).checked_mul(16)?)?;
+    let sizes = list.chunks_exact(16).map(|buffer| le::u64(buffer, 8).unwrap_or(0));
+    Some(sizes.fold(0, u64::saturating_add))
 }
 
 /// The flags of the call, from the table.
@@ -135,9 +170,11 @@ impl Assembler {
         self.store32(WORDS, NUMBER);
         self.store_common(paths.target.number);
         self.store_opened_file(&paths.offsets);
+        let lists_buffers = self.record_buffers(maps, paths);
         for index in 0..2 {
             self.record_path(maps, paths, index);
         }
+        self.land(lists_buffers);
         self.land(has_none);
         self.land(has_no_memory);
     }
@@ -207,42 +244,55 @@ impl Assembler {
         self.call(PROBE_READ_KERNEL);
     }
 
-    fn record_path(&mut self, maps: Maps, Paths { target, offsets }: &Paths, index: i32) {
-        const PROBE_READ_USER_STR: i32 = 114;
-        const RINGBUF_OUTPUT: i32 = 130;
-        const NO_WAKEUP: i32 = 1;
-        let argument = if index == 0 { 7 } else { 0xf0 };
+    /// Records the buffers of a call that lists them. Returns the jump that is taken behind that.
+    fn record_buffers(&mut self, maps: Maps, Paths { target, offsets }: &Paths) -> usize {
+        const PROBE_READ_USER: i32 = 112;
+        const SIZE: u8 = NUMBER;
         self.copy(2, FLAGS);
-        self.put(0x57, 2, 0, 0, argument);
-        let none = self.jump_if_zero(2);
+        self.put(0x57, 2, 0, 0, 7);
+        let other = self.instructions.len();
+        // Not equal.
+        self.put(0x55, 2, 0, 0, LISTS_BUFFERS.into());
         // The registers of the caller.
         self.load64(1, CONTEXT, 0);
-        self.set(3, 0);
-        for number in 0..MAX_ARGUMENT {
-            let code = (number as i32 + 1) << (4 * index);
-            let other = self.instructions.len();
-            // Not equal.
-            self.put(0x55, 2, 0, 0, code);
-            self.load64(3, 1, offsets.arguments[number]);
-            self.land(other);
-        }
-        // The address is not aligned.
+        self.load64(3, 1, offsets.arguments[BUFFERS_ARGUMENT]);
+        self.load64(SIZE, 1, offsets.arguments[BUFFERS_ARGUMENT + 1]);
+        self.store32(INDEX, SIZE);
+        self.store_address();
+        // Not above.
+        let is_small = self.instructions.len();
+        self.put(0xb5, SIZE, 0, 0, MAX_BUFFERS);
+        self.set(SIZE, MAX_BUFFERS);
+        self.land(is_small);
+        // 16 bytes for each buffer.
+        self.put(0x67, SIZE, 0, 0, 4);
+        self.copy(1, RECORD);
+        self.put(0x07, 1, 0, 0, PATH);
+        self.copy(2, SIZE);
+        self.call(PROBE_READ_USER);
+        let is_read = self.jump_if_zero(RESULT);
+        self.set(SIZE, 0);
+        self.land(is_read);
+        self.copy(3, SIZE);
+        self.output(maps, *target);
+        let jump = self.instructions.len();
+        self.put(0x05, 0, 0, 0, 0);
+        self.land(other);
+        jump
+    }
+
+    /// Stores the address in register 3, which is not aligned in the record.
+    fn store_address(&mut self) {
         self.store32(ADDRESS, 3);
         self.copy(1, 3);
         self.put(0x77, 1, 0, 0, 32);
         self.store32(ADDRESS + 4, 1);
-        self.set(1, index);
-        self.store32(INDEX, 1);
-        self.copy(1, RECORD);
-        self.put(0x07, 1, 0, 0, PATH);
-        self.set(2, MAX_PATH);
-        self.call(PROBE_READ_USER_STR);
-        // An error is a large unsigned number.
-        let is_read = self.instructions.len();
-        self.put(0xb5, RESULT, 0, 0, MAX_PATH);
-        self.set(RESULT, 0);
-        self.land(is_read);
-        self.copy(3, RESULT);
+    }
+
+    /// Writes the record with as many bytes behind its words as register 3 says.
+    fn output(&mut self, maps: Maps, target: Target) {
+        const RINGBUF_OUTPUT: i32 = 130;
+        const NO_WAKEUP: i32 = 1;
         self.put(0x07, 3, 0, 0, PATH);
         // The record's size, in the upper half of a word.
         self.copy(1, 3);
@@ -259,6 +309,39 @@ impl Assembler {
         let stored = self.jump_if_zero(RESULT);
         self.count(maps, target.lost);
         self.land(stored);
+    }
+
+    fn record_path(&mut self, maps: Maps, Paths { target, offsets }: &Paths, index: i32) {
+        const PROBE_READ_USER_STR: i32 = 114;
+        let argument = if index == 0 { 7 } else { 0xf0 };
+        self.copy(2, FLAGS);
+        self.put(0x57, 2, 0, 0, argument);
+        let none = self.jump_if_zero(2);
+        // The registers of the caller.
+        self.load64(1, CONTEXT, 0);
+        self.set(3, 0);
+        for number in 0..MAX_ARGUMENT {
+            let code = (number as i32 + 1) << (4 * index);
+            let other = self.instructions.len();
+            // Not equal.
+            self.put(0x55, 2, 0, 0, code);
+            self.load64(3, 1, offsets.arguments[number]);
+            self.land(other);
+        }
+        self.store_address();
+        self.set(1, index);
+        self.store32(INDEX, 1);
+        self.copy(1, RECORD);
+        self.put(0x07, 1, 0, 0, PATH);
+        self.set(2, MAX_PATH);
+        self.call(PROBE_READ_USER_STR);
+        // An error is a large unsigned number.
+        let is_read = self.instructions.len();
+        self.put(0xb5, RESULT, 0, 0, MAX_PATH);
+        self.set(RESULT, 0);
+        self.land(is_read);
+        self.copy(3, RESULT);
+        self.output(maps, *target);
         self.land(none);
     }
 }

@@ -47,6 +47,7 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("Timer", "TIMER"),
     ("IdleStates", "IDLE_STATES"),
     ("IPI", "IPI"),
+    ("InterProcessorInterrupt", "IPI"),
     ("OpticalIO", "OPTICAL_IO"),
     ("OpticalIOInit", "OPTICAL_IO_INIT"),
     ("FltIO", "FLT_IO"),
@@ -88,6 +89,10 @@ const WINDOWS_KEYWORDS: &[&str] = &[
     "VamapFootprint",
     "UmsEvents",
     "DebugEvents",
+    "ContMemGen",
+    "Handle",
+    "SynchronizationObjects",
+    "XSched",
 ];
 
 /// Keywords of configuration, which is always recorded.
