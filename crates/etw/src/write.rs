@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  static site                        descriptor alone                 anything else
-//!  write_event!, C's TraceLogging     C's EventWrite                   evntprov, evntrace, EventBuilder
+//!  write_event!, C's TraceLogging     EventWrite of C and evntprov     evntrace, EventBuilder, metadata of evntprov
 //!       │                                  │                                │
-//!  try_write_site_inline (C)          try_write_described_inline (C)        │
+//!  try_write_site_inline (C)          try_write_described_inline            │
 //!       │ None                             │ None                           │
 //!  write_site                         write_described                       │
 //!       │ try_write_site_fast, or          │ try_write_described_to         │
@@ -54,6 +54,7 @@ mod status;
 #[cfg(windows)]
 pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
+pub(crate) use described::try_write_described_fast;
 pub use described::{
     Described, commit_described, try_begin_described, try_write_described_inline, write_described,
 };

@@ -8,7 +8,8 @@ use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Keyword, Level
 use super::handle::provider_of;
 use super::{EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle};
 use crate::write::{
-    Event, Extras, Fill, LevelAndKeyword, Routes, size_on_disk, write_any, write_site_with,
+    Described, Event, Extras, Fill, LevelAndKeyword, Routes, size_on_disk,
+    try_write_described_fast, write_any, write_described, write_site_with,
 };
 use crate::{activity, pools};
 
@@ -167,6 +168,25 @@ fn private_routes(filter: u64) -> u64 {
     excluded.fold(0, |routes, private| routes | pools::routes(private))
 }
 
+/// The size of an event of payload alone. `None`: there are data descriptors of other kinds, or too many ones.
+#[inline]
+fn payload_size(data: &[EventDataDescriptor<'_>], has_types: bool) -> Option<usize> {
+    let is_payload = |piece: &EventDataDescriptor<'_>| piece.kind == EventDataDescriptor::USER_DATA;
+    if data.len() > MAX_DATA_DESCRIPTORS || has_types && !data.iter().all(is_payload) {
+        return None;
+    }
+    Some(data.iter().fold(0, |size: usize, piece| size.saturating_add(piece.data.len())))
+}
+
+/// A descriptor's sixteen bytes, as two words.
+#[inline]
+fn words_of(descriptor: &EventDescriptor) -> [u64; 2] {
+    let EventDescriptor { id, version, channel, level, opcode, task, keyword } = *descriptor;
+    let [id, task] = [id.to_le_bytes(), task.to_le_bytes()];
+    let head = [id[0], id[1], version, channel.0, level.0, opcode.0, task[0], task[1]];
+    [u64::from_le_bytes(head), keyword.0]
+}
+
 #[inline]
 fn write(
     handle: RegHandle,
@@ -189,6 +209,22 @@ fn write(
         return Status::ERROR_SUCCESS;
     }
     let has_types = entry.has_types.load(Ordering::Relaxed);
+    if user == 0
+        && exclude == 0
+        && let Some(size) = payload_size(data, has_types)
+    {
+        let Activities { id: activity, related } = activities;
+        let descriptor = words_of(descriptor);
+        let fill: &Fill<'_> = &|room| data.iter().fold(room, |room, piece| room.put(piece.data));
+        if routes == 1 && activity.is_none() && related.is_none() {
+            let written = try_write_described_fast(provider, &descriptor, 1, size, fill);
+            if let Some(status) = written {
+                return status;
+            }
+        }
+        let event = Described { descriptor, activity, related };
+        return write_described(provider, event, Routes(routes), size, fill);
+    }
     let mut prefix = Prefix { descriptor: Some(*descriptor), ..Prefix::default() };
     let mut size = 0usize;
     if data.len() > MAX_DATA_DESCRIPTORS {

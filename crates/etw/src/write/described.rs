@@ -82,6 +82,19 @@ pub unsafe fn try_write_described_inline(
     Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
 }
 
+/// [`try_write_described_inline`] of a descriptor's two words.
+#[inline(always)]
+pub(crate) fn try_write_described_fast(
+    provider: &Provider,
+    descriptor: &[u64; 2],
+    sessions: u8,
+    payload_size: usize,
+    fill: impl FillRoom,
+) -> Option<Status> {
+    // SAFETY: a reference is to readable bytes.
+    unsafe { try_write_described_inline(provider, descriptor, sessions, payload_size, fill) }
+}
+
 /// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `None`: nothing happened.
 ///
 /// # Safety
