@@ -278,13 +278,17 @@ impl<'a> ExtendedItems<'a> {
     ///
     /// # Errors
     /// The offset of the item that does not fit in `bytes` or contradicts itself.
+    #[inline(always)]
     pub fn parse_chain(bytes: &'a [u8]) -> Result<(ExtendedItems<'a>, usize), usize> {
-        let mut offset = 0;
+        let mut rest = bytes;
         loop {
-            let (_, total, more) = chain_item(&bytes[offset..]).ok_or(offset)?;
-            offset += total;
-            if !more {
-                return Ok((ExtendedItems { stored: Stored::Chain(&bytes[..offset]) }, offset));
+            let offset = bytes.len() - rest.len();
+            let sizes = rest.first_chunk().and_then(|header| ItemSizes::of(*header, rest.len()));
+            let ItemSizes { stored, is_linked, .. } = sizes.ok_or(offset)?;
+            rest = &rest[stored..];
+            if !is_linked {
+                let (chain, _) = bytes.split_at(bytes.len() - rest.len());
+                return Ok((ExtendedItems { stored: Stored::Chain(chain) }, chain.len()));
             }
         }
     }
@@ -324,21 +328,34 @@ impl<'a> ExtendedItems<'a> {
     }
 }
 
+/// Sizes of an item, which fits in its room.
+struct ItemSizes {
+    stored: usize,
+    data: usize,
+    /// Another item follows.
+    is_linked: bool,
+}
+
+impl ItemSizes {
+    /// Those of the item with this header in `room` bytes. Most records have items: the header is one load.
+    #[inline(always)]
+    fn of(header: [u8; ExtendedItem::HEADER_SIZE], room: usize) -> Option<ItemSizes> {
+        let word = u64::from_le_bytes(header);
+        let part = |field: Field<u16>| word >> (8 * field.offset()) & 0xffff;
+        let (stored, data) = (part(STORED_SIZE) as usize, part(DATA_SIZE) as usize);
+        let is_linked = part(LINKAGE) & u64::from(LINKED) != 0;
+        let fits = stored % 8 == 0 && stored >= ExtendedItem::HEADER_SIZE + data && stored <= room;
+        fits.then_some(ItemSizes { stored, data, is_linked })
+    }
+}
+
 /// The first item, its stored size, and whether another follows.
 #[inline]
 fn chain_item(bytes: &[u8]) -> Option<(ExtendedItem<'_>, usize, bool)> {
-    let header = bytes.first_chunk::<{ ExtendedItem::HEADER_SIZE }>()?;
-    let stored_size = usize::from(STORED_SIZE.get(header)?);
-    let data_size = usize::from(DATA_SIZE.get(header)?);
-    if stored_size % 8 != 0
-        || stored_size < ExtendedItem::HEADER_SIZE + data_size
-        || stored_size > bytes.len()
-    {
-        return None;
-    }
-    let ext_type = ExtType(EXT_TYPE.get(header)?);
-    let data = &bytes[ExtendedItem::HEADER_SIZE..ExtendedItem::HEADER_SIZE + data_size];
-    Some((ExtendedItem { ext_type, data }, stored_size, LINKAGE.get(header)? & LINKED != 0))
+    let (header, rest) = bytes.split_first_chunk()?;
+    let ItemSizes { stored, data, is_linked } = ItemSizes::of(*header, bytes.len())?;
+    let item = ExtendedItem { ext_type: ExtType(EXT_TYPE.get(header)?), data: &rest[..data] };
+    Some((item, stored, is_linked))
 }
 
 impl<'a> IntoIterator for ExtendedItems<'a> {
