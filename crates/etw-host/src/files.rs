@@ -229,8 +229,18 @@ impl Files {
     /// Those of the system.
     pub fn create(pattern: &Path, facts: SessionFacts, preallocate: u64) -> io::Result<Files> {
         let mut files = Files::new(pattern, facts, preallocate);
-        files.open(1, true)?;
-        Ok(files)
+        let path = files.name(1);
+        let is_new = !path.exists();
+        match files.open(1, true) {
+            Ok(()) => Ok(files),
+            Err(error) => {
+                // A file without a header is no trace. What counts is why it has none, not whether it can be removed.
+                if is_new {
+                    let _ = std::fs::remove_file(&path);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Opens an existing file, to append to it or to complete it.

@@ -289,6 +289,16 @@ fn invalid_requests_leave_nothing_behind() {
         (SessionConfig { file: file(), mode: LogMode::Buffering, ..named() }, 87),
         (SessionConfig { file: file(), preallocate: true, ..named() }, 87),
         (SessionConfig { file: Some(rig.file("no/such/folder.etl")), ..named() }, 161),
+        // No disk has so much space: ERROR_DISK_FULL.
+        (
+            SessionConfig {
+                file: file(),
+                preallocate: true,
+                mode: LogMode::Circular { max_size: 4095 << 30 },
+                ..named()
+            },
+            112,
+        ),
         (SessionConfig { file: Some("relative.etl".into()), ..named() }, 87),
         (
             SessionConfig {
@@ -302,6 +312,7 @@ fn invalid_requests_leave_nothing_behind() {
     for (start, status) in cases {
         let text = format!("{start:?}");
         assert_eq!(rig.refused(Request::start(start)), status, "{text}");
+        assert!(!rig.file("refused.etl").exists(), "{text}");
         rig.wait_until(|rig| {
             let start = SessionConfig {
                 name: "refused".to_owned(),
