@@ -11,6 +11,7 @@ const CONNECTOR_HEADER: usize = 20;
 /// Where the event begins, and its parts.
 const EVENT: usize = NETLINK_HEADER + CONNECTOR_HEADER;
 const TIME: usize = EVENT + 8;
+const THREAD: usize = EVENT + 16;
 const PROCESS: usize = EVENT + 20;
 const STATUS: usize = EVENT + 24;
 /// `CN_IDX_PROC`, `CN_VAL_PROC` and the multicast group.
@@ -33,6 +34,7 @@ pub(crate) struct Ended {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub time: u64,
     pub process: u32,
+    pub thread: u32,
     /// The exit code, or 128 and the signal.
     pub status: u32,
 }
@@ -127,7 +129,8 @@ fn parse(message: &[u8]) -> Option<Ended> {
     let wait_status = le::u32(message, STATUS)?;
     let signal = wait_status & 0x7f;
     let status = if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal };
-    Some(Ended { time: le::u64(message, TIME)?, process: le::u32(message, PROCESS)?, status })
+    let [process, thread] = [PROCESS, THREAD].map(|at| le::u32(message, at));
+    Some(Ended { time: le::u64(message, TIME)?, process: process?, thread: thread?, status })
 }
 
 #[cfg(test)]
@@ -146,7 +149,7 @@ mod tests {
             }
             bytes
         };
-        let ended = |status| Some(Ended { time: 900, process: 50, status });
+        let ended = |status| Some(Ended { time: 900, process: 50, thread: 51, status });
         assert_eq!(parse(&message(EXIT, 7 << 8)), ended(7));
         assert_eq!(parse(&message(EXIT, 9)), ended(137));
         assert_eq!(parse(&message(EXIT, 0x80 | 11)), ended(139));

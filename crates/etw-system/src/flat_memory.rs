@@ -197,7 +197,7 @@ impl Programs {
             Detail::SyscallEnter { number: CALLS[0], arguments: [3; 6], file: None },
         );
         for thread in [other, id] {
-            self.event([id, thread], Detail::ExitStatus { process: id, status: 137 });
+            self.event([id, thread], Detail::ExitStatus { process: id, thread, status: 137 });
             self.event([id, thread], Detail::Exit { process: id, thread });
             let old = SwitchedOut { state: ThreadState::Dead, ..out(thread) };
             self.event([id, thread], Detail::Switch { old, new: into(id) });

@@ -68,7 +68,7 @@ pub enum Detail<'a> {
     Exit { process: u32, thread: u32 },
     /// A thread of a process ended with this status: the exit code, or 128 and the signal. The last one is the status of the
     /// process. This event may come early: before the beginning of the process.
-    ExitStatus { process: u32, status: u32 },
+    ExitStatus { process: u32, thread: u32, status: u32 },
     /// Executable code was mapped.
     Map { process: u32, image: &'a Arc<Image> },
     /// A CPU changed its thread.
@@ -104,7 +104,8 @@ pub enum Detail<'a> {
     /// A page fault begins. `is_protection`: the page is there and may not be written.
     FaultBegin { is_protection: bool },
     /// The page fault that is being handled needs a page of a file.
-    FileFault { file: FileId, offset: u64 },
+    /// `is_around`: the first one of the pages around it that are mapped, too.
+    FileFault { file: FileId, offset: u64, is_around: bool },
     /// A page fault.
     Fault { address: u64, program_counter: u64, is_hard: bool },
     /// The kernel changed the priority of a thread.

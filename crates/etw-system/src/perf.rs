@@ -23,7 +23,7 @@ use foldhash::fast::RandomState;
 pub(crate) use attribute::{Attribute, Event, Target};
 pub(crate) use bpf::CallPath;
 use early::Early;
-pub(crate) use early::{DescriptorChange, Executed, ProgramFound};
+pub(crate) use early::{Begun, DescriptorChange, Executed, ProgramFound};
 pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
@@ -93,6 +93,7 @@ pub(crate) struct Perf {
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
     executed: Vec<Executed>,
+    begun: Vec<Begun>,
     programs_found: Vec<ProgramFound>,
     /// The numbers of the events that record programs with their arguments.
     exec_events: Vec<u64>,
@@ -601,6 +602,7 @@ impl Perf {
             path_calls: &mut self.path_calls,
             ids,
             executed: &mut self.executed,
+            begun: &mut self.begun,
             programs_found: &mut self.programs_found,
             changed: &mut self.changed,
             call_paths: &mut self.call_paths,
@@ -676,6 +678,11 @@ impl Perf {
     /// Whether a program records a tracepoint.
     pub fn has_program(&self, point: Tracepoint) -> bool {
         self.programs.as_ref().is_some_and(|all| all.points().contains(&point))
+    }
+
+    /// Processes whose beginnings have been read since the last call.
+    pub fn take_begun(&mut self) -> Vec<Begun> {
+        std::mem::take(&mut self.begun)
     }
 
     /// Programs whose records have been read since the last call.

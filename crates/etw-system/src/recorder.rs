@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
-use crate::exit_statuses::ExitStatuses;
+use crate::exit_statuses::{Ended, ExitStatuses};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
@@ -477,6 +477,7 @@ impl Recorder {
     fn find_facts(&mut self) {
         let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
         self.pace.has_looks |= self.sources.add_execs(executed, found);
+        self.sources.add_begun(self.perf.take_begun());
         self.sources.add_call_paths(self.perf.take_call_paths());
         if self.has_operations && !self.perf.has_call_paths() {
             self.look_files_up();
@@ -816,8 +817,8 @@ fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out
     let Some(source) = source else { return };
     source.read(|ended| {
         let turn = Turn { time: ended.time, cpu: 0, process: 0, thread: 0 };
-        let (process, status) = (ended.process, ended.status);
-        Giver { shaper, out, turn }.event(Detail::ExitStatus { process, status });
+        let Ended { process, thread, status, .. } = ended;
+        Giver { shaper, out, turn }.event(Detail::ExitStatus { process, thread, status });
     });
 }
 

@@ -136,6 +136,8 @@ pub struct Shaper {
     creations: Vec<Creation>,
     /// CPUs whose idle threads the rundown has.
     idle_cpus: Vec<u16>,
+    /// The events are those of some threads, which the kernel does not follow behind their last word.
+    is_of_threads: bool,
     is_found: bool,
     /// Records of the rundown at the start have been counted up to this time.
     found_until: u64,
@@ -149,6 +151,8 @@ pub struct Shaper {
     last_loss: u64,
     /// Changes of the images of all processes.
     image_changes: u64,
+    /// Processes whose images have no records yet.
+    untold: u32,
 }
 
 /// The state of a CPU: its current thread and interrupts.
@@ -167,8 +171,9 @@ struct Cpu {
 /// The exit status of a thread.
 #[derive(Clone, Copy, Debug)]
 struct ExitStatus {
-    /// Nanoseconds.
+    /// Nanoseconds, a little behind the time at which the thread said its end.
     time: u64,
+    thread: u32,
     status: u32,
 }
 
@@ -183,6 +188,8 @@ struct EndingThread {
     cpu: u16,
     process: u32,
     thread: u32,
+    /// The trace has its end already, since it has no switches in which the thread could be seen later: only samples may follow.
+    is_told: bool,
 }
 
 /// The id that perf gives a process or thread whose id the kernel has taken back already, while the thread still runs.
@@ -195,6 +202,8 @@ pub(crate) const FOREIGN: u32 = 1 << 31;
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen. On a busy machine, a thread that still
 /// runs or waits, for a CPU or for something else, may take longer.
 const END_DELAY: u64 = 250_000_000;
+/// A thread whose end is told is known so long, for samples without its ids.
+const TOLD_DELAY: u64 = 20_000_000;
 /// Threads whose ends are remembered: a later sample of one does not begin it again.
 const REMEMBERED_ENDS: usize = 1024;
 /// No thread takes longer: its last switch was lost.
@@ -251,6 +260,7 @@ impl Shaper {
             keeps_stacks,
             last_stacks: LastStacks::default(),
             ending: VecDeque::new(),
+            is_of_threads: false,
             ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
             creations: Vec::new(),
@@ -262,6 +272,7 @@ impl Shaper {
             without_arguments: 0,
             last_loss: 0,
             image_changes: 0,
+            untold: 0,
         }
     }
 
@@ -340,6 +351,7 @@ impl Shaper {
             && event.thread != NO_ID
             && self.ending.is_empty()
             && self.creations.is_empty()
+            && self.untold == 0
         {
             // The most frequent event: what follows has nothing to do with it.
             return self.switched(event, old, new, out);
@@ -349,8 +361,8 @@ impl Shaper {
 
     #[inline(never)]
     fn take_any(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
-        if let Detail::ExitStatus { process, status } = event.detail {
-            return self.exit_status(event.time, process, status);
+        if let Detail::ExitStatus { process, thread, status } = event.detail {
+            return self.exit_status(process, ExitStatus { time: event.time, thread, status });
         }
         let known;
         let event = match event.thread {
@@ -363,6 +375,9 @@ impl Shaper {
         self.end_threads(event, out);
         if !self.creations.is_empty() {
             self.complete_creations(event, out);
+        }
+        if self.untold > 0 {
+            self.tell_needed_images(event, out);
         }
         match event.detail {
             Detail::ProcessFound(facts) => self.process_found(event, facts, out),
@@ -409,9 +424,13 @@ impl Shaper {
     /// Ends the threads that have left their CPUs unseen.
     fn end_threads(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         while let Some(first) = self.ending.front().copied()
-            && event.time.saturating_sub(first.since) >= END_DELAY
+            && event.time.saturating_sub(first.since)
+                >= if first.is_told { TOLD_DELAY } else { END_DELAY }
         {
             self.ending.pop_front();
+            if first.is_told {
+                continue;
+            }
             let is_late = event.time.saturating_sub(first.said) >= LONGEST_END;
             match !is_late && self.will_run(&first) {
                 true => self.ending.push_back(EndingThread { since: event.time, ..first }),
@@ -480,7 +499,9 @@ impl Shaper {
                 self.retransmitted(event, socket, &addresses, out);
             }
             Detail::FaultBegin { is_protection } => self.fault_begun(event, is_protection),
-            Detail::FileFault { file, offset } => self.file_fault(event, file, offset),
+            Detail::FileFault { file, offset, is_around } => {
+                self.file_fault(event, (file, offset), is_around);
+            }
             Detail::Fault { address, program_counter, is_hard } => {
                 self.faulted(event, address, program_counter, is_hard, out);
             }

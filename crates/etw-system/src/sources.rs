@@ -3,12 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::neutral::{CalledFile, ExecFacts, FileFacts};
-use crate::perf::{CallPath, DescriptorChange, Executed, ProgramFound};
+use crate::perf::{Begun, CallPath, DescriptorChange, Executed, ProgramFound};
 use crate::process_files::{Images, exec_facts};
 use crate::process_root::has_other_files;
 
 /// Execs and opened files that are remembered until the watermark passes them.
 const LIMIT: usize = 1 << 16;
+
+/// A program is executed soon if it is within so many nanoseconds. The trace shows what runs later as another program of the process.
+const SOON: u64 = 20_000_000;
 
 /// Facts about programs and files that perf records do not have.
 #[derive(Debug, Default)]
@@ -17,6 +20,9 @@ pub(crate) struct Sources {
     /// By process, with the times of the execs.
     execs: HashMap<u32, Vec<(u64, ExecFacts)>>,
     exec_count: usize,
+    /// When processes with an id began.
+    begun: HashMap<u32, VecDeque<u64>>,
+    begun_count: usize,
     /// By thread, with the times at which the calls returned.
     opened: HashMap<u32, VecDeque<(u64, Option<FileFacts>)>>,
     opened_count: usize,
@@ -60,10 +66,26 @@ impl Sources {
         self.execs.entry(one.process).or_default().push((one.time, facts));
     }
 
-    /// The first program that a process executes after a time.
-    pub fn next_exec(&self, process: u32, after: u64) -> Option<&ExecFacts> {
+    /// Processes have begun.
+    pub fn add_begun(&mut self, begun: Vec<Begun>) {
+        for one in begun {
+            if self.begun_count >= LIMIT {
+                self.begun.clear();
+                self.begun_count = 0;
+            }
+            self.begun_count += 1;
+            self.begun.entry(one.process).or_default().push_back(one.time);
+        }
+    }
+
+    /// The first program that the process which begins at a time executes soon behind it.
+    pub fn next_exec(&self, process: u32, begin: u64) -> Option<&ExecFacts> {
         let all = self.execs.get(&process)?;
-        all.iter().find(|(time, _)| *time >= after).map(|(_, facts)| facts)
+        let (time, facts) = all.iter().find(|(time, _)| *time >= begin)?;
+        // The next process with the same id may have begun meanwhile.
+        let begun = self.begun.get(&process);
+        let is_others = begun.into_iter().flatten().any(|next| begin < *next && next <= time);
+        (!is_others && time - begin <= SOON).then_some(facts)
     }
 
     pub fn take_exec(&mut self, process: u32, at: u64) -> Option<ExecFacts> {
@@ -84,6 +106,11 @@ impl Sources {
             !all.is_empty()
         });
         self.exec_count = self.execs.values().map(Vec::len).sum();
+        self.begun.retain(|_, all| {
+            all.retain(|time| *time >= until);
+            !all.is_empty()
+        });
+        self.begun_count = self.begun.values().map(VecDeque::len).sum();
         self.opened.retain(|_, all| {
             all.retain(|(time, _)| *time >= until);
             !all.is_empty()
@@ -254,6 +281,28 @@ mod tests {
         assert_eq!(sources.file_opened_after(50, 91).map(|file| file.path), Some(b"7".to_vec()));
         sources.forget(96);
         assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_program_is_that_of_the_process_which_began_last() {
+        let mut sources = Sources::default();
+        for time in [30, 40] {
+            let facts = ExecFacts { name: time.to_string().into_bytes(), ..ExecFacts::default() };
+            sources.execs.entry(50).or_default().push((time, facts));
+        }
+        sources.add_begun([10, 20, 35].map(|time| Begun { time, process: 50 }).to_vec());
+        let name = |sources: &Sources, begin| {
+            sources.next_exec(50, begin).map(|facts| String::from_utf8(facts.name.clone()).unwrap())
+        };
+        assert_eq!(name(&sources, 10), None, "it ended, and the next one began at 20");
+        assert_eq!(name(&sources, 20).as_deref(), Some("30"));
+        assert_eq!(name(&sources, 35).as_deref(), Some("40"));
+        let late = ExecFacts::default();
+        sources.execs.entry(51).or_default().push((100 + SOON, late));
+        assert!(sources.next_exec(51, 100).is_some());
+        assert!(sources.next_exec(51, 99).is_none(), "its process ran its parent's program");
+        sources.forget(36);
+        assert_eq!((sources.begun_count, sources.begun.len()), (0, 0));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 use super::bpf::{self, CallMoment, CallPath};
 use super::parse::{
-    Common, Kind, NewProgram, Parsed, PerfDetail, Scratch, is_exec, number_of, parse,
+    Common, Kind, NewProgram, Parsed, PerfDetail, Scratch, begun_process, is_exec, number_of, parse,
 };
 use super::tracepoint::Tracepoint;
 use super::watermark::PathCalls;
@@ -20,6 +20,13 @@ pub(crate) struct Executed {
     pub time: u64,
     pub process: u32,
     pub name: Vec<u8>,
+}
+
+/// A process that has begun, as soon as its record is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub time: u64,
+    pub process: u32,
 }
 
 /// The name, arguments and user of a program, as soon as their record is read.
@@ -67,6 +74,7 @@ pub(super) struct Early<'p> {
     pub path_calls: &'p mut PathCalls,
     pub ids: &'p mut Option<ThreadIds>,
     pub executed: &'p mut Vec<Executed>,
+    pub begun: &'p mut Vec<Begun>,
     pub programs_found: &'p mut Vec<ProgramFound>,
     pub changed: &'p mut Vec<DescriptorChange>,
     pub call_paths: &'p mut Vec<CallPath>,
@@ -96,6 +104,8 @@ impl Early<'_> {
             if let Some(exec) = is_exec(record) {
                 let name = exec.name.to_vec();
                 self.executed.push(Executed { time, process: exec.process, name });
+            } else if let Some(process) = begun_process(record) {
+                self.begun.push(Begun { time, process });
             }
             return;
         };

@@ -312,6 +312,12 @@ pub(super) fn is_exec(record: &[u8]) -> Option<Exec<'_>> {
     Some(Exec { process, name: text(record.get(16..record.len().checked_sub(TRAILER)?)?) })
 }
 
+/// The process that a record says begins, if it is not a thread alone.
+pub(super) fn begun_process(record: &[u8]) -> Option<u32> {
+    let [process, parent] = [8, 12].map(|at| le::u32(record, at));
+    (le::u32(record, 0)? == FORK && process? != parent?).then_some(process?)
+}
+
 /// Bytes up to the first NUL.
 fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
@@ -627,6 +633,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {
             file: FileId { device: id(1), inode: number(0) as u64 },
             offset: (number(2) as u64).wrapping_mul(PAGE),
+            is_around: point == Tracepoint::FilePages,
         },
     })
 }

@@ -43,13 +43,23 @@ impl Shaper {
         self.faults.insert(event.thread, Fault { since: event.time, is_protection, page: None });
     }
 
-    pub(super) fn file_fault(&mut self, event: &NeutralEvent<'_>, file: FileId, offset: u64) {
+    pub(super) fn file_fault(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (file, offset): (FileId, u64),
+        is_around: bool,
+    ) {
         if self.faults.len() >= LIMIT {
             self.faults.clear();
         }
         let fault = self.faults.entry(event.thread);
         let fault = fault.or_insert(Fault { since: event.time, ..Fault::default() });
-        fault.page = Some(FilePage { key: file_key(file), offset });
+        let page = FilePage { key: file_key(file), offset };
+        // Behind the page that was read, those around it are mapped.
+        match is_around {
+            true => _ = fault.page.get_or_insert(page),
+            false => fault.page = Some(page),
+        }
     }
 
     pub(super) fn faulted(

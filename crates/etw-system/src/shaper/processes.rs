@@ -11,7 +11,7 @@ use super::lifecycle_stacks::{
 use super::schedule::windows_priority;
 use super::{EndingThread, ExitStatus, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
-use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
+use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, ThreadState};
 use crate::record::{Head, Payload, Records};
 
 /// Identities of images: merging adds them on Windows.
@@ -31,6 +31,8 @@ const MAX_STATUSES: usize = 64;
 const AROUND_COMMAND_LINE: usize = 512;
 /// `S-1-22-1-uid`: the identifier authority of Unix users.
 const UNIX_USER_AUTHORITY: u8 = 22;
+/// Nanoseconds that the keys of processes tell apart: an id is hardly used again sooner, and not at all a multiple of two hours later.
+const KEY_TICK: u64 = 100_000;
 /// A priority that says nothing.
 const NORMAL_PRIORITY: i32 = 120;
 
@@ -42,6 +44,8 @@ pub(super) struct Process {
     pub images: BTreeMap<u64, Arc<Image>>,
     /// Changes with `images`; no other process has had it.
     pub images_version: u64,
+    /// The images are its parent's, and have no records yet: it executes another program soon.
+    has_untold_images: bool,
     /// The ids of its threads.
     pub threads: Vec<u32>,
     /// Known at its end.
@@ -71,6 +75,8 @@ pub(super) struct Thread {
     pub priority: u8,
     /// When it left its CPU; 0: not known.
     pub out_since: u64,
+    /// When it said its end; 0: it has not.
+    pub said_end: u64,
     /// It was ready to run when it left its CPU.
     pub is_ready: bool,
     /// The stack with which it left its CPU.
@@ -196,7 +202,8 @@ impl Shaper {
         out: &mut Records,
     ) -> bool {
         let is_revived = !self.threads.contains_key(&thread)
-            && self.processes.get(&thread).is_some_and(|one| !one.threads.is_empty());
+            && self.processes.get(&thread).is_some_and(|one| !one.threads.is_empty())
+            && !self.ending.iter().any(|one| one.is_told && one.thread == thread);
         if is_revived {
             self.ensure(event, thread, thread, out);
         }
@@ -245,8 +252,11 @@ impl Shaper {
             self.add_stack(creator, THREAD_START, event.stack, out);
         }
         self.threads.insert(thread, one);
-        if process != parent_process && soon.is_none() {
-            self.inherit_images(creator, process, parent_process, out);
+        if process != parent_process {
+            self.inherit_images(process, parent_process);
+            if soon.is_none() {
+                self.tell_images(creator, process, out);
+            }
         }
     }
 
@@ -286,18 +296,43 @@ impl Shaper {
         self.processes.insert(process, one);
     }
 
-    /// The images of a process that runs its parent's program.
-    fn inherit_images(&mut self, head: Head, process: u32, parent: u32, out: &mut Records) {
+    /// A new process has the images of its parent.
+    fn inherit_images(&mut self, process: u32, parent: u32) {
         let images = self.processes.get(&parent).map(|parent| parent.images.clone());
-        let Some(images) = images else { return };
-        for image in images.values() {
-            self.image_record(head, 0x030a, process, image, out);
-        }
+        let Some(images) = images.filter(|images| !images.is_empty()) else { return };
         self.image_changes += 1;
         if let Some(one) = self.processes.get_mut(&process) {
             one.images = images;
             one.images_version = self.image_changes;
+            one.has_untold_images = true;
+            self.untold += 1;
         }
+    }
+
+    /// Adds the records of inherited images, if a process has some without. Most programs execute another one at once, and nobody needs them.
+    fn tell_images(&mut self, head: Head, process: u32, out: &mut Records) {
+        if !self.forget_untold(process) {
+            return;
+        }
+        let images = self.processes.get(&process).map(|one| one.images.clone());
+        for image in images.iter().flat_map(BTreeMap::values) {
+            self.image_record(head, IMAGE_LOAD, process, image, out);
+        }
+    }
+
+    /// Adds those records before an event with an address of the program.
+    pub(super) fn tell_needed_images(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        if !event.stack.user.is_empty() || matches!(event.detail, Detail::Sample { .. }) {
+            self.tell_images(self.head(event), event.process, out);
+        }
+    }
+
+    /// Returns whether a process had images without records.
+    fn forget_untold(&mut self, process: u32) -> bool {
+        let one = self.processes.get_mut(&process);
+        let is_untold = one.is_some_and(|one| std::mem::take(&mut one.has_untold_images));
+        self.untold -= u32::from(is_untold);
+        is_untold
     }
 
     pub(super) fn executed(
@@ -313,6 +348,7 @@ impl Shaper {
         self.keep_descriptors(process);
         self.forget_memory(process);
         let head = self.head(event);
+        let is_untold = self.forget_untold(process);
         self.image_changes += 1;
         let Some(one) = self.processes.get_mut(&process) else { return };
         one.images_version = self.image_changes;
@@ -328,7 +364,7 @@ impl Shaper {
         }
         let started = was_kernel.then(|| one.clone());
         self.without_arguments += u64::from(lacked_arguments);
-        for image in images.values() {
+        for image in images.values().filter(|_| !is_untold) {
             self.image_record(head, 0x1402, process, image, out);
         }
         for thread in others {
@@ -378,8 +414,18 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.ensure(event, process, thread, out);
-        let (said, since) = (event.time, event.time);
-        self.ending.push_back(EndingThread { said, since, cpu: event.cpu, process, thread });
+        if let Some(one) = self.threads.get_mut(&thread) {
+            one.said_end = event.time;
+        }
+        // Its last switch is its end, if the trace sees that.
+        let is_told = self.is_of_threads || !self.has(Flag::SWITCH);
+        let (said, since, cpu) = (event.time, event.time, event.cpu);
+        self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
+        if self.is_of_threads && self.cpu(event.cpu).thread == Some(thread) {
+            self.switched_out(event, ThreadState::Dead, out);
+        } else if is_told {
+            self.ended(event, process, thread, out);
+        }
     }
 
     /// A thread has run for the last time.
@@ -393,10 +439,11 @@ impl Shaper {
         if !self.threads.contains_key(&thread) {
             return;
         }
+        let said = self.threads.get(&thread).map_or(0, |one| one.said_end);
         let stack = self.end_thread(event, process, thread, out);
         if self.processes.get(&process).is_some_and(|one| one.threads.is_empty()) {
             let event = NeutralEvent { stack: stack.get(), ..*event };
-            self.end_process(&event, process, thread, out);
+            self.end_process(&event, process, (thread, said), out);
         }
     }
 
@@ -406,35 +453,32 @@ impl Shaper {
         for thread in one.threads.clone() {
             self.end_thread(event, process, thread, out);
         }
-        self.end_process(
-            &NeutralEvent { stack: Stack::default(), ..*event },
-            process,
-            process,
-            out,
-        );
+        let event = NeutralEvent { stack: Stack::default(), ..*event };
+        self.end_process(&event, process, (process, 0), out);
     }
 
-    /// The stack of the event is that with which the last thread ended.
+    /// The stack of the event is that with which the last thread ended. `said`: when it said its end; 0: not known.
     fn end_process(
         &mut self,
         event: &NeutralEvent<'_>,
         process: u32,
-        thread: u32,
+        (thread, said): (u32, u64),
         out: &mut Records,
     ) {
+        let is_untold = self.forget_untold(process);
         let Some(one) = self.processes.remove(&process) else { return };
         self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(process);
         self.forget_memory(process);
         let head = Head { process: one.id(), thread, ..self.head(event) };
-        for image in one.images.values() {
+        for image in one.images.values().filter(|_| !is_untold) {
             let head = self.apart(head, out);
             self.image_record(head, IMAGE_UNLOAD, process, image, out);
             if self.has(Flag::IMAGE) {
                 self.add_stack(head, IMAGE_UNLOAD, event.stack, out);
             }
         }
-        let exit_status = self.take_exit_status(process, event.time);
+        let exit_status = self.take_exit_status(process, (thread, said), event.time);
         if !one.facts.is_kernel {
             let head = self.apart(head, out);
             self.process_record(head, Moment::End, &Process { exit_status, ..one }, out);
@@ -444,8 +488,8 @@ impl Shaper {
         }
     }
 
-    /// Remembers the exit status of a process until its end.
-    pub(super) fn exit_status(&mut self, time: u64, process: u32, status: u32) {
+    /// Remembers the exit status of a process's thread until its end.
+    pub(super) fn exit_status(&mut self, process: u32, status: ExitStatus) {
         if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
             // Ends of many processes were lost.
             self.exit_statuses.clear();
@@ -454,13 +498,17 @@ impl Shaper {
         if all.len() >= MAX_STATUSES {
             all.pop_front();
         }
-        all.push_back(ExitStatus { time, status });
+        all.push_back(status);
     }
 
     /// The status of a process that ends: that of its last thread. Those behind it belong to the next process with this id.
-    fn take_exit_status(&mut self, process: u32, end: u64) -> u32 {
+    fn take_exit_status(&mut self, process: u32, (thread, said): (u32, u64), end: u64) -> u32 {
         let Some(all) = self.exit_statuses.get_mut(&process) else { return 0 };
-        let count = all.iter().take_while(|one| one.time <= end).count();
+        let is_last = |one: &ExitStatus| said > 0 && one.thread == thread && one.time >= said;
+        let count = match all.iter().position(is_last) {
+            Some(at) => at + 1,
+            None => all.iter().take_while(|one| one.time <= end).count(),
+        };
         let last = all.drain(..count.max(1)).next_back();
         if all.is_empty() {
             self.exit_statuses.remove(&process);
@@ -512,6 +560,7 @@ impl Shaper {
             true => self.head(event),
             false => Head { process, thread: 0, ..self.head(event) },
         };
+        self.tell_images(head, process, out);
         let hook = if self.is_found { IMAGE_LOAD } else { 0x1403 };
         let Some(one) = self.processes.get_mut(&process) else { return };
         let end = image.base.saturating_add(image.size);
@@ -557,7 +606,7 @@ impl Shaper {
         let id = process.id();
         // In a container, a program may have the id of the kernel's process.
         let is_system = facts.is_kernel || id == 0;
-        let key = KEY | (facts.start / 10_000_000) << 22 & !KEY | u64::from(id);
+        let key = KEY | (facts.start / KEY_TICK) << 22 & !KEY | u64::from(id);
         let status = if moment == Moment::End { process.exit_status } else { STILL_ACTIVE };
         let mut payload = Payload::new()
             .u64(key)

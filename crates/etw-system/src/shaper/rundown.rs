@@ -80,7 +80,7 @@ impl Shaper {
         let (stack, detail) = (Stack::default(), Detail::AllFound);
         let now = NeutralEvent { time, cpu, process, thread, stack, detail };
         self.complete_creations(&now, out);
-        for one in std::mem::take(&mut self.ending) {
+        for one in std::mem::take(&mut self.ending).into_iter().filter(|one| !one.is_told) {
             self.ended(&now, one.process, one.thread, out);
         }
         for Configuration { hook, version, payload } in

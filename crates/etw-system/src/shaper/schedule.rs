@@ -196,8 +196,8 @@ impl Shaper {
         }
         if has_ended {
             let (said, since) = (event.time, event.time);
-            let (cpu, process) = (event.cpu, event.process);
-            self.ending.push_back(EndingThread { said, since, cpu, process, thread });
+            let (cpu, process, is_told) = (event.cpu, event.process, false);
+            self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         }
     }
 
@@ -229,6 +229,7 @@ impl Shaper {
 
     /// A thread of the recorded program begins to run: its CPU was doing something unknown, which is shown as idle.
     pub(super) fn switched_in(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        self.is_of_threads = true;
         let old = self.cpu(event.cpu).thread.unwrap_or(0);
         if old == event.thread {
             return;
@@ -304,7 +305,7 @@ impl Shaper {
         }
         self.revive(event, event.thread, out);
         self.ensure_running(event, out);
-        if !self.ending.is_empty() {
+        if !self.ending.is_empty() && self.threads.contains_key(&event.thread) {
             self.still_runs(event.thread, event.time);
         }
         let head = self.head_with_stack(event, out);

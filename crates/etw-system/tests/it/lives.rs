@@ -129,3 +129,112 @@ fn a_thread_that_says_its_end_in_its_first_turn_lives_until_its_last_switch() {
         .collect();
     assert_eq!(ends, [(61, 301), (62, 731), (63, 806)]);
 }
+
+/// The time of a record, in microseconds behind the beginning of the recording.
+fn microseconds(record: &Taken) -> i64 {
+    (record.time - (SECOND / 100) as i64) / 10
+}
+
+/// OV-23: without switches, threads and processes end when they say so, with the status of the last thread, however late that is told, and a
+/// sample behind it begins no life.
+#[test]
+fn without_switches_an_end_has_its_own_time() {
+    let mut machine = Machinery::without_switches();
+    // They are told behind the ends, and read before those have passed the watermark.
+    for (time, thread, status) in [(110, 61, 0), (210, 60, 3)] {
+        machine.at(time, 0, 0, Detail::ExitStatus { process: 60, thread, status });
+    }
+    machine.at(10, 0, 50, fork(60, 50));
+    machine.at(20, 0, 60, thread_of(60, 61));
+    machine.of_process(100, (60, 61), Detail::Exit { process: 60, thread: 61 });
+    machine.at(200, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    // The first thread of another process has ended, and is seen once more on its way out.
+    machine.at(300, 0, 50, fork(70, 50));
+    machine.at(310, 0, 70, thread_of(70, 71));
+    machine.at(400, 0, 70, Detail::Exit { process: 70, thread: 70 });
+    machine.at(405, 0, 70, Detail::Sample { address: 0x4000 });
+    machine.at(406, 0, u32::MAX, Detail::Sample { address: 0x4001 });
+    machine.of_process(500, (70, 71), Detail::Exit { process: 70, thread: 71 });
+    assert_eq!(machine.shaper.take_unseen(), 0);
+    let records = machine.end();
+    let ends: Vec<_> =
+        of(&records, 0x0502).iter().map(|one| (one.u32(4), microseconds(one))).collect();
+    assert_eq!(ends, [(61, 100), (60, 200), (70, 400), (71, 500)]);
+    let ends = of(&records, 0x0302);
+    let ends: Vec<_> =
+        ends.iter().map(|one| (one.u32(8), one.u32(20), microseconds(one))).collect();
+    assert_eq!(ends, [(60, 3, 200), (70, 0, 500)]);
+    let threads: Vec<u32> = of(&records, 0x0f2e).iter().map(|one| one.u32(8)).collect();
+    assert_eq!(threads, [70, 70], "the second one had no id any more");
+    assert!(of(&records, 0x0503).iter().all(|one| one.u32(4) < 60), "nobody began again");
+}
+
+/// OV-23: where the kernel follows some threads only, it does not follow them behind their last word: they leave their CPUs then.
+#[test]
+fn a_thread_that_is_followed_alone_leaves_its_cpu_with_its_last_word() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, Detail::SwitchIn);
+    machine.at(20, 0, 50, fork(60, 50));
+    machine.at(30, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
+    machine.at(40, 0, 60, Detail::SwitchIn);
+    machine.at(100, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    machine.at(500, 0, 50, Detail::SwitchIn);
+    let records = machine.end();
+    let ends: Vec<_> =
+        of(&records, 0x0302).iter().map(|one| (one.u32(8), microseconds(one))).collect();
+    assert_eq!(ends, [(60, 100)]);
+    let switches = of(&records, 0x0524);
+    let switches: Vec<_> =
+        switches.iter().map(|one| (microseconds(one), one.u32(4), one.u32(0))).collect();
+    assert_eq!(switches, [(10, 0, 50), (30, 50, 0), (40, 0, 60), (100, 60, 0), (500, 0, 50)]);
+}
+
+/// OV-23: a process that runs its parent's program has the images of its parent before its first sample, and no longer when it executes
+/// another one. One that is not seen until then has none.
+#[test]
+fn inherited_images_are_told_before_they_are_needed() {
+    let mut machine = Machinery::new();
+    let shell = image(0x10_0000, "/bin/sh");
+    machine.at(10, 0, 50, Detail::Map { process: 50, image: &shell });
+    let soon = ExecFacts { path: b"/bin/true".to_vec(), ..ExecFacts::default() };
+    for process in [60, 61] {
+        let fork = Detail::Fork {
+            process,
+            parent_process: 50,
+            thread: process,
+            parent_thread: 50,
+            soon: Some(&soon),
+        };
+        machine.at(20, 0, 50, fork);
+    }
+    machine.at(30, 0, 61, Detail::Sample { address: 0x10_0010 });
+    machine.at(31, 0, 61, Detail::Sample { address: 0x10_0020 });
+    for process in [60, 61] {
+        machine.at(40, 0, process, Detail::Exec { process, facts: &soon });
+    }
+    let records = machine.end();
+    let loads: Vec<_> = of(&records, 0x030a)
+        .iter()
+        .map(|one| (one.u32(16), microseconds(one), one.u64(0)))
+        .collect();
+    assert_eq!(loads, [(50, 10, 0x10_0000), (61, 30, 0x10_0000)]);
+    let unloads: Vec<u32> = of(&records, 0x1402).iter().map(|one| one.u32(16)).collect();
+    assert_eq!(unloads, [61]);
+    let load = records.iter().position(|one| one.hook == 0x030a && one.u32(16) == 61).unwrap();
+    let sample = records.iter().position(|one| one.hook == 0x0f2e).unwrap();
+    assert!(load < sample);
+}
+
+/// OV-23: an id that is used again at once is that of another process, with a key of its own.
+#[test]
+fn an_id_that_is_used_again_at_once_has_another_key() {
+    let mut machine = Machinery::without_switches();
+    for time in [1000, 1500] {
+        machine.at(time, 0, 50, fork(60, 50));
+        machine.at(time + 200, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    }
+    let records = machine.end();
+    let keys = |hook| of(&records, hook).iter().map(|one| one.u64(0)).collect::<Vec<_>>();
+    assert_eq!(keys(0x0301), keys(0x0302));
+    assert_ne!(keys(0x0301)[0], keys(0x0301)[1]);
+}

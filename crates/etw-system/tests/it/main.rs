@@ -4,6 +4,7 @@ mod attribution;
 mod command_lines;
 mod container;
 mod descriptors;
+mod faults;
 mod file_names;
 mod ground_truth;
 mod idle_cpus;

@@ -140,7 +140,7 @@ fn everything() -> Vec<Taken> {
     add_devices(&mut machine);
     add_files(&mut machine);
     machine.at(36_000, 0, 60, Detail::Exit { process: 60, thread: 61 });
-    machine.at(36_010, 0, 0, Detail::ExitStatus { process: 60, status: 7 });
+    machine.at(36_010, 0, 0, Detail::ExitStatus { process: 60, thread: 60, status: 7 });
     machine.at(36_011, 0, 60, Detail::Exit { process: 60, thread: 60 });
     machine.at(400_000, 1, 1, Detail::Lost { count: 3 });
     let counters = ProcessCounters {
@@ -228,7 +228,7 @@ fn add_files(machine: &mut Machinery) {
     machine.call(34_020, map, &[0, 0x2000, 3, 0x22, u64::MAX, 0], 0x7100_0000);
     machine.call(34_030, unmap, &[0x7100_0000, 0x2000], 0);
     machine.call(34_040, operation(FileOperation::Close), &[5], 0);
-    let page = Detail::FileFault { file: file.id, offset: 0x2000 };
+    let page = Detail::FileFault { file: file.id, offset: 0x2000, is_around: false };
     let fault = |is_hard| Detail::Fault { address: 0x1234, program_counter: 0x4010, is_hard };
     for (begins, of_file, is_hard) in [
         (Some(true), false, false),

@@ -37,8 +37,20 @@ impl Machinery {
 
     /// The same on a machine.
     pub fn on(machine: Machine, hooks: &[u16]) -> Machinery {
+        Machinery::recording(all_flags(), machine, hooks)
+    }
+
+    /// The session does not record switches.
+    pub fn without_switches() -> Machinery {
+        let mut masks = Masks::default();
+        let others = Flag::ALL.iter().filter(|flag| flag.is_recorded && **flag != Flag::SWITCH);
+        others.for_each(|flag| masks.set(*flag));
+        Machinery::recording(masks, Machine { cpus: 2, ..Machine::default() }, &[0x0f2e])
+    }
+
+    fn recording(masks: Masks, machine: Machine, hooks: &[u16]) -> Machinery {
         let options = Options {
-            masks: all_flags(),
+            masks,
             stacks: hooks.to_vec(),
             sample_interval: 10_000,
             ..Options::default()
@@ -538,7 +550,7 @@ fn the_last_exit_status_is_that_of_the_process() {
     let mut machine = Machinery::new();
     // The status of a short life comes before the records of its beginning.
     for status in [137, 7] {
-        machine.at(10, 0, 0, Detail::ExitStatus { process: 60, status });
+        machine.at(10, 0, 0, Detail::ExitStatus { process: 60, thread: 60, status });
     }
     machine.at(5, 0, 50, fork(60, 50));
     machine.at(20, 0, 60, Detail::Exit { process: 60, thread: 60 });
@@ -733,30 +745,6 @@ fn the_heap_grows_and_shrinks() {
     };
     assert_eq!(changes(0x0262), [(0x5000_0000, 0x3000, 0x3000)]);
     assert_eq!(changes(0x0263), [(0x5000_1000, 0x2000, 0x4000), (0x5000_0000, 0x1000, 0x4000)]);
-}
-
-#[test]
-fn page_faults_have_their_kinds() {
-    let mut machine = Machinery::new();
-    let begin = |is_protection| Detail::FaultBegin { is_protection };
-    let page = Detail::FileFault { file: some_file().id, offset: 0x2000 };
-    let fault = |is_hard| Detail::Fault { address: 0x1234, program_counter: 0x4010, is_hard };
-    for (time, before) in [(10, None), (20, Some(begin(true))), (30, Some(begin(false)))] {
-        before.into_iter().for_each(|before| machine.at(time, 0, 50, before));
-        machine.at(time + 1, 0, 50, fault(false));
-    }
-    for (time, is_hard) in [(40, false), (50, true)] {
-        machine.at(time, 0, 50, begin(false));
-        machine.at(time + 1, 0, 50, page);
-        machine.at(time + 2, 0, 50, fault(is_hard));
-    }
-    let records = machine.end();
-    let counts = [0x020a, 0x020b, 0x020c, 0x0220].map(|hook| of(&records, hook).len());
-    assert_eq!(counts, [1, 2, 1, 1]);
-    let hard = of(&records, 0x0220)[0];
-    assert_eq!(hard.u64(0) as i64, (SECOND + 50_000) as i64 / 100);
-    assert_eq!((hard.u64(8), hard.u64(16), hard.u32(32)), (0x2000, 0x1234, 50));
-    assert_ne!(hard.u64(24), 0);
 }
 
 #[test]
