@@ -43,6 +43,8 @@ pub enum Detail<'a> {
     ProcessFound(&'a ProcessFacts),
     /// A thread that existed when the recording began.
     ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32 },
+    /// A process listens for connections to a TCP port.
+    ListenerFound { process: u32, port: u16 },
     /// All processes that existed when the recording began have been given.
     AllFound,
     /// A thread was made; if `process` differs from `parent_process`, a process with its first thread.

@@ -72,6 +72,22 @@ fn user(process: u32) -> Option<u32> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// The folder of a process in `/proc`. If its first thread has ended, that of another one: there is no memory, and no file or folder, in the
+/// first one's any more.
+fn living_folder(process: u32) -> String {
+    let own = format!("/proc/{process}");
+    let has_ended = |folder: &str| {
+        let program = std::fs::read_link(format!("{folder}/exe"));
+        program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    if !has_ended(&own) {
+        return own;
+    }
+    let others = numbered(&format!("{own}/task")).into_iter().filter(|id| *id != process);
+    let mut others = others.map(|id| format!("{own}/task/{id}"));
+    others.find(|folder| !has_ended(folder)).unwrap_or(own)
+}
+
 /// The path of a link of `/proc`; empty: it cannot be read.
 fn link_text(link: &str) -> Vec<u8> {
     let path = std::fs::read_link(link);
@@ -89,22 +105,23 @@ pub(crate) fn exec_facts(
     needs_arguments: bool,
     known_user: Option<u32>,
 ) -> ExecFacts {
-    let path = link_text(&format!("/proc/{process}/exe"));
+    let folder = living_folder(process);
+    let path = link_text(&format!("{folder}/exe"));
     let mut arguments = match path.is_empty() || !needs_arguments {
         // The process has ended, or this user may not see it; or the caller has them.
         true => Vec::new(),
-        false => arguments(process),
+        false => arguments(&folder),
     };
     arguments.truncate(MAX_ARGUMENTS);
     ExecFacts { path, name: name.to_vec(), arguments, user: known_user.or_else(|| user(process)) }
 }
 
-/// The arguments of a process. The kernel reports an exec a moment before it has copied the arguments: until then there are none.
-fn arguments(process: u32) -> Vec<u8> {
+/// The arguments of the process with a folder in `/proc`. The kernel reports an exec a moment before it has copied the arguments: until then there are none.
+fn arguments(folder: &str) -> Vec<u8> {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_micros(100);
     for _ in 0..TRIES {
-        match std::fs::read(format!("/proc/{process}/cmdline")) {
+        match std::fs::read(format!("{folder}/cmdline")) {
             Ok(arguments) if arguments.is_empty() => std::thread::sleep(PAUSE),
             Ok(arguments) => return arguments,
             Err(_) => break,
@@ -130,7 +147,10 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
         user: exec.user.unwrap_or(0),
         session: session.unwrap_or(u32::MAX),
         is_kernel,
-        folder: if is_kernel { Vec::new() } else { link_text(&format!("/proc/{id}/cwd")) },
+        folder: match is_kernel {
+            true => Vec::new(),
+            false => link_text(&format!("{}/cwd", living_folder(id))),
+        },
         exec,
     })
 }
@@ -145,6 +165,38 @@ pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
     let device = metadata.dev();
     let device = libc::major(device) << 20 | libc::minor(device) & 0xf_ffff;
     Some(FileFacts { id: FileId { device, inode: metadata.ino() }, path })
+}
+
+/// The processes that listen for TCP connections in this network namespace, with their ports. Several may share a port: the last one is told.
+pub(crate) fn listeners() -> Vec<(u32, u16)> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    let tables: Vec<String> = tables.into_iter().flatten().collect();
+    let sockets = tables.iter().flat_map(|table| table.lines()).filter_map(listening_socket);
+    let ports: HashMap<u64, u16> = sockets.collect();
+    if ports.is_empty() {
+        return Vec::new();
+    }
+    let of_process = |process: u32| {
+        let entries = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+        let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let port = |link: PathBuf| {
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            Some((process, *ports.get(&inode.parse().ok()?)?))
+        };
+        links.filter_map(port).collect::<Vec<_>>()
+    };
+    numbered("/proc").into_iter().flat_map(of_process).collect()
+}
+
+/// The inode and the port of a line of `/proc/net/tcp` about a socket that listens:
+/// `0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 1000 0 12345 1 …`
+fn listening_socket(line: &str) -> Option<(u64, u16)> {
+    const LISTENS: &str = "0A";
+    let mut words = line.split_ascii_whitespace();
+    let (local, state) = (words.nth(1)?, words.nth(1)?);
+    (state == LISTENS).then_some(())?;
+    let port = u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?;
+    Some((words.nth(5)?.parse().ok()?, port))
 }
 
 /// The counters of a process that is no kernel thread.
@@ -186,7 +238,7 @@ pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
 
 /// Gives the executable mappings of a process.
 pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) {
-    let Ok(maps) = std::fs::read(format!("/proc/{process}/maps")) else { return };
+    let Ok(maps) = std::fs::read(format!("{}/maps", living_folder(process))) else { return };
     for line in maps.split(|byte| *byte == b'\n') {
         if let Some(mapping) = mapping_of_line(process, line) {
             give(&mapping);

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
@@ -12,14 +11,15 @@ use etw_types::{Guid, Hook, SYSTEM_TRACE};
 use crate::exit_statuses::{Ended, ExitStatuses};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
-use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
+use crate::neutral::{Detail, ExecFacts};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
     ClassLosses, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound,
     ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
-use crate::process_files::{self, Images, each_mapping, file_facts};
+use crate::process_files::{self, file_facts};
 use crate::record::{KernelRecord, Records};
+use crate::recorder::rundown::Giver;
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
@@ -64,6 +64,7 @@ pub struct Recorder {
     /// Whether files that programs open are looked up.
     has_operations: bool,
     has_counters: bool,
+    has_network: bool,
     notes: Vec<String>,
     target: Target,
     /// The CPUs that are online.
@@ -244,7 +245,7 @@ impl Recorder {
         let has_arguments = perf.has_program(Tracepoint::Exec);
         let has = |flag| options.masks.has(flag);
         let has_operations = has_descriptors(&options.masks);
-        let has_counters = has(Flag::COUNTERS);
+        let (has_counters, has_network) = (has(Flag::COUNTERS), has(Flag::NETWORK));
         let has_quick_looks = has_operations && !perf.has_call_paths();
         let is_urgent = has_quick_looks || perf.has_bursts();
         let pace = Pace::new(Haste::of(is_urgent, perf.programs().is_some()));
@@ -262,6 +263,7 @@ impl Recorder {
             exit_statuses,
             has_operations,
             has_counters,
+            has_network,
             notes,
             target,
             known_cpus: cpus.clone(),
@@ -379,35 +381,6 @@ impl Recorder {
     fn begin_count(&mut self) {
         self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
         self.tell();
-    }
-
-    /// Gives the shaper everything that exists now.
-    fn run_down(&mut self, turn: Turn) {
-        self.shaper.begin(turn, &mut self.out);
-        let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
-        if let Target::Tree(process) = self.target {
-            if let Some(facts) = process_files::process_facts(process) {
-                give.process(&facts, &mut self.sources.images);
-            }
-            return give.event(Detail::AllFound);
-        }
-        let idle = ProcessFacts { session: u32::MAX, ..ProcessFacts::default() };
-        give.event(Detail::ProcessFound(&idle));
-        for cpu in &self.cpus {
-            give.turn.cpu = *cpu;
-            let name: &[u8] = &[];
-            give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
-        }
-        give.turn.cpu = turn.cpu;
-        for image in give.shaper.kernel_images() {
-            give.event(Detail::Map { process: 0, image: &image });
-        }
-        for process in process_files::numbered("/proc") {
-            if let Some(facts) = process_files::process_facts(process) {
-                give.process(&facts, &mut self.sources.images);
-            }
-        }
-        give.event(Detail::AllFound);
     }
 
     /// Reads what the kernel has recorded. Returns the watermark, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -822,36 +795,6 @@ fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out
     });
 }
 
-/// Gives the shaper the events of a rundown.
-struct Giver<'a> {
-    shaper: &'a mut Shaper,
-    out: &'a mut Records,
-    turn: Turn,
-}
-
-impl Giver<'_> {
-    fn event(&mut self, detail: Detail<'_>) {
-        let Turn { time, cpu, process, thread } = self.turn;
-        let event = NeutralEvent { time, cpu, process, thread, stack: Stack::default(), detail };
-        self.shaper.take(&event, self.out);
-    }
-
-    fn process(&mut self, facts: &ProcessFacts, images: &mut Images) {
-        self.event(Detail::ProcessFound(facts));
-        for one in process_files::threads(facts.id) {
-            let (thread, name, priority) = (one.id, &one.name[..], one.priority);
-            self.event(Detail::ThreadFound { process: facts.id, thread, name, priority });
-        }
-        if !facts.is_kernel {
-            let mut found: Vec<Arc<Image>> = Vec::new();
-            each_mapping(facts.id, |mapping| found.push(images.image(mapping)));
-            for image in &found {
-                self.event(Detail::Map { process: facts.id, image });
-            }
-        }
-    }
-}
-
 /// Begins to listen for exit statuses. The connector knows processes of the whole machine only.
 fn open_exit_statuses(
     target: Target,
@@ -893,5 +836,6 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 
 mod cpus;
 mod notes;
+mod rundown;
 #[cfg(test)]
 mod tests;

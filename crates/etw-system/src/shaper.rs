@@ -384,6 +384,7 @@ impl Shaper {
             Detail::ThreadFound { process, thread, name, priority } => {
                 self.thread_found(event, process, &FoundThread { thread, name, priority }, out);
             }
+            Detail::ListenerFound { process, port } => self.listener_found(process, port),
             Detail::AllFound => self.all_found(event, out),
             Detail::Fork { .. } => self.created(event, out),
             Detail::Created => {}

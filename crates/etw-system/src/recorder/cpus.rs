@@ -1,6 +1,7 @@
 //! CPUs that come and go while a recording runs.
 
-use super::{Giver, Recorder};
+use super::Recorder;
+use super::rundown::Giver;
 use crate::neutral::Detail;
 use crate::perf::Target;
 use crate::shaper::Turn;

@@ -21,7 +21,10 @@ const PROTOCOL_UDP: u8 = 17;
 const ESTABLISHED: u32 = 1;
 const SYN_SENT: u32 = 2;
 const SYN_RECEIVED: u32 = 3;
+const FIN_WAIT_1: u32 = 4;
 const CLOSED: u32 = 7;
+const CLOSE_WAIT: u32 = 8;
+const LAST_ACK: u32 = 9;
 const LISTENING: u32 = 10;
 
 /// Requests and connections that began and did not end.
@@ -237,6 +240,9 @@ impl Shaper {
             _ => addresses,
         };
         let process = self.process_of(event.thread).unwrap_or(event.process);
+        if protocol != PROTOCOL_UDP {
+            self.own_socket(socket, process, &addresses);
+        }
         let kind = if is_send { 0x0a } else { 0x0b };
         let group = if protocol == PROTOCOL_UDP { 0x0800 } else { 0x0600 };
         let one = Socket { process, addresses };
@@ -244,6 +250,24 @@ impl Shaper {
         let times = (is_send && protocol != PROTOCOL_UDP).then_some(milliseconds);
         let head = self.head(event);
         self.network_record(head, group | kind, (socket, &one), (size, times), out);
+    }
+
+    /// A process uses a connection. One that is older than the recording is that of the process that is first seen to use it.
+    fn own_socket(&mut self, socket: u64, process: u32, addresses: &Addresses) {
+        if self.devices.sockets.len() >= LIMIT {
+            self.devices.sockets.clear();
+        }
+        let one = self.devices.sockets.entry(socket).or_default();
+        if one.process == 0 {
+            *one = Socket { process, addresses: *addresses };
+        }
+    }
+
+    /// A process listened before the recording began.
+    pub(super) fn listener_found(&mut self, process: u32, port: u16) {
+        if self.devices.listeners.len() < LIMIT {
+            self.devices.listeners.insert(port, process);
+        }
     }
 
     pub(super) fn socket_changed(
@@ -267,8 +291,11 @@ impl Shaper {
         }
         let one = devices.sockets.entry(socket).or_default();
         one.addresses = *addresses;
-        // Only these two changes happen in the process that the connection belongs to.
+        // Only these changes happen in the process that the connection belongs to.
         match (old, new) {
+            (ESTABLISHED, FIN_WAIT_1) | (CLOSE_WAIT, LAST_ACK) if one.process == 0 => {
+                one.process = head.process;
+            }
             (_, SYN_SENT) => one.process = head.process,
             (SYN_RECEIVED, ESTABLISHED) => {
                 let listener = devices.listeners.get(&addresses.local_port);

@@ -2,6 +2,7 @@
 
 mod attribution;
 mod command_lines;
+mod connections;
 mod container;
 mod descriptors;
 mod faults;

@@ -152,3 +152,44 @@ fn nothing_is_missing_between_rundown_and_live_events() {
         }
     }
 }
+
+/// OV-23: a process whose first thread has ended has its images and its command line in the rundown.
+#[test]
+fn a_process_without_its_first_thread_is_found_whole() {
+    // SAFETY: the child makes system calls only.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        extern "C" fn second(_: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: it takes a number.
+            unsafe { libc::sleep(20) };
+            std::ptr::null_mut()
+        }
+        // SAFETY: the thread uses no memory of the first one; the call ends that one alone.
+        unsafe {
+            let mut thread = std::mem::zeroed();
+            let argument = std::ptr::null_mut();
+            libc::pthread_create(&raw mut thread, std::ptr::null(), second, argument);
+            libc::syscall(libc::SYS_exit, 0);
+        }
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let recording = record_and_count("process,thread,img", None, |_| ());
+    // SAFETY: numbers, and memory that outlives the call.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    let Some(recording) = recording else { return };
+    if !is_first_namespace() {
+        return eprintln!("left out: a namespace");
+    }
+    let id = child as u32;
+    let starts: Vec<_> =
+        recording.records.iter().filter(|one| one.hook == 0x0303 && one.u32(8) == id).collect();
+    assert_eq!(starts.len(), 1);
+    let own = std::env::args().next().unwrap();
+    let line: Vec<u8> = own.bytes().flat_map(|byte| [byte, 0]).collect();
+    assert!(starts[0].payload.windows(line.len()).any(|part| part == line), "the command line");
+    let images = recording.records.iter().filter(|one| one.hook == 0x1403 && one.u32(16) == id);
+    assert!(images.count() > 1);
+}

@@ -451,34 +451,6 @@ fn parts_of_a_disk_request_add_up() {
 }
 
 #[test]
-fn connections_belong_to_the_process_that_made_them() {
-    let mut machine = Machinery::new();
-    let mut addresses = Addresses { local_port: 80, remote_port: 5000, ..Addresses::default() };
-    addresses.local[..4].copy_from_slice(&[127, 0, 0, 1]);
-    let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
-    machine.at(10, 0, 1, state(7, 7, 10));
-    machine.at(20, 0, 50, state(8, 7, 2));
-    machine.at(30, 0, 0, state(8, 2, 1));
-    machine.at(31, 0, 0, state(9, 3, 1));
-    let transfer = Detail::Transfer {
-        socket: 8,
-        protocol: 6,
-        is_send: true,
-        size: 99,
-        addresses: Addresses::default(),
-    };
-    machine.at(40, 0, 50, transfer);
-    machine.at(50, 0, 0, state(8, 1, 7));
-    let records = machine.end();
-    assert_eq!(of(&records, 0x060c)[0].u32(0), 50);
-    assert_eq!(of(&records, 0x060f)[0].u32(0), 1, "the listener of the port");
-    let send = of(&records, 0x060a)[0];
-    assert_eq!((send.u32(0), send.u32(4), send.payload.len()), (50, 99, 40));
-    assert_eq!(send.payload[12..20], [127, 0, 0, 1, 0x13, 0x88, 0, 80]);
-    assert_eq!(of(&records, 0x060d)[0].u32(0), 50);
-}
-
-#[test]
 fn memory_that_a_program_maps_is_virtual_memory() {
     let mut machine = Machinery::new();
     let (map, unmap) = if cfg!(target_arch = "aarch64") { (222, 215) } else { (9, 11) };

@@ -1,0 +1,76 @@
+//! The rundown at the start: everything that exists already.
+
+use std::sync::Arc;
+
+use super::Recorder;
+use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
+use crate::perf::Target;
+use crate::process_files::{self, Images, each_mapping};
+use crate::record::Records;
+use crate::shaper::{Shaper, Turn};
+
+impl Recorder {
+    /// Gives the shaper everything that exists now.
+    pub(super) fn run_down(&mut self, turn: Turn) {
+        self.shaper.begin(turn, &mut self.out);
+        let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
+        if let Target::Tree(process) = self.target {
+            if let Some(facts) = process_files::process_facts(process) {
+                give.process(&facts, &mut self.sources.images);
+            }
+            return give.event(Detail::AllFound);
+        }
+        let idle = ProcessFacts { session: u32::MAX, ..ProcessFacts::default() };
+        give.event(Detail::ProcessFound(&idle));
+        for cpu in &self.cpus {
+            give.turn.cpu = *cpu;
+            let name: &[u8] = &[];
+            give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
+        }
+        give.turn.cpu = turn.cpu;
+        for image in give.shaper.kernel_images() {
+            give.event(Detail::Map { process: 0, image: &image });
+        }
+        for process in process_files::numbered("/proc") {
+            if let Some(facts) = process_files::process_facts(process) {
+                give.process(&facts, &mut self.sources.images);
+            }
+        }
+        if self.has_network {
+            for (process, port) in process_files::listeners() {
+                give.event(Detail::ListenerFound { process, port });
+            }
+        }
+        give.event(Detail::AllFound);
+    }
+}
+
+/// Gives the shaper the events of a rundown.
+pub(super) struct Giver<'a> {
+    pub shaper: &'a mut Shaper,
+    pub out: &'a mut Records,
+    pub turn: Turn,
+}
+
+impl Giver<'_> {
+    pub fn event(&mut self, detail: Detail<'_>) {
+        let Turn { time, cpu, process, thread } = self.turn;
+        let event = NeutralEvent { time, cpu, process, thread, stack: Stack::default(), detail };
+        self.shaper.take(&event, self.out);
+    }
+
+    fn process(&mut self, facts: &ProcessFacts, images: &mut Images) {
+        self.event(Detail::ProcessFound(facts));
+        for one in process_files::threads(facts.id) {
+            let (thread, name, priority) = (one.id, &one.name[..], one.priority);
+            self.event(Detail::ThreadFound { process: facts.id, thread, name, priority });
+        }
+        if !facts.is_kernel {
+            let mut found: Vec<Arc<Image>> = Vec::new();
+            each_mapping(facts.id, |mapping| found.push(images.image(mapping)));
+            for image in &found {
+                self.event(Detail::Map { process: facts.id, image });
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Connections and the processes that they belong to, from neutral events and from the machine. OV-23.
+
+use etw_system::neutral::*;
+
+use crate::shaper::{Machinery, of};
+
+#[test]
+fn connections_belong_to_the_process_that_made_them() {
+    let mut machine = Machinery::new();
+    let mut addresses = Addresses { local_port: 80, remote_port: 5000, ..Addresses::default() };
+    addresses.local[..4].copy_from_slice(&[127, 0, 0, 1]);
+    let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
+    machine.at(10, 0, 1, state(7, 7, 10));
+    machine.at(20, 0, 50, state(8, 7, 2));
+    machine.at(30, 0, 0, state(8, 2, 1));
+    machine.at(31, 0, 0, state(9, 3, 1));
+    let transfer = Detail::Transfer {
+        socket: 8,
+        protocol: 6,
+        is_send: true,
+        size: 99,
+        addresses: Addresses::default(),
+    };
+    machine.at(40, 0, 50, transfer);
+    machine.at(50, 0, 0, state(8, 1, 7));
+    let records = machine.end();
+    assert_eq!(of(&records, 0x060c)[0].u32(0), 50);
+    assert_eq!(of(&records, 0x060f)[0].u32(0), 1, "the listener of the port");
+    let send = of(&records, 0x060a)[0];
+    assert_eq!((send.u32(0), send.u32(4), send.payload.len()), (50, 99, 40));
+    assert_eq!(send.payload[12..20], [127, 0, 0, 1, 0x13, 0x88, 0, 80]);
+    assert_eq!(of(&records, 0x060d)[0].u32(0), 50);
+}
+
+/// OV-23: connections and listeners that are older than the recording belong to the processes that use or close them, or that listened.
+#[test]
+fn older_connections_belong_to_the_processes_that_use_them() {
+    let mut machine = Machinery::new();
+    let addresses = Addresses { local_port: 80, remote_port: 5000, ..Addresses::default() };
+    let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
+    let transfer =
+        |protocol| Detail::Transfer { socket: 8, protocol, is_send: false, size: 9, addresses };
+    machine.at(1, 0, 0, Detail::ListenerFound { process: 1, port: 80 });
+    machine.at(10, 0, 0, state(9, 3, 1));
+    machine.at(20, 0, 50, transfer(6));
+    machine.at(30, 0, 0, state(8, 1, 7));
+    // Closed by its own process, then by the other side.
+    machine.at(40, 0, 50, state(10, 1, 4));
+    machine.at(50, 0, 0, state(10, 4, 7));
+    machine.at(60, 0, 50, state(11, 8, 9));
+    machine.at(70, 0, 0, state(11, 9, 7));
+    // Nobody knows whose this was; a datagram is no connection.
+    machine.at(80, 0, 50, transfer(17));
+    machine.at(90, 0, 0, state(8, 1, 7));
+    let records = machine.end();
+    assert_eq!(of(&records, 0x060f)[0].u32(0), 1);
+    let owners: Vec<u32> = of(&records, 0x060d).iter().map(|one| one.u32(0)).collect();
+    assert_eq!(owners, [50, 50, 50, 0]);
+}
+
+/// OV-23: a server that listened before the recording accepts its connections.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_is_older_than_the_recording_accepts() {
+    use std::net::{TcpListener, TcpStream};
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let recording = crate::live::record_and_count("process,net", None, |_| {
+        let client = TcpStream::connect(address).unwrap();
+        drop((listener.accept().unwrap(), client));
+    });
+    let Some(recording) = recording else { return };
+    if recording.losses.total() > 0 || !crate::live::is_first_namespace() {
+        return eprintln!("left out: the rings were full, or a namespace");
+    }
+    let port = address.port().to_be_bytes();
+    let accepted = of(&recording.records, 0x060f);
+    let owners = accepted.iter().filter(|one| one.payload[18..20] == port).map(|one| one.u32(0));
+    assert_eq!(owners.collect::<Vec<_>>(), [std::process::id()]);
+}
