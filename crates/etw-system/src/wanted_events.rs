@@ -127,6 +127,7 @@ pub(crate) const TRACEPOINTS: &[(Flag, &[(Tracepoint, u16)])] = &[
     (Flag::SYSCALL, CALL_POINTS),
     (Flag::VIRTUAL_ALLOC, CALL_POINTS),
     (Flag::MAP_FILE, CALL_POINTS),
+    (Flag::FILE_NAME, CALL_POINTS),
     (Flag::FILE_IO, CALL_POINTS),
     (Flag::FILE_IO_INIT, CALL_POINTS),
     (Flag::PRIORITY, &[(Tracepoint::Priority, 0x0530)]),
@@ -494,7 +495,8 @@ fn stack_points(options: &Options) -> impl Iterator<Item = Tracepoint> {
 
 /// Whether a class has files by their descriptors; files in memory are known by theirs.
 pub(crate) fn has_descriptors(masks: &Masks) -> bool {
-    [Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE].iter().any(|flag| masks.has(*flag))
+    let flags = [Flag::FILE_NAME, Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE];
+    flags.iter().any(|flag| masks.has(*flag))
 }
 
 /// The system calls that the classes need; `None`: all of them.
@@ -514,6 +516,7 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         | SystemCall::Replace
         | SystemCall::ControlDescriptor
         | SystemCall::CloseRange => has_descriptors,
+        SystemCall::File(FileOperation::Delete | FileOperation::Rename, _) => has_descriptors,
         SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
         SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,
         call => has_memory && call.is_memory(),

@@ -298,3 +298,27 @@ fn an_unpacked_tree_is_seen_whole() {
     assert_eq!(transfers(0x0444), [(0, 303), (303, 0), (560, 512)]);
     assert_eq!(transfers(0x0443), [(5, 303)]);
 }
+
+/// OV-23: names of files are recorded without their operations.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_are_recorded_alone() {
+    let path = std::env::temp_dir().join(format!("etw-name-{}", std::process::id()));
+    std::fs::write(&path, "x").unwrap();
+    let mut has_paths = false;
+    let recording = crate::live::record_and_count("file", None, |live: &mut crate::live::Live| {
+        has_paths = live.has_call_paths();
+        assert!(std::process::Command::new("cat").arg(&path).output().unwrap().status.success());
+    });
+    std::fs::remove_file(&path).unwrap();
+    let Some(recording) = recording else { return };
+    if !has_paths || recording.losses.total() > 0 {
+        return eprintln!("left out: paths need programs in the kernel, which were not lost");
+    }
+    let path = path.to_str().unwrap().to_owned();
+    for hook in [0x0400, 0x0424] {
+        let names = texts(&recording.records, hook, NAME);
+        assert_eq!(names.iter().filter(|name| **name == path).count(), 1, "{hook:#x}");
+    }
+    assert!(of(&recording.records, 0x0440).is_empty());
+}
