@@ -212,7 +212,7 @@ impl Programs {
         let mut registers = vec![0u64; UNWOUND_REGISTERS.count_ones() as usize];
         let (stack_pointer, address) = match cfg!(target_arch = "aarch64") {
             true => (registers.len() - 2, registers.len() - 1),
-            false => (2, 3),
+            false => (3, 4),
         };
         (registers[stack_pointer], registers[address]) = (0x7000, calls[0]);
         let registers: Vec<u8> = registers.iter().flat_map(|one| one.to_le_bytes()).collect();

@@ -43,20 +43,27 @@ pub(crate) struct Pace {
     /// A program whose facts were looked up has begun since the last poll.
     pub has_looks: bool,
     longest: Duration,
+    /// Bytes of records between two polls.
+    size: u64,
     /// When the rings were polled last, and when such a program began, in nanoseconds.
     last: u64,
     last_looks: u64,
 }
 
 impl Pace {
-    /// A recorder's pace while little happens.
-    pub fn new(haste: Haste) -> Pace {
+    /// A recorder's pace while little happens. `ring`: bytes of the smallest ring of a CPU; `flow`: those that may come to it in a second, as
+    /// soon as a CPU is busy.
+    pub fn new(haste: Haste, ring: u64, flow: u64) -> Pace {
         let longest = match haste {
             Haste::Always => SHORT,
             Haste::WhenProgramsBegin => LONG_WITH_LOOKS,
             Haste::None => LONG,
         };
-        Pace { pause: SHORT, has_looks: false, longest, last: 0, last_looks: 0 }
+        // Half of the ring is for what comes while a poll is late.
+        let until_full = Duration::from_millis((ring / 2).saturating_mul(1000) / flow.max(1));
+        let longest = longest.min(until_full).max(SHORT);
+        let size = SIZE.min(ring / 4);
+        Pace { pause: SHORT, has_looks: false, longest, size, last: 0, last_looks: 0 }
     }
 
     /// The rings were polled and had so many bytes.
@@ -68,7 +75,7 @@ impl Pace {
         let is_quiet = self.last_looks == 0 || time.saturating_sub(self.last_looks) > EXPECTED;
         self.pause = match is_quiet {
             true => {
-                let pause = u128::from(elapsed) * u128::from(SIZE) / u128::from(size.max(1));
+                let pause = u128::from(elapsed) * u128::from(self.size) / u128::from(size.max(1));
                 let pause = u64::try_from(pause).map_or(self.longest, Duration::from_nanos);
                 pause.clamp(SHORT, self.longest)
             }
@@ -82,10 +89,11 @@ mod tests {
     use super::*;
 
     const MILLISECOND: u64 = 1_000_000;
+    const LARGE: u64 = 16 << 20;
 
     #[test]
     fn rings_are_read_often_while_they_fill_or_programs_are_looked_up() {
-        let mut pace = Pace::new(Haste::None);
+        let mut pace = Pace::new(Haste::None, LARGE, 0);
         let mut time = 0;
         let mut after = |pace: &mut Pace, elapsed: u64, size: u64| {
             time += elapsed * MILLISECOND;
@@ -103,13 +111,25 @@ mod tests {
     }
 
     #[test]
+    fn a_small_ring_is_read_before_it_is_full() {
+        let mut pace = Pace::new(Haste::None, 256 << 10, 8 << 20);
+        pace.polled(10 * MILLISECOND, 0);
+        assert_eq!(pace.pause, Duration::from_millis(15));
+        pace.polled(30 * MILLISECOND, 128 << 10);
+        assert_eq!(pace.pause, SHORT);
+        let mut pace = Pace::new(Haste::None, LARGE, 8 << 20);
+        pace.polled(10 * MILLISECOND, 0);
+        assert_eq!(pace.pause, LONG);
+    }
+
+    #[test]
     fn what_must_be_read_soon_is() {
         for (haste, pause) in [
             (Haste::Always, SHORT),
             (Haste::WhenProgramsBegin, LONG_WITH_LOOKS),
             (Haste::None, LONG),
         ] {
-            let mut pace = Pace::new(haste);
+            let mut pace = Pace::new(haste, LARGE, 0);
             pace.polled(100 * MILLISECOND, 0);
             assert_eq!(pace.pause, pause);
         }

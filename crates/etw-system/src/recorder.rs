@@ -28,8 +28,8 @@ use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts::{self, OnlineCpus, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
-    MachineEvents, STACK_SIZES, StartError, has_descriptors, machine_events, open_machine,
-    open_own, open_side, own_events, side_events_of,
+    MachineEvents, StartError, has_descriptors, machine_events, open_machine, open_own, open_side,
+    own_events, side_events_of, stack_sizes,
 };
 
 /// Records come into a ring so many nanoseconds after their time at most.
@@ -46,8 +46,6 @@ const MAX_QUEUE: usize = 2 << 20;
 const CSWITCH: u16 = 0x0524;
 const PROCESS_START: u16 = 0x0301;
 const THREAD_START: u16 = 0x0501;
-/// Bytes of stacks that are copied with each sample, until it is known how many are needed.
-const LARGEST_STACK: u32 = STACK_SIZES[STACK_SIZES.len() - 1];
 /// Nanoseconds of a record's unit of time.
 const TICK: u64 = 100;
 
@@ -65,6 +63,8 @@ pub struct Recorder {
     has_operations: bool,
     has_counters: bool,
     has_network: bool,
+    /// Bytes of stacks that are copied with each sample, until it is known how many are needed.
+    largest_stack: u32,
     notes: Vec<String>,
     target: Target,
     /// The CPUs that are online.
@@ -240,7 +240,9 @@ impl Recorder {
     fn with(opened: Opened, options: Options) -> Recorder {
         let Opened { mut perf, target, cpus, side_events, mut notes } = opened;
         perf.translate_ids();
-        perf.begin_with_stack_size(LARGEST_STACK);
+        let sizes = stack_sizes(target, &options);
+        let largest_stack = sizes[sizes.len() - 1];
+        perf.begin_with_stack_size(largest_stack);
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let has_arguments = perf.has_program(Tracepoint::Exec);
         let has = |flag| options.masks.has(flag);
@@ -248,7 +250,15 @@ impl Recorder {
         let (has_counters, has_network) = (has(Flag::COUNTERS), has(Flag::NETWORK));
         let has_quick_looks = has_operations && !perf.has_call_paths();
         let is_urgent = has_quick_looks || perf.has_bursts();
-        let pace = Pace::new(Haste::of(is_urgent, perf.programs().is_some()));
+        let haste = Haste::of(is_urgent, perf.programs().is_some());
+        let rings = perf.rings().filter(|one| !one.facts.1.is_side).map(|one| one.facts.0);
+        let ring = rings.min().unwrap_or(usize::MAX) as u64;
+        // Every sample copies the stack at first.
+        let samples = match has(Flag::PROFILE) {
+            true => 10_000_000 / u64::from(options.sample_interval.max(1)),
+            false => 0,
+        };
+        let pace = Pace::new(haste, ring, samples * u64::from(largest_stack));
         let machine = machine(target, &cpus, &options.masks);
         if target == Target::Machine && has(Flag::IMAGE) {
             notes.extend(notes::of_kernel(&machine));
@@ -259,7 +269,8 @@ impl Recorder {
             shaper,
             out: Records::default(),
             sources: Sources::default(),
-            stacks: Stacks::default(),
+            stacks: Stacks::new(sizes),
+            largest_stack,
             exit_statuses,
             has_operations,
             has_counters,
@@ -335,7 +346,7 @@ impl Recorder {
             self.perf.count_from_here();
             self.find_silent_cpus();
             self.continue_count();
-            self.perf.choose_stack_size(LARGEST_STACK)?;
+            self.perf.choose_stack_size(self.largest_stack)?;
             let turn = this_turn();
             let time = match u64::try_from(stored_until) {
                 Ok(ticks @ 1..) => ticks * TICK,
@@ -483,6 +494,10 @@ impl Recorder {
             };
             let completed;
             let parsed = match parsed.user {
+                None if parsed.stack.user.len() > 1 => {
+                    completed = stacks.checked(parsed, shaper);
+                    &completed
+                }
                 None => parsed,
                 Some(_) => {
                     completed = stacks.complete(parsed, shaper, &mut frames);

@@ -1,10 +1,14 @@
 //! Call stacks of programs: those that the kernel found by frame pointers, and better ones if the program's state was copied.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::neutral::{Image, Stack};
 use crate::perf::Parsed;
 use crate::shaper::Shaper;
 
 /// Completes the stacks of records.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stacks {
     #[cfg(feature = "unwind")]
     unwinder: crate::unwind::Unwinder,
@@ -16,6 +20,19 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
+    /// `sizes`: the bytes that can be copied with each sample.
+    #[cfg_attr(not(feature = "unwind"), allow(unused_variables))]
+    pub fn new(sizes: &'static [u32]) -> Stacks {
+        Stacks {
+            #[cfg(feature = "unwind")]
+            unwinder: crate::unwind::Unwinder::default(),
+            #[cfg(feature = "unwind")]
+            files: crate::process_files::OpenFiles::default(),
+            #[cfg(feature = "unwind")]
+            sizes: crate::stack_sizes::StackSizes::new(sizes),
+        }
+    }
+
     /// The record with the stack that the unwind tables of its process give, if it is whole or longer. `frames`: memory for it.
     #[cfg(feature = "unwind")]
     pub fn complete<'a>(
@@ -24,7 +41,7 @@ impl Stacks {
         shaper: &Shaper,
         frames: &'a mut Vec<u64>,
     ) -> Parsed<'a> {
-        use crate::neutral::{Detail, Stack};
+        use crate::neutral::Detail;
         use crate::perf::PerfDetail;
         use crate::unwind::End;
         let Some(user) = &parsed.user else { return *parsed };
@@ -36,10 +53,21 @@ impl Stacks {
         if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {
             self.sizes.note(self.unwinder.reach());
         }
+        // By frame pointers, as long as they lead to code: other functions use that register for something else.
+        let by_pointers = code_at_front(images.by_base, parsed.stack.user);
         match end {
-            End::Cut if frames.len() < parsed.stack.user.len() => *parsed,
+            End::Cut if frames.len() < by_pointers.len() => {
+                Parsed { stack: Stack { user: by_pointers, ..parsed.stack }, ..*parsed }
+            }
             _ => Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed },
         }
+    }
+
+    /// The record with the frames that frame pointers lead to, as long as they lie in images of its process.
+    pub fn checked<'a>(&self, parsed: &Parsed<'a>, shaper: &Shaper) -> Parsed<'a> {
+        let Some(images) = shaper.images_of(parsed.process) else { return *parsed };
+        let user = code_at_front(images.by_base, parsed.stack.user);
+        Parsed { stack: Stack { user, ..parsed.stack }, ..*parsed }
     }
 
     /// The number of bytes of programs' stacks that are to be copied with each sample from now on; `None`: as many as before.
@@ -69,5 +97,41 @@ impl Stacks {
         _frames: &'a mut Vec<u64>,
     ) -> Parsed<'a> {
         *parsed
+    }
+}
+
+/// The first frames of a stack that lie in images, and always the innermost one. All of them if no image is known.
+fn code_at_front<'a>(images: &BTreeMap<u64, Arc<Image>>, frames: &'a [u64]) -> &'a [u64] {
+    if images.is_empty() {
+        return frames;
+    }
+    let mut last = 0..0;
+    let is_code = |address: &u64| {
+        if !last.contains(address) {
+            let Some((base, image)) = images.range(..=*address).next_back() else { return false };
+            last = *base..base.saturating_add(image.size);
+        }
+        last.contains(address)
+    };
+    // A return address may lie just behind the last function of an image.
+    let callers = frames.iter().skip(1).map(|address| address.wrapping_sub(1));
+    let count = callers.take_while(is_code).count();
+    &frames[..frames.len().min(1 + count)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_outside_of_code_end_a_stack() {
+        let image = |base| Arc::new(Image { base, size: 0x1000, ..Image::default() });
+        let images: BTreeMap<u64, Arc<Image>> =
+            [0x1000, 0x5000].map(|base| (base, image(base))).into();
+        let code = |frames: &[u64]| code_at_front(&images, frames).len();
+        assert_eq!(code(&[0x1500, 0x5100, 0x2000, 0x2001, 0x1100]), 3);
+        assert_eq!(code(&[0xdead_0000, 0x1100]), 2, "the sample's own address says what ran");
+        assert_eq!((code(&[]), code(&[0x10])), (0, 1));
+        assert_eq!(code_at_front(&BTreeMap::new(), &[1, 2]).len(), 2, "nothing is known");
     }
 }

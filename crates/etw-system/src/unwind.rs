@@ -383,6 +383,39 @@ mod tests {
         assert_eq!(row, same);
     }
 
+    /// OV-24: the rules of a file without a search table, as static programs are linked, are those of the same file with one.
+    #[test]
+    fn a_file_without_a_search_table_has_the_same_rules() {
+        let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        fn part(bytes: &[u8], at: u64, size: usize) -> Option<Vec<u8>> {
+            let rest = bytes.get(usize::try_from(at).ok()?..)?;
+            Some(rest[..size.min(rest.len())].to_vec())
+        }
+        let with = bytes.clone();
+        let with = |at, size| part(&with, at, size);
+        let tables = Tables::read(&with).unwrap();
+        let starts = tables.functions(1000, &with);
+        // Program headers that name no table.
+        let header = bytes.windows(4).take(4096).position(|four| four == [0x50, 0xe5, 0x74, 0x64]);
+        bytes[header.unwrap()] = 0;
+        let without = |at, size| part(&bytes, at, size);
+        let own = Tables::read(&without).unwrap();
+        assert_eq!(tables.functions_kept(), 0);
+        assert!(own.functions_kept() >= starts.len());
+        for address in starts.iter().flat_map(|start| [*start, start + 1]) {
+            let rule = |tables: &Tables, read: tables::ReadBytes<'_>| {
+                tables
+                    .rule(address, read)
+                    .map(|found| (found.start, found.end, Row::of(&found.rule)))
+            };
+            let (one, other) = (rule(&tables, &with), rule(&own, &without));
+            assert_eq!(one, other, "{address:#x}");
+        }
+        // Nothing is found in a file without sections either.
+        bytes[0x28..0x30].fill(0xff);
+        assert!(Tables::read(&|at, size| part(&bytes, at, size)).is_none());
+    }
+
     /// Rules of this executable are found; from a damaged copy of it, anything but a panic may come.
     #[test]
     fn damage_is_no_panic() {

@@ -250,7 +250,18 @@ pub(crate) fn open_own(
 }
 
 /// Bytes of stacks that are copied with each sample of the machine. Each size has a perf event of its own, of which one records.
-pub(crate) const STACK_SIZES: [u32; 4] = [1 << 10, 2 << 10, 4 << 10, 8 << 10];
+const STACK_SIZES: [u32; 6] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+
+/// Those sizes for a target and a time between two samples: the rings have room for the samples of some pauses.
+pub(crate) fn stack_sizes(target: Target, options: &Options) -> &'static [u32] {
+    match (target, options.sample_interval) {
+        // Rings of users who may lock little memory are small.
+        (Target::Tree(_), _) => &[4 << 10],
+        (_, 10_000..) => &STACK_SIZES,
+        (_, 2_500..) => &STACK_SIZES[..5],
+        _ => &STACK_SIZES[..4],
+    }
+}
 
 /// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
 #[derive(Clone, Copy, Debug)]
@@ -261,23 +272,17 @@ struct CopiedStack {
     of_other: u32,
 }
 
-fn copied_stack(target: Target) -> CopiedStack {
-    const OF_MACHINE: CopiedStack = CopiedStack { of_sample: &STACK_SIZES, of_other: 3 << 10 };
-    /// Rings of users who may lock little memory are small.
-    const OF_OWN: CopiedStack = CopiedStack { of_sample: &[4 << 10], of_other: 3 << 10 };
+fn copied_stack(target: Target, options: &Options) -> CopiedStack {
     let is_wanted = std::env::var_os("ETW_SYSTEM_UNWIND").is_none_or(|value| value != "0");
-    match target {
-        _ if !is_wanted || cfg!(not(feature = "unwind")) => {
-            CopiedStack { of_sample: &[0], of_other: 0 }
-        }
-        Target::Machine => OF_MACHINE,
-        Target::Tree(_) => OF_OWN,
+    if !is_wanted || cfg!(not(feature = "unwind")) {
+        return CopiedStack { of_sample: &[0], of_other: 0 };
     }
+    CopiedStack { of_sample: stack_sizes(target, options), of_other: 3 << 10 }
 }
 
 /// Samples and faults, which need no tracepoints.
 fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
-    let copied = copied_stack(target);
+    let copied = copied_stack(target, options);
     let mut wanted = Vec::new();
     if options.masks.has(Flag::PROFILE) {
         let distance = u64::from(options.sample_interval) * 100;
@@ -461,7 +466,7 @@ pub(crate) fn machine_events(options: &Options) -> MachineEvents {
         }
     };
     let calls = wanted_calls(options);
-    let copied = copied_stack(Target::Machine);
+    let copied = copied_stack(Target::Machine, options);
     let mut seen = Vec::new();
     let others = additions.iter().chain(&of_stacks).map(|point| (*point, 0));
     for (point, hook) in points.iter().copied().chain(others) {

@@ -196,9 +196,10 @@ pub struct UserState<'a> {
     pub stack: &'a [u8],
 }
 
-/// The registers that are copied, in the kernel's numbers for samples: those that functions preserve, stack pointer and address.
+/// The registers that are copied, in the kernel's numbers for samples: those that functions preserve, stack pointer and address. On x86-64
+/// also `rdi`, in which `vfork` keeps its caller's address.
 pub const UNWOUND_REGISTERS: u64 =
-    if cfg!(target_arch = "aarch64") { 0x1_fff8_0000 } else { 0xf0_01c2 };
+    if cfg!(target_arch = "aarch64") { 0x1_fff8_0000 } else { 0xf0_01e2 };
 
 /// The contents of a record.
 #[derive(Clone, Copy, Debug)]

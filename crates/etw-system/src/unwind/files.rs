@@ -14,6 +14,9 @@ use crate::neutral::Image;
 /// Images, and files, are looked through when there are so many more than were in use at the last look, and as many again.
 const LOOK_AFTER: usize = 1024;
 
+/// Functions of files without search tables that are kept, 16 bytes each; further such files have no rules.
+const MAX_FUNCTIONS: usize = 1 << 20;
+
 /// A file whose rules are kept.
 #[derive(Debug, Default)]
 struct RuleFile {
@@ -53,6 +56,17 @@ pub(super) struct Files {
     next: u64,
     images_in_use: usize,
     files_in_use: usize,
+    /// Functions that the tables keep.
+    functions: usize,
+}
+
+impl KnownTables {
+    fn functions_kept(&self) -> usize {
+        match self {
+            KnownTables::Some(tables) => tables.functions_kept(),
+            _ => 0,
+        }
+    }
 }
 
 impl Files {
@@ -101,6 +115,7 @@ impl Files {
             self.files.retain(|number, _| used.contains(number));
             self.by_identity.retain(|_, number| used.contains(number));
             self.files_in_use = self.files.len();
+            self.functions = self.files.values().map(|file| file.tables.functions_kept()).sum();
         }
     }
 
@@ -128,7 +143,9 @@ impl Files {
             if is_replaced.get() {
                 return Answer::Replaced;
             }
-            file.tables = tables.map_or(KnownTables::None, KnownTables::Some);
+            let has_room = |one: &Tables| self.functions + one.functions_kept() <= MAX_FUNCTIONS;
+            file.tables = tables.filter(has_room).map_or(KnownTables::None, KnownTables::Some);
+            self.functions += file.tables.functions_kept();
         }
         let KnownTables::Some(tables) = &file.tables else { return Answer::NoTables };
         match ask(tables, &read) {

@@ -28,7 +28,7 @@ mod number {
     pub const RETURN: usize = 16;
     pub const ADDRESS: usize = 16;
     /// Those of the kernel's copy, in its order.
-    pub const COPIED: &[usize] = &[3, 6, 7, 16, 12, 13, 14, 15];
+    pub const COPIED: &[usize] = &[3, 5, 6, 7, 16, 12, 13, 14, 15];
     /// Those that functions save, and the address where they return.
     pub const SAVED: [usize; 7] = [RETURN, 6, 3, 12, 13, 14, 15];
 }

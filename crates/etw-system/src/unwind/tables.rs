@@ -1,9 +1,9 @@
 //! The rules in a file: its search table (`.eh_frame_hdr`) and the entries of `.eh_frame`. Both are read where a search needs them: the
-//! table of a large library has some MiB.
+//! table of a large library has some MiB. A file without a table, as compilers link static programs, is read once as a whole for one.
 
 use etw_types::le;
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, LittleEndian, Register, RegisterRule, UnwindContext,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, Register, RegisterRule, UnwindContext,
     UnwindSection,
 };
 
@@ -18,16 +18,30 @@ const FRAME_HEADER: u32 = 0x6474_e550;
 /// Bytes of a file, from an offset.
 pub(super) type ReadBytes<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
 
-/// Where a file has its search table, and its segments.
+/// Functions that are found in a file without a search table; more are left out.
+const MAX_FUNCTIONS: usize = 1 << 16;
+
+/// How a file is searched, and its segments.
 #[derive(Debug)]
 pub(super) struct Tables {
-    /// The address of `.eh_frame_hdr` in the file's headers: numbers in it count from there.
-    header_address: u64,
-    numbers: Numbers,
-    /// Where its pairs begin in the file: the first address of a function, and the address of its entry.
-    offset: u64,
-    count: u64,
+    search: Search,
     segments: Vec<FileSegment>,
+}
+
+/// The first address of each function, and the address of its entry, in order.
+#[derive(Debug)]
+enum Search {
+    /// In the file.
+    Table {
+        /// The address of `.eh_frame_hdr` in the file's headers: numbers in it count from there.
+        header_address: u64,
+        numbers: Numbers,
+        /// Where its pairs begin in the file.
+        offset: u64,
+        count: u64,
+    },
+    /// The file has none.
+    Functions(Vec<(u64, u64)>),
 }
 
 /// How numbers are stored.
@@ -97,70 +111,32 @@ impl Tables {
                 Some(FileSegment { offset: field(8)?, address: field(0x10)?, size: field(0x20)? })
             })
         };
-        let found = of_kind(FRAME_HEADER).next()?;
-        Tables::of_segment(found, of_kind(LOAD).collect(), read)
+        let in_file =
+            of_kind(FRAME_HEADER).next().and_then(|found| Search::of_segment(found, read));
+        let search = in_file.or_else(|| Search::of_section(&header, read))?;
+        Some(Tables { search, segments: of_kind(LOAD).collect() })
     }
 
-    fn of_segment(
-        found: FileSegment,
-        segments: Vec<FileSegment>,
-        read: ReadBytes<'_>,
-    ) -> Option<Tables> {
-        /// Version, three bytes of encodings, and two numbers of at most eight bytes.
-        const LONGEST_HEADER: usize = 20;
-        /// `DW_EH_PE_datarel`
-        const FROM_HEADER: u8 = 0x30;
-        let header = read(found.offset, LONGEST_HEADER)?;
-        let [1, entries, count, table] = *header.first_chunk()? else { return None };
-        (table & 0x70 == FROM_HEADER).then_some(())?;
-        let (entries, counts, numbers) =
-            (Numbers::of(entries)?, Numbers::of(count)?, Numbers::of(table)?);
-        let count = counts.read(&header, 4 + entries.size)?;
-        let size = (4 + entries.size + counts.size) as u64;
-        let room = found.size.checked_sub(size)? / (2 * numbers.size as u64);
-        Some(Tables {
-            header_address: found.address,
-            numbers,
-            offset: found.offset.checked_add(size)?,
-            count: count.min(room),
-            segments,
-        })
-    }
-
-    /// The address of the entry of the last function that begins at an address or before it.
-    fn find(&self, address: u64, read: ReadBytes<'_>) -> Option<u64> {
-        /// Pairs that are read together.
-        const TOGETHER: u64 = 512;
-        let Numbers { size, .. } = self.numbers;
-        let pair_size = 2 * size as u64;
-        let pairs = |first: u64, count: u64| {
-            let offset = self.offset.checked_add(first.checked_mul(pair_size)?)?;
-            read(offset, usize::try_from(count * pair_size).ok()?)
-        };
-        let number = |bytes: &[u8], at: usize| {
-            Some(self.header_address.wrapping_add(self.numbers.read(bytes, at)?))
-        };
-        let (mut first, mut end) = (0, self.count);
-        while end - first > TOGETHER {
-            let middle = first + (end - first) / 2;
-            match number(&pairs(middle, 1)?, 0)? <= address {
-                true => first = middle,
-                false => end = middle,
-            }
+    /// Functions that are kept in memory.
+    pub fn functions_kept(&self) -> usize {
+        match &self.search {
+            Search::Table { .. } => 0,
+            Search::Functions(all) => all.len(),
         }
-        let last = pairs(first, end - first)?;
-        let begins_before = |pair: &[u8]| number(pair, 0).is_some_and(|start| start <= address);
-        let found = last.chunks_exact(2 * size).take_while(|pair| begins_before(pair)).last()?;
-        number(found, size)
     }
 
     /// The first addresses of the first functions.
     #[cfg(test)]
     pub fn functions(&self, count: u64, read: ReadBytes<'_>) -> Vec<u64> {
-        let size = 2 * self.numbers.size;
-        let pairs = read(self.offset, size * self.count.min(count) as usize).unwrap();
-        let start =
-            |pair: &[u8]| self.header_address.wrapping_add(self.numbers.read(pair, 0).unwrap());
+        let (numbers, header_address, offset, all) = match &self.search {
+            Search::Table { numbers, header_address, offset, count } => {
+                (numbers, *header_address, *offset, *count)
+            }
+            Search::Functions(all) => return all.iter().map(|(start, _)| *start).collect(),
+        };
+        let size = 2 * numbers.size;
+        let pairs = read(offset, size * all.min(count) as usize).unwrap();
+        let start = |pair: &[u8]| header_address.wrapping_add(numbers.read(pair, 0).unwrap());
         pairs.chunks_exact(size).map(start).collect()
     }
 
@@ -189,7 +165,7 @@ impl Tables {
     pub fn rule(&self, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
         /// Where an entry has the distance of its common one.
         const COMMON: usize = 4;
-        let found = self.find(address, read)?;
+        let found = self.search.find(address, read)?;
         let own = self.entry(found, read)?;
         let distance = u64::from(le::u32(&own, COMMON)?);
         let common = found.checked_add(COMMON as u64)?.checked_sub(distance)?;
@@ -201,6 +177,104 @@ impl Tables {
         let distance = u32::try_from(at + COMMON).ok()?;
         entries.get_mut(at + COMMON..at + COMMON + 4)?.copy_from_slice(&distance.to_le_bytes());
         rule_of(&entries, at, found.wrapping_sub(at as u64), address)
+    }
+}
+
+impl Search {
+    fn of_segment(found: FileSegment, read: ReadBytes<'_>) -> Option<Search> {
+        /// Version, three bytes of encodings, and two numbers of at most eight bytes.
+        const LONGEST_HEADER: usize = 20;
+        /// `DW_EH_PE_datarel`
+        const FROM_HEADER: u8 = 0x30;
+        let header = read(found.offset, LONGEST_HEADER)?;
+        let [1, entries, count, table] = *header.first_chunk()? else { return None };
+        (table & 0x70 == FROM_HEADER).then_some(())?;
+        let (entries, counts, numbers) =
+            (Numbers::of(entries)?, Numbers::of(count)?, Numbers::of(table)?);
+        let count = counts.read(&header, 4 + entries.size)?;
+        let size = (4 + entries.size + counts.size) as u64;
+        let room = found.size.checked_sub(size)? / (2 * numbers.size as u64);
+        Some(Search::Table {
+            header_address: found.address,
+            numbers,
+            offset: found.offset.checked_add(size)?,
+            count: count.min(room),
+        })
+    }
+
+    /// Finds the functions in the section `.eh_frame`. `header`: that of the file.
+    fn of_section(header: &[u8], read: ReadBytes<'_>) -> Option<Search> {
+        const SECTION_SIZE: usize = 64;
+        const MAX_SECTIONS: usize = 4096;
+        const MAX_NAMES: u64 = 64 << 10;
+        const MAX_ENTRIES: u64 = 8 << 20;
+        let [size, count, names] =
+            [0x3a, 0x3c, 0x3e].map(|at| le::u16(header, at).map(usize::from));
+        (size? == SECTION_SIZE).then_some(())?;
+        let all = read(le::u64(header, 0x28)?, SECTION_SIZE * count?.min(MAX_SECTIONS))?;
+        let section = |one: &[u8]| {
+            let field = |at| le::u64(one, at);
+            Some(FileSegment { address: field(0x10)?, offset: field(0x18)?, size: field(0x20)? })
+        };
+        let names = section(all.chunks_exact(SECTION_SIZE).nth(names?)?)?;
+        let names = read(names.offset, names.size.min(MAX_NAMES) as usize)?;
+        let has_name = |one: &&[u8]| {
+            let at = le::u32(one, 0).and_then(|at| usize::try_from(at).ok());
+            at.and_then(|at| names.get(at..)).is_some_and(|name| name.starts_with(b".eh_frame\0"))
+        };
+        let found = section(all.chunks_exact(SECTION_SIZE).find(has_name)?)?;
+        let bytes = read(found.offset, found.size.min(MAX_ENTRIES) as usize)?;
+        let bases = BaseAddresses::default().set_eh_frame(found.address);
+        let frame = EhFrame::new(&bytes, LittleEndian);
+        let mut entries = frame.entries(&bases);
+        let mut functions = Vec::new();
+        // Those in front of a damaged entry are good.
+        while let Ok(Some(entry)) = entries.next() {
+            if let CieOrFde::Fde(entry) = entry
+                && let Ok(one) = entry.parse(EhFrame::cie_from_offset)
+                && functions.len() < MAX_FUNCTIONS
+            {
+                let at = found.address.wrapping_add(one.offset() as u64);
+                functions.push((one.initial_address(), at));
+            }
+        }
+        functions.sort_unstable();
+        (!functions.is_empty()).then_some(Search::Functions(functions))
+    }
+
+    /// The address of the entry of the last function that begins at an address or before it.
+    fn find(&self, address: u64, read: ReadBytes<'_>) -> Option<u64> {
+        let (numbers, header_address, table, count) = match self {
+            Search::Functions(all) => {
+                let after = all.partition_point(|(start, _)| *start <= address);
+                return Some(all.get(after.checked_sub(1)?)?.1);
+            }
+            Search::Table { numbers, header_address, offset, count } => {
+                (*numbers, *header_address, *offset, *count)
+            }
+        };
+        /// Pairs that are read together.
+        const TOGETHER: u64 = 512;
+        let Numbers { size, .. } = numbers;
+        let pair_size = 2 * size as u64;
+        let pairs = |first: u64, count: u64| {
+            let offset = table.checked_add(first.checked_mul(pair_size)?)?;
+            read(offset, usize::try_from(count * pair_size).ok()?)
+        };
+        let number =
+            |bytes: &[u8], at: usize| Some(header_address.wrapping_add(numbers.read(bytes, at)?));
+        let (mut first, mut end) = (0, count);
+        while end - first > TOGETHER {
+            let middle = first + (end - first) / 2;
+            match number(&pairs(middle, 1)?, 0)? <= address {
+                true => first = middle,
+                false => end = middle,
+            }
+        }
+        let last = pairs(first, end - first)?;
+        let begins_before = |pair: &[u8]| number(pair, 0).is_some_and(|start| start <= address);
+        let found = last.chunks_exact(2 * size).take_while(|pair| begins_before(pair)).last()?;
+        number(found, size)
     }
 }
 

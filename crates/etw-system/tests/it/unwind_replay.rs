@@ -70,12 +70,34 @@ fn file(first: &[u8], second: &[u8]) -> Vec<u8> {
     file
 }
 
+/// The same walk by a file that has sections and no table: the section `.eh_frame` lies at its end, the headers and names behind it.
+fn without_table() -> Vec<u8> {
+    let mut input = plain();
+    let begin = input.len() - file(&[0x0e, 16], &[0x0e, 24]).len();
+    let elf = &mut input[begin..];
+    // The table's header is one of nothing.
+    elf[64 + 56] = 0;
+    let end = elf.len() as u64;
+    elf[0x28..0x30].copy_from_slice(&end.to_le_bytes());
+    (elf[0x3a], elf[0x3c], elf[0x3e]) = (64, 2, 1);
+    let section = |name: u32, address: u64, offset: u64, size: u64| {
+        let numbers = [0, address, offset, size, 0, 0, 0].map(u64::to_le_bytes);
+        [&words(&[name, 1])[..], &numbers.concat()].concat()
+    };
+    let names = b"\0.eh_frame\0";
+    let frames = u64::from(COMMON);
+    input.extend(section(1, frames, frames, end - frames));
+    input.extend(section(0, 0, end + 128, names.len() as u64));
+    input.extend(names);
+    input
+}
+
 /// Registers of a thread in the first function, with its stack at 0x7000.
 fn registers() -> Vec<u8> {
     let count = UNWOUND_REGISTERS.count_ones() as usize;
     let mut all = vec![0u64; count];
-    // The kernel's order on x86-64: rbx, rbp, rsp, address, r12 to r15.
-    (all[1], all[2], all[3]) = (0x7040, 0x7000, BASE + u64::from(FIRST_CODE) + 0x10);
+    // The kernel's order on x86-64: rbx, rdi, rbp, rsp, address, r12 to r15.
+    (all[2], all[3], all[4]) = (0x7040, 0x7000, BASE + u64::from(FIRST_CODE) + 0x10);
     all.iter().flat_map(|one| one.to_le_bytes()).collect()
 }
 
@@ -117,6 +139,7 @@ fn hostile_files_cause_no_panic_and_bounded_work() {
         ("by_expression", by_expression()),
         ("endless", endless()),
         ("recursion", recursion(8)),
+        ("without_table", without_table()),
     ];
     replay("unwind", &seeds, 2000, target::unwind);
 }
@@ -142,7 +165,8 @@ fn walk(input: &[u8], build_id: &[u8]) -> (Vec<u64>, End) {
 fn rules_and_expressions_lead_to_the_first_frame() {
     let frames = vec![0x1010, 0x2020];
     assert_eq!(walk(&plain(), &[]), (frames.clone(), End::Whole));
-    assert_eq!(walk(&by_expression(), &[]), (frames, End::Whole));
+    assert_eq!(walk(&by_expression(), &[]), (frames.clone(), End::Whole));
+    assert_eq!(walk(&without_table(), &[]), (frames, End::Whole));
     assert_eq!(walk(&endless(), &[]), (vec![0x1010], End::Cut));
 }
 
