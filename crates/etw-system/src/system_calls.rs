@@ -44,7 +44,7 @@ pub struct FileArguments {
     pub offset: Option<usize>,
     /// The address of the offset; 0: at the descriptor's position.
     pub offset_address: Option<usize>,
-    /// Flags of an open call, or of a change of a name.
+    /// Flags of an open call, of a change of a name, or of a write.
     pub flags: Option<usize>,
     /// Flags of a call that has none.
     pub implied_flags: u64,
@@ -133,6 +133,14 @@ const fn transfers_buffers(operation: FileOperation, offset: Option<usize>) -> S
     let arguments =
         FileArguments { descriptor: Some(0), buffers: Some(1), offset, ..FileArguments::NONE };
     SystemCall::File(operation, arguments)
+}
+
+/// `pwritev2`, whose last argument has flags.
+const fn writes_with_flags() -> SystemCall {
+    let (descriptor, buffers, offset) = (Some(0), Some(1), Some(3));
+    let flags = Some(5);
+    let arguments = FileArguments { descriptor, buffers, offset, flags, ..FileArguments::NONE };
+    SystemCall::File(Write, arguments)
 }
 
 /// A call that makes a file with some attributes.
@@ -254,7 +262,7 @@ const ROWS: &[Row] = &[
     row(18, 68, transfer(Write, Some(2), Some(3))),
     row(20, 66, transfers_buffers(Write, None)),
     row(296, 70, transfers_buffers(Write, Some(3))),
-    row(328, 287, transfers_buffers(Write, Some(3))),
+    row(328, 287, writes_with_flags()),
     row(40, 71, copies((1, Some(2)), (0, None), 3)),
     row(326, 285, copies((0, Some(1)), (2, Some(3)), 4)),
     row(275, 76, copies((0, Some(1)), (2, Some(3)), 4)),

@@ -36,6 +36,9 @@ const EXCLUSIVE_FLAG: u64 = 0o200;
 const TRUNCATE_FLAG: u64 = 0o1000;
 /// `O_APPEND`: every write is one to the end of the file.
 const APPEND_FLAG: u64 = 0o2000;
+/// `RWF_APPEND` and `RWF_NOAPPEND`: whether one write appends.
+const APPENDS_ONCE: u64 = 0x10;
+const APPENDS_NOT: u64 = 0x20;
 /// `O_TMPFILE`: the path is that of a folder.
 const NAMELESS_FLAGS: u64 = 0o20_200_000;
 /// `O_CLOEXEC`, also a flag of `dup3`
@@ -138,6 +141,14 @@ pub(super) struct Operation {
     flags: u64,
     /// Bytes of the buffers that it lists.
     buffer_bytes: Option<u64>,
+}
+
+impl Operation {
+    /// Whether it writes to the end of the file, wherever that is.
+    fn appends(&self, file: Option<&OpenFile>) -> bool {
+        let of_file = || file.is_some_and(OpenFile::appends) && self.flags & APPENDS_NOT == 0;
+        self.kind == FileOperation::Write && (self.flags & APPENDS_ONCE != 0 || of_file())
+    }
 }
 
 /// The identity of a file in records.
@@ -445,10 +456,8 @@ impl Shaper {
                 (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
             }
             FileOperation::Read | FileOperation::Write => {
-                let appends =
-                    kind == FileOperation::Write && file.as_ref().is_some_and(OpenFile::appends);
                 let offset = match arguments.offset_of(values) {
-                    _ if appends => END_OF_FILE,
+                    _ if operation.appends(file.as_ref()) => END_OF_FILE,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
                     Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
@@ -537,7 +546,7 @@ impl Shaper {
                 let file = self.file_of(event.process, operation.descriptor);
                 match file.as_ref() {
                     // At the new end of the file, wherever that is.
-                    Some(file) if operation.kind == FileOperation::Write && file.appends() => {
+                    Some(file) if operation.appends(Some(file)) => {
                         file.set_position(CURRENT_POSITION);
                     }
                     Some(file) => file.advance(result as u64),

@@ -209,6 +209,34 @@ fn writes_that_append_are_at_the_end() {
     assert_eq!(offsets(0x0443), [0, -2]);
 }
 
+/// OV-23: one write can append to a file whose other writes do not, and the reverse.
+#[test]
+fn a_single_write_that_appends_is_at_the_end() {
+    const APPENDS: u64 = 0x10;
+    const APPENDS_NOT: u64 = 0x20;
+    const POSITION: u64 = u64::MAX;
+    let mut calls = Calls::new();
+    let write = number(
+        |call| matches!(call, SystemCall::File(FileOperation::Write, one) if one.flags.is_some()),
+    );
+    let writes = |calls: &mut Calls, descriptor: u64, offset: u64, flags: u64| {
+        calls.by(50, write, &[descriptor, 0x100, 1, offset, 0, flags], 5);
+    };
+    calls.opens(50, &file(3, "/log"), 1, 3);
+    writes(&mut calls, 3, POSITION, 0);
+    // Where the descriptor is stays.
+    writes(&mut calls, 3, 70, APPENDS);
+    writes(&mut calls, 3, POSITION, 0);
+    writes(&mut calls, 3, POSITION, APPENDS);
+    writes(&mut calls, 3, POSITION, 0);
+    calls.opens(50, &file(4, "/appended"), 0o2001, 4);
+    writes(&mut calls, 4, 70, 0);
+    writes(&mut calls, 4, 70, APPENDS_NOT);
+    let records = calls.machine.end();
+    let offsets: Vec<i64> = of(&records, 0x0444).iter().map(|one| one.u64(0) as i64).collect();
+    assert_eq!(offsets, [0, -1, 5, -1, -2, -1, 70]);
+}
+
 /// OV-23: files that change their names with each other, one without a name, and a call that implies its flags.
 #[test]
 fn unusual_names_and_flags_are_those_of_the_files() {
