@@ -10,6 +10,7 @@ mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -10,6 +10,7 @@ mod idle_cpus;
 mod invariants;
 mod live;
 mod lives;
+mod memory;
 mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;
