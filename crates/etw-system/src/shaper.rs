@@ -3,6 +3,7 @@
 mod calls;
 pub(crate) mod devices;
 mod faults;
+mod file_names;
 mod files;
 mod lifecycle_stacks;
 mod names;

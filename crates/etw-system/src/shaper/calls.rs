@@ -265,6 +265,7 @@ impl Shaper {
     fn file_mapped(&mut self, event: &NeutralEvent<'_>, call: &Call, base: u64, out: &mut Records) {
         let descriptor = SystemCall::Map.descriptors(&call.arguments).next();
         let Some(file) = self.file_of(event.process, descriptor) else { return };
+        self.tell_name(event, file.key, out);
         let view = View { key: file.key, size: pages(call.arguments[1]) };
         self.keep_view(event, (base, view), out);
     }

@@ -4,24 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::names::Names;
-use super::paths::joined;
+use super::names::{Names, is_nameless};
+use super::paths::{descriptor_of_path, joined};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{CalledFile, FileFacts, FileId, NeutralEvent};
-use crate::record::{Head, Payload, Records};
-use crate::system_calls::{FOLDER, FileArguments, FileOperation, Offset, PathArgument, SystemCall};
+use crate::record::{Payload, Records};
+use crate::system_calls::{FOLDER, FileArguments, FileOperation, Offset, SystemCall};
 
-const NAME: u16 = 0x0400;
-const RUNDOWN: u16 = 0x0424;
 const CREATE: u16 = 0x0440;
 const CLEANUP: u16 = 0x0441;
 const CLOSE: u16 = 0x0442;
 const OPERATION_END: u16 = 0x044c;
 /// Processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
-/// Keys of files that no call has opened: no device has this number.
-const UNOPENED: u64 = KEY | 0xffff << 32;
 /// Descriptors of a process that are remembered. Those of a process with more are looked up again.
 const MAX_DESCRIPTORS: usize = 1 << 12;
 /// A new process has those of its parent if these are not more.
@@ -63,9 +59,9 @@ const SHARED: u32 = 7;
 pub(super) struct Files {
     /// By process.
     descriptors: HashMap<u32, Descriptors>,
-    names: Names,
+    pub names: Names,
     /// A file that no call has opened has a key of its own.
-    next_key: u64,
+    pub next_key: u64,
     next_object: u64,
     next_operation: u64,
 }
@@ -101,7 +97,7 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
+    pub fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
         let position = Arc::new(AtomicU64::new(position.unwrap_or(CURRENT_POSITION)));
         OpenFile { object, key, position, appends: Arc::default() }
     }
@@ -179,7 +175,7 @@ pub(super) struct FileCall {
 
 impl Shaper {
     /// Whether a session records anything that names files.
-    fn has_files(&self) -> bool {
+    pub(super) fn has_files(&self) -> bool {
         let flags = [Flag::FILE_NAME, Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE];
         flags.iter().any(|flag| self.has(*flag))
     }
@@ -198,7 +194,10 @@ impl Shaper {
         let own = call.descriptors(arguments);
         let needs_folders = file.as_ref().is_some_and(CalledFile::is_relative);
         let folders = call.folders(arguments).filter(|_| needs_folders);
-        let unknown = own.chain(folders).filter(is_unknown);
+        let links = call.file_operations().any(|(kind, _)| kind == FileOperation::Link);
+        let linked = file.as_ref().filter(|_| links);
+        let linked = linked.and_then(|file| descriptor_of_path(process, &file.paths[0]));
+        let unknown = own.chain(folders).chain(linked).filter(is_unknown);
         if self.has_files() { unknown.collect() } else { Vec::new() }
     }
 
@@ -252,91 +251,43 @@ impl Shaper {
         out: &mut Records,
     ) -> OpenFile {
         let key = file_key(id);
+        if self.files.names.path(key).is_some_and(|known| is_nameless(key, known)) {
+            self.files.names.replace(key, path);
+        }
         self.name_file(event, key, path, out);
         self.files.next_object += 1;
         OpenFile::new(KEY | self.files.next_object, key, position)
+    }
+
+    /// A call opens a file.
+    fn file_opened(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (id, path): (FileId, &[u8]),
+        flags: u64,
+        out: &mut Records,
+    ) -> OpenFile {
+        let key = file_key(id);
+        let mut name = path.to_vec();
+        let is_nameless_now = flags & NAMELESS_FLAGS == NAMELESS_FLAGS;
+        if is_nameless_now && !is_nameless(key, path) {
+            // As `/proc` names it.
+            name = joined(path, format!("#{}", id.inode).as_bytes());
+        } else if descriptor_of_path(event.process, path).is_some()
+            && let Some(known) = self.files.names.path(key)
+        {
+            name = known.to_vec();
+        }
+        if is_nameless_now || disposition(flags) == NEW_FILE {
+            self.files.names.replace(key, &name);
+        }
+        self.open_file(event, (id, &name), Some(0), out)
     }
 
     /// A file that was opened and is closed before the host could look at it.
     fn unnamed_file(&mut self) -> OpenFile {
         self.files.next_object += 1;
         OpenFile::new(KEY | self.files.next_object, 0, Some(0))
-    }
-
-    /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
-    fn name_file(&mut self, event: &NeutralEvent<'_>, key: u64, path: &[u8], out: &mut Records) {
-        if !self.has_files() || self.files.names.is_used(key) {
-            return;
-        }
-        // A file that was made again may have the number of the one before.
-        let has_record = self.files.names.path(key) == Some(path);
-        self.files.names.add(key, path);
-        if has_record {
-            return;
-        }
-        out.perf_info(self.head(event), NAME, 2, &Payload::new().u64(key).wide(path));
-    }
-
-    /// The file of a path that a call names without opening it.
-    fn named_file(&mut self, event: &NeutralEvent<'_>, path: &[u8], out: &mut Records) -> OpenFile {
-        let key = self.files.names.key(path).unwrap_or_else(|| {
-            self.files.next_key += 1;
-            UNOPENED | self.files.next_key
-        });
-        self.name_file(event, key, path, out);
-        OpenFile::new(0, key, None)
-    }
-
-    /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
-    fn named_path(
-        &mut self,
-        process: u32,
-        argument: PathArgument,
-        values: &[u64; 6],
-        path: &[u8],
-    ) -> Vec<u8> {
-        let descriptor = argument.folder.map(|at| values[at] as i32).filter(|one| *one >= 0);
-        if let Some(folder) = self.file_of(process, descriptor) {
-            self.files.names.is_used(folder.key);
-        }
-        let folder = match descriptor {
-            Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(&one)),
-            None if path.is_empty() => None,
-            None => self.folder_of(process),
-        };
-        joined(folder.unwrap_or_default(), path)
-    }
-
-    fn name_of(&self, file: &OpenFile) -> Option<&[u8]> {
-        self.files.names.path(file.key)
-    }
-
-    /// The folder to which a call changes, if it is known.
-    pub(super) fn next_folder(
-        &self,
-        process: u32,
-        call: SystemCall,
-        values: &[u64; 6],
-        file: Option<&CalledFile>,
-    ) -> Option<Vec<u8>> {
-        match call {
-            SystemCall::ChangeFolder => {
-                let path = file.map(|file| &file.paths[0]).filter(|path| !path.is_empty())?;
-                Some(joined(self.folder_of(process).unwrap_or_default(), path))
-            }
-            SystemCall::ChangeFolderTo => {
-                let folder = self.file_of(process, call.descriptors(values).next())?;
-                self.name_of(&folder).map(<[u8]>::to_vec)
-            }
-            _ => None,
-        }
-    }
-
-    /// Adds the names of the files that were used last.
-    pub(super) fn run_files_down(&mut self, head: Head, out: &mut Records) {
-        for (key, path) in self.files.names.take() {
-            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&path));
-        }
     }
 
     /// The process has ended.
@@ -370,6 +321,12 @@ impl Shaper {
                 }
             }
         }
+        if kind == FileOperation::Link
+            && let Some(descriptor) = descriptor_of_path(event.process, &paths[0])
+            && let Some(file) = self.file_of(event.process, Some(descriptor))
+        {
+            paths[0] = self.name_of(&file).unwrap_or_default().to_vec();
+        }
         let descriptor = arguments.descriptor.map(|at| values[at] as i32);
         let is_open = kind == FileOperation::Open;
         let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
@@ -377,16 +334,8 @@ impl Shaper {
             (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
-                if let Some(id) = id.filter(|_| disposition(flags) == NEW_FILE) {
-                    self.files.names.replace(file_key(id), path);
-                }
                 Some(match id {
-                    Some(id) if flags & NAMELESS_FLAGS == NAMELESS_FLAGS => {
-                        // As `/proc` names it.
-                        let name = joined(path, format!("#{}", id.inode).as_bytes());
-                        self.open_file(event, (id, &name), Some(0), out)
-                    }
-                    Some(id) => self.open_file(event, (id, path), Some(0), out),
+                    Some(id) => self.file_opened(event, (id, path), flags, out),
                     None => self.unnamed_file(),
                 })
             }
@@ -398,6 +347,9 @@ impl Shaper {
             }
             (None, path) => Some(self.named_file(event, path, out)),
         };
+        if let Some(file) = &file {
+            self.tell_name(event, file.key, out);
+        }
         self.files.next_operation += 1;
         let id = KEY | 1 << 47 | self.files.next_operation;
         let opened = file.clone().filter(|_| is_open);
@@ -525,23 +477,11 @@ impl Shaper {
             FileOperation::Delete => {
                 self.files.names.remove(&operation.paths[0]);
             }
-            FileOperation::Rename if operation.flags & EXCHANGE_FLAG != 0 => {
-                let [old, new] = &operation.paths;
-                let keys = [self.files.names.remove(old), self.files.names.remove(new)];
-                for (key, path) in keys.into_iter().zip([new, old]) {
-                    if let Some(key) = key.filter(|_| !path.is_empty()) {
-                        self.name_file(event, key, path, out);
-                    }
-                }
-            }
             FileOperation::Rename => {
-                let [old, new] = &operation.paths;
-                self.files.names.remove(new);
-                let key = self.files.names.remove(old);
-                if let Some(key) = key.filter(|_| !new.is_empty()) {
-                    self.name_file(event, key, new, out);
-                }
+                let is_exchange = operation.flags & EXCHANGE_FLAG != 0;
+                self.file_renamed(event, &operation.paths, is_exchange, out);
             }
+            FileOperation::Link => self.file_linked(event, &operation.paths, out),
             FileOperation::Read | FileOperation::Write if operation.moves_position => {
                 let file = self.file_of(event.process, operation.descriptor);
                 match file.as_ref() {

@@ -14,6 +14,7 @@ mod memory;
 mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;
+mod renamed_folders;
 mod replay;
 mod rundown;
 mod schemas;
