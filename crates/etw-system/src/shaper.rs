@@ -1,6 +1,8 @@
 //! The shaper: a state machine that turns neutral events into kernel records, without system calls.
 
 mod calls;
+mod closes;
+mod descriptors;
 pub(crate) mod devices;
 mod faults;
 mod file_names;

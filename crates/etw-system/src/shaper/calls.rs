@@ -133,7 +133,7 @@ impl Shaper {
                     }
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
-                _ => self.descriptors_changed(event.process, kind, &call.arguments, result),
+                _ => self.descriptors_changed(event, kind, &call.arguments, result, out),
             }
         }
         if self.has(Flag::SYSCALL) {

@@ -1,6 +1,6 @@
 //! Names of files: those that calls give them, and what becomes of them when files and folders have other names.
 
-use super::files::OpenFile;
+use super::descriptors::OpenFile;
 use super::names::is_nameless;
 use super::paths::{below, joined};
 use super::{KEY, Shaper};

@@ -230,7 +230,7 @@ impl Shaper {
         if process != parent_process {
             self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
-            self.inherit_descriptors(process, parent_process);
+            self.files.descriptors.inherit(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
         let Some(owner) = self.processes.get_mut(&process) else { return };
@@ -310,7 +310,7 @@ impl Shaper {
         self.ensure(event, process, process, out);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
-        self.keep_descriptors(process);
+        self.keep_descriptors(event, process, out);
         self.forget_memory(process);
         let head = self.head(event);
         self.image_changes += 1;
@@ -380,6 +380,10 @@ impl Shaper {
         self.ensure(event, process, thread, out);
         let (said, since) = (event.time, event.time);
         self.ending.push_back(EndingThread { said, since, cpu: event.cpu, process, thread });
+        let count = self.ending.iter().filter(|one| one.process == process).count();
+        if self.processes.get(&process).is_some_and(|one| one.threads.len() <= count) {
+            self.forget_descriptors(event, (process, thread), out);
+        }
     }
 
     /// A thread has run for the last time.
@@ -424,7 +428,7 @@ impl Shaper {
     ) {
         let Some(one) = self.processes.remove(&process) else { return };
         self.without_arguments += u64::from(one.lacks_arguments());
-        self.forget_descriptors(process);
+        self.forget_descriptors(event, (process, thread), out);
         self.forget_memory(process);
         let head = Head { process: one.id(), thread, ..self.head(event) };
         for image in one.images.values() {

@@ -5,52 +5,58 @@ use etw_system::system_calls::{FileOperation, SystemCall, numbers};
 
 use crate::shaper::{Machinery, fork, number, of, operation};
 
-const CLOSE_ON_EXEC: u64 = 0o2_000_000;
+pub const CLOSE_ON_EXEC: u64 = 0o2_000_000;
 
 /// The call that opens a file by a path in the process's folder or another one, and has flags.
 fn open() -> u64 {
     number(|call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags.is_some()))
 }
 
-fn file(inode: u64, path: &str) -> CalledFile {
+pub fn file(inode: u64, path: &str) -> CalledFile {
     FileFacts { id: FileId { device: 1, inode }, path: path.into() }.into()
 }
 
 /// Calls of processes, a microsecond apart.
-struct Calls {
-    machine: Machinery,
-    time: u64,
+pub struct Calls {
+    pub machine: Machinery,
+    pub time: u64,
 }
 
 impl Calls {
-    fn new() -> Calls {
+    pub fn new() -> Calls {
         Calls { machine: Machinery::new(), time: 10 }
     }
 
-    fn by(&mut self, process: u32, number: u64, arguments: &[u64], result: i64) {
+    pub fn by(&mut self, process: u32, number: u64, arguments: &[u64], result: i64) {
         self.with(process, (number, arguments), None, result);
     }
 
-    fn with(&mut self, process: u32, call: (u64, &[u64]), file: Option<&CalledFile>, result: i64) {
+    pub fn with(
+        &mut self,
+        process: u32,
+        call: (u64, &[u64]),
+        file: Option<&CalledFile>,
+        result: i64,
+    ) {
         self.machine.call_by((process, process), self.time, call, file, result);
         self.time += 10;
     }
 
-    fn opens(&mut self, process: u32, file: &CalledFile, flags: u64, descriptor: i64) {
+    pub fn opens(&mut self, process: u32, file: &CalledFile, flags: u64, descriptor: i64) {
         // Where open and openat have them.
         self.with(process, (open(), &[0, flags, flags]), Some(file), descriptor);
     }
 
-    fn writes(&mut self, process: u32, descriptor: u64, size: u64) {
+    pub fn writes(&mut self, process: u32, descriptor: u64, size: u64) {
         self.by(process, operation(FileOperation::Write), &[descriptor, 0, size], size as i64);
     }
 
-    fn duplicates(&mut self, process: u32, from: u64, to: u64) {
+    pub fn duplicates(&mut self, process: u32, from: u64, to: u64) {
         let replace = number(|call| call == SystemCall::Replace);
         self.by(process, replace, &[from, to], to as i64);
     }
 
-    fn at(&mut self, process: u32, detail: Detail<'_>) {
+    pub fn at(&mut self, process: u32, detail: Detail<'_>) {
         self.machine.of_process(self.time, (process, process), detail);
         self.time += 10;
     }

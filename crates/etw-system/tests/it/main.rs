@@ -1,6 +1,7 @@
 //! Integration tests of the crate: the shaper from neutral events, without rights; the recorder where the machine permits it.
 
 mod attribution;
+mod closes;
 mod command_lines;
 mod container;
 mod descriptors;
