@@ -85,6 +85,8 @@ pub enum SystemCall {
     ControlDescriptor,
     /// `close_range`: it closes several descriptors.
     CloseRange,
+    /// `clone`: it makes a process or thread, which may have its descriptors together with the one that makes it.
+    Clone,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -332,6 +334,7 @@ const ROWS: &[Row] = &[
     row(33, NONE, SystemCall::Replace),
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
+    row(56, 220, SystemCall::Clone),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
     row(9, 222, SystemCall::Map),
@@ -464,6 +467,7 @@ mod tests {
             (libc::SYS_dup, numbers(|call| call == SystemCall::Duplicate)),
             (libc::SYS_fcntl, numbers(|call| call == SystemCall::ControlDescriptor)),
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
+            (libc::SYS_clone, numbers(|call| call == SystemCall::Clone)),
             (libc::SYS_linkat, numbers(file(Link))),
             (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),
             (libc::SYS_fchdir, numbers(|call| call == SystemCall::ChangeFolderTo)),

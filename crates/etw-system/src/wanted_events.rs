@@ -513,7 +513,8 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         SystemCall::Duplicate
         | SystemCall::Replace
         | SystemCall::ControlDescriptor
-        | SystemCall::CloseRange => has_descriptors,
+        | SystemCall::CloseRange
+        | SystemCall::Clone => has_descriptors,
         SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
         SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,
         call => has_memory && call.is_memory(),

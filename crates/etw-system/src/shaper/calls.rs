@@ -23,6 +23,8 @@ const LIMIT: usize = 1 << 16;
 const PAGE: u64 = 4096;
 /// MAP_ANONYMOUS
 const ANONYMOUS: u64 = 0x20;
+/// CLONE_FILES
+const CLONE_FILES: u64 = 0x400;
 /// MADV_DONTNEED and MADV_FREE
 const GIVES_BACK: [u64; 2] = [4, 8];
 /// MEM_COMMIT and MEM_RESERVE
@@ -304,6 +306,15 @@ impl Shaper {
         let payload = Payload::new().u64(base).u64(key).u64(0).u64(size).u32(head.process);
         out.perf_info(head, hook, 2, &payload);
         self.add_stack(head, hook, event.stack, out);
+    }
+
+    /// Whether the process that a thread makes now has the descriptors of its parent together with it. `clone3` has its flags in memory.
+    pub(super) fn shares_descriptors(&self, thread: u32) -> bool {
+        let call = self.calls.running.get(&thread);
+        call.is_some_and(|call| {
+            SystemCall::of_number(call.number) == Some(SystemCall::Clone)
+                && call.arguments[0] & CLONE_FILES != 0
+        })
     }
 
     /// The thread has ended: the call that it is in does not return.

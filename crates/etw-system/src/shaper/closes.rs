@@ -14,7 +14,8 @@ const SET_FLAGS: u64 = 2;
 /// `F_SETFL`, which changes whether writes append.
 const SET_STATUS: u64 = 4;
 const DUPLICATE_CLOSED: u64 = 1030;
-/// `CLOSE_RANGE_CLOEXEC`
+/// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`
+const RANGE_OF_OWN: u64 = 2;
 const RANGE_ON_EXEC: u64 = 4;
 
 impl Shaper {
@@ -135,6 +136,9 @@ impl Shaper {
             (SystemCall::CloseRange, last) => {
                 let number = |value: u64| i32::try_from(value as u32).unwrap_or(i32::MAX);
                 let range = number(arguments[0])..=number(last);
+                if arguments[2] & RANGE_OF_OWN != 0 {
+                    self.files.descriptors.unshare(process);
+                }
                 if arguments[2] & RANGE_ON_EXEC != 0 {
                     return self.files.descriptors.mark(process, range, true);
                 }

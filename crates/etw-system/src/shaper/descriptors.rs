@@ -208,9 +208,12 @@ impl Tables {
         }
     }
 
-    /// A process begins with the descriptors of its parent.
-    pub fn inherit(&mut self, process: u32, parent: u32) {
+    /// A process begins with the descriptors of its parent; `is_shared`: which both have together from then on.
+    pub fn inherit(&mut self, process: u32, parent: u32, is_shared: bool) {
         self.end(process);
+        if is_shared {
+            return self.share(process, parent);
+        }
         let Some(of_parent) = self.table(parent) else { return };
         if of_parent.descriptors.len() + of_parent.doubtful.len() > MAX_INHERITED {
             // Nobody sees when the process closes them.
@@ -220,8 +223,31 @@ impl Tables {
         self.add(process, table);
     }
 
+    fn share(&mut self, process: u32, parent: u32) {
+        if self.of_process.len() >= LIMIT || self.table(parent).is_none() {
+            self.add(parent, Table { processes: 1, ..Table::default() });
+        }
+        if let Some(id) = self.of_process.get(&parent).copied()
+            && let Some(table) = self.tables.get_mut(&id)
+        {
+            table.processes += 1;
+            self.of_process.insert(process, id);
+        }
+    }
+
+    /// A process has its descriptors alone from now on.
+    pub fn unshare(&mut self, process: u32) {
+        let Some(table) = self.table_mut(process).filter(|table| table.processes > 1) else {
+            return;
+        };
+        table.processes -= 1;
+        let own = table.copied();
+        self.add(process, own);
+    }
+
     /// A process executes a program, which has the descriptors that are not closed then. Others are looked up again.
     pub fn executed(&mut self, process: u32) -> Closed {
+        self.unshare(process);
         let Some(table) = self.table_mut(process) else { return Closed::new() };
         let mut closed = Closed::new();
         for (number, one) in std::mem::take(&mut table.descriptors) {
@@ -293,9 +319,24 @@ mod tests {
         for number in 0..=MAX_INHERITED as i32 {
             tables.set(1, number, of_file(number as u64));
         }
-        tables.inherit(2, 1);
+        tables.inherit(2, 1, false);
         assert!(tables.get(2, 0).is_none());
         assert!(objects(tables.end(1)).is_empty(), "the child has them still");
+    }
+
+    #[test]
+    fn descriptors_that_processes_have_together_are_forgotten_together() {
+        let mut tables = Tables::default();
+        tables.set(1, 3, of_file(1));
+        for process in 2..=LIMIT as u32 + 1 {
+            tables.inherit(process, 1, true);
+        }
+        assert!(tables.of_process.len() <= LIMIT && tables.tables.len() == 1);
+        for process in 1..=LIMIT as u32 + 1 {
+            tables.unshare(process);
+            assert!(objects(tables.end(process)).is_empty());
+        }
+        assert!(tables.of_process.is_empty() && tables.tables.is_empty());
     }
 
     #[test]

@@ -230,7 +230,8 @@ impl Shaper {
         if process != parent_process {
             self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
-            self.files.descriptors.inherit(process, parent_process);
+            let is_shared = self.shares_descriptors(parent_thread);
+            self.files.descriptors.inherit(process, parent_process, is_shared);
         }
         self.ensure_process_only(event, process, out);
         let Some(owner) = self.processes.get_mut(&process) else { return };

@@ -243,6 +243,39 @@ fn sessions_without_operations_have_no_closes() {
     }
 }
 
+/// OV-23: processes that have their descriptors together see what the other one opens and closes, until one of them executes a program.
+#[test]
+fn processes_have_their_descriptors_together() {
+    const CLONE_FILES: u64 = 0x400;
+    let mut calls = Calls::new();
+    calls.opens(50, &file(3, "/3"), 0, 3);
+    let clone = number(|call| call == SystemCall::Clone);
+    let arguments = [CLONE_FILES | 17, 0, 0, 0, 0, 0];
+    calls.at(50, Detail::SyscallEnter { number: clone, arguments, file: None });
+    calls.at(50, fork(60, 50));
+    calls.at(50, Detail::SyscallExit { number: clone, result: 60 });
+    // Another process has a copy.
+    calls.at(50, fork(70, 50));
+    calls.opens(60, &file(4, "/4"), 0, 4);
+    calls.opens(60, &file(5, "/5"), CLOSE_ON_EXEC, 5);
+    calls.reads(50, 4);
+    calls.closes(50, 4);
+    calls.closes(60, 3);
+    calls.reads(50, 3);
+    calls.executes(60);
+    calls.opens(60, &file(6, "/6"), 0, 3);
+    calls.reads(50, 3);
+    calls.reads(50, 5);
+    calls.exits(50);
+    calls.exits(60);
+    calls.reads(70, 3);
+    let records = calls.machine.end();
+    let [_, four, five, six] = opened(&records)[..] else { panic!() };
+    assert_eq!(closes(&records), [(four, 50, true), (five, 50, false), (six, 60, false)]);
+    let read: Vec<u64> = of(&records, 0x0443).iter().map(|one| one.u64(16)).collect();
+    assert_eq!(read, [four, five, opened(&records)[0]]);
+}
+
 /// OV-23: each file that a shell and its programs open is closed once, whether they close it, end, are killed, or execute another program.
 #[cfg(target_os = "linux")]
 #[test]
