@@ -72,7 +72,7 @@ fn a_file_is_closed_with_its_last_descriptor() {
     let [close] = of(&records, CLOSE)[..] else { panic!() };
     let reads = of(&records, 0x0443);
     assert!(reads.len() == 2 && reads.iter().all(|one| one.time < close.time));
-    // Of the open, the reads and the last close.
+    // They are those of the open, the reads and the last close.
     assert_eq!(of(&records, 0x044c).len(), 4);
 }
 

@@ -20,6 +20,8 @@ mod replay;
 mod rundown;
 mod schemas;
 mod shaper;
+#[cfg(target_os = "linux")]
+mod unusual_calls;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod unwind_replay;
 #[cfg(all(target_os = "linux", feature = "unwind"))]

@@ -74,7 +74,7 @@ fn a_part_of_a_view_is_unmapped() {
     let unmapped = of(&records, 0x0426);
     let key = of(&records, 0x0425)[0].u64(8);
     assert!(unmapped.iter().all(|one| one.u64(8) == key && one.u32(32) == 50));
-    // What is no view is the program's own memory, as far as anybody knows.
+    // Everything else is the program's own memory, as far as anybody knows.
     let own = [(0, 0x1000), (0x4000, 0x2000), (0x13000, 0x1000), (0x1000, 0x1000)];
     assert_eq!(places(&records, 0x0263), own);
 }
