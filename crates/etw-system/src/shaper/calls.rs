@@ -267,7 +267,6 @@ impl Shaper {
     fn file_mapped(&mut self, event: &NeutralEvent<'_>, call: &Call, base: u64, out: &mut Records) {
         let descriptor = SystemCall::Map.descriptors(&call.arguments).next();
         let Some(file) = self.file_of(event.process, descriptor) else { return };
-        self.tell_name(event, file.key, out);
         let view = View { key: file.key, size: pages(call.arguments[1]) };
         self.keep_view(event, (base, view), out);
     }
@@ -302,6 +301,7 @@ impl Shaper {
         if !self.has(Flag::MAP_FILE) {
             return;
         }
+        self.tell_name(event, key, out);
         let head = self.head_with_stack(event, out);
         let payload = Payload::new().u64(base).u64(key).u64(0).u64(size).u32(head.process);
         out.perf_info(head, hook, 2, &payload);

@@ -145,14 +145,15 @@ impl Shaper {
 
     /// Processes in a folder, or below it, are in it when it has another name.
     fn folder_renamed(&mut self, [old, new]: [&[u8]; 2], is_exchange: bool) {
-        for process in self.processes.keys().copied().collect::<Vec<u32>>() {
-            let Some(folder) = self.folder_of(process) else { continue };
-            let moved = match (below(folder, old), below(folder, new)) {
-                (Some(rest), _) => [new, rest].concat(),
-                (None, Some(rest)) if is_exchange => [old, rest].concat(),
-                _ => continue,
-            };
-            self.set_folder(process, Some(moved));
+        let moved = |folder: &[u8]| match (below(folder, old), below(folder, new)) {
+            (Some(rest), _) => Some(new.starts_with(b"/").then(|| [new, rest].concat())),
+            (None, Some(rest)) if is_exchange => Some(Some([old, rest].concat())),
+            _ => None,
+        };
+        let processes = self.processes.iter();
+        let moved = processes.filter_map(|(id, one)| Some((*id, moved(&one.facts.folder)?)));
+        for (process, folder) in moved.collect::<Vec<_>>() {
+            self.set_folder(process, folder);
         }
     }
 

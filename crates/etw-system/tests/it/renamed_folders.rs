@@ -109,6 +109,28 @@ fn files_follow_their_renamed_folder() {
     assert_eq!(names.iter().filter(|name| name.ends_with("/deep")).count(), 3, "{names:?}");
 }
 
+/// OV-23: files in memory have the names of their renamed folder, too.
+#[test]
+fn files_in_memory_follow_their_renamed_folder() {
+    let mut calls = Calls::new();
+    calls.opens("/a/x", file(7), 0, 5);
+    let map = number(|call| call == SystemCall::Map);
+    let unmap = number(|call| call == SystemCall::Unmap);
+    calls.machine.call(20, map, &[0, 0x3000, 1, 2, 5, 0], 0x7000_0000);
+    calls.time = 30;
+    calls.renames("/a", "/b");
+    calls.machine.at(40, 0, 50, Detail::FileFault { file: file(7).unwrap(), offset: 0 });
+    let fault = Detail::Fault { address: 0x7000_0000, program_counter: 0x4010, is_hard: true };
+    calls.machine.at(50, 0, 50, fault);
+    calls.time = 60;
+    calls.renames("/b", "/c");
+    calls.machine.call(70, unmap, &[0x7000_0000, 0x3000], 0);
+    let records = calls.end();
+    assert_eq!(names_of(&records, 0x0425, 8), ["/a/x"]);
+    assert_eq!(names_of(&records, 0x0220, 24), ["/b/x"]);
+    assert_eq!(names_of(&records, 0x0426, 8), ["/c/x"]);
+}
+
 /// OV-23: two folders that change their names with each other change those of their files.
 #[test]
 fn files_follow_folders_that_change_their_names_with_each_other() {
@@ -138,7 +160,10 @@ fn a_process_stays_in_its_renamed_folder() {
     // Another folder.
     calls.renames("/w/a2", "/w/b");
     calls.opens("z", file(9), 0, 7);
-    let opened = ["/w/build/a/x", "/w/y", "/w/a/z"];
+    // Nobody knows where it is now.
+    calls.renames("/w", "");
+    calls.opens("unknown", file(10), 0, 8);
+    let opened = ["/w/build/a/x", "/w/y", "/w/a/z", "unknown"];
     assert_eq!(texts(&calls.end(), 0x0440, OPEN_PATH), opened);
 }
 
