@@ -1,8 +1,11 @@
 //! The shaper: a state machine that turns neutral events into kernel records, without system calls.
 
 mod calls;
+mod closes;
+mod descriptors;
 pub(crate) mod devices;
 mod faults;
+mod file_names;
 mod files;
 mod lifecycle_stacks;
 mod names;
@@ -10,6 +13,7 @@ mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

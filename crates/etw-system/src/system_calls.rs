@@ -44,7 +44,7 @@ pub struct FileArguments {
     pub offset: Option<usize>,
     /// The address of the offset; 0: at the descriptor's position.
     pub offset_address: Option<usize>,
-    /// Flags of an open call, or of a change of a name.
+    /// Flags of an open call, of a change of a name, or of a write.
     pub flags: Option<usize>,
     /// Flags of a call that has none.
     pub implied_flags: u64,
@@ -85,6 +85,8 @@ pub enum SystemCall {
     ControlDescriptor,
     /// `close_range`: it closes several descriptors.
     CloseRange,
+    /// `clone`: it makes a process or thread, which may have its descriptors together with the one that makes it.
+    Clone,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -133,6 +135,14 @@ const fn transfers_buffers(operation: FileOperation, offset: Option<usize>) -> S
     let arguments =
         FileArguments { descriptor: Some(0), buffers: Some(1), offset, ..FileArguments::NONE };
     SystemCall::File(operation, arguments)
+}
+
+/// `pwritev2`, whose last argument has flags.
+const fn writes_with_flags() -> SystemCall {
+    let (descriptor, buffers, offset) = (Some(0), Some(1), Some(3));
+    let flags = Some(5);
+    let arguments = FileArguments { descriptor, buffers, offset, flags, ..FileArguments::NONE };
+    SystemCall::File(Write, arguments)
 }
 
 /// A call that makes a file with some attributes.
@@ -254,7 +264,7 @@ const ROWS: &[Row] = &[
     row(18, 68, transfer(Write, Some(2), Some(3))),
     row(20, 66, transfers_buffers(Write, None)),
     row(296, 70, transfers_buffers(Write, Some(3))),
-    row(328, 287, transfers_buffers(Write, Some(3))),
+    row(328, 287, writes_with_flags()),
     row(40, 71, copies((1, Some(2)), (0, None), 3)),
     row(326, 285, copies((0, Some(1)), (2, Some(3)), 4)),
     row(275, 76, copies((0, Some(1)), (2, Some(3)), 4)),
@@ -324,6 +334,7 @@ const ROWS: &[Row] = &[
     row(33, NONE, SystemCall::Replace),
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
+    row(56, 220, SystemCall::Clone),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
     row(9, 222, SystemCall::Map),
@@ -456,6 +467,7 @@ mod tests {
             (libc::SYS_dup, numbers(|call| call == SystemCall::Duplicate)),
             (libc::SYS_fcntl, numbers(|call| call == SystemCall::ControlDescriptor)),
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
+            (libc::SYS_clone, numbers(|call| call == SystemCall::Clone)),
             (libc::SYS_linkat, numbers(file(Link))),
             (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),
             (libc::SYS_fchdir, numbers(|call| call == SystemCall::ChangeFolderTo)),

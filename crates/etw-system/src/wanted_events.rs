@@ -520,7 +520,8 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         SystemCall::Duplicate
         | SystemCall::Replace
         | SystemCall::ControlDescriptor
-        | SystemCall::CloseRange => has_descriptors,
+        | SystemCall::CloseRange
+        | SystemCall::Clone => has_descriptors,
         SystemCall::File(FileOperation::Delete | FileOperation::Rename, _) => has_descriptors,
         SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
         SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,

@@ -1,8 +1,10 @@
 //! System calls and what they do to memory: SysClEnter, SysClExit, VirtualAlloc, VirtualFree, MapFile, UnmapFile.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::files::{FileCall, Operation, is_error};
+use super::views::{View, Views};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{CalledFile, NeutralEvent};
@@ -17,12 +19,12 @@ const MAP_FILE: u16 = 0x0425;
 const UNMAP_FILE: u16 = 0x0426;
 /// Calls and processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
-/// Files in the memory of a process that are remembered.
-const MAX_MAPPINGS: usize = 1 << 14;
 /// Bytes by which mappings grow and shrink.
 const PAGE: u64 = 4096;
 /// MAP_ANONYMOUS
 const ANONYMOUS: u64 = 0x20;
+/// CLONE_FILES
+const CLONE_FILES: u64 = 0x400;
 /// MADV_DONTNEED and MADV_FREE
 const GIVES_BACK: [u64; 2] = [4, 8];
 /// MEM_COMMIT and MEM_RESERVE
@@ -39,15 +41,15 @@ pub(super) struct Calls {
     running: HashMap<u32, Call>,
     /// The end of each process's data segment.
     breaks: HashMap<u32, u64>,
-    /// Files in memory, by process and address.
-    mappings: HashMap<u32, HashMap<u64, FileMapping>>,
+    /// Files in memory, by process.
+    views: HashMap<u32, Views>,
 }
 
 #[cfg(test)]
 impl Calls {
     pub fn remembered(&self) -> [(&'static str, usize); 3] {
-        let Calls { running, breaks, mappings } = self;
-        [("calls", running.len()), ("breaks", breaks.len()), ("mappings", mappings.len())]
+        let Calls { running, breaks, views } = self;
+        [("calls", running.len()), ("breaks", breaks.len()), ("views", views.len())]
     }
 }
 
@@ -61,13 +63,6 @@ struct Call {
     folder: Option<Vec<u8>>,
 }
 
-/// A file in memory.
-#[derive(Clone, Copy, Debug)]
-struct FileMapping {
-    key: u64,
-    size: u64,
-}
-
 /// Memory that a process received or gave back.
 #[derive(Clone, Copy, Debug)]
 struct MemoryChange {
@@ -75,6 +70,11 @@ struct MemoryChange {
     base: u64,
     size: u64,
     flags: u32,
+}
+
+/// A size in whole pages.
+fn pages(size: u64) -> u64 {
+    size.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
 impl Shaper {
@@ -135,7 +135,7 @@ impl Shaper {
                     }
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
-                _ => self.descriptors_changed(event.process, kind, &call.arguments, result),
+                _ => self.descriptors_changed(event, kind, &call.arguments, result, out),
             }
         }
         if self.has(Flag::SYSCALL) {
@@ -156,18 +156,24 @@ impl Shaper {
             return;
         }
         let [base, size, advice, flags, ..] = call.arguments;
+        let size = pages(size);
         let change = |hook, base, size, flags| Some(MemoryChange { hook, base, size, flags });
         let change = match kind {
-            SystemCall::Map if flags & ANONYMOUS != 0 => {
-                change(VIRTUAL_ALLOC, result as u64, size, COMMIT_AND_RESERVE)
-            }
             SystemCall::Map => {
-                self.file_mapped(event, call, result as u64, out);
+                let to = result as u64;
+                // A call can say that its memory takes the place of other memory.
+                self.views_ended(event, to..to.saturating_add(size), out);
+                if flags & ANONYMOUS == 0 {
+                    self.file_mapped(event, call, to, out);
+                    return;
+                }
+                change(VIRTUAL_ALLOC, to, size, COMMIT_AND_RESERVE)
+            }
+            SystemCall::Unmap => {
+                self.memory_unmapped(event, base..base.saturating_add(size), out);
                 None
             }
-            SystemCall::Unmap if self.file_unmapped(event, base, out) => None,
-            SystemCall::Unmap => change(VIRTUAL_FREE, base, size, RELEASE),
-            SystemCall::Break => self.break_moved(event.process, result as u64),
+            SystemCall::Break => self.break_moved(event.process, pages(result as u64)),
             SystemCall::Advise if GIVES_BACK.contains(&advice) => {
                 change(VIRTUAL_FREE, base, size, DECOMMIT)
             }
@@ -180,6 +186,21 @@ impl Shaper {
         if let Some(change) = change {
             self.memory_record(event, change, out);
         }
+    }
+
+    /// Memory is given back: that of files, and the process's own between them.
+    fn memory_unmapped(&mut self, event: &NeutralEvent<'_>, range: Range<u64>, out: &mut Records) {
+        let mut at = range.start;
+        let freed = |base, end: u64| {
+            let size = end.saturating_sub(base);
+            MemoryChange { hook: VIRTUAL_FREE, base, size, flags: RELEASE }
+        };
+        for (base, view) in self.take_views(event.process, range.clone()) {
+            self.memory_record(event, freed(at, base), out);
+            self.view_record(event, UNMAP_FILE, (base, view), out);
+            at = base.saturating_add(view.size);
+        }
+        self.memory_record(event, freed(at, range.end), out);
     }
 
     fn memory_record(&mut self, event: &NeutralEvent<'_>, change: MemoryChange, out: &mut Records) {
@@ -196,19 +217,21 @@ impl Shaper {
     /// A mapping has another address or size.
     fn memory_moved(&mut self, event: &NeutralEvent<'_>, call: &Call, to: u64, out: &mut Records) {
         let [base, old, new, ..] = call.arguments;
-        let file = self.calls.mappings.get(&event.process).and_then(|all| all.get(&base)).copied();
-        if let Some(file) = file {
-            if old > 0 {
-                self.file_unmapped(event, base, out);
-            }
-            let moved = FileMapping { size: new, ..file };
-            return self.keep_mapping(event, (to, moved), out);
+        let (old, new) = (pages(old), pages(new));
+        let view = self.calls.views.get(&event.process).and_then(|all| all.at(base));
+        if view.is_some() {
+            // If it had no size, its file is in memory twice now.
+            self.views_ended(event, base..base.saturating_add(old), out);
+        }
+        if to != base {
+            self.views_ended(event, to..to.saturating_add(new), out);
+        }
+        if let Some(view) = view {
+            return self.keep_view(event, (to, View { size: new, ..view }), out);
         }
         let change = |hook, base, size, flags| MemoryChange { hook, base, size, flags };
-        let pages = |size: u64| size.saturating_add(PAGE - 1) & !(PAGE - 1);
         let (freed, made) = match to == base {
             true => {
-                let (old, new) = (pages(old), pages(new));
                 let freed = (base.saturating_add(new), old.saturating_sub(new));
                 (freed, (base.saturating_add(old), new.saturating_sub(old)))
             }
@@ -244,50 +267,54 @@ impl Shaper {
     fn file_mapped(&mut self, event: &NeutralEvent<'_>, call: &Call, base: u64, out: &mut Records) {
         let descriptor = SystemCall::Map.descriptors(&call.arguments).next();
         let Some(file) = self.file_of(event.process, descriptor) else { return };
-        if self.calls.mappings.len() >= LIMIT {
-            self.calls.mappings.clear();
+        let view = View { key: file.key, size: pages(call.arguments[1]) };
+        self.keep_view(event, (base, view), out);
+    }
+
+    fn keep_view(&mut self, event: &NeutralEvent<'_>, place: (u64, View), out: &mut Records) {
+        if self.calls.views.len() >= LIMIT {
+            self.calls.views.clear();
         }
-        let mapping = FileMapping { key: file.key, size: call.arguments[1] };
-        self.keep_mapping(event, (base, mapping), out);
+        self.calls.views.entry(event.process).or_default().add(place.0, place.1);
+        self.view_record(event, MAP_FILE, place, out);
     }
 
-    fn keep_mapping(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        (base, mapping): (u64, FileMapping),
-        out: &mut Records,
-    ) {
-        let of_process = self.calls.mappings.entry(event.process).or_default();
-        if of_process.len() >= MAX_MAPPINGS {
-            of_process.clear();
+    fn take_views(&mut self, process: u32, range: Range<u64>) -> Vec<(u64, View)> {
+        let of_process = self.calls.views.get_mut(&process);
+        of_process.map(|views| views.take(range)).unwrap_or_default()
+    }
+
+    /// The files in a range of memory, if there are any, are there no more.
+    fn views_ended(&mut self, event: &NeutralEvent<'_>, range: Range<u64>, out: &mut Records) {
+        for place in self.take_views(event.process, range) {
+            self.view_record(event, UNMAP_FILE, place, out);
         }
-        of_process.insert(base, mapping);
-        self.mapping_record(event, MAP_FILE, (base, mapping), out);
     }
 
-    /// Whether a file was mapped at an address, whose record is added.
-    fn file_unmapped(&mut self, event: &NeutralEvent<'_>, base: u64, out: &mut Records) -> bool {
-        let of_process = self.calls.mappings.get_mut(&event.process);
-        let Some(mapping) = of_process.and_then(|all| all.remove(&base)) else { return false };
-        self.mapping_record(event, UNMAP_FILE, (base, mapping), out);
-        true
-    }
-
-    fn mapping_record(
+    fn view_record(
         &mut self,
         event: &NeutralEvent<'_>,
         hook: u16,
-        (base, mapping): (u64, FileMapping),
+        (base, View { key, size }): (u64, View),
         out: &mut Records,
     ) {
         if !self.has(Flag::MAP_FILE) {
             return;
         }
+        self.tell_name(event, key, out);
         let head = self.head_with_stack(event, out);
-        let FileMapping { key, size } = mapping;
         let payload = Payload::new().u64(base).u64(key).u64(0).u64(size).u32(head.process);
         out.perf_info(head, hook, 2, &payload);
         self.add_stack(head, hook, event.stack, out);
+    }
+
+    /// Whether the process that a thread makes now has the descriptors of its parent together with it. `clone3` has its flags in memory.
+    pub(super) fn shares_descriptors(&self, thread: u32) -> bool {
+        let call = self.calls.running.get(&thread);
+        call.is_some_and(|call| {
+            SystemCall::of_number(call.number) == Some(SystemCall::Clone)
+                && call.arguments[0] & CLONE_FILES != 0
+        })
     }
 
     /// The thread has ended: the call that it is in does not return.
@@ -298,6 +325,6 @@ impl Shaper {
     /// The process executes a program or has ended: its memory is another one.
     pub(super) fn forget_memory(&mut self, process: u32) {
         self.calls.breaks.remove(&process);
-        self.calls.mappings.remove(&process);
+        self.calls.views.remove(&process);
     }
 }

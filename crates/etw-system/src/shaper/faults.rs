@@ -75,6 +75,9 @@ impl Shaper {
         if !self.has(wanted) {
             return;
         }
+        if let Some(page) = &fault.page {
+            self.tell_name(event, page.key, out);
+        }
         let head = self.head_with_stack(event, out);
         if is_hard {
             let since = if fault.since == 0 { head.time } else { ticks(fault.since) };

@@ -1,33 +1,18 @@
 //! Operations on files: FileIo events, and the names of files.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use super::names::Names;
-use super::paths::joined;
+use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Tables};
+use super::names::{Names, is_nameless};
+use super::paths::{descriptor_of_path, joined};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{CalledFile, FileFacts, FileId, NeutralEvent};
-use crate::record::{Head, Payload, Records};
-use crate::system_calls::{FOLDER, FileArguments, FileOperation, Offset, PathArgument, SystemCall};
+use crate::record::{Payload, Records};
+use crate::system_calls::{FOLDER, FileArguments, FileOperation, Offset, SystemCall};
 
-const NAME: u16 = 0x0400;
-const RUNDOWN: u16 = 0x0424;
 const CREATE: u16 = 0x0440;
-const CLEANUP: u16 = 0x0441;
-const CLOSE: u16 = 0x0442;
+pub(super) const CLEANUP: u16 = 0x0441;
+pub(super) const CLOSE: u16 = 0x0442;
 const OPERATION_END: u16 = 0x044c;
-/// Processes that are remembered; only damage makes more.
-const LIMIT: usize = 1 << 16;
-/// Keys of files that no call has opened: no device has this number.
-const UNOPENED: u64 = KEY | 0xffff << 32;
-/// Descriptors of a process that are remembered. Those of a process with more are looked up again.
-const MAX_DESCRIPTORS: usize = 1 << 12;
-/// A new process has those of its parent if these are not more.
-const MAX_INHERITED: usize = 1 << 8;
-/// The offset of an operation at the position of its descriptor, if that is not known.
-const CURRENT_POSITION: u64 = u64::MAX - 1;
 /// Windows' offset of a write to the end of the file, `FILE_WRITE_TO_END_OF_FILE`.
 const END_OF_FILE: u64 = u64::MAX;
 /// `O_CREAT`, `O_EXCL` and `O_TRUNC`.
@@ -35,21 +20,16 @@ const CREATE_FLAG: u64 = 0o100;
 const EXCLUSIVE_FLAG: u64 = 0o200;
 const TRUNCATE_FLAG: u64 = 0o1000;
 /// `O_APPEND`: every write is one to the end of the file.
-const APPEND_FLAG: u64 = 0o2000;
+pub(super) const APPEND_FLAG: u64 = 0o2000;
+/// `RWF_APPEND` and `RWF_NOAPPEND`: whether one write appends.
+const APPENDS_ONCE: u64 = 0x10;
+const APPENDS_NOT: u64 = 0x20;
 /// `O_TMPFILE`: the path is that of a folder.
 const NAMELESS_FLAGS: u64 = 0o20_200_000;
 /// `O_CLOEXEC`, also a flag of `dup3`
-const CLOSE_ON_EXEC: u64 = 0o2_000_000;
+pub(super) const CLOSE_ON_EXEC: u64 = 0o2_000_000;
 /// `RENAME_EXCHANGE`
 const EXCHANGE_FLAG: u64 = 2;
-/// `F_DUPFD`, `F_SETFD` and `F_DUPFD_CLOEXEC`
-const DUPLICATE: u64 = 0;
-const SET_FLAGS: u64 = 2;
-/// `F_SETFL`, which changes whether writes append.
-const SET_STATUS: u64 = 4;
-const DUPLICATE_CLOSED: u64 = 1030;
-/// `CLOSE_RANGE_CLOEXEC`
-const RANGE_ON_EXEC: u64 = 4;
 /// FILE_CREATE, the disposition of a call that fails if the file exists.
 const NEW_FILE: u32 = 2;
 /// FILE_SHARE_READ, _WRITE and _DELETE
@@ -58,67 +38,24 @@ const SHARED: u32 = 7;
 /// Descriptors, files and their names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
-    /// By process.
-    descriptors: HashMap<u32, Descriptors>,
-    names: Names,
+    pub descriptors: Tables,
+    pub names: Names,
     /// A file that no call has opened has a key of its own.
-    next_key: u64,
+    pub next_key: u64,
     next_object: u64,
     next_operation: u64,
 }
 
-#[cfg(test)]
 impl Files {
-    pub fn remembered(&self) -> [(&'static str, usize); 1] {
-        [("descriptors", self.descriptors.len())]
-    }
-}
-
-type Descriptors = HashMap<i32, Descriptor>;
-
-/// A descriptor of a process.
-#[derive(Clone, Debug)]
-struct Descriptor {
-    /// `None`: it is that of no file.
-    file: Option<OpenFile>,
-    /// Whether it is closed when the process executes a program; `None`: not known.
-    closes_on_exec: Option<bool>,
-}
-
-/// A file that processes have open.
-#[derive(Clone, Debug)]
-pub(super) struct OpenFile {
-    object: u64,
-    pub key: u64,
-    /// Where the next operation without an offset begins, also by its other descriptors and in processes that inherited it;
-    /// [`CURRENT_POSITION`]: not known.
-    position: Arc<AtomicU64>,
-    /// The same of whether writes append; not known of a file that was open before.
-    appends: Arc<AtomicBool>,
-}
-
-impl OpenFile {
-    fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
-        let position = Arc::new(AtomicU64::new(position.unwrap_or(CURRENT_POSITION)));
-        OpenFile { object, key, position, appends: Arc::default() }
+    /// The id of another operation.
+    pub fn operation_id(&mut self) -> u64 {
+        self.next_operation += 1;
+        KEY | 1 << 47 | self.next_operation
     }
 
-    fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
-    }
-
-    fn appends(&self) -> bool {
-        self.appends.load(Ordering::Relaxed)
-    }
-
-    fn set_position(&self, to: u64) {
-        self.position.store(to, Ordering::Relaxed);
-    }
-
-    fn advance(&self, bytes: u64) {
-        if self.position() != CURRENT_POSITION {
-            self.set_position(self.position().saturating_add(bytes).min(CURRENT_POSITION));
-        }
+    #[cfg(test)]
+    pub fn remembered(&self) -> [(&'static str, usize); 2] {
+        self.descriptors.remembered()
     }
 }
 
@@ -127,17 +64,24 @@ impl OpenFile {
 pub(super) struct Operation {
     kind: FileOperation,
     arguments: FileArguments,
-    descriptor: Option<i32>,
     /// It begins at the position of its descriptor.
     moves_position: bool,
     id: u64,
-    /// The file that it opens.
-    opened: Option<OpenFile>,
+    /// The file that it opens or uses.
+    file: Option<OpenFile>,
     /// The absolute paths that it names; empty: not known.
     paths: [Vec<u8>; 2],
     flags: u64,
     /// Bytes of the buffers that it lists.
     buffer_bytes: Option<u64>,
+}
+
+impl Operation {
+    /// Whether it writes to the end of the file, wherever that is.
+    fn appends(&self, file: Option<&OpenFile>) -> bool {
+        let of_file = || file.is_some_and(OpenFile::appends) && self.flags & APPENDS_NOT == 0;
+        self.kind == FileOperation::Write && (self.flags & APPENDS_ONCE != 0 || of_file())
+    }
 }
 
 /// The identity of a file in records.
@@ -168,7 +112,7 @@ pub(super) struct FileCall {
 
 impl Shaper {
     /// Whether a session records anything that names files.
-    fn has_files(&self) -> bool {
+    pub(super) fn has_files(&self) -> bool {
         let flags = [Flag::FILE_NAME, Flag::FILE_IO, Flag::FILE_IO_INIT, Flag::MAP_FILE];
         flags.iter().any(|flag| self.has(*flag))
     }
@@ -182,12 +126,14 @@ impl Shaper {
         arguments: &[u64; 6],
         file: &Option<CalledFile>,
     ) -> Vec<i32> {
-        let of_process = self.files.descriptors.get(&process);
-        let is_unknown = |one: &i32| of_process.is_none_or(|all| !all.contains_key(one));
+        let is_unknown = |one: &i32| self.files.descriptors.get(process, *one).is_none();
         let own = call.descriptors(arguments);
         let needs_folders = file.as_ref().is_some_and(CalledFile::is_relative);
         let folders = call.folders(arguments).filter(|_| needs_folders);
-        let unknown = own.chain(folders).filter(is_unknown);
+        let links = call.file_operations().any(|(kind, _)| kind == FileOperation::Link);
+        let linked = file.as_ref().filter(|_| links);
+        let linked = linked.and_then(|file| descriptor_of_path(process, &file.paths[0]));
+        let unknown = own.chain(folders).chain(linked).filter(is_unknown);
         if self.has_files() { unknown.collect() } else { Vec::new() }
     }
 
@@ -199,38 +145,16 @@ impl Shaper {
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
-        let file = file.map(|file| self.open_file(event, (file.id, &file.path), None, out));
-        self.set_descriptor(process, descriptor, Descriptor { file, closes_on_exec: None });
-    }
-
-    fn set_descriptor(&mut self, process: u32, descriptor: i32, to: Descriptor) {
-        if self.files.descriptors.len() >= LIMIT {
-            self.files.descriptors.clear();
-        }
-        let of_process = self.files.descriptors.entry(process).or_default();
-        if of_process.len() >= MAX_DESCRIPTORS {
-            of_process.clear();
-        }
-        of_process.insert(descriptor, to);
-    }
-
-    /// A process begins with the descriptors of its parent.
-    pub(super) fn inherit_descriptors(&mut self, process: u32, parent: u32) {
-        self.files.descriptors.remove(&process);
-        let of_parent = self.files.descriptors.get(&parent);
-        if let Some(all) = of_parent.filter(|all| all.len() <= MAX_INHERITED).cloned() {
-            if self.files.descriptors.len() >= LIMIT {
-                self.files.descriptors.clear();
-            }
-            self.files.descriptors.insert(process, all);
-        }
-    }
-
-    /// A process executes a program, which has the descriptors that are not closed then. Others are looked up again.
-    pub(super) fn keep_descriptors(&mut self, process: u32) {
-        if let Some(all) = self.files.descriptors.get_mut(&process) {
-            all.retain(|_, one| one.closes_on_exec == Some(false));
-        }
+        let tables = &self.files.descriptors;
+        let known =
+            file.and_then(|file| tables.known_before(process, descriptor, file_key(file.id)));
+        let file = match (known, file) {
+            (None, Some(file)) => Some(self.open_file(event, (file.id, &file.path), None, out)),
+            (known, _) => known,
+        };
+        let found = Descriptor { file, closes_on_exec: None };
+        let closed = self.files.descriptors.set(process, descriptor, found);
+        self.files_closed(event, closed, out);
     }
 
     fn open_file(
@@ -241,9 +165,37 @@ impl Shaper {
         out: &mut Records,
     ) -> OpenFile {
         let key = file_key(id);
+        if self.files.names.path(key).is_some_and(|known| is_nameless(key, known)) {
+            self.files.names.replace(key, path);
+        }
         self.name_file(event, key, path, out);
         self.files.next_object += 1;
         OpenFile::new(KEY | self.files.next_object, key, position)
+    }
+
+    /// A call opens a file.
+    fn file_opened(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (id, path): (FileId, &[u8]),
+        flags: u64,
+        out: &mut Records,
+    ) -> OpenFile {
+        let key = file_key(id);
+        let mut name = path.to_vec();
+        let is_nameless_now = flags & NAMELESS_FLAGS == NAMELESS_FLAGS;
+        if is_nameless_now && !is_nameless(key, path) {
+            // As `/proc` names it.
+            name = joined(path, format!("#{}", id.inode).as_bytes());
+        } else if descriptor_of_path(event.process, path).is_some()
+            && let Some(known) = self.files.names.path(key)
+        {
+            name = known.to_vec();
+        }
+        if is_nameless_now || disposition(flags) == NEW_FILE {
+            self.files.names.replace(key, &name);
+        }
+        self.open_file(event, (id, &name), Some(0), out)
     }
 
     /// A file that was opened and is closed before the host could look at it.
@@ -252,90 +204,9 @@ impl Shaper {
         OpenFile::new(KEY | self.files.next_object, 0, Some(0))
     }
 
-    /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
-    fn name_file(&mut self, event: &NeutralEvent<'_>, key: u64, path: &[u8], out: &mut Records) {
-        if !self.has_files() || self.files.names.is_used(key) {
-            return;
-        }
-        // A file that was made again may have the number of the one before.
-        let has_record = self.files.names.path(key) == Some(path);
-        self.files.names.add(key, path);
-        if has_record {
-            return;
-        }
-        out.perf_info(self.head(event), NAME, 2, &Payload::new().u64(key).wide(path));
-    }
-
-    /// The file of a path that a call names without opening it.
-    fn named_file(&mut self, event: &NeutralEvent<'_>, path: &[u8], out: &mut Records) -> OpenFile {
-        let key = self.files.names.key(path).unwrap_or_else(|| {
-            self.files.next_key += 1;
-            UNOPENED | self.files.next_key
-        });
-        self.name_file(event, key, path, out);
-        OpenFile::new(0, key, None)
-    }
-
-    /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
-    fn named_path(
-        &mut self,
-        process: u32,
-        argument: PathArgument,
-        values: &[u64; 6],
-        path: &[u8],
-    ) -> Vec<u8> {
-        let descriptor = argument.folder.map(|at| values[at] as i32).filter(|one| *one >= 0);
-        if let Some(folder) = self.file_of(process, descriptor) {
-            self.files.names.is_used(folder.key);
-        }
-        let folder = match descriptor {
-            Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(&one)),
-            None if path.is_empty() => None,
-            None => self.folder_of(process),
-        };
-        joined(folder.unwrap_or_default(), path)
-    }
-
-    fn name_of(&self, file: &OpenFile) -> Option<&[u8]> {
-        self.files.names.path(file.key)
-    }
-
-    /// The folder to which a call changes, if it is known.
-    pub(super) fn next_folder(
-        &self,
-        process: u32,
-        call: SystemCall,
-        values: &[u64; 6],
-        file: Option<&CalledFile>,
-    ) -> Option<Vec<u8>> {
-        match call {
-            SystemCall::ChangeFolder => {
-                let path = file.map(|file| &file.paths[0]).filter(|path| !path.is_empty())?;
-                Some(joined(self.folder_of(process).unwrap_or_default(), path))
-            }
-            SystemCall::ChangeFolderTo => {
-                let folder = self.file_of(process, call.descriptors(values).next())?;
-                self.name_of(&folder).map(<[u8]>::to_vec)
-            }
-            _ => None,
-        }
-    }
-
-    /// Adds the names of the files that were used last.
-    pub(super) fn run_files_down(&mut self, head: Head, out: &mut Records) {
-        for (key, path) in self.files.names.take() {
-            out.perf_info(head, RUNDOWN, 2, &Payload::new().u64(key).wide(&path));
-        }
-    }
-
-    /// The process has ended.
-    pub(super) fn forget_descriptors(&mut self, process: u32) {
-        self.files.descriptors.remove(&process);
-    }
-
     /// The file of a descriptor.
     pub(super) fn file_of(&self, process: u32, descriptor: Option<i32>) -> Option<OpenFile> {
-        self.files.descriptors.get(&process)?.get(&descriptor?)?.file.clone()
+        self.files.descriptors.get(process, descriptor?)?.file.clone()
     }
 
     /// An operation begins. `None`: it is not about a file.
@@ -359,51 +230,53 @@ impl Shaper {
                 }
             }
         }
+        if kind == FileOperation::Link
+            && let Some(descriptor) = descriptor_of_path(event.process, &paths[0])
+            && let Some(file) = self.file_of(event.process, Some(descriptor))
+        {
+            paths[0] = self.name_of(&file).unwrap_or_default().to_vec();
+        }
         let descriptor = arguments.descriptor.map(|at| values[at] as i32);
         let is_open = kind == FileOperation::Open;
         let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
         let file = match (descriptor, &paths[0][..]) {
+            (Some(number), _) if kind == FileOperation::Close => {
+                Some(self.file_closed(event.process, number)?)
+            }
             (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
-                if let Some(id) = id.filter(|_| disposition(flags) == NEW_FILE) {
-                    self.files.names.replace(file_key(id), path);
-                }
                 Some(match id {
-                    Some(id) if flags & NAMELESS_FLAGS == NAMELESS_FLAGS => {
-                        // As `/proc` names it.
-                        let name = joined(path, format!("#{}", id.inode).as_bytes());
-                        self.open_file(event, (id, &name), Some(0), out)
-                    }
-                    Some(id) => self.open_file(event, (id, path), Some(0), out),
+                    Some(id) => self.file_opened(event, (id, path), flags, out),
                     None => self.unnamed_file(),
                 })
             }
             (None, []) => None,
             (None, path) if kind == FileOperation::Make => {
                 self.files.next_object += 1;
-                let object = KEY | self.files.next_object;
-                Some(OpenFile { object, ..self.named_file(event, path, out) })
+                let mut file = self.named_file(event, path, out);
+                file.object = KEY | self.files.next_object;
+                Some(file)
             }
             (None, path) => Some(self.named_file(event, path, out)),
         };
-        self.files.next_operation += 1;
-        let id = KEY | 1 << 47 | self.files.next_operation;
-        let opened = file.clone().filter(|_| is_open);
+        if let Some(file) = &file {
+            self.tell_name(event, file.key, out);
+        }
+        let id = self.files.operation_id();
         let moves_position = arguments.offset_of(values) == Offset::Position;
         let operation = Operation {
             kind,
             arguments,
-            descriptor,
             moves_position,
             id,
-            opened,
+            file,
             paths,
             flags,
             buffer_bytes: names.and_then(|names| names.buffer_bytes),
         };
         if self.has(Flag::FILE_IO_INIT) {
-            self.operation_records(event, &operation, file, values, out);
+            self.operation_records(event, &operation, values, out);
         }
         Some(operation)
     }
@@ -412,12 +285,12 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         operation: &Operation,
-        file: Option<OpenFile>,
         values: &[u64; 6],
         out: &mut Records,
     ) {
         let value = |at: Option<usize>| at.map(|at| values[at]);
-        let &Operation { kind, arguments, id, paths: [ref path, ref new_path], .. } = operation;
+        let &Operation { kind, arguments, id, ref file, paths: [ref path, ref new_path], .. } =
+            operation;
         let (object, key) = file.as_ref().map_or((0, 0), |file| (file.object, file.key));
         let head = self.head_with_stack(event, out);
         let thread = head.thread;
@@ -445,10 +318,8 @@ impl Shaper {
                 (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
             }
             FileOperation::Read | FileOperation::Write => {
-                let appends =
-                    kind == FileOperation::Write && file.as_ref().is_some_and(OpenFile::appends);
                 let offset = match arguments.offset_of(values) {
-                    _ if appends => END_OF_FILE,
+                    _ if operation.appends(file.as_ref()) => END_OF_FILE,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
                     Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
@@ -498,128 +369,35 @@ impl Shaper {
             out.perf_info(self.head(event), OPERATION_END, 3, &payload);
         }
         match operation.kind {
-            // Linux closes it even if it reports an error.
-            FileOperation::Close => {
-                self.remove_descriptor(event.process, operation.descriptor);
-            }
             _ if is_error(result) => {}
             FileOperation::Open => {
                 // `openat2` has its flags in memory.
                 let is_known = operation.arguments.flags.is_some() || operation.flags != 0;
                 let closes_on_exec = is_known.then_some(operation.flags & CLOSE_ON_EXEC != 0);
-                if let Some(file) = &operation.opened {
-                    file.appends.store(operation.flags & APPEND_FLAG != 0, Ordering::Relaxed);
+                if let Some(file) = &operation.file {
+                    file.set_appends(operation.flags & APPEND_FLAG != 0);
                 }
-                let opened = Descriptor { file: operation.opened, closes_on_exec };
-                self.set_descriptor(event.process, result as i32, opened);
+                let opened = Descriptor { file: operation.file, closes_on_exec };
+                let tables = &mut self.files.descriptors;
+                let closed = tables.set(event.process, result as i32, opened);
+                self.files_closed(event, closed, out);
             }
             FileOperation::Delete => {
                 self.files.names.remove(&operation.paths[0]);
             }
-            FileOperation::Rename if operation.flags & EXCHANGE_FLAG != 0 => {
-                let [old, new] = &operation.paths;
-                let keys = [self.files.names.remove(old), self.files.names.remove(new)];
-                for (key, path) in keys.into_iter().zip([new, old]) {
-                    if let Some(key) = key.filter(|_| !path.is_empty()) {
-                        self.name_file(event, key, path, out);
-                    }
-                }
-            }
             FileOperation::Rename => {
-                let [old, new] = &operation.paths;
-                self.files.names.remove(new);
-                let key = self.files.names.remove(old);
-                if let Some(key) = key.filter(|_| !new.is_empty()) {
-                    self.name_file(event, key, new, out);
-                }
+                let is_exchange = operation.flags & EXCHANGE_FLAG != 0;
+                self.file_renamed(event, &operation.paths, is_exchange, out);
             }
+            FileOperation::Link => self.file_linked(event, &operation.paths, out),
             FileOperation::Read | FileOperation::Write if operation.moves_position => {
-                let file = self.file_of(event.process, operation.descriptor);
-                match file.as_ref() {
+                match operation.file.as_ref() {
                     // At the new end of the file, wherever that is.
-                    Some(file) if operation.kind == FileOperation::Write && file.appends() => {
+                    Some(file) if operation.appends(Some(file)) => {
                         file.set_position(CURRENT_POSITION);
                     }
                     Some(file) => file.advance(result as u64),
                     None => {}
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn remove_descriptor(&mut self, process: u32, descriptor: Option<i32>) {
-        let of_process = self.files.descriptors.get_mut(&process);
-        if let (Some(all), Some(descriptor)) = (of_process, descriptor) {
-            all.remove(&descriptor);
-        }
-    }
-
-    /// A descriptor is that of the same open file as another one. If that one is not known, both are looked up.
-    fn duplicate(&mut self, process: u32, from: i32, to: i32, is_closed: bool) {
-        if from == to {
-            return;
-        }
-        let file = self.files.descriptors.get(&process).and_then(|all| all.get(&from)).cloned();
-        match file {
-            Some(Descriptor { file, .. }) => {
-                let closes_on_exec = Some(is_closed);
-                self.set_descriptor(process, to, Descriptor { file, closes_on_exec });
-            }
-            None => self.remove_descriptor(process, Some(to)),
-        }
-    }
-
-    /// A call that changes descriptors has returned.
-    pub(super) fn descriptors_changed(
-        &mut self,
-        process: u32,
-        kind: SystemCall,
-        arguments: &[u64; 6],
-        result: i64,
-    ) {
-        if is_error(result) {
-            return;
-        }
-        let (descriptor, to) = (arguments[0] as i32, result as i32);
-        let closes = |flag: bool| move |one: &mut Descriptor| one.closes_on_exec = Some(flag);
-        match (kind, arguments[1]) {
-            (SystemCall::Seek, _) => {
-                if let Some(file) = self.file_of(process, Some(descriptor)) {
-                    file.set_position(result as u64);
-                }
-            }
-            (SystemCall::Duplicate, _) | (SystemCall::ControlDescriptor, DUPLICATE) => {
-                self.duplicate(process, descriptor, to, false);
-            }
-            (SystemCall::ControlDescriptor, DUPLICATE_CLOSED) => {
-                self.duplicate(process, descriptor, to, true);
-            }
-            (SystemCall::ControlDescriptor, SET_FLAGS) => {
-                let all = self.files.descriptors.get_mut(&process);
-                all.and_then(|all| all.get_mut(&descriptor)).map(closes(arguments[2] & 1 != 0));
-            }
-            (SystemCall::ControlDescriptor, SET_STATUS) => {
-                if let Some(file) = self.file_of(process, Some(descriptor)) {
-                    file.appends.store(arguments[2] & APPEND_FLAG != 0, Ordering::Relaxed);
-                }
-            }
-            // Whatever `dup2` has in place of the flags of `dup3` is no flag.
-            (SystemCall::Replace, _) => {
-                let is_closed = arguments[2] == CLOSE_ON_EXEC;
-                self.duplicate(process, descriptor, to, is_closed);
-            }
-            (SystemCall::CloseRange, last) => {
-                let range = arguments[0] as u32..=last as u32;
-                let is_in = |one: &i32| u32::try_from(*one).is_ok_and(|one| range.contains(&one));
-                let Some(all) = self.files.descriptors.get_mut(&process) else { return };
-                match arguments[2] & RANGE_ON_EXEC != 0 {
-                    true => all
-                        .iter_mut()
-                        .filter(|(one, _)| is_in(one))
-                        .map(|(_, one)| one)
-                        .for_each(closes(true)),
-                    false => all.retain(|one, _| !is_in(one)),
                 }
             }
             _ => {}

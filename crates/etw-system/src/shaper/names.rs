@@ -3,6 +3,7 @@
 //! When the young names are many, they take the place of the old ones. A name that is used is young again.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Bytes of the young names, and of the old ones, at most.
 const GENERATION_SIZE: usize = 2 << 20;
@@ -21,7 +22,7 @@ struct FileName {
 struct Generation {
     by_key: BTreeMap<u64, FileName>,
     /// Keys by name: several names may lead to one file.
-    keys: HashMap<Vec<u8>, u64>,
+    keys: BTreeMap<Vec<u8>, u64>,
     size: usize,
 }
 
@@ -30,7 +31,38 @@ struct Generation {
 pub(super) struct Names {
     young: Generation,
     old: Generation,
+    /// Files whose names no record has yet: a folder above them has another name. With the hash of the name that a record has.
+    untold: HashMap<u64, u64>,
 }
+
+/// Names of a folder that follow it when it has another name. Those of a larger one are learned again when their files are used.
+const MAX_BELOW: usize = 1 << 12;
+
+/// A name below a folder.
+#[derive(Clone, Debug)]
+pub(super) struct NameBelow {
+    /// Behind the path of the folder.
+    rest: Vec<u8>,
+    key: u64,
+    /// It is the name of the file, not another one that leads to it.
+    is_name: bool,
+}
+
+/// Whether a path is that of a file without a name, as `/proc` has it: one that was made so, or was deleted.
+pub(super) fn is_nameless(key: u64, path: &[u8]) -> bool {
+    let Some(last) = path.rsplit(|byte| *byte == b'/').next() else { return false };
+    let number = last.strip_prefix(b"#").and_then(|number| std::str::from_utf8(number).ok());
+    // A key has at least so many bits of the file's number.
+    let is_own = |number: u64| number as u32 == key as u32;
+    path.ends_with(DELETED) || number.and_then(|one| one.parse().ok()).is_some_and(is_own)
+}
+
+fn hash_of(path: &[u8]) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
+}
+
+/// The end of the path that `/proc` has of a file that was deleted.
+const DELETED: &[u8] = b" (deleted)";
 
 impl Names {
     fn get(&self, key: u64) -> Option<&FileName> {
@@ -38,7 +70,7 @@ impl Names {
     }
 
     fn get_mut(&mut self, key: u64) -> Option<&mut FileName> {
-        let Names { young, old } = self;
+        let Names { young, old, .. } = self;
         young.by_key.get_mut(&key).or_else(|| old.by_key.get_mut(&key))
     }
 
@@ -67,6 +99,7 @@ impl Names {
     /// Adds the name of a file, in place of the one that it had.
     pub fn add(&mut self, key: u64, path: &[u8]) {
         self.make_room(path);
+        self.untold.remove(&key);
         self.old.by_key.remove(&key);
         self.young.keys.insert(path.to_vec(), key);
         self.young.by_key.insert(key, FileName { path: path.to_vec(), is_gone: false });
@@ -97,9 +130,79 @@ impl Names {
         }
     }
 
+    /// Whether a record has this name of a file.
+    pub fn has_told(&self, key: u64, path: &[u8]) -> bool {
+        self.path(key) == Some(path) && !self.untold.contains_key(&key)
+    }
+
+    /// The name of a file, if no record has it yet; the caller makes one.
+    pub fn untold(&mut self, key: u64) -> Option<Vec<u8>> {
+        if self.untold.is_empty() || self.untold.remove(&key).is_none() {
+            return None;
+        }
+        self.path(key).map(<[u8]>::to_vec)
+    }
+
+    /// Takes all of these, in the order of their keys.
+    pub fn take_untold(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let mut keys: Vec<u64> = self.untold.keys().copied().collect();
+        keys.sort_unstable();
+        keys.into_iter().filter_map(|key| Some((key, self.untold(key)?))).collect()
+    }
+
+    /// Takes the names below a folder, which name their files no more.
+    pub fn take_below(&mut self, folder: &[u8]) -> Vec<NameBelow> {
+        if !folder.starts_with(b"/") || folder == b"/" {
+            return Vec::new();
+        }
+        let start = [folder, b"/"].concat();
+        let mut paths = BTreeMap::new();
+        for generation in [&mut self.old, &mut self.young] {
+            let below = generation.keys.range(start.clone()..);
+            let below: Vec<Vec<u8>> = below
+                .map(|(path, _)| path.clone())
+                .take_while(|path| path.starts_with(&start))
+                .collect();
+            for path in below {
+                if let Some(key) = generation.keys.remove(&path) {
+                    paths.insert(path, key);
+                }
+            }
+        }
+        let mut all = Vec::new();
+        for (path, key) in paths {
+            let name = self.get_mut(key).filter(|name| name.path == path && !name.is_gone);
+            let is_name = name.map(|name| name.is_gone = true).is_some();
+            all.push(NameBelow { rest: path[folder.len()..].to_vec(), key, is_name });
+        }
+        all
+    }
+
+    /// Puts names below a folder.
+    pub fn put_below(&mut self, folder: &[u8], names: Vec<NameBelow>) {
+        for NameBelow { rest, key, is_name } in names.into_iter().take(MAX_BELOW) {
+            let path = [folder, &rest].concat();
+            if is_name {
+                let told = self.untold.get(&key).copied();
+                let told = told.or_else(|| self.path(key).map(hash_of));
+                self.add(key, &path);
+                if let Some(told) = told.filter(|told| *told != hash_of(&path)) {
+                    self.untold.insert(key, told);
+                }
+            } else {
+                self.make_room(&path);
+                self.young.keys.insert(path, key);
+            }
+        }
+        if self.untold.len() > 4 * MAX_BELOW {
+            let Names { young, old, untold } = self;
+            untold.retain(|key, _| young.by_key.contains_key(key) || old.by_key.contains_key(key));
+        }
+    }
+
     /// Takes the names of all files, in the order of their keys.
     pub fn take(&mut self) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let Names { young, old } = std::mem::take(self);
+        let Names { young, old, .. } = std::mem::take(self);
         let mut all = old.by_key;
         all.extend(young.by_key);
         all.into_iter().map(|(key, name)| (key, name.path))

@@ -53,6 +53,21 @@ pub(super) fn joined(folder: &[u8], path: &[u8]) -> Vec<u8> {
     if all.is_empty() { b"/".to_vec() } else { all }
 }
 
+/// The rest of a path that is that of a folder or of something below it.
+pub(super) fn below<'p>(path: &'p [u8], folder: &[u8]) -> Option<&'p [u8]> {
+    let rest = path.strip_prefix(folder)?;
+    (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
+}
+
+/// The descriptor that a path of `/proc` names to the process.
+pub(super) fn descriptor_of_path(process: u32, path: &[u8]) -> Option<i32> {
+    let path = std::str::from_utf8(path).ok()?;
+    let own = || path.strip_prefix("/proc/")?.strip_prefix(&process.to_string());
+    let ways = ["/dev", "/proc/self", "/proc/thread-self"];
+    let rest = ways.iter().find_map(|way| path.strip_prefix(way)).or_else(own)?;
+    rest.strip_prefix("/fd/")?.parse().ok().filter(|descriptor| *descriptor >= 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +90,18 @@ mod tests {
             ("", "", ""),
         ] {
             assert_eq!(join(folder, path), whole, "{folder} {path}");
+        }
+    }
+
+    #[test]
+    fn paths_below_a_folder_and_of_descriptors_are_found() {
+        assert_eq!(below(b"/a/b", b"/a"), Some(&b"/b"[..]));
+        assert_eq!((below(b"/a", b"/a"), below(b"/ab", b"/a")), (Some(&b""[..]), None));
+        for path in ["/proc/self/fd/7", "/proc/50/fd/7", "/proc/thread-self/fd/7", "/dev/fd/7"] {
+            assert_eq!(descriptor_of_path(50, path.as_bytes()), Some(7), "{path}");
+        }
+        for path in ["/proc/51/fd/7", "/proc/50/fd/", "/proc/self/fd/-7", "/dev/fd/7/x", "/fd/7"] {
+            assert_eq!(descriptor_of_path(50, path.as_bytes()), None, "{path}");
         }
     }
 }

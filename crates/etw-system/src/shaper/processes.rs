@@ -237,7 +237,8 @@ impl Shaper {
         if process != parent_process {
             self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
-            self.inherit_descriptors(process, parent_process);
+            let is_shared = self.shares_descriptors(parent_thread);
+            self.files.descriptors.inherit(process, parent_process, is_shared);
         }
         self.ensure_process_only(event, process, out);
         let Some(owner) = self.processes.get_mut(&process) else { return };
@@ -345,7 +346,7 @@ impl Shaper {
         self.ensure(event, process, process, out);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
-        self.keep_descriptors(process);
+        self.keep_descriptors(event, process, out);
         self.forget_memory(process);
         let head = self.head(event);
         let is_untold = self.forget_untold(process);
@@ -422,9 +423,15 @@ impl Shaper {
         let (said, since, cpu) = (event.time, event.time, event.cpu);
         self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         if self.is_of_threads && self.cpu(event.cpu).thread == Some(thread) {
-            self.switched_out(event, ThreadState::Dead, out);
-        } else if is_told {
-            self.ended(event, process, thread, out);
+            return self.switched_out(event, ThreadState::Dead, out);
+        }
+        if is_told {
+            return self.ended(event, process, thread, out);
+        }
+        let is_ending = |one: &&EndingThread| one.process == process && !one.is_told;
+        let count = self.ending.iter().filter(is_ending).count();
+        if self.processes.get(&process).is_some_and(|one| one.threads.len() <= count) {
+            self.forget_descriptors(event, (process, thread), out);
         }
     }
 
@@ -468,7 +475,7 @@ impl Shaper {
         let is_untold = self.forget_untold(process);
         let Some(one) = self.processes.remove(&process) else { return };
         self.without_arguments += u64::from(one.lacks_arguments());
-        self.forget_descriptors(process);
+        self.forget_descriptors(event, (process, thread), out);
         self.forget_memory(process);
         let head = Head { process: one.id(), thread, ..self.head(event) };
         for image in one.images.values().filter(|_| !is_untold) {

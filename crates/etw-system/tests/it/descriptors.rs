@@ -5,52 +5,58 @@ use etw_system::system_calls::{FileOperation, SystemCall, numbers};
 
 use crate::shaper::{Machinery, fork, number, of, operation};
 
-const CLOSE_ON_EXEC: u64 = 0o2_000_000;
+pub const CLOSE_ON_EXEC: u64 = 0o2_000_000;
 
 /// The call that opens a file by a path in the process's folder or another one, and has flags.
 fn open() -> u64 {
     number(|call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags.is_some()))
 }
 
-fn file(inode: u64, path: &str) -> CalledFile {
+pub fn file(inode: u64, path: &str) -> CalledFile {
     FileFacts { id: FileId { device: 1, inode }, path: path.into() }.into()
 }
 
 /// Calls of processes, a microsecond apart.
-struct Calls {
-    machine: Machinery,
-    time: u64,
+pub struct Calls {
+    pub machine: Machinery,
+    pub time: u64,
 }
 
 impl Calls {
-    fn new() -> Calls {
+    pub fn new() -> Calls {
         Calls { machine: Machinery::new(), time: 10 }
     }
 
-    fn by(&mut self, process: u32, number: u64, arguments: &[u64], result: i64) {
+    pub fn by(&mut self, process: u32, number: u64, arguments: &[u64], result: i64) {
         self.with(process, (number, arguments), None, result);
     }
 
-    fn with(&mut self, process: u32, call: (u64, &[u64]), file: Option<&CalledFile>, result: i64) {
+    pub fn with(
+        &mut self,
+        process: u32,
+        call: (u64, &[u64]),
+        file: Option<&CalledFile>,
+        result: i64,
+    ) {
         self.machine.call_by((process, process), self.time, call, file, result);
         self.time += 10;
     }
 
-    fn opens(&mut self, process: u32, file: &CalledFile, flags: u64, descriptor: i64) {
+    pub fn opens(&mut self, process: u32, file: &CalledFile, flags: u64, descriptor: i64) {
         // Where open and openat have them.
         self.with(process, (open(), &[0, flags, flags]), Some(file), descriptor);
     }
 
-    fn writes(&mut self, process: u32, descriptor: u64, size: u64) {
+    pub fn writes(&mut self, process: u32, descriptor: u64, size: u64) {
         self.by(process, operation(FileOperation::Write), &[descriptor, 0, size], size as i64);
     }
 
-    fn duplicates(&mut self, process: u32, from: u64, to: u64) {
+    pub fn duplicates(&mut self, process: u32, from: u64, to: u64) {
         let replace = number(|call| call == SystemCall::Replace);
         self.by(process, replace, &[from, to], to as i64);
     }
 
-    fn at(&mut self, process: u32, detail: Detail<'_>) {
+    pub fn at(&mut self, process: u32, detail: Detail<'_>) {
         self.machine.of_process(self.time, (process, process), detail);
         self.time += 10;
     }
@@ -207,6 +213,34 @@ fn writes_that_append_are_at_the_end() {
     let offsets = |hook| of(&records, hook).iter().map(|one| one.u64(0) as i64).collect::<Vec<_>>();
     assert_eq!(offsets(0x0444), [-1, 7, -1]);
     assert_eq!(offsets(0x0443), [0, -2]);
+}
+
+/// OV-23: one write can append to a file whose other writes do not, and the reverse.
+#[test]
+fn a_single_write_that_appends_is_at_the_end() {
+    const APPENDS: u64 = 0x10;
+    const APPENDS_NOT: u64 = 0x20;
+    const POSITION: u64 = u64::MAX;
+    let mut calls = Calls::new();
+    let write = number(
+        |call| matches!(call, SystemCall::File(FileOperation::Write, one) if one.flags.is_some()),
+    );
+    let writes = |calls: &mut Calls, descriptor: u64, offset: u64, flags: u64| {
+        calls.by(50, write, &[descriptor, 0x100, 1, offset, 0, flags], 5);
+    };
+    calls.opens(50, &file(3, "/log"), 1, 3);
+    writes(&mut calls, 3, POSITION, 0);
+    // Where the descriptor is stays.
+    writes(&mut calls, 3, 70, APPENDS);
+    writes(&mut calls, 3, POSITION, 0);
+    writes(&mut calls, 3, POSITION, APPENDS);
+    writes(&mut calls, 3, POSITION, 0);
+    calls.opens(50, &file(4, "/appended"), 0o2001, 4);
+    writes(&mut calls, 4, 70, 0);
+    writes(&mut calls, 4, 70, APPENDS_NOT);
+    let records = calls.machine.end();
+    let offsets: Vec<i64> = of(&records, 0x0444).iter().map(|one| one.u64(0) as i64).collect();
+    assert_eq!(offsets, [0, -1, 5, -1, -2, -1, 70]);
 }
 
 /// OV-23: files that change their names with each other, one without a name, and a call that implies its flags.

@@ -7,19 +7,19 @@ use crate::invariants::Taken;
 use crate::shaper::{Machinery, number, of, operation};
 
 /// `AT_FDCWD`
-const OWN_FOLDER: u64 = -100i64 as u64;
+pub const OWN_FOLDER: u64 = -100i64 as u64;
 
-fn named(paths: [&str; 2], id: Option<FileId>) -> CalledFile {
+pub fn named(paths: [&str; 2], id: Option<FileId>) -> CalledFile {
     let paths = paths.map(|path| path.as_bytes().to_vec());
     CalledFile { paths, id, buffer_bytes: None }
 }
 
-fn file(inode: u64) -> Option<FileId> {
+pub fn file(inode: u64) -> Option<FileId> {
     Some(FileId { device: 0xfd << 20 | 1, inode })
 }
 
 /// The number of the call that has its path behind the descriptor of a folder.
-fn call_in_folder(wanted: FileOperation) -> u64 {
+pub fn call_in_folder(wanted: FileOperation) -> u64 {
     number(|call| match call {
         SystemCall::File(one, arguments) => {
             one == wanted && arguments.paths[0].is_some_and(|path| path.folder.is_some())
@@ -29,21 +29,21 @@ fn call_in_folder(wanted: FileOperation) -> u64 {
 }
 
 /// The text at the end of a record, behind so many bytes.
-fn text(record: &Taken, at: usize) -> String {
+pub fn text(record: &Taken, at: usize) -> String {
     let units =
         record.payload[at..].chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
     let text = String::from_utf16(&units.collect::<Vec<u16>>()).unwrap();
     text.trim_end_matches('\0').to_owned()
 }
 
-fn texts(records: &[Taken], hook: u16, at: usize) -> Vec<String> {
+pub fn texts(records: &[Taken], hook: u16, at: usize) -> Vec<String> {
     of(records, hook).into_iter().map(|one| text(one, at)).collect()
 }
 
 /// Where the records of opened and of otherwise named files have their names.
-const OPEN_PATH: usize = 32;
-const PATH: usize = 40;
-const NAME: usize = 8;
+pub const OPEN_PATH: usize = 32;
+pub const PATH: usize = 40;
+pub const NAME: usize = 8;
 
 /// OV-23: files have the names that calls give them, in the folder where the process is.
 #[test]

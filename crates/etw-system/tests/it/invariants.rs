@@ -287,11 +287,21 @@ pub fn check_stacks(records: &[Taken]) {
 }
 
 /// Each operation on a file begins before it ends, and a file has a name before its first record, and one at the end. A file that is named
-/// again has another name.
+/// again has another name. Each open file is closed once, and not used after that.
 pub fn check_files(records: &[Taken]) {
     let mut names = HashMap::new();
     let mut operations = HashSet::new();
+    let mut closed = HashSet::new();
     for record in records {
+        let object = match record.hook {
+            0x0443 | 0x0444 => record.u64(16),
+            0x0440..=0x0442 | 0x0445..=0x044b => record.u64(8),
+            _ => 0,
+        };
+        assert!(!closed.contains(&object), "it is closed: {record:?}");
+        if record.hook == 0x0442 {
+            closed.insert(object);
+        }
         let (id, key) = match record.hook {
             0x0400 => {
                 let before = names.insert(record.u64(0), &record.payload[8..]);

@@ -1,6 +1,7 @@
 //! Integration tests of the crate: the shaper from neutral events, without rights; the recorder where the machine permits it.
 
 mod attribution;
+mod closes;
 mod command_lines;
 mod connections;
 mod container;
@@ -12,13 +13,17 @@ mod idle_cpus;
 mod invariants;
 mod live;
 mod lives;
+mod memory;
 mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;
+mod renamed_folders;
 mod replay;
 mod rundown;
 mod schemas;
 mod shaper;
+#[cfg(target_os = "linux")]
+mod unusual_calls;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod unwind_replay;
 #[cfg(all(target_os = "linux", feature = "unwind"))]

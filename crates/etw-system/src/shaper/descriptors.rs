@@ -1,0 +1,350 @@
+//! Descriptors of processes, and the files that are open by them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Processes that are remembered; only damage makes more.
+const LIMIT: usize = 1 << 16;
+/// Descriptors of a process that are remembered. Those of a process with more are looked up again.
+const MAX_DESCRIPTORS: usize = 1 << 12;
+/// A new process has those of its parent if these are not more.
+const MAX_INHERITED: usize = 1 << 10;
+/// The offset of an operation at the position of its descriptor, if that is not known.
+pub(super) const CURRENT_POSITION: u64 = u64::MAX - 1;
+
+/// A descriptor of a process.
+#[derive(Clone, Debug)]
+pub(super) struct Descriptor {
+    /// `None`: it is that of no file.
+    pub file: Option<OpenFile>,
+    /// Whether it is closed when the process executes a program; `None`: not known.
+    pub closes_on_exec: Option<bool>,
+}
+
+/// A file that processes have open.
+#[derive(Clone, Debug)]
+pub(super) struct OpenFile {
+    pub object: u64,
+    pub key: u64,
+    state: Arc<OpenState>,
+}
+
+/// The same for all descriptors of an open file, also in processes that inherited them.
+#[derive(Debug)]
+struct OpenState {
+    /// Where the next operation without an offset begins; [`CURRENT_POSITION`]: not known.
+    position: AtomicU64,
+    /// Whether writes append; not known of a file that was open before.
+    appends: AtomicBool,
+    /// Descriptors that are remembered, and those that were forgotten: such a file is never seen to be closed.
+    descriptors: AtomicUsize,
+}
+
+impl OpenFile {
+    pub fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
+        let state = OpenState {
+            position: AtomicU64::new(position.unwrap_or(CURRENT_POSITION)),
+            appends: AtomicBool::default(),
+            descriptors: AtomicUsize::default(),
+        };
+        OpenFile { object, key, state: Arc::new(state) }
+    }
+
+    pub fn position(&self) -> u64 {
+        self.state.position.load(Ordering::Relaxed)
+    }
+
+    pub fn appends(&self) -> bool {
+        self.state.appends.load(Ordering::Relaxed)
+    }
+
+    pub fn set_appends(&self, to: bool) {
+        self.state.appends.store(to, Ordering::Relaxed);
+    }
+
+    pub fn set_position(&self, to: u64) {
+        self.state.position.store(to, Ordering::Relaxed);
+    }
+
+    pub fn advance(&self, bytes: u64) {
+        if self.position() != CURRENT_POSITION {
+            self.set_position(self.position().saturating_add(bytes).min(CURRENT_POSITION));
+        }
+    }
+
+    fn add_descriptor(&self) {
+        self.state.descriptors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A descriptor is closed. Returns the file if it was the last one.
+    fn without_descriptor(self) -> Option<OpenFile> {
+        let less = |count: usize| count.checked_sub(1);
+        let before =
+            self.state.descriptors.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        (before == Ok(1)).then_some(self)
+    }
+}
+
+/// Files whose last descriptors were closed.
+pub(super) type Closed = Vec<OpenFile>;
+
+/// Descriptors of one process, or of several that have them together.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    descriptors: BTreeMap<i32, Descriptor>,
+    /// Files of descriptors that may have been closed when a program was executed.
+    doubtful: BTreeMap<i32, OpenFile>,
+    /// Processes that have it.
+    processes: usize,
+}
+
+impl Table {
+    fn files(&self) -> impl Iterator<Item = &OpenFile> {
+        let files = self.descriptors.values().filter_map(|one| one.file.as_ref());
+        files.chain(self.doubtful.values())
+    }
+
+    /// Another one with the same files, for one process.
+    fn copied(&self) -> Table {
+        self.files().for_each(OpenFile::add_descriptor);
+        Table { processes: 1, ..self.clone() }
+    }
+
+    fn closed(self) -> Closed {
+        let files = self.descriptors.into_values().filter_map(|one| one.file);
+        files.chain(self.doubtful.into_values()).filter_map(OpenFile::without_descriptor).collect()
+    }
+}
+
+/// The descriptors of all processes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tables {
+    tables: HashMap<u64, Table>,
+    of_process: HashMap<u32, u64>,
+    next: u64,
+}
+
+impl Tables {
+    #[cfg(test)]
+    pub fn remembered(&self) -> [(&'static str, usize); 2] {
+        [("processes with descriptors", self.of_process.len()), ("descriptors", self.tables.len())]
+    }
+
+    fn table(&self, process: u32) -> Option<&Table> {
+        self.tables.get(self.of_process.get(&process)?)
+    }
+
+    fn table_mut(&mut self, process: u32) -> Option<&mut Table> {
+        self.tables.get_mut(self.of_process.get(&process)?)
+    }
+
+    fn add(&mut self, process: u32, table: Table) {
+        if self.of_process.len() >= LIMIT {
+            self.of_process.clear();
+            self.tables.clear();
+        }
+        self.next += 1;
+        self.tables.insert(self.next, table);
+        self.of_process.insert(process, self.next);
+    }
+
+    pub fn get(&self, process: u32, descriptor: i32) -> Option<&Descriptor> {
+        self.table(process)?.descriptors.get(&descriptor)
+    }
+
+    /// A descriptor is that of a file from now on.
+    pub fn set(&mut self, process: u32, descriptor: i32, to: Descriptor) -> Closed {
+        if self.table(process).is_none() {
+            self.add(process, Table { processes: 1, ..Table::default() });
+        }
+        let Some(table) = self.table_mut(process) else { return Closed::new() };
+        if table.descriptors.len() >= MAX_DESCRIPTORS {
+            table.descriptors.clear();
+        }
+        if let Some(file) = &to.file {
+            file.add_descriptor();
+        }
+        let before = table.descriptors.insert(descriptor, to).and_then(|one| one.file);
+        let before = before.into_iter().chain(table.doubtful.remove(&descriptor));
+        before.filter_map(OpenFile::without_descriptor).collect()
+    }
+
+    /// A descriptor of which nothing is known is that of a file: one that it had before a program was executed, if it is the same.
+    pub fn known_before(&self, process: u32, descriptor: i32, key: u64) -> Option<OpenFile> {
+        let before = self.table(process)?.doubtful.get(&descriptor);
+        before.filter(|file| file.key == key).cloned()
+    }
+
+    pub fn remove(&mut self, process: u32, descriptor: i32) -> Closed {
+        self.remove_all(process, descriptor..=descriptor)
+    }
+
+    /// These descriptors are closed.
+    pub fn remove_all(&mut self, process: u32, range: RangeInclusive<i32>) -> Closed {
+        let mut closed = Closed::new();
+        let table = self.table_mut(process).filter(|_| !range.is_empty());
+        let Some(table) = table else { return closed };
+        let numbers: Vec<i32> = table.descriptors.range(range.clone()).map(|one| *one.0).collect();
+        for number in numbers {
+            let file = table.descriptors.remove(&number).and_then(|one| one.file);
+            closed.extend(file.and_then(OpenFile::without_descriptor));
+        }
+        let numbers: Vec<i32> = table.doubtful.range(range).map(|one| *one.0).collect();
+        for number in numbers {
+            let file = table.doubtful.remove(&number);
+            closed.extend(file.and_then(OpenFile::without_descriptor));
+        }
+        closed
+    }
+
+    /// These descriptors are closed, or not, when the process executes a program.
+    pub fn mark(&mut self, process: u32, range: RangeInclusive<i32>, closes_on_exec: bool) {
+        let table = self.table_mut(process).filter(|_| !range.is_empty());
+        let Some(table) = table else { return };
+        for (_, one) in table.descriptors.range_mut(range) {
+            one.closes_on_exec = Some(closes_on_exec);
+        }
+    }
+
+    /// A process begins with the descriptors of its parent; `is_shared`: which both have together from then on.
+    pub fn inherit(&mut self, process: u32, parent: u32, is_shared: bool) {
+        self.end(process);
+        if is_shared {
+            return self.share(process, parent);
+        }
+        let Some(of_parent) = self.table(parent) else { return };
+        if of_parent.descriptors.len() + of_parent.doubtful.len() > MAX_INHERITED {
+            // Nobody sees when the process closes them.
+            return of_parent.files().for_each(OpenFile::add_descriptor);
+        }
+        let table = of_parent.copied();
+        self.add(process, table);
+    }
+
+    fn share(&mut self, process: u32, parent: u32) {
+        if self.of_process.len() >= LIMIT || self.table(parent).is_none() {
+            self.add(parent, Table { processes: 1, ..Table::default() });
+        }
+        if let Some(id) = self.of_process.get(&parent).copied()
+            && let Some(table) = self.tables.get_mut(&id)
+        {
+            table.processes += 1;
+            self.of_process.insert(process, id);
+        }
+    }
+
+    /// A process has its descriptors alone from now on.
+    pub fn unshare(&mut self, process: u32) {
+        let Some(table) = self.table_mut(process).filter(|table| table.processes > 1) else {
+            return;
+        };
+        table.processes -= 1;
+        let own = table.copied();
+        self.add(process, own);
+    }
+
+    /// A process executes a program, which has the descriptors that are not closed then. Others are looked up again.
+    pub fn executed(&mut self, process: u32) -> Closed {
+        self.unshare(process);
+        let Some(table) = self.table_mut(process) else { return Closed::new() };
+        let mut closed = Closed::new();
+        for (number, one) in std::mem::take(&mut table.descriptors) {
+            match (one.closes_on_exec, one.file) {
+                (Some(false), file) => {
+                    let closes_on_exec = Some(false);
+                    table.descriptors.insert(number, Descriptor { file, closes_on_exec });
+                }
+                (_, None) => {}
+                (Some(true), Some(file)) => closed.extend(file.without_descriptor()),
+                // Without a key, it would not be known again.
+                (None, Some(file)) if file.key == 0 || table.doubtful.len() >= MAX_DESCRIPTORS => {}
+                (None, Some(file)) => {
+                    let before = table.doubtful.insert(number, file);
+                    closed.extend(before.and_then(OpenFile::without_descriptor));
+                }
+            }
+        }
+        closed
+    }
+
+    /// A process has ended.
+    pub fn end(&mut self, process: u32) -> Closed {
+        let Some(id) = self.of_process.remove(&process) else { return Closed::new() };
+        let Some(table) = self.tables.get_mut(&id) else { return Closed::new() };
+        table.processes -= 1;
+        if table.processes > 0 {
+            return Closed::new();
+        }
+        self.tables.remove(&id).map(Table::closed).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_file(object: u64) -> Descriptor {
+        Descriptor { file: Some(OpenFile::new(object, 7, None)), closes_on_exec: None }
+    }
+
+    fn objects(closed: Closed) -> Vec<u64> {
+        closed.into_iter().map(|file| file.object).collect()
+    }
+
+    /// A file with a descriptor that was forgotten is not seen to be closed, however often another one is.
+    #[test]
+    fn files_of_forgotten_descriptors_stay_open() {
+        let mut tables = Tables::default();
+        for number in 0..MAX_DESCRIPTORS as i32 {
+            tables.set(1, number, of_file(1));
+        }
+        let first = tables.get(1, 0).cloned().unwrap();
+        tables.set(1, -1, first.clone());
+        assert!(objects(tables.remove(1, -1)).is_empty());
+        assert!(tables.get(1, 0).is_none(), "all were forgotten");
+        assert!(objects(tables.end(1)).is_empty());
+        for process in 1..=LIMIT as u32 + 1 {
+            tables.set(process, 3, first.clone());
+        }
+        assert_eq!(tables.of_process.len(), 1);
+        assert!(objects(tables.end(LIMIT as u32 + 1)).is_empty());
+        assert!(first.file.unwrap().without_descriptor().is_none());
+    }
+
+    #[test]
+    fn a_process_with_many_descriptors_has_children_that_nobody_follows() {
+        let mut tables = Tables::default();
+        for number in 0..=MAX_INHERITED as i32 {
+            tables.set(1, number, of_file(number as u64));
+        }
+        tables.inherit(2, 1, false);
+        assert!(tables.get(2, 0).is_none());
+        assert!(objects(tables.end(1)).is_empty(), "the child has them still");
+    }
+
+    #[test]
+    fn descriptors_that_processes_have_together_are_forgotten_together() {
+        let mut tables = Tables::default();
+        tables.set(1, 3, of_file(1));
+        for process in 2..=LIMIT as u32 + 1 {
+            tables.inherit(process, 1, true);
+        }
+        assert!(tables.of_process.len() <= LIMIT && tables.tables.len() == 1);
+        for process in 1..=LIMIT as u32 + 1 {
+            tables.unshare(process);
+            assert!(objects(tables.end(process)).is_empty());
+        }
+        assert!(tables.of_process.is_empty() && tables.tables.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_closed_no_more_often_than_it_was_opened() {
+        let file = OpenFile::new(1, 7, None);
+        assert!(file.clone().without_descriptor().is_none());
+        file.add_descriptor();
+        assert!(file.clone().without_descriptor().is_some());
+        assert!(file.without_descriptor().is_none());
+    }
+}
