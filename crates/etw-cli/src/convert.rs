@@ -341,12 +341,11 @@ impl Conversion<'_> {
         let decoded = self.decoder.decode(&stored);
         // Tracks and filters use the process and thread to which an event belongs.
         let record = self.names.attributed(&stored);
+        let named = Named { names: self.names, has_stacks: true };
         if let Some(filter) = self.filter {
             let style = Style::default();
             if !filter.matches_owned(&record, &stored, &decoded, Some(time), &style) {
-                // Later spans depend on this one.
-                let named = Named { names: self.names, has_stacks: false };
-                self.profiler.take(&stored, nanoseconds, &named);
+                self.profiler.take_selected(&stored, nanoseconds, &named, false);
                 return Ok(());
             }
             filter.check_shown(&decoded);
@@ -371,8 +370,7 @@ impl Conversion<'_> {
             decoded: &decoded,
             names: self.names,
         })?;
-        let named = Named { names: self.names, has_stacks: true };
-        match self.profiler.take(&stored, nanoseconds, &named) {
+        match self.profiler.take_selected(&stored, nanoseconds, &named, true) {
             Some(span) => target.span(&span, self.names),
             None => Ok(()),
         }

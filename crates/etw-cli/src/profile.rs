@@ -129,8 +129,22 @@ fn reason(state: u8, wait: u8) -> &'static str {
 }
 
 impl Profiler {
+    /// The span that ends with a record, if a filter selects the record. The records that it does not select are needed too: the switch
+    /// that takes a thread from its CPU is one of the thread that comes.
+    pub fn take_selected(
+        &mut self,
+        record: &EventRecord<'_>,
+        time: i64,
+        names: &Named<'_>,
+        is_selected: bool,
+    ) -> Option<Span> {
+        let has_stacks = names.has_stacks && is_selected;
+        let span = self.take(record, time, &Named { has_stacks, ..*names });
+        span.filter(|_| is_selected)
+    }
+
     /// The span that ends with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
-    pub fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+    fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
         let hook = record.hook?;
         match hook {
             SAMPLE => self.sample(record, time, names),
