@@ -75,16 +75,18 @@ enum Format {
 }
 
 impl Format {
-    /// The events without which the output has nothing.
-    fn needs(self) -> &'static str {
+    /// The events without which the output has nothing, behind "the trace has".
+    fn needs(self, weight: Weight) -> &'static str {
         match self {
-            Format::Pcapng => {
-                "the trace has no packets of Microsoft-Windows-NDIS-PacketCapture or PktMon"
+            Format::Pcapng => "no packets of Microsoft-Windows-NDIS-PacketCapture or PktMon",
+            Format::Folded if weight == Weight::OffCpu => {
+                "no context switches; etw record --system cswitch records them"
             }
-            Format::Speedscope | Format::Pprof | Format::Folded => {
-                "the trace has neither CPU samples nor context switches; etw record --system profile,cswitch records them"
+            Format::Folded => "no CPU samples; etw record --system profile records them",
+            Format::Speedscope | Format::Pprof => {
+                "neither CPU samples nor context switches; etw record --system profile,cswitch records them"
             }
-            Format::Perfetto | Format::Chrome | Format::Evtx => "no record was selected",
+            Format::Perfetto | Format::Chrome | Format::Evtx => "no records with a time",
         }
     }
 }
@@ -206,11 +208,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let outcome = files::report(&records);
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
     if written == 0 && count > 0 {
-        eprintln!(
-            "etw: note: {}: nothing was written: {}",
-            arguments.output.display(),
-            arguments.to.needs()
-        );
+        let output = arguments.output.display();
+        // With a filter, the trace may have them.
+        let whole = if filter.is_some() { "selection" } else { "trace" };
+        let missing = arguments.to.needs(arguments.weight);
+        eprintln!("etw: note: {output}: nothing was written: the {whole} has {missing}");
     }
     if let Some(filter) = &filter {
         filter.report(shown, || TraceNames::of(kinds, decoder));
