@@ -128,6 +128,12 @@ fn reason(state: u8, wait: u8) -> &'static str {
     }
 }
 
+/// The thread that came to a CPU, and the one that left it.
+pub fn switch_of(record: &EventRecord<'_>) -> Option<(u32, u32)> {
+    record.hook.filter(|hook| *hook == CSWITCH)?;
+    Some((le::u32(record.payload, 0)?, le::u32(record.payload, 4)?))
+}
+
 impl Profiler {
     /// The span that ends with a record, if a filter selects the record. The records that it does not select are needed too: the switch
     /// that takes a thread from its CPU is one of the thread that comes.
@@ -186,8 +192,7 @@ impl Profiler {
     }
 
     fn switch(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
-        let payload = record.payload;
-        let (new, old) = (le::u32(payload, 0)?, le::u32(payload, 4)?);
+        let (payload, (new, old)) = (record.payload, switch_of(record)?);
         let (wait, state) = (*payload.get(12)?, *payload.get(14)?);
         let file = record.position.file_index;
         self.running.insert((file, record.cpu), new);
