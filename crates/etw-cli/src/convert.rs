@@ -1,6 +1,7 @@
 //! `etw convert`: traces for other viewers.
 
 mod chrome;
+mod cpu_slices;
 pub mod evtx;
 mod folded;
 mod pcapng;
@@ -16,11 +17,12 @@ use crate::files;
 use crate::join::{Names, Picked};
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
-use crate::profile::{Named, Profiler, Span};
+use crate::profile::{Named, Profiler, Span, switch_of};
 use crate::schemas::{self, Schemas};
 use crate::symbols::SymbolOptions;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::{Args, ValueEnum};
+use cpu_slices::{CpuSlice, CpuSlices};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_types::{Clock, EventRecord, FileTime, Guid, Opcode};
@@ -75,16 +77,18 @@ enum Format {
 }
 
 impl Format {
-    /// The events without which the output has nothing.
-    fn needs(self) -> &'static str {
+    /// The events without which the output has nothing, behind "the trace has".
+    fn needs(self, weight: Weight) -> &'static str {
         match self {
-            Format::Pcapng => {
-                "the trace has no packets of Microsoft-Windows-NDIS-PacketCapture or PktMon"
+            Format::Pcapng => "no packets of Microsoft-Windows-NDIS-PacketCapture or PktMon",
+            Format::Folded if weight == Weight::OffCpu => {
+                "no context switches; etw record --system cswitch records them"
             }
-            Format::Speedscope | Format::Pprof | Format::Folded => {
-                "the trace has neither CPU samples nor context switches; etw record --system profile,cswitch records them"
+            Format::Folded => "no CPU samples; etw record --system profile records them",
+            Format::Speedscope | Format::Pprof => {
+                "neither CPU samples nor context switches; etw record --system profile,cswitch records them"
             }
-            Format::Perfetto | Format::Chrome | Format::Evtx => "no record was selected",
+            Format::Perfetto | Format::Chrome | Format::Evtx => "no records with a time",
         }
     }
 }
@@ -109,8 +113,6 @@ enum Shape<'s> {
     Instant(Track),
     /// A value at a time.
     Counter(Track, &'s str, f64),
-    /// A thread left a CPU, another came.
-    Switch { cpu: u16, old: u32, new: u32 },
 }
 
 /// The track that shows an event.
@@ -126,6 +128,10 @@ trait Target {
     fn event(&mut self, event: &Event<'_>) -> std::io::Result<()>;
     /// A CPU sample, or time off the CPU.
     fn span(&mut self, _: &Span, _: &Names) -> std::io::Result<()> {
+        Ok(())
+    }
+    /// A thread's time on a CPU.
+    fn cpu_slice(&mut self, _: &CpuSlice, _: &Names) -> std::io::Result<()> {
         Ok(())
     }
     /// The rest.
@@ -192,6 +198,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         clocks: traces.iter().map(|trace| *trace.clock()).collect(),
         decoder: decoder(store),
         profiler: Profiler::default(),
+        cpu_slices: CpuSlices::default(),
+        last: i64::MIN,
         kinds: EventKinds::default(),
         count: 0,
         shown: 0,
@@ -206,11 +214,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let outcome = files::report(&records);
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
     if written == 0 && count > 0 {
-        eprintln!(
-            "etw: note: {}: nothing was written: {}",
-            arguments.output.display(),
-            arguments.to.needs()
-        );
+        let output = arguments.output.display();
+        // With a filter, the trace may have them.
+        let whole = if filter.is_some() { "selection" } else { "trace" };
+        let missing = arguments.to.needs(arguments.weight);
+        eprintln!("etw: note: {output}: nothing was written: the {whole} has {missing}");
     }
     if let Some(filter) = &filter {
         filter.report(shown, || TraceNames::of(kinds, decoder));
@@ -309,6 +317,9 @@ struct Conversion<'c> {
     clocks: Vec<Clock>,
     decoder: Decoder,
     profiler: Profiler,
+    cpu_slices: CpuSlices,
+    /// The time of the latest record.
+    last: i64,
     kinds: EventKinds,
     count: u64,
     shown: u64,
@@ -331,6 +342,9 @@ impl Conversion<'_> {
             }
             self.convert(record, target)?;
         }
+        for slice in self.cpu_slices.end_all(self.last) {
+            target.cpu_slice(&slice, self.names)?;
+        }
         Ok(())
     }
 
@@ -341,54 +355,64 @@ impl Conversion<'_> {
         let decoded = self.decoder.decode(&stored);
         // Tracks and filters use the process and thread to which an event belongs.
         let record = self.names.attributed(&stored);
+        let named = Named { names: self.names, has_stacks: true };
+        let is_selected = self.filter.is_none_or(|filter| {
+            filter.matches_owned(&record, &stored, &decoded, Some(time), &Style::default())
+        });
+        self.last = self.last.max(nanoseconds);
+        let process = || self.names.owner(&stored).process;
+        for slice in self.cpu_slices.take(&stored, nanoseconds, process, is_selected) {
+            target.cpu_slice(&slice, self.names)?;
+        }
+        if !is_selected {
+            self.profiler.take_selected(&stored, nanoseconds, &named, false);
+            return Ok(());
+        }
         if let Some(filter) = self.filter {
-            let style = Style::default();
-            if !filter.matches_owned(&record, &stored, &decoded, Some(time), &style) {
-                // Later spans depend on this one.
-                let named = Named { names: self.names, has_stacks: false };
-                self.profiler.take(&stored, nanoseconds, &named);
-                return Ok(());
-            }
             filter.check_shown(&decoded);
             self.shown += 1;
         }
-        let name = decoded.event_name().map(str::to_owned);
-        let name = name.unwrap_or_else(|| match record.header.is_event() {
-            true => format!("event {}", record.descriptor.id),
-            false => format!("{} {}", record.header.name(), record.descriptor.opcode.0),
-        });
-        let provider = decoded.provider_name().map(|name| name.into_owned());
-        let provider = provider.or_else(|| record.provider.map(|guid| guid.to_string()));
-        let shown = ["/Start", "/Stop"].iter().find_map(|end| name.strip_suffix(end));
-        let is_event = record.header.is_event();
-        let shown = shown.filter(|_| is_event).unwrap_or(&name);
-        target.event(&Event {
-            time: nanoseconds,
-            shape: shape(&record, &decoded, shown),
-            name: shown,
-            provider: provider.as_deref().unwrap_or(""),
-            record: &record,
-            decoded: &decoded,
-            names: self.names,
-        })?;
-        let named = Named { names: self.names, has_stacks: true };
-        match self.profiler.take(&stored, nanoseconds, &named) {
-            Some(span) => target.span(&span, self.names),
-            None => Ok(()),
+        if switch_of(&stored).is_none() {
+            put_event(nanoseconds, &record, &decoded, self.names, target)?;
         }
+        let span = self.profiler.take_selected(&stored, nanoseconds, &named, true);
+        span.map_or(Ok(()), |span| target.span(&span, self.names))
     }
+}
+
+/// Gives an event to the target.
+fn put_event(
+    time: i64,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    names: &Names,
+    target: &mut dyn Target,
+) -> std::io::Result<()> {
+    let name = decoded.event_name().map(str::to_owned);
+    let is_event = record.header.is_event();
+    let name = name.unwrap_or_else(|| match is_event {
+        true => format!("event {}", record.descriptor.id),
+        false => format!("{} {}", record.header.name(), record.descriptor.opcode.0),
+    });
+    let provider = decoded.provider_name().map(|name| name.into_owned());
+    let provider = provider.or_else(|| record.provider.map(|guid| guid.to_string()));
+    let shown = ["/Start", "/Stop"].iter().find_map(|end| name.strip_suffix(end));
+    let shown = shown.filter(|_| is_event).unwrap_or(&name);
+    target.event(&Event {
+        time,
+        shape: shape(record, decoded, shown),
+        name: shown,
+        provider: provider.as_deref().unwrap_or(""),
+        record,
+        decoded,
+        names,
+    })
 }
 
 fn shape<'s>(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &'s str) -> Shape<'s> {
     let process = record.process_id.unwrap_or(u32::MAX);
     let thread = record.thread_id.unwrap_or(u32::MAX);
     let on_thread = Track::Thread(process, thread);
-    if record.hook.is_some() && name == "Thread/CSwitch" {
-        let picked = Picked::of(&["NewThreadId", "OldThreadId"], record, decoded);
-        if let Some((Some(new), Some(old))) = picked.map(|p| (p.number(0), p.number(1))) {
-            return Shape::Switch { cpu: record.cpu, old, new };
-        }
-    }
     if !record.header.is_event() {
         return Shape::Instant(on_thread);
     }

@@ -46,6 +46,15 @@ pub struct Scanned<'r> {
     pub names: Option<&'r Names>,
 }
 
+/// A record of a scan, whether or not the filter selects it.
+pub struct Passed<'r> {
+    pub stored: &'r EventRecord<'r>,
+    pub time: Option<FileTime>,
+    pub names: Option<&'r Names>,
+    /// The record with its owner's ids, if it is selected.
+    pub selected: Option<(&'r EventRecord<'r>, &'r Decoded<'r>)>,
+}
+
 impl Scan {
     fn records(&self) -> Records {
         Records::new(vec![self.trace.clone()])
@@ -60,23 +69,28 @@ impl Scan {
 
     /// Calls `visit` with each record that the filter selects, with all schemas of the trace known; how many there were.
     /// `with_names`: processes have their names.
-    pub fn run(&self, with_names: bool, visit: impl FnMut(&Scanned<'_>)) -> Scanning {
+    pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
         let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
-        self.run_with(names, visit)
+        self.run_with(names, |passed| {
+            let Passed { time, names, selected, .. } = *passed;
+            if let Some((record, decoded)) = selected {
+                visit(&Scanned { record, decoded, time, names });
+            }
+        })
     }
 
-    /// Like [`run`](Scan::run) with names, which `prepare` completes.
-    pub fn run_prepared(
+    /// Calls `visit` with each record of the trace, with names, which `prepare` completes.
+    pub fn run_through(
         &self,
         prepare: impl FnOnce(&mut Names) -> Result<(), Failure>,
-        visit: impl FnMut(&Scanned<'_>),
+        visit: impl FnMut(&Passed<'_>),
     ) -> Result<Scanning, Failure> {
         let mut names = Names::gather(self.records(), self.decoder());
         prepare(&mut names)?;
         Ok(self.run_with(Some(names), visit))
     }
 
-    fn run_with(&self, names: Option<Names>, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
+    fn run_with(&self, names: Option<Names>, mut visit: impl FnMut(&Passed<'_>)) -> Scanning {
         let mut decoder = self.decoder();
         // Records may be described behind them.
         decoder.set_store(crate::dump::gather(vec![self.trace.clone()]));
@@ -86,30 +100,36 @@ impl Scan {
         let mut progress = Progress::of(records.files());
         let (mut seen, mut shown) = (0, 0);
         let mut kinds = EventKinds::default();
-        while let Some(record) = records.next() {
+        while let Some(stored) = records.next() {
             seen += 1;
             if seen % 65_536 == 0 {
-                progress.update_at(seen, Some(record.position));
+                progress.update_at(seen, Some(stored.position));
             }
             if self.filter.as_ref().is_some_and(Filter::needs_names) {
-                kinds.number(&record);
+                kinds.number(&stored);
             }
-            let time = record.timestamp(&clock);
-            let attributed = names.as_ref().map(|names| names.attributed(&record));
-            let record = attributed.as_ref().unwrap_or(&record);
-            let by_header = self.filter.as_ref().and_then(|filter| filter.by_header(record, time));
+            let (time, names) = (stored.timestamp(&clock), names.as_ref());
+            let attributed = names.map(|names| names.attributed(&stored));
+            let record = attributed.as_ref().unwrap_or(&stored);
+            let filter = self.filter.as_ref();
+            let by_header = filter.and_then(|filter| filter.by_owned_header(record, &stored, time));
+            let passed = Passed { stored: &stored, time, names, selected: None };
             if by_header == Some(false) {
+                visit(&passed);
                 continue;
             }
             let decoded = decoder.decode(record);
-            if let Some(filter) = &self.filter {
-                if by_header.is_none() && !filter.matches(record, &decoded, time, &style) {
+            if let Some(filter) = filter {
+                let is_selected = by_header.is_some()
+                    || filter.matches_owned(record, &stored, &decoded, time, &style);
+                if !is_selected {
+                    visit(&passed);
                     continue;
                 }
                 filter.check_shown(&decoded);
             }
             shown += 1;
-            visit(&Scanned { record, decoded: &decoded, time, names: names.as_ref() });
+            visit(&Passed { selected: Some((record, &decoded)), ..passed });
         }
         drop(progress);
         if let Some(filter) = &self.filter {

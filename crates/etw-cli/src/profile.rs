@@ -128,9 +128,60 @@ fn reason(state: u8, wait: u8) -> &'static str {
     }
 }
 
+/// The kernel's name in stacks.
+const KERNEL: &str = "vmlinux";
+/// Functions of the kernel with names that begin like this are on every thread's way off its CPU: the tracepoint of the switch, the
+/// scheduler, and its forms for callers that wait for a time or for a device, or that are preempted.
+const WAYS_OFF: [&str; 11] = [
+    "__traceiter_",
+    "perf_trace_",
+    "bpf_trace_",
+    "__bpf_trace_",
+    "trace_sched_switch",
+    "__schedule",
+    "schedule",
+    "io_schedule",
+    "preempt_schedule",
+    "__cond_resched",
+    "dynamic_cond_resched",
+];
+
+/// The stack of a thread that left its CPU from the function on that waited or was preempted: the scheduler's own are the same in all. A
+/// stack that has no others is as it is.
+fn from_wait_on(mut frames: Vec<StackFrame>) -> Vec<StackFrame> {
+    let is_way_off = |frame: &StackFrame| {
+        let function = frame.function.as_deref().filter(|_| &*frame.module == KERNEL);
+        function.is_some_and(|name| WAYS_OFF.iter().any(|way| name.starts_with(way)))
+    };
+    if let Some(wait) = frames.iter().position(|frame| !is_way_off(frame)) {
+        frames.drain(..wait);
+    }
+    frames
+}
+
+/// The thread that came to a CPU, and the one that left it.
+pub fn switch_of(record: &EventRecord<'_>) -> Option<(u32, u32)> {
+    record.hook.filter(|hook| *hook == CSWITCH)?;
+    Some((le::u32(record.payload, 0)?, le::u32(record.payload, 4)?))
+}
+
 impl Profiler {
+    /// The span that ends with a record, if a filter selects the record. The records that it does not select are needed too: the switch
+    /// that takes a thread from its CPU is one of the thread that comes.
+    pub fn take_selected(
+        &mut self,
+        record: &EventRecord<'_>,
+        time: i64,
+        names: &Named<'_>,
+        is_selected: bool,
+    ) -> Option<Span> {
+        let has_stacks = names.has_stacks && is_selected;
+        let span = self.take(record, time, &Named { has_stacks, ..*names });
+        span.filter(|_| is_selected)
+    }
+
     /// The span that ends with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
-    pub fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+    fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
         let hook = record.hook?;
         match hook {
             SAMPLE => self.sample(record, time, names),
@@ -172,8 +223,7 @@ impl Profiler {
     }
 
     fn switch(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
-        let payload = record.payload;
-        let (new, old) = (le::u32(payload, 0)?, le::u32(payload, 4)?);
+        let (payload, (new, old)) = (record.payload, switch_of(record)?);
         let (wait, state) = (*payload.get(12)?, *payload.get(14)?);
         let file = record.position.file_index;
         self.running.insert((file, record.cpu), new);
@@ -191,7 +241,7 @@ impl Profiler {
             start: waiting.since,
             duration: time - waiting.since,
             kind: SpanKind::OffCpu { reason: waiting.reason, waker: waiting.waker },
-            frames: names.functions_of(record),
+            frames: from_wait_on(names.functions_of(record)),
         })
     }
 
@@ -308,6 +358,28 @@ mod tests {
         let span = profiler.take(&record(0x0f2e, &sample(7)), 7, &names).unwrap();
         assert_eq!(span.duration, 250_000);
         assert!(profiler.take(&record(0x0f2e, &sample(0)), 8, &names).is_none());
+    }
+
+    /// OV-23: the innermost function of a wait is the one that waits, and none of the scheduler.
+    #[test]
+    fn the_stack_of_a_wait_begins_with_the_function_that_waits() {
+        let rest = |stack: &[&str]| -> Vec<String> {
+            let frame = |name: &&str| {
+                let (module, function) = name.split_once('!').unwrap();
+                let function = Some(function).filter(|name| !name.is_empty()).map(Into::into);
+                StackFrame { module: module.into(), function, file: None, line: 0, address: 0 }
+            };
+            let frames = from_wait_on(stack.iter().map(frame).collect());
+            frames.iter().filter_map(|frame| frame.function.as_deref().map(str::to_owned)).collect()
+        };
+        let switch = ["vmlinux!__traceiter_sched_switch", "vmlinux!__schedule", "vmlinux!schedule"];
+        let of = |stack: &[&str]| rest(&[&switch[..], stack].concat());
+        assert_eq!(of(&["vmlinux!futex_do_wait", "app!main"]), ["futex_do_wait", "main"]);
+        assert_eq!(of(&["vmlinux!schedule_timeout", "vmlinux!do_poll"]), ["do_poll"]);
+        assert_eq!(of(&["vmlinux!io_schedule", "vmlinux!wait", "vmlinux!schedule"])[0], "wait");
+        assert_eq!(of(&["app!schedule"]), ["schedule"], "a program's own function");
+        assert_eq!(of(&[]).len(), 3, "there is no other");
+        assert_eq!(rest(&["vmlinux!", "vmlinux!schedule"]), ["schedule"], "no name is known");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! Source: "Trace Event Format" as published with the Chromium project.
 
 use super::stack_table::StackTree;
-use super::{Event, Shape, Target, Track, Written, drain};
+use super::{CpuSlice, Event, Shape, Target, Track, Written, drain};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor, write_json_string};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// The process under which CPUs are shown; no process of Windows has it.
@@ -19,8 +19,6 @@ pub struct Chrome<W: Write> {
     count: u64,
     threads: BTreeSet<(u32, u32)>,
     cpus: BTreeSet<u16>,
-    /// Since when which thread runs, by CPU.
-    running: HashMap<u16, (i64, u32)>,
     stacks: StackTree,
     /// The members of `samples`.
     samples: Vec<u8>,
@@ -37,7 +35,6 @@ impl<W: Write> Chrome<W> {
             count: 0,
             threads: BTreeSet::new(),
             cpus: BTreeSet::new(),
-            running: HashMap::new(),
             stacks: StackTree::default(),
             samples: Vec::new(),
             cpu: 0,
@@ -121,23 +118,6 @@ impl<W: Write> Target for Chrome<W> {
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.cpu = event.record.cpu;
         let (phase, track) = match &event.shape {
-            Shape::Switch { cpu, old, new } => {
-                self.cpus.insert(*cpu);
-                let before = self.running.insert(*cpu, (event.time, *new));
-                // Until now ran whoever came last; idle threads leave a gap.
-                if let Some((since, thread)) =
-                    before.filter(|(_, thread)| *thread != 0 && thread == old)
-                {
-                    let process = event.names.process_of(thread);
-                    let process = process.and_then(|process| event.names.process_name(process));
-                    let name = format!("{} ({thread})", process.unwrap_or("?"));
-                    self.begin("X", &name, CPUS, u32::from(*cpu));
-                    self.time("ts", since);
-                    self.time("dur", event.time - since);
-                    self.buffer.push(b'}');
-                }
-                return drain(&mut self.out, &mut self.buffer);
-            }
             Shape::Begin(track @ Track::Thread(..)) => ("B", track),
             Shape::End(track @ Track::Thread(..)) => ("E", track),
             Shape::Begin(track) => ("b", track),
@@ -208,6 +188,15 @@ impl<W: Write> Target for Chrome<W> {
                 drain(&mut self.out, &mut self.buffer)
             }
         }
+    }
+
+    fn cpu_slice(&mut self, slice: &CpuSlice, names: &Names) -> io::Result<()> {
+        self.cpus.insert(slice.cpu);
+        self.begin("X", &slice.name(names), CPUS, u32::from(slice.cpu));
+        self.time("ts", slice.start);
+        self.time("dur", slice.end - slice.start);
+        self.buffer.push(b'}');
+        drain(&mut self.out, &mut self.buffer)
     }
 
     fn finish(&mut self, names: &Names) -> io::Result<()> {

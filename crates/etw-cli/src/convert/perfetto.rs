@@ -4,12 +4,12 @@
 
 mod samples;
 
-use super::{Event, Shape, Target, Track, Written};
+use super::{CpuSlice, Event, Shape, Target, Track, Written};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor};
 use prost::Message;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 #[derive(Clone, PartialEq, Message)]
@@ -127,7 +127,10 @@ pub struct Perfetto<W: Write> {
     count: u64,
     /// Tracks that were described, by number.
     places: HashMap<Place, u64>,
-    running: HashMap<u16, u32>,
+    /// The number of open slices of a track that events have begun, by the track.
+    open: BTreeMap<u64, u64>,
+    /// The time of the latest event.
+    last: i64,
     samples: samples::Interned,
     /// The CPU of the record that came last.
     cpu: u16,
@@ -140,7 +143,8 @@ impl<W: Write> Perfetto<W> {
             buffer: Vec::new(),
             count: 0,
             places: HashMap::new(),
-            running: HashMap::new(),
+            open: BTreeMap::new(),
+            last: 0,
             samples: samples::Interned::default(),
             cpu: 0,
         }
@@ -195,8 +199,32 @@ impl<W: Write> Perfetto<W> {
         Ok(uuid)
     }
 
+    /// A whole slice; its end has only a time.
+    fn put_slice(&mut self, (start, end): (i64, i64), mut begin: TrackEvent) -> io::Result<()> {
+        begin.kind = SLICE_BEGIN;
+        let track_uuid = begin.track_uuid;
+        self.put(start, begin)?;
+        self.put_end(end, track_uuid)
+    }
+
+    fn put_end(&mut self, time: i64, track_uuid: u64) -> io::Result<()> {
+        self.put(time, TrackEvent { kind: SLICE_END, track_uuid, ..TrackEvent::default() })
+    }
+
+    /// Counts the slices that events begin on a track, and the end of one; an end without a begin is a point in time.
+    fn balance(&mut self, event: &mut TrackEvent) {
+        let open = self.open.entry(event.track_uuid).or_default();
+        match event.kind {
+            SLICE_BEGIN => *open += 1,
+            SLICE_END if *open == 0 => event.kind = INSTANT,
+            SLICE_END => *open -= 1,
+            _ => {}
+        }
+    }
+
     fn put(&mut self, time: i64, event: TrackEvent) -> io::Result<()> {
         self.count += 1;
+        self.last = self.last.max(time);
         self.packet(Packet {
             timestamp: Some(u64::try_from(time).unwrap_or(0)),
             trusted_packet_sequence_id: SEQUENCE,
@@ -215,26 +243,6 @@ impl<W: Write> Target for Perfetto<W> {
             ..TrackEvent::default()
         };
         let place = match &event.shape {
-            Shape::Switch { cpu, old, new } => {
-                shown.track_uuid = self.track(Place::Cpu(*cpu), event.names)?;
-                let before = self.running.insert(*cpu, *new);
-                if before.is_some_and(|thread| thread != 0 && thread == *old) {
-                    let end = TrackEvent {
-                        kind: SLICE_END,
-                        track_uuid: shown.track_uuid,
-                        ..TrackEvent::default()
-                    };
-                    self.put(event.time, end)?;
-                }
-                if *new == 0 {
-                    return Ok(());
-                }
-                let process = event.names.process_of(*new);
-                let process = process.and_then(|process| event.names.process_name(process));
-                shown.name = Some(format!("{} ({new})", process.unwrap_or("?")));
-                shown.kind = SLICE_BEGIN;
-                return self.put(event.time, shown);
-            }
             Shape::Begin(track) => {
                 shown.kind = SLICE_BEGIN;
                 Place::Track(*track)
@@ -259,6 +267,7 @@ impl<W: Write> Target for Perfetto<W> {
         if event.decoded.visit(event.record, &mut annotations).is_ok() {
             shown.debug_annotations = annotations.open.swap_remove(0);
         }
+        self.balance(&mut shown);
         self.put(event.time, shown)
     }
 
@@ -280,7 +289,6 @@ impl<W: Write> Target for Perfetto<W> {
                 let mut begin = TrackEvent {
                     name: Some(format!("off CPU: {reason}")),
                     categories: vec!["off_cpu".to_owned()],
-                    kind: SLICE_BEGIN,
                     track_uuid,
                     ..TrackEvent::default()
                 };
@@ -289,14 +297,25 @@ impl<W: Write> Target for Perfetto<W> {
                     begin.debug_annotations.push(text("woken_by", waker.text(names)));
                     begin.debug_annotations.push(text("waker_stack", stack_text(&waker.frames)));
                 }
-                self.put(span.start, begin)?;
-                let end = TrackEvent { kind: SLICE_END, track_uuid, ..TrackEvent::default() };
-                self.put(span.start + span.duration, end)
+                self.put_slice((span.start, span.start + span.duration), begin)
             }
         }
     }
 
+    fn cpu_slice(&mut self, slice: &CpuSlice, names: &Names) -> io::Result<()> {
+        let track_uuid = self.track(Place::Cpu(slice.cpu), names)?;
+        let name = Some(slice.name(names));
+        let begin = TrackEvent { name, track_uuid, ..TrackEvent::default() };
+        self.put_slice((slice.start, slice.end), begin)
+    }
+
     fn finish(&mut self, _: &Names) -> io::Result<()> {
+        // Slices whose ends are not in the trace last until its end.
+        for (track, open) in std::mem::take(&mut self.open) {
+            for _ in 0..open {
+                self.put_end(self.last, track)?;
+            }
+        }
         self.out.flush()
     }
 

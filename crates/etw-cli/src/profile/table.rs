@@ -1,7 +1,7 @@
 //! `etw stat --by process|thread|module|function`: CPU time and time off the CPU.
 
 use super::{Named, Profiler, Span, SpanKind, owner_names};
-use crate::grouping::{Scan, Scanned, put_table};
+use crate::grouping::{Passed, Scan, put_table};
 use crate::join::Names;
 use crate::output::Outcome;
 use clap::ValueEnum;
@@ -90,13 +90,15 @@ impl ProfileTable {
     ) -> Result<ProfileTable, crate::output::Failure> {
         let mut profiler = Profiler::default();
         let mut figures: HashMap<String, Figures> = HashMap::new();
-        let scanned = scan.run_prepared(prepare, |scanned| {
-            let Scanned { record, time, names, .. } = *scanned;
+        let scanned = scan.run_through(prepare, |passed| {
+            let Passed { stored, time, names, ref selected } = *passed;
             let (Some(time), Some(names)) = (time, names) else { return };
             let nanoseconds = time.0.saturating_sub(FileTime::UNIX_EPOCH.0).saturating_mul(100);
             let has_stacks = matches!(by, ProfileBy::Module | ProfileBy::Function);
             let named = Named { names, has_stacks };
-            let Some(span) = profiler.take(record, nanoseconds, &named) else { return };
+            let is_selected = selected.is_some();
+            let span = profiler.take_selected(stored, nanoseconds, &named, is_selected);
+            let Some(span) = span else { return };
             let (own, all) = rows(by, &span, names);
             for row in all {
                 if figures.len() >= LIMIT && !figures.contains_key(&row) {

@@ -13,6 +13,9 @@ const LOSS_CAUSES: [(u8, &str, &str); 3] = [
     (34, "rt_lost_file", "RT_LostFile"),
 ];
 
+/// The class of context switches.
+const THREAD: Guid = Guid::from_u128(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c);
+
 /// Cause, provider and process of lost events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
@@ -53,6 +56,16 @@ pub struct Losses {
     /// Losses in reports of our sessions.
     reported: BTreeMap<Origin, u64>,
     overwritten: u64,
+}
+
+/// Whether a record tells of a loss that may be one of context switches.
+pub fn may_lack_switches(record: &EventRecord<'_>) -> bool {
+    if record.provider == Some(etw_host::LEDGER_PROVIDER) {
+        let loss = etw_host::report::read_loss(record);
+        // Thread, the class of switches, or a provider that is not known.
+        return loss.is_some_and(|loss| loss.provider.is_none_or(|provider| provider == THREAD));
+    }
+    record.header.is_classic() && record.provider == Some(LOST_EVENT)
 }
 
 impl Losses {

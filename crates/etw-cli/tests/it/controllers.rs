@@ -464,7 +464,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("logman query providers *A -pid 4", "without a name"),
     ("logman start s -nonsense -ets", "no such option"),
     ("xperf -d merged.etl", "kernel"),
-    ("xperf -flush", "name is needed"),
     ("xperf -on *A", "kernel"),
     ("xperf -on Latency+*A", "records the kernel only"),
     ("xperf -on SPINLOCK", "does not record these events"),
@@ -535,7 +534,14 @@ fn controllers_refuse_unsupported_options_before_they_ask_a_host() {
     assert_eq!(std::fs::read_dir(place.runtime()).unwrap().count(), 0, "no host was started");
     assert!(!place.file("LogFile.etl").exists());
     // Without a host there is no session to control.
-    for line in ["tracelog -stop s", "tracelog -q s", "logman stop s -ets", "xperf -stop s"] {
+    for line in [
+        "tracelog -stop s",
+        "tracelog -q s",
+        "logman stop s -ets",
+        "xperf -stop s",
+        "xperf -flush",
+        "xperf -stop",
+    ] {
         let output = place.etw(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(3), "{line}");
         assert!(stderr(&output).contains("no host of sessions is running"), "{line}");

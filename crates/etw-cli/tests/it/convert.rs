@@ -421,13 +421,27 @@ fn an_empty_conversion_says_what_is_missing() {
     let sample = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sample.etl"));
     let folder = std::env::temp_dir().join(format!("etw-cli-empty-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    for (format, missing) in
-        [("pcapng", "has no packets of"), ("folded", "--system profile,cswitch")]
-    {
+    let nothing = ["--where", "id == 65535"];
+    for (format, options, missing) in [
+        ("pcapng", &[][..], "has no packets of"),
+        (
+            "speedscope",
+            &[],
+            "neither CPU samples nor context switches; etw record --system profile,cswitch ",
+        ),
+        ("folded", &[], "has no CPU samples; etw record --system profile records"),
+        (
+            "folded",
+            &["--weight", "off-cpu"],
+            "has no context switches; etw record --system cswitch ",
+        ),
+        ("folded", &nothing, "the selection has no CPU samples"),
+    ] {
         let out = folder.join(format);
-        let output = etw(&["convert", "--to", format, "-o", out.to_str().unwrap()], &[sample]);
+        let words = ["convert", "--to", format, "--force", "-o", out.to_str().unwrap()];
+        let output = etw(&[&words[..], options].concat(), &[sample]);
         let text = stderr(&output);
-        assert!(text.contains("nothing was written") && text.contains(missing), "{text}");
+        assert!(text.contains("nothing was written: ") && text.contains(missing), "{text}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

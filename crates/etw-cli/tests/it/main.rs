@@ -26,6 +26,7 @@ mod mc;
 mod messages;
 #[cfg(target_os = "linux")]
 mod names;
+mod off_cpu;
 mod packs;
 mod part;
 #[cfg(target_os = "linux")]

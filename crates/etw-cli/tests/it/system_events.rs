@@ -277,6 +277,8 @@ fn a_profile_names_functions_and_wakers() {
             line.contains("[UserRequest];[woken by spinning (") && line.contains("vmlinux!")
         };
         assert!(text.lines().any(|line| is_wait(&line)), "no wait has its waker:\n{text}");
+        let is_scheduler = text.contains("schedule;[") || text.contains("sched_switch;[");
+        assert!(!is_scheduler, "a wait ends in the scheduler:\n{text}");
     }
 }
 

@@ -33,8 +33,8 @@ static TABLE: Table<Command> = Table {
         "-on FLAGS [-stackwalk NAMES] [-setprofint N] [options] [-start NAME -on ...]...",
         "-start NAME -on PROVIDER+PROVIDER... [options] [-start NAME -on ...]...",
         "-stop [NAME [NAME]...] [-stop NAME]... [-d MERGED.etl]",
-        "-update NAME [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] [-RealTime]",
-        "-flush NAME [-f FILE] | -capturestate NAME PROVIDER+... | -loggers",
+        "-update [NAME] [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] [-RealTime]",
+        "-flush [NAME] [-f FILE] | -capturestate NAME PROVIDER+... | -loggers",
         "-providers [K|KF|KG] | -merge IN.etl... OUT.etl",
         "-i FILE.etl [-o OUT] [-a dumper|tracestats|process|stack] [-range FROM TO]",
     ],
@@ -178,6 +178,14 @@ fn session_of(words: &mut Words<'_>, option: &str) -> Result<String, Failure> {
         return Err(words.wrong(option, "a session's name is needed behind it"));
     };
     checked_name(words, option, name)
+}
+
+/// The session's name behind an option; without one, the kernel's session.
+fn session_or_kernel(words: &mut Words<'_>, option: &str) -> Result<String, Failure> {
+    match words.value() {
+        Some(name) => checked_name(words, option, name),
+        None => Ok(KERNEL_LOGGER.to_owned()),
+    }
 }
 
 fn checked_name(words: &Words<'_>, option: &str, name: &str) -> Result<String, Failure> {
@@ -410,5 +418,22 @@ mod tests {
         assert_eq!((a.setup.max_size, b.setup.max_size), (None, Some(2 << 20)));
         let (_, stop) = parsed("-stop a b -stop c -d m.etl").unwrap().unwrap();
         assert_eq!((stop.names.join(" "), stop.merged), ("a b c".to_owned(), Some("m.etl".into())));
+    }
+
+    /// OV-24: an action without a name is about the kernel's session.
+    #[test]
+    fn actions_without_a_name_are_about_the_kernels_session() {
+        for (line, wanted) in
+            [("-flush", FLUSH), ("-flush -f k.etl", FLUSH), ("-update -MaxBuffers 9", UPDATE)]
+        {
+            let (action, command) = parsed(line).unwrap().unwrap();
+            let names: Vec<&str> = command.loggers.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!((action, &names[..]), (wanted, &[KERNEL_LOGGER][..]), "{line}");
+        }
+        for line in ["-stop", "-stop -d m.etl"] {
+            let (action, command) = parsed(line).unwrap().unwrap();
+            assert_eq!((action, &command.names[..]), (STOP, &[KERNEL_LOGGER.to_owned()][..]));
+        }
+        assert!(parsed("-capturestate").is_err() && parsed("-start").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `xperf`, a row each.
 
-use super::super::kernel::{KERNEL_LOGGER, is_flag};
+use super::super::kernel::is_flag;
 use super::analysis::ANALYSES;
 use super::providers::enablements;
 use super::*;
@@ -42,26 +42,35 @@ pub const ROWS: &[Row<Command>] = &[
         "[NAME...]",
         "Stop sessions; without a name: the kernel's",
         |command, words, _| {
-            match words.value() {
-                Some(name) => command.names.push(checked_name(words, "stop", name)?),
-                None => command.names.push(KERNEL_LOGGER.to_owned()),
-            }
+            command.names.push(session_or_kernel(words, "stop")?);
             while let Some(name) = words.value() {
                 command.names.push(session_name("xperf", name)?);
             }
             Ok(())
         },
     ),
-    action(UPDATE, "update", "NAME", "Change a running session", |c, w, n| {
-        let name = session_of(w, n)?;
-        c.loggers.push(Logger { name, ..Logger::default() });
-        Ok(())
-    }),
-    action(FLUSH, "flush", "NAME", "Store what the session holds in memory", |c, w, n| {
-        let name = session_of(w, n)?;
-        c.loggers.push(Logger { name, ..Logger::default() });
-        Ok(())
-    }),
+    action(
+        UPDATE,
+        "update",
+        "[NAME]",
+        "Change a running session; without a name: the kernel's",
+        |c, w, n| {
+            let name = session_or_kernel(w, n)?;
+            c.loggers.push(Logger { name, ..Logger::default() });
+            Ok(())
+        },
+    ),
+    action(
+        FLUSH,
+        "flush",
+        "[NAME]",
+        "Store what the session holds in memory; without a name: the kernel's",
+        |c, w, n| {
+            let name = session_or_kernel(w, n)?;
+            c.loggers.push(Logger { name, ..Logger::default() });
+            Ok(())
+        },
+    ),
     action(
         CAPTURE_STATE,
         "capturestate",

@@ -1,0 +1,212 @@
+//! Context switches: time off the CPU, and who ran on each CPU.
+
+use crate::fixture::{PROVIDER, TempFile, stdout};
+use etw_etl::write::FileBuilder;
+use etw_types::{EventRecord, HeaderType, Hook, LOST_EVENT, Opcode};
+use prost::Message;
+use serde_json::Value;
+use std::collections::HashMap;
+
+fn push_kernel(
+    file: &mut FileBuilder,
+    (cpu, after): (u16, i64),
+    (version, hook): (u8, u16),
+    payload: &[u8],
+) {
+    let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+    record.hook = Some(Hook(hook));
+    record.descriptor.version = version;
+    record.order_time = file.header.start_raw + after;
+    file.push(cpu, &record).unwrap();
+}
+
+/// A thread leaves a CPU to another one. The old one waits.
+fn push_switch(file: &mut FileBuilder, (cpu, after): (u16, i64), old: u32, new: u32) {
+    let payload =
+        [&new.to_le_bytes()[..], &old.to_le_bytes(), &[0; 4], &[6, 1, 5, 0], &[0; 8]].concat();
+    push_kernel(file, (cpu, after), (2, 0x0524), &payload);
+}
+
+/// The processes of threads 20 and 30.
+fn push_threads(file: &mut FileBuilder, after: i64) {
+    for (process, thread) in [(10u32, 20u32), (11, 30)] {
+        let thread = [&process.to_le_bytes()[..], &thread.to_le_bytes(), &[0; 64]].concat();
+        push_kernel(file, (0, after), (3, 0x0504), &thread);
+    }
+}
+
+/// Thread 20 of process 10 waits twice: 30 µs while thread 30 of process 11 runs, and 40 µs while that runs and then nobody.
+fn waits() -> TempFile {
+    let mut file = FileBuilder::new();
+    for (after, old, new) in
+        [(100, 0, 20), (200, 20, 30), (500, 30, 20), (600, 20, 30), (800, 30, 0), (1000, 0, 20)]
+    {
+        push_switch(&mut file, (1, after), old, new);
+    }
+    push_threads(&mut file, 1100);
+    TempFile::new(&file.finish())
+}
+
+/// A filter selects the rows that are shown; waits are as long as they are without it.
+#[test]
+fn a_filter_leaves_the_times_of_waits_as_they_are() {
+    let file = waits();
+    let rows = |by: &str, filter: &[&str]| {
+        let words = [&["stat", "--format", "json", "--by", by][..], filter].concat();
+        let json: Value = serde_json::from_str(&stdout(&words, &[file.path()], 0)).unwrap();
+        json["profile"].as_array().unwrap().clone()
+    };
+    for by in ["process", "thread"] {
+        let all = rows(by, &[]);
+        assert_eq!(all.len(), 2);
+        let own = |row: &&Value| row[by].as_str().unwrap().contains("10");
+        let own = all.iter().find(own).unwrap();
+        assert_eq!((&own["off_cpu_ns"], &own["waits"]), (&70_000.into(), &2.into()));
+        for filter in ["pid == 10", "tid == 20"] {
+            assert_eq!(&rows(by, &["--where", filter])[..], std::slice::from_ref(own), "{filter}");
+        }
+    }
+    for by in ["module", "function"] {
+        let own = &rows(by, &["--where", "pid == 10"])[0];
+        assert_eq!((&own["off_cpu_ns"], &own["waits"]), (&70_000.into(), &2.into()));
+    }
+    let options = ["--weight", "off-cpu", "--where", "pid == 10"];
+    let folded = String::from_utf8(converted(&file, "folded", &options)).unwrap();
+    assert_eq!(folded, "process 10;thread 20;[UserRequest] 70000\n");
+}
+
+/// Bytes of a conversion.
+fn converted(file: &TempFile, format: &str, options: &[&str]) -> Vec<u8> {
+    let out = file.path().with_extension(format);
+    let words = ["convert", "--to", format, "-o", out.to_str().unwrap()];
+    stdout(&[&words[..], options].concat(), &[file.path()], 0);
+    let bytes = std::fs::read(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    bytes
+}
+
+/// The parts of Perfetto's packets that the tests need.
+#[derive(Clone, PartialEq, Message)]
+struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    packets: Vec<Packet>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(uint64, tag = "8")]
+    time: u64,
+    #[prost(message, optional, tag = "11")]
+    event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "60")]
+    track: Option<Track>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Track {
+    #[prost(uint64, tag = "1")]
+    uuid: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackEvent {
+    #[prost(int32, tag = "9")]
+    kind: i32,
+    #[prost(uint64, tag = "11")]
+    track: u64,
+    #[prost(string, tag = "23")]
+    name: String,
+}
+
+/// The slices of all tracks: the track's name, the slice's, begin and end. Every begin has its end, and no end is alone.
+fn slices(perfetto: &[u8]) -> Vec<(String, String, u64, u64)> {
+    let (mut names, mut open, mut slices) = (HashMap::new(), HashMap::new(), Vec::new());
+    for packet in Trace::decode(perfetto).unwrap().packets {
+        if let Some(track) = packet.track {
+            names.insert(track.uuid, track.name);
+        }
+        let Some(event) = packet.event else { continue };
+        let open: &mut Vec<(String, u64)> = open.entry(event.track).or_default();
+        match event.kind {
+            1 => open.push((event.name, packet.time)),
+            2 => {
+                let (name, start) = open.pop().expect("an end has a begin");
+                slices.push((names[&event.track].clone(), name, start, packet.time));
+            }
+            _ => {}
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "left open: {open:?}");
+    slices.sort_by_key(|slice| (slice.0.clone(), slice.2));
+    slices
+}
+
+/// Switches of two CPUs: one lacks the record of a switch, and later a loss is told; threads run when the trace ends.
+fn broken_switches() -> TempFile {
+    let mut file = FileBuilder::new();
+    for (after, old, new) in [(100, 0, 20), (200, 20, 30), (300, 0, 20), (500, 20, 30)] {
+        push_switch(&mut file, (1, after), old, new);
+    }
+    let start = file.header.start_raw;
+    let mut lost = EventRecord::new(HeaderType::Full64, &[]);
+    (lost.provider, lost.descriptor.opcode) = (Some(LOST_EVENT), Opcode(32));
+    lost.order_time = start + 400;
+    file.push(0, &lost).unwrap();
+    push_switch(&mut file, (0, 600), 0, 20);
+    for (after, opcode) in [(700, Opcode::STOP), (800, Opcode::START), (900, Opcode::START)] {
+        let mut event = EventRecord::new(HeaderType::Event64, &[]);
+        (event.provider, event.descriptor.opcode) = (Some(PROVIDER), opcode);
+        (event.process_id, event.thread_id) = (Some(10), Some(20));
+        event.order_time = start + after;
+        file.push(0, &event).unwrap();
+    }
+    push_threads(&mut file, 1100);
+    TempFile::new(&file.finish())
+}
+
+/// The slice of a CPU ends at its next switch, at a loss, and with the trace, whatever a filter selects.
+#[test]
+fn slices_of_cpus_and_threads_have_ends() {
+    let file = broken_switches();
+    let cpu_0 = ("CPU 0", "? (20)", 600, 1100);
+    let all = [
+        cpu_0,
+        ("CPU 1", "? (20)", 100, 200),
+        ("CPU 1", "? (30)", 200, 300),
+        ("CPU 1", "? (20)", 300, 400),
+        ("CPU 1", "? (30)", 500, 1100),
+    ];
+    let of_20 = [cpu_0, all[1], all[3]];
+    for (filter, expected) in [
+        (&[][..], &all[..]),
+        (&["--where", "pid == 10"], &of_20),
+        (&["--where", "tid == 20"], &of_20),
+    ] {
+        let found = slices(&converted(&file, "perfetto", filter));
+        let on_cpus: Vec<_> = found.iter().filter(|slice| slice.0.starts_with("CPU")).collect();
+        let start = on_cpus.iter().map(|slice| slice.2).min().unwrap() - 10_000;
+        let ticks = |time: u64| (time - start) / 100;
+        let shown: Vec<_> = on_cpus
+            .iter()
+            .map(|(track, name, from, to)| (&track[..], &name[..], ticks(*from), ticks(*to)))
+            .collect();
+        assert_eq!(shown, expected, "{filter:?}");
+        let of_events = found.iter().filter(|slice| slice.1.starts_with("event "));
+        assert_eq!(of_events.count(), 2, "{found:?}");
+
+        let chrome: Value = serde_json::from_slice(&converted(&file, "chrome", filter)).unwrap();
+        let runs = chrome["traceEvents"].as_array().unwrap().iter();
+        let runs = runs.filter(|run| run["ph"] == "X" && run["cat"].is_null());
+        let ticks = |run: &Value| (run["dur"].as_f64().unwrap() * 10.0).round() as u64;
+        let mut durations: Vec<_> = runs.map(|run| (run["tid"].as_u64(), ticks(run))).collect();
+        durations.sort_unstable();
+        let on = |slice: &(&str, &str, u64, u64)| {
+            (Some(u64::from(slice.0 == "CPU 1")), slice.3 - slice.2)
+        };
+        let mut wanted: Vec<_> = expected.iter().map(on).collect();
+        wanted.sort_unstable();
+        assert_eq!(durations, wanted, "{filter:?}");
+    }
+}
