@@ -167,7 +167,7 @@ pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
     Some(FileFacts { id: FileId { device, inode: metadata.ino() }, path })
 }
 
-/// The processes that listen for TCP connections in this network namespace, with their ports. Several may share a port: the last one is told.
+/// The processes that listen for TCP connections in this network namespace, with their ports. If several share a port, the last one counts.
 pub(crate) fn listeners() -> Vec<(u32, u16)> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
     let tables: Vec<String> = tables.into_iter().flatten().collect();

@@ -493,16 +493,12 @@ impl Recorder {
                 return is_over(out, *room);
             };
             let completed;
-            let parsed = match parsed.user {
-                None if parsed.stack.user.len() > 1 => {
-                    completed = stacks.checked(parsed, shaper);
-                    &completed
-                }
-                None => parsed,
-                Some(_) => {
+            let parsed = match parsed.stack.user.len() > 1 || parsed.user.is_some() {
+                true => {
                     completed = stacks.complete(parsed, shaper, &mut frames);
                     &completed
                 }
+                false => parsed,
             };
             match parsed.detail {
                 detail if (parsed.time / TICK) as i64 <= stored_until => {

@@ -206,7 +206,7 @@ pub(crate) const FOREIGN: u32 = 1 << 31;
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen. On a busy machine, a thread that still
 /// runs or waits, for a CPU or for something else, may take longer.
 const END_DELAY: u64 = 250_000_000;
-/// A thread whose end is told is known so long, for samples without its ids.
+/// A thread whose end has a record is known so long, for samples without its ids.
 const TOLD_DELAY: u64 = 20_000_000;
 /// Threads whose ends are remembered: a later sample of one does not begin it again.
 const REMEMBERED_ENDS: usize = 1024;

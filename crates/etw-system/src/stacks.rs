@@ -33,7 +33,8 @@ impl Stacks {
         }
     }
 
-    /// The record with the stack that the unwind tables of its process give, if it is whole or longer. `frames`: memory for it.
+    /// The record with the stack that the unwind tables of its process give, if it is whole or longer than that by frame pointers. `frames`:
+    /// memory for it.
     #[cfg(feature = "unwind")]
     pub fn complete<'a>(
         &mut self,
@@ -44,7 +45,7 @@ impl Stacks {
         use crate::neutral::Detail;
         use crate::perf::PerfDetail;
         use crate::unwind::End;
-        let Some(user) = &parsed.user else { return *parsed };
+        let Some(user) = &parsed.user else { return self.checked(parsed, shaper) };
         let process = parsed.process;
         let Some(images) = shaper.images_of(process) else { return *parsed };
         frames.clear();
@@ -64,7 +65,7 @@ impl Stacks {
     }
 
     /// The record with the frames that frame pointers lead to, as long as they lie in images of its process.
-    pub fn checked<'a>(&self, parsed: &Parsed<'a>, shaper: &Shaper) -> Parsed<'a> {
+    fn checked<'a>(&self, parsed: &Parsed<'a>, shaper: &Shaper) -> Parsed<'a> {
         let Some(images) = shaper.images_of(parsed.process) else { return *parsed };
         let user = code_at_front(images.by_base, parsed.stack.user);
         Parsed { stack: Stack { user, ..parsed.stack }, ..*parsed }
@@ -88,15 +89,15 @@ impl Stacks {
         self.files.close();
     }
 
-    /// The record as it is.
+    /// The record with its stack by frame pointers.
     #[cfg(not(feature = "unwind"))]
     pub fn complete<'a>(
         &mut self,
         parsed: &Parsed<'a>,
-        _shaper: &Shaper,
+        shaper: &Shaper,
         _frames: &'a mut Vec<u64>,
     ) -> Parsed<'a> {
-        *parsed
+        self.checked(parsed, shaper)
     }
 }
 

@@ -58,7 +58,7 @@ pub struct Losses {
     overwritten: u64,
 }
 
-/// Whether a record tells of a loss that may be one of context switches.
+/// Whether a record marks a loss that may be one of context switches.
 pub fn may_lack_switches(record: &EventRecord<'_>) -> bool {
     if record.provider == Some(etw_host::LEDGER_PROVIDER) {
         let loss = etw_host::report::read_loss(record);

@@ -143,7 +143,7 @@ fn slices(perfetto: &[u8]) -> Vec<(String, String, u64, u64)> {
     slices
 }
 
-/// Switches of two CPUs: one lacks the record of a switch, and later a loss is told; threads run when the trace ends.
+/// Switches of two CPUs: one lacks the record of a switch, and later there is a loss; threads run when the trace ends.
 fn broken_switches() -> TempFile {
     let mut file = FileBuilder::new();
     for (after, old, new) in [(100, 0, 20), (200, 20, 30), (300, 0, 20), (500, 20, 30)] {

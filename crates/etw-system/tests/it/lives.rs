@@ -135,12 +135,12 @@ fn microseconds(record: &Taken) -> i64 {
     (record.time - (SECOND / 100) as i64) / 10
 }
 
-/// OV-23: without switches, threads and processes end when they say so, with the status of the last thread, however late that is told, and a
+/// OV-23: without switches, threads and processes end when they say so, with the status of the last thread, which comes later, and a
 /// sample behind it begins no life.
 #[test]
 fn without_switches_an_end_has_its_own_time() {
     let mut machine = Machinery::without_switches();
-    // They are told behind the ends, and read before those have passed the watermark.
+    // Their times lie behind the ends, and they are read before those have passed the watermark.
     for (time, thread, status) in [(110, 61, 0), (210, 60, 3)] {
         machine.at(time, 0, 0, Detail::ExitStatus { process: 60, thread, status });
     }
