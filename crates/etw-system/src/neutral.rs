@@ -75,6 +75,8 @@ pub enum Detail<'a> {
     Map { process: u32, image: &'a Arc<Image> },
     /// A CPU changed its thread.
     Switch { old: SwitchedOut, new: SwitchedIn },
+    /// A thread has a CPU, after this one: another record of the same switch, if the kernel wrote that of the other thread.
+    SwitchedFrom { thread: u32 },
     /// A thread of the recorded program began to run on a CPU; what ran before is not known.
     SwitchIn,
     /// A thread of the recorded program stopped to run; what runs now is not known.

@@ -142,6 +142,8 @@ pub struct Shaper {
     idle_cpus: Vec<u16>,
     /// The events are those of some threads, which the kernel does not follow behind their last word.
     is_of_threads: bool,
+    /// Switches do not show which one is a thread's last.
+    lacks_states: bool,
     is_found: bool,
     /// Records of the rundown at the start have been counted up to this time.
     found_until: u64,
@@ -265,6 +267,7 @@ impl Shaper {
             last_stacks: LastStacks::default(),
             ending: VecDeque::new(),
             is_of_threads: false,
+            lacks_states: false,
             ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
             creations: Vec::new(),
@@ -406,6 +409,7 @@ impl Shaper {
             Detail::ExitStatus { .. } => {}
             Detail::Map { process, image } => self.mapped(event, process, image, out),
             Detail::Switch { old, new } => self.switched(event, old, new, out),
+            Detail::SwitchedFrom { thread } => self.switched_from(event, thread, out),
             Detail::SwitchIn => self.switched_in(event, out),
             Detail::SwitchOut { state } => self.switched_out(event, state, out),
             Detail::Wake { thread, is_interrupt } => self.woken(event, thread, is_interrupt, out),

@@ -363,8 +363,9 @@ pub fn parse<'a, 'k>(
         }),
         MMAP2 => PerfDetail::Map(mapping(body, misc)?),
         LOST => PerfDetail::Neutral(Detail::Lost { count: le::u64(body, 16)? }),
-        // The record of the thread that leaves the CPU has both.
-        SWITCH_OF_CPU if misc & SWITCH_OUT == 0 => return None,
+        SWITCH_OF_CPU if misc & SWITCH_OUT == 0 => {
+            PerfDetail::Neutral(Detail::SwitchedFrom { thread: number(12)? })
+        }
         SWITCH_OF_CPU => {
             const PRIORITY: i32 = 120;
             let is_preempted = misc & SWITCH_PREEMPTED != 0;

@@ -80,6 +80,14 @@ impl Shaper {
         new: SwitchedIn,
         out: &mut Records,
     ) {
+        let old = match old.thread {
+            super::NO_ID => SwitchedOut { thread: event.thread, ..old },
+            _ => old,
+        };
+        let new = match new.thread {
+            super::NO_ID => SwitchedIn { thread: self.ending_on(event.cpu), ..new },
+            _ => new,
+        };
         self.change_thread(event, old, new, out);
         let is_ending = |one: &EndingThread| one.thread == left_thread(event, old);
         if old.state == ThreadState::Dead
@@ -89,6 +97,12 @@ impl Shaper {
         {
             self.ended(event, one.process, one.thread, out);
         }
+    }
+
+    /// A thread on its way out, whose ids the kernel has taken back; 0: none is known.
+    fn ending_on(&self, cpu: u16) -> u32 {
+        let of_cpu = self.ending.iter().rev().find(|one| one.cpu == cpu);
+        of_cpu.or(self.ending.back()).map_or(0, |one| one.thread)
     }
 
     fn change_thread(
@@ -189,6 +203,9 @@ impl Shaper {
             return;
         }
         let has_ended = self.ended_last.contains(&thread);
+        if has_ended && self.lacks_states {
+            return;
+        }
         self.ensure(event, event.process, thread, out);
         if let Some(one) = self.threads.get_mut(&thread) {
             one.out_since = event.time;
@@ -225,6 +242,25 @@ impl Shaper {
     pub fn follows(&mut self, cpu: u16, thread: Option<u32>) {
         let cpu = self.cpu(cpu);
         (cpu.thread, cpu.has_unknown_past) = (thread, thread.is_none());
+    }
+
+    /// A thread runs now, after another one. Mostly the record of that one has said so.
+    pub(super) fn switched_from(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        self.lacks_states = true;
+        let thread = if thread == super::NO_ID { self.ending_on(event.cpu) } else { thread };
+        if self.cpu(event.cpu).thread == Some(event.thread) {
+            return;
+        }
+        // Linux 6.18 writes none for some idle threads.
+        let old = SwitchedOut { thread, priority: NICE_0, state: ThreadState::Sleeping };
+        let new = SwitchedIn { thread: event.thread, priority: NICE_0 };
+        let process = self.process_of(thread).unwrap_or(0);
+        self.switched(&NeutralEvent { process, thread, ..*event }, old, new, out);
     }
 
     /// A thread of the recorded program begins to run: its CPU was doing something unknown, which is shown as idle.

@@ -238,3 +238,36 @@ fn an_id_that_is_used_again_at_once_has_another_key() {
     assert_eq!(keys(0x0301), keys(0x0302));
     assert_ne!(keys(0x0301)[0], keys(0x0301)[1]);
 }
+
+/// OV-23: where each switch has a record of both threads, one of them is enough; a thread that says its end ends then, since no switch shows
+/// which one is its last.
+#[test]
+fn a_switch_with_one_of_its_two_records_is_whole() {
+    let mut machine = Machinery::new();
+    let from = |thread| Detail::SwitchedFrom { thread };
+    let sleeps = |old, new| switch(old, ThreadState::Sleeping, new);
+    machine.at(10, 0, 0, sleeps(0, 50));
+    machine.at(11, 0, 50, from(0));
+    machine.at(20, 0, 50, sleeps(50, 0));
+    // Nothing of idle: neither that it came, nor that it went.
+    machine.at(30, 0, 50, from(0));
+    machine.at(40, 0, 50, fork(60, 50));
+    machine.at(50, 0, 50, sleeps(50, 60));
+    machine.at(51, 0, 60, from(50));
+    machine.at(60, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    // Its ids are gone meanwhile.
+    machine.at(70, 0, u32::MAX, sleeps(u32::MAX, 50));
+    machine.at(71, 0, 50, from(u32::MAX));
+    machine.at(80, 0, 50, sleeps(50, 0));
+    assert_eq!((machine.shaper.take_gaps(), machine.shaper.take_unseen()), (0, 0));
+    let records = machine.end();
+    let switches: Vec<_> = of(&records, 0x0524)
+        .iter()
+        .map(|one| (microseconds(one), one.u32(4), one.u32(0)))
+        .collect();
+    let expected = [(10, 0, 50), (20, 50, 0), (30, 0, 50), (50, 50, 60), (70, 60, 50), (80, 50, 0)];
+    assert_eq!(switches, expected);
+    let ends: Vec<_> =
+        of(&records, 0x0302).iter().map(|one| (one.u32(8), microseconds(one))).collect();
+    assert_eq!(ends, [(60, 60)]);
+}

@@ -113,12 +113,13 @@ impl HostThread {
         may_write(from.user(), file)?;
         self.check_unused(file)?;
         self.await_answers(slot);
-        self.drain_all();
         let Some((_, session)) = self.session(slot) else { return Err(has_ended()) };
         if !session.policy().is_in_memory() {
             let what = "this session has a file of its own: a flush without a file stores its events there";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
+        self.run_system_down(slot);
+        self.drain_all();
         self.engine.snapshot(slot, file).map_err(|error| {
             let error = StartError::File { path: file.to_owned(), source: error };
             refused(Status::ERROR_WRITE_FAULT, error.to_string())

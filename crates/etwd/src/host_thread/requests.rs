@@ -245,18 +245,44 @@ impl HostThread {
         sent
     }
 
-    /// Records other events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
-    /// record for a moment, and the keeper has both: the one message that keeps the session says from when on the new one counts.
+    /// Records other events of the system from now on.
     fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
+        match self.global(slot).map(|global| &global.config.system) {
+            Some(Some(old)) if *old == system => done(),
+            _ => self.replace_system(slot, system),
+        }
+    }
+
+    /// Adds rundowns of the system to a session in memory: the recording ends with one, and another one begins. The beginnings of what still
+    /// lives may have left the buffers.
+    pub(super) fn run_system_down(&mut self, slot: usize) {
+        /// Another recording takes some 50 ms for its rundown.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        const PAUSE: Duration = Duration::from_millis(2);
+        let Some(system) = self.global(slot).and_then(|global| global.config.system.clone()) else {
+            return;
+        };
+        if let Response::Error { message, .. } = self.replace_system(slot, system) {
+            log_info!("the system's rundown is missing: {message}");
+            return;
+        }
+        let end = Instant::now() + PATIENCE;
+        let is_before = |global: &GlobalSession| !global.recordings_before.is_empty();
+        while Instant::now() < end && self.global(slot).is_some_and(is_before) {
+            self.round();
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Records these events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
+    /// record for a moment, and the keeper has both: the one message that keeps the session says from when on the new one counts.
+    fn replace_system(&mut self, slot: usize, system: SystemConfig) -> Response {
         let Some(global) = self.global(slot) else { return has_ended() };
         let buffer_size = global.config.buffer_size;
         let Some(old) = global.config.system.clone() else {
             let what = "the session records no events of the system; start it with some";
             return refused(Status::ERROR_NOT_SUPPORTED, what);
         };
-        if old == system {
-            return done();
-        }
         let before = KeptRecording { system: old, ring_set: global.ring_set };
         let number = before.ring_set.number + 1;
         let mut source = match SystemSource::open(&system, buffer_size) {

@@ -10,6 +10,7 @@ use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::interrupted_requests::Mined;
+use crate::rig::Rig;
 use crate::system_events::{Switching, chains, query, record_switches, system};
 
 const PROCESS_START: u16 = 0x0301;
@@ -129,4 +130,37 @@ fn kill_at(point: &str, bpf: &str) -> bool {
     assert!(endless <= 2 * cpus, "{point}, bpf {bpf}: {endless} {status:?}");
     mined.end();
     true
+}
+
+/// OV-23: a file of a session in memory has a rundown at its end: beginnings may have left the buffers. The session goes on.
+#[test]
+fn a_snapshot_of_system_events_has_a_rundown() {
+    use etw_session::{LogMode, SessionConfig};
+
+    let rig = Rig::new();
+    let start = Request::start(SessionConfig {
+        name: "memory".to_owned(),
+        mode: LogMode::Buffering,
+        system: Some(system("process,thread,img")),
+        ..SessionConfig::default()
+    });
+    let Response::Session { .. } = rig.ask(start) else {
+        return eprintln!("left out: this machine's events cannot be recorded");
+    };
+    let mut program = Command::new("sleep").arg("20").spawn().unwrap();
+    for number in 0..2 {
+        let file = rig.file(&format!("snapshot{number}.etl"));
+        let request = Request::Snapshot { session: "memory".to_owned(), file: file.clone() };
+        rig.done(request);
+        let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+        let mut after = 0;
+        while let Some(record) = records.next() {
+            let is_after = record.hook.is_some_and(|hook| hook.0 == 0x0304);
+            let id = record.payload.get(8..12).map(|id| u32::from_le_bytes(id.try_into().unwrap()));
+            after += u32::from(is_after && id == Some(program.id()));
+        }
+        assert_eq!(after, number + 1, "one DCEnd for each snapshot so far");
+    }
+    program.kill().unwrap();
+    program.wait().unwrap();
 }
