@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::flags::Flag;
+use crate::kernel_image::{KernelSymbols, NO_KERNEL, has_kernel};
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::system_facts::online_cpus;
 use crate::wanted_events::{ADDITIONS, TRACEPOINTS, paranoid};
@@ -55,6 +56,7 @@ impl Rights {
             (Ok(_), None) => {
                 let missing = has_additions(flag).then(|| self.refused(Tracepoint::FileFault));
                 let missing = missing.flatten().map(|why| format!("files and kinds: {why}"));
+                let missing = if flag == Flag::IMAGE { missing_images() } else { missing };
                 (Some("perf events, whole machine".to_owned()), missing)
             }
             (Ok(_), Some(points)) => self.tracepoints(flag, points),
@@ -130,6 +132,16 @@ impl Rights {
             }
         }
     }
+}
+
+/// Images that this user may not see.
+fn missing_images() -> Option<String> {
+    let kernel = (!has_kernel(&KernelSymbols::read().images)).then(|| NO_KERNEL.to_owned());
+    let others = std::fs::File::open("/proc/1/maps").is_err().then(|| {
+        "programs of others that run already have no images: they need CAP_SYS_PTRACE".to_owned()
+    });
+    let missing: Vec<String> = kernel.into_iter().chain(others).collect();
+    (!missing.is_empty()).then(|| missing.join("; "))
 }
 
 /// Whether tracepoints add facts to the events of a class.

@@ -24,6 +24,8 @@ const SOFT_INTERRUPTS: [&[&str]; 10] = [
 ];
 /// The name of the kernel's image.
 pub(crate) const KERNEL: &str = "vmlinux";
+/// The remark on images without the kernel's.
+pub(crate) const NO_KERNEL: &str = "functions of the kernel have no names: its addresses need CAP_SYSLOG and kernel.kptr_restrict below 2";
 /// Interrupt lines that have addresses.
 const LINES: u64 = 1 << 16;
 
@@ -36,6 +38,11 @@ pub(crate) struct KernelSymbols {
     pub soft_interrupts: Vec<u64>,
     /// The routine of each system call, by number; 0: not known.
     pub system_calls: Vec<u64>,
+}
+
+/// Whether the kernel itself is among its images.
+pub(crate) fn has_kernel(images: &[Arc<Image>]) -> bool {
+    images.iter().any(|image| image.path == KERNEL.as_bytes())
 }
 
 impl KernelSymbols {

@@ -66,6 +66,11 @@ impl Pace {
         Pace { pause: SHORT, has_looks: false, longest, size, last: 0, last_looks: 0 }
     }
 
+    /// Whether a ring of so many bytes has room for what comes between two polls at least, if `flow` bytes come in a second.
+    pub fn suffices(ring: u64, flow: u64) -> bool {
+        flow * SHORT.as_millis() as u64 / 1000 <= ring / 2
+    }
+
     /// The rings were polled and had so many bytes.
     pub fn polled(&mut self, time: u64, size: u64) {
         let elapsed = time.saturating_sub(std::mem::replace(&mut self.last, time));
@@ -120,6 +125,7 @@ mod tests {
         let mut pace = Pace::new(Haste::None, LARGE, 8 << 20);
         pace.polled(10 * MILLISECOND, 0);
         assert_eq!(pace.pause, LONG);
+        assert!(Pace::suffices(256 << 10, 12 << 20) && !Pace::suffices(256 << 10, 16 << 20));
     }
 
     #[test]

@@ -167,6 +167,12 @@ pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
     Some(FileFacts { id: FileId { device, inode: metadata.ino() }, path })
 }
 
+/// Whether a process has no such descriptor, or has ended.
+pub(crate) fn is_closed(process: u32, descriptor: i32) -> bool {
+    let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}"));
+    link.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
 /// The processes that listen for TCP connections in this network namespace, with their ports. If several share a port, the last one counts.
 pub(crate) fn listeners() -> Vec<(u32, u16)> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);

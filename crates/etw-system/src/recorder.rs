@@ -240,7 +240,12 @@ impl Recorder {
     fn with(opened: Opened, options: Options) -> Recorder {
         let Opened { mut perf, target, cpus, side_events, mut notes } = opened;
         perf.translate_ids();
+        let rings = perf.rings().filter(|one| !one.facts.1.is_side).map(|one| one.facts.0);
+        let ring = rings.min().unwrap_or(usize::MAX) as u64;
+        let flow = |size: u32| options.samples_per_second() * u64::from(size);
         let sizes = stack_sizes(target, &options);
+        let fitting = sizes.iter().filter(|size| Pace::suffices(ring, flow(**size))).count();
+        let sizes = &sizes[..fitting.max(1)];
         let largest_stack = sizes[sizes.len() - 1];
         perf.begin_with_stack_size(largest_stack);
         let exit_statuses = open_exit_statuses(target, &options, &mut notes);
@@ -251,14 +256,8 @@ impl Recorder {
         let has_quick_looks = has_operations && !perf.has_call_paths();
         let is_urgent = has_quick_looks || perf.has_bursts();
         let haste = Haste::of(is_urgent, perf.programs().is_some());
-        let rings = perf.rings().filter(|one| !one.facts.1.is_side).map(|one| one.facts.0);
-        let ring = rings.min().unwrap_or(usize::MAX) as u64;
         // Every sample copies the stack at first.
-        let samples = match has(Flag::PROFILE) {
-            true => 10_000_000 / u64::from(options.sample_interval.max(1)),
-            false => 0,
-        };
-        let pace = Pace::new(haste, ring, samples * u64::from(largest_stack));
+        let pace = Pace::new(haste, ring, flow(largest_stack));
         let machine = machine(target, &cpus, &options.masks);
         if target == Target::Machine && has(Flag::IMAGE) {
             notes.extend(notes::of_kernel(&machine));
@@ -537,7 +536,7 @@ impl Recorder {
                         let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
                         let named = sources.take_call_paths(thread, time, number, &arguments);
                         for descriptor in shaper.unknown_files(process, call, &arguments, &named) {
-                            let file = file_facts(process, descriptor);
+                            let file = sources.file_of(process, descriptor);
                             let file = file.as_ref();
                             let detail = Detail::DescriptorFound { process, descriptor, file };
                             shaper.take(&parsed.event(detail), out);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::neutral::{CalledFile, ExecFacts, FileFacts};
 use crate::perf::{Begun, CallPath, DescriptorChange, Executed, ProgramFound};
-use crate::process_files::{Images, exec_facts};
+use crate::process_files::{Images, exec_facts, file_facts, is_closed};
 use crate::process_root::has_other_files;
 
 /// Execs and opened files that are remembered until the watermark passes them.
@@ -29,6 +29,8 @@ pub(crate) struct Sources {
     /// By thread, in order of time.
     call_paths: HashMap<u32, VecDeque<CallPath>>,
     call_path_count: usize,
+    /// Descriptors that were closed before their files were looked up.
+    pub closed_descriptors: u64,
     /// Threads and times of the files that were looked up last, by process and descriptor.
     looked_up: HashMap<(u32, i32), (u32, u64)>,
 }
@@ -121,6 +123,13 @@ impl Sources {
             !all.is_empty()
         });
         self.call_path_count = self.call_paths.values().map(VecDeque::len).sum();
+    }
+
+    /// The file of a descriptor, as long as that is open.
+    pub fn file_of(&mut self, process: u32, descriptor: i32) -> Option<FileFacts> {
+        let file = file_facts(process, descriptor);
+        self.closed_descriptors += u64::from(file.is_none() && is_closed(process, descriptor));
+        file
     }
 
     /// Descriptors have changed. A file that was opened is looked up with `find`, unless its descriptor has changed again: it

@@ -287,7 +287,7 @@ impl CallMoment {
     }
 }
 
-/// Whether a system call names a file by its path, or lists buffers.
+/// Whether a system call has a record of its own at its end: it names a file by its path, lists buffers, or copies.
 pub(super) fn names_path(number: u64) -> bool {
     static NAMING: LazyLock<[bool; MAX_CALLS]> =
         LazyLock::new(|| std::array::from_fn(|number| path_code(number as u64) != 0));
@@ -299,6 +299,7 @@ fn path_code(number: u64) -> u8 {
     let Some(SystemCall::File(operation, arguments)) = SystemCall::of_number(number) else {
         return match SystemCall::of_number(number) {
             Some(SystemCall::ChangeFolder) => 1,
+            Some(SystemCall::Copy { .. }) => paths::COPIES,
             _ => 0,
         };
     };

@@ -1,15 +1,12 @@
 //! A recording says how it was made, and lists what it lacks.
 
 use super::Recorder;
+use crate::kernel_image::{NO_KERNEL, has_kernel};
 use crate::shaper::Machine;
 
 /// Says that the trace has no image of the kernel.
 pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
-    let is_kernel = |name: &[u8]| name == crate::kernel_image::KERNEL.as_bytes();
-    let has_kernel = machine.images.iter().any(|image| is_kernel(&image.path));
-    (!has_kernel).then(|| {
-        "functions of the kernel have no names: its addresses need CAP_SYSLOG and kernel.kptr_restrict below 2".to_owned()
-    })
+    (!has_kernel(&machine.images)).then(|| NO_KERNEL.to_owned())
 }
 
 impl Recorder {
@@ -24,6 +21,12 @@ impl Recorder {
             };
             notes.push(format!(
                 "missing command lines: {count}, of programs that ended before the host read them{remedy}"
+            ));
+        }
+        let count = self.sources.closed_descriptors;
+        if count > 0 {
+            notes.push(format!(
+                "missing operations on {count} descriptors that were closed before the host looked at them: the trace does not know whether they were files"
             ));
         }
         notes

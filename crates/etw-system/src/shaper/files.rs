@@ -294,7 +294,8 @@ impl Shaper {
         let (object, key) = file.as_ref().map_or((0, 0), |file| (file.object, file.key));
         let head = self.head_with_stack(event, out);
         let thread = head.thread;
-        let size = value(arguments.size).or(operation.buffer_bytes);
+        // Programs ask for as much as there is: then the size is that of what was copied.
+        let size = operation.buffer_bytes.or(value(arguments.size));
         let size = size.map_or(0, |size| size.min(u64::from(u32::MAX)) as u32);
         let about =
             |class: u32| Payload::new().u64(id).u64(object).u64(key).u64(0).u32(thread).u32(class);

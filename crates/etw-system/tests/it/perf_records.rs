@@ -50,7 +50,7 @@ fn a_call_chain_is_divided_at_its_markers() {
     assert_eq!(parsed.stack.user, [0x4010, 0x4020]);
 }
 
-/// OV-23: switches of a CPU without tracepoints name the threads of both sides once.
+/// OV-23: switches of a CPU without tracepoints name the threads of both sides, in each of their two records.
 #[test]
 fn a_switch_of_a_cpu_names_both_threads() {
     const OUT: u16 = 0x2000;
@@ -58,7 +58,10 @@ fn a_switch_of_a_cpu_names_both_threads() {
     // The other side's process and thread; process, thread, time, CPU, identifier.
     let body = words(&[70, 71, 50, 51, 1000, 0, 1, 0, 0, 0]);
     let mut scratch = Scratch::default();
-    assert!(parse(&record(15, 0, &body), |_| None, &mut scratch).is_none());
+    let bytes = record(15, 0, &body);
+    let into = parse(&bytes, |_| None, &mut scratch).unwrap();
+    let PerfDetail::Neutral(Detail::SwitchedFrom { thread }) = into.detail else { panic!() };
+    assert_eq!((into.thread, thread), (51, 71));
     for (misc, expected) in
         [(OUT, ThreadState::Sleeping), (OUT | PREEMPTED, ThreadState::Preempted)]
     {

@@ -11,6 +11,12 @@
 //! ```text
 //! 38 u32 number of buffers   48 u64 address of the list   50 the first 256 buffers at most, each u64 address, u64 bytes
 //! ```
+//!
+//! and of a call that copies from one file to another, for which programs ask for more bytes than there are:
+//!
+//! ```text
+//! 40 i64 copied bytes, or an error   48 u64 the call's first argument
+//! ```
 
 use etw_types::le;
 
@@ -38,6 +44,8 @@ pub const OPENS: u8 = 8;
 pub const MAX_ARGUMENT: usize = 4;
 /// In that byte: the call lists buffers.
 pub const LISTS_BUFFERS: u8 = 7;
+/// In that byte: the call copies bytes, and its result is recorded.
+pub const COPIES: u8 = 6;
 /// The argument with the address of the list; the next one is the number of buffers.
 pub const BUFFERS_ARGUMENT: usize = 1;
 /// Buffers of a call that are recorded, each as 16 bytes.
@@ -103,9 +111,16 @@ impl CallPath {
         let (device, inode) = (word(DEVICE)?, wide(INODE)?);
         let call = word(WORDS)?.into();
         let rest = record.get(PATH as usize..)?;
-        let (is_second, path, buffer_bytes) = match lists_buffers(call) {
-            true => (false, &[][..], buffer_bytes(word(INDEX)?, rest)),
-            false => {
+        let mut file = (inode != 0).then_some(FileId { device, inode });
+        let (is_second, path, buffer_bytes) = match SystemCall::of_number(call) {
+            Some(SystemCall::Copy { .. }) => {
+                file = None;
+                (false, &[][..], Some(inode).filter(|copied| *copied <= i64::MAX as u64))
+            }
+            Some(SystemCall::File(_, arguments)) if arguments.buffers.is_some() => {
+                (false, &[][..], buffer_bytes(word(INDEX)?, rest))
+            }
+            _ => {
                 let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
                 (word(INDEX)? != 0, &rest[..end], None)
             }
@@ -115,17 +130,12 @@ impl CallPath {
             time: wide(0x20)?,
             call,
             is_second,
-            file: (inode != 0).then_some(FileId { device, inode }),
+            file,
             address: wide(ADDRESS)?,
             path: path.to_vec(),
             buffer_bytes,
         })
     }
-}
-
-fn lists_buffers(call: u64) -> bool {
-    let call = SystemCall::of_number(call);
-    matches!(call, Some(SystemCall::File(_, arguments)) if arguments.buffers.is_some())
 }
 
 /// The sizes of so many buffers; `None`: the list is not whole.
@@ -170,11 +180,13 @@ impl Assembler {
         self.store32(WORDS, NUMBER);
         self.store_common(paths.target.number);
         self.store_opened_file(&paths.offsets);
+        let copies = self.record_copied(maps, paths);
         let lists_buffers = self.record_buffers(maps, paths);
         for index in 0..2 {
             self.record_path(maps, paths, index);
         }
         self.land(lists_buffers);
+        self.land(copies);
         self.land(has_none);
         self.land(has_no_memory);
     }
@@ -244,6 +256,32 @@ impl Assembler {
         self.call(PROBE_READ_KERNEL);
     }
 
+    /// Records the result of a call that copies. Returns the jump that is taken behind that.
+    fn record_copied(&mut self, maps: Maps, Paths { target, offsets }: &Paths) -> usize {
+        self.copy(2, FLAGS);
+        self.put(0x57, 2, 0, 0, 7);
+        let other = self.instructions.len();
+        // Not equal.
+        self.put(0x55, 2, 0, 0, COPIES.into());
+        self.load64(1, CONTEXT, 8);
+        self.store64(INODE, 1);
+        self.load64(1, CONTEXT, 0);
+        self.load64(3, 1, offsets.arguments[0]);
+        self.store_address();
+        self.set(3, 0);
+        self.store32(INDEX, 3);
+        self.output(maps, *target);
+        self.jump_over(other)
+    }
+
+    /// Ends the part of a program that a jump skips. Returns the jump that is taken behind it.
+    fn jump_over(&mut self, skips: usize) -> usize {
+        let jump = self.instructions.len();
+        self.put(0x05, 0, 0, 0, 0);
+        self.land(skips);
+        jump
+    }
+
     /// Records the buffers of a call that lists them. Returns the jump that is taken behind that.
     fn record_buffers(&mut self, maps: Maps, Paths { target, offsets }: &Paths) -> usize {
         const PROBE_READ_USER: i32 = 112;
@@ -275,10 +313,7 @@ impl Assembler {
         self.land(is_read);
         self.copy(3, SIZE);
         self.output(maps, *target);
-        let jump = self.instructions.len();
-        self.put(0x05, 0, 0, 0, 0);
-        self.land(other);
-        jump
+        self.jump_over(other)
     }
 
     /// Stores the address in register 3, which is not aligned in the record.
