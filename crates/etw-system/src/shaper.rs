@@ -57,7 +57,7 @@ pub struct Options {
 
 impl Options {
     /// Samples of a CPU in a second.
-    pub(crate) fn samples_per_second(&self) -> u64 {
+    pub fn samples_per_second(&self) -> u64 {
         match self.masks.has(Flag::PROFILE) {
             true => 10_000_000 / u64::from(self.sample_interval.max(1)),
             false => 0,
