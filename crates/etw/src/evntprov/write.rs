@@ -209,10 +209,8 @@ fn write(
         return Status::ERROR_SUCCESS;
     }
     let has_types = entry.has_types.load(Ordering::Relaxed);
-    if user == 0
-        && exclude == 0
-        && let Some(size) = payload_size(data, has_types)
-    {
+    let is_plain = user == 0 && exclude == 0;
+    if let Some(size) = payload_size(data, has_types).filter(|_| is_plain) {
         let Activities { id: activity, related } = activities;
         let descriptor = words_of(descriptor);
         let fill: &Fill<'_> = &|room| data.iter().fold(room, |room, piece| room.put(piece.data));
