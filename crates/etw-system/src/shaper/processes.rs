@@ -419,7 +419,7 @@ impl Shaper {
             one.said_end = event.time;
         }
         // Its last switch is its end, if the trace sees that.
-        let is_told = self.is_of_threads || self.lacks_states || !self.has(Flag::SWITCH);
+        let is_told = self.is_of_threads || !self.has(Flag::SWITCH);
         let (said, since, cpu) = (event.time, event.time, event.cpu);
         self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         if self.is_of_threads && self.cpu(event.cpu).thread == Some(thread) {

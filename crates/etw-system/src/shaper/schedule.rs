@@ -84,6 +84,11 @@ impl Shaper {
             super::NO_ID => SwitchedOut { thread: event.thread, ..old },
             _ => old,
         };
+        // Without states, a thread that has said its end and is not preempted has left its CPU for the last time; hardly one waits there.
+        let has_left = self.lacks_states
+            && old.state == ThreadState::Sleeping
+            && self.ending.iter().any(|one| one.thread == old.thread);
+        let old = if has_left { SwitchedOut { state: ThreadState::Dead, ..old } } else { old };
         let new = match new.thread {
             super::NO_ID => SwitchedIn { thread: self.ending_on(event.cpu), ..new },
             _ => new,
