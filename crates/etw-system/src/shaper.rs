@@ -216,6 +216,8 @@ pub(crate) const FOREIGN: u32 = 1 << 31;
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen. On a busy machine, a thread that still
 /// runs or waits, for a CPU or for something else, may take longer.
 const END_DELAY: u64 = 250_000_000;
+/// The same where switches do not show which one is the last, behind its last switch so far: it may wait for locks of the kernel.
+const STATELESS_DELAY: u64 = 50_000_000;
 /// A thread whose end has a record is known so long, for samples without its ids.
 const TOLD_DELAY: u64 = 20_000_000;
 /// Threads whose ends are remembered: a later sample of one does not begin it again.
@@ -438,11 +440,19 @@ impl Shaper {
         }
     }
 
+    /// How long a thread on its way out is waited for.
+    fn end_delay(&self, ending: &EndingThread) -> u64 {
+        match (ending.is_told, self.lacks_states) {
+            (true, _) => TOLD_DELAY,
+            (false, true) => STATELESS_DELAY,
+            (false, false) => END_DELAY,
+        }
+    }
+
     /// Ends the threads that have left their CPUs unseen.
     fn end_threads(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         while let Some(first) = self.ending.front().copied()
-            && event.time.saturating_sub(first.since)
-                >= if first.is_told { TOLD_DELAY } else { END_DELAY }
+            && event.time.saturating_sub(first.since) >= self.end_delay(&first)
         {
             self.ending.pop_front();
             if first.is_told {
@@ -466,7 +476,8 @@ impl Shaper {
         let last_cpu = self.cpus.get(usize::from(ending.cpu)).and_then(|cpu| cpu.thread);
         let runs = last_cpu.is_some_and(|thread| thread & FOREIGN != 0)
             || self.cpus.iter().any(|cpu| cpu.thread == Some(ending.thread));
-        let comes_back = |one: &Thread| one.is_ready || one.out_since >= ending.said;
+        let comes_back =
+            |one: &Thread| one.is_ready || !self.lacks_states && one.out_since >= ending.said;
         runs || self.threads.get(&ending.thread).is_some_and(comes_back)
     }
 

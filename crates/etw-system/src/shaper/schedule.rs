@@ -81,14 +81,12 @@ impl Shaper {
         out: &mut Records,
     ) {
         let old = match old.thread {
-            super::NO_ID => SwitchedOut { thread: event.thread, ..old },
+            super::NO_ID => self.without_id(event, old),
             _ => old,
         };
-        // Without states, a thread that has said its end and is not preempted has left its CPU for the last time; hardly one waits there.
-        let has_left = self.lacks_states
-            && old.state == ThreadState::Sleeping
-            && self.ending.iter().any(|one| one.thread == old.thread);
-        let old = if has_left { SwitchedOut { state: ThreadState::Dead, ..old } } else { old };
+        if self.lacks_states && !self.ending.is_empty() {
+            self.still_runs(old.thread, event.time);
+        }
         let new = match new.thread {
             super::NO_ID => SwitchedIn { thread: self.ending_on(event.cpu), ..new },
             _ => new,
@@ -102,6 +100,15 @@ impl Shaper {
         {
             self.ended(event, one.process, one.thread, out);
         }
+    }
+
+    /// A thread whose ids the kernel has taken back leaves its CPU. Without states, this is its last switch.
+    fn without_id(&self, event: &NeutralEvent<'_>, old: SwitchedOut) -> SwitchedOut {
+        let state = match (self.lacks_states, old.state) {
+            (true, ThreadState::Sleeping) => ThreadState::Dead,
+            (_, state) => state,
+        };
+        SwitchedOut { thread: event.thread, state, ..old }
     }
 
     /// A thread on its way out, whose ids the kernel has taken back; 0: none is known.

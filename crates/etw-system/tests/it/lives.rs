@@ -239,7 +239,8 @@ fn an_id_that_is_used_again_at_once_has_another_key() {
     assert_ne!(keys(0x0301)[0], keys(0x0301)[1]);
 }
 
-/// OV-23: where each switch has a record of both threads, one of them is enough; the switch behind a thread's last word is its end.
+/// OV-23: where each switch has a record of both threads, one of them is enough; a thread without ids leaves its CPU for the last time,
+/// and another one may come back for a while.
 #[test]
 fn a_switch_with_one_of_its_two_records_is_whole() {
     let mut machine = Machinery::new();
