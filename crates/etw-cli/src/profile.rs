@@ -166,8 +166,8 @@ pub fn switch_of(record: &EventRecord<'_>) -> Option<(u32, u32)> {
 }
 
 impl Profiler {
-    /// The span that ends with a record, if a filter selects the record. The records that it does not select are needed too: the switch
-    /// that takes a thread from its CPU is one of the thread that comes.
+    /// The span that ends with a record, if a filter selects the record. The other records are needed, too: when a thread
+    /// leaves its CPU, the switch has the ids of the next thread.
     pub fn take_selected(
         &mut self,
         record: &EventRecord<'_>,

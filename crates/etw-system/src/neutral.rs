@@ -75,7 +75,7 @@ pub enum Detail<'a> {
     Map { process: u32, image: &'a Arc<Image> },
     /// A CPU changed its thread.
     Switch { old: SwitchedOut, new: SwitchedIn },
-    /// A thread has a CPU, after this one: another record of the same switch, if the kernel wrote that of the other thread.
+    /// A thread took its CPU from this one. The switch may have been given already, by the record of the thread that left.
     SwitchedFrom { thread: u32 },
     /// A thread of the recorded program began to run on a CPU; what ran before is not known.
     SwitchIn,
@@ -224,7 +224,7 @@ pub struct CalledFile {
     pub paths: [Vec<u8>; 2],
     /// The file that it opened.
     pub id: Option<FileId>,
-    /// Bytes of the buffers that the call lists.
+    /// Bytes of the buffers that the call lists, or those that it copied.
     pub buffer_bytes: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use crate::process_root::has_other_files;
 /// Execs and opened files that are remembered until the watermark passes them.
 const LIMIT: usize = 1 << 16;
 
-/// A program is executed soon if it is within so many nanoseconds. The trace shows what runs later as another program of the process.
+/// A process whose first program begins within so many nanoseconds starts with its name; with a later one, it starts with its parent's.
 const SOON: u64 = 20_000_000;
 
 /// Facts about programs and files that perf records do not have.

@@ -99,7 +99,7 @@ pub struct CallPath {
     pub address: u64,
     /// The path as the program gave it.
     pub path: Vec<u8>,
-    /// Bytes of the buffers that the call lists.
+    /// Bytes of the buffers that the call lists, or those that it copied.
     pub buffer_bytes: Option<u64>,
 }
 
