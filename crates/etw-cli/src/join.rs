@@ -11,10 +11,12 @@ use crate::output::{Failure, Progress};
 pub use code::StackFrame;
 use code::{Code, is_method};
 use code_file::Place;
-use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
+use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
-use etw_types::{EventRecord, FileTime, Guid, Hook, is_session_report, le};
+use etw_types::{
+    EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
+};
 use file_names::FileNames;
 use images::{Image, ImageEvent, Moment, SymbolSource};
 use stacks::{Stacks, is_stack};
@@ -48,8 +50,8 @@ pub struct Names {
     code: Code,
     /// Processes of our own programs.
     own_processes: BTreeSet<u32>,
-    /// Build ids of images, by process and base: their first 16 bytes.
-    build_ids: HashMap<(u32, u64), [u8; 16]>,
+    /// Build ids of images, by process and base: whole, or their first 16 bytes.
+    build_ids: HashMap<(u32, u64), Vec<u8>>,
 }
 
 /// FileIo: Name, FileCreate, FileRundown.
@@ -265,8 +267,10 @@ impl Names {
                 matches!(hook.group(), 3 | 5 | 0x14) || is_file_name(hook) || is_stack(hook)
             }
             None => {
-                matches!(record.provider, Some(KERNEL_PROCESS | etw_host::LEDGER_PROVIDER))
-                    || record.header.is_classic()
+                matches!(
+                    record.provider,
+                    Some(KERNEL_PROCESS | SESSION_REPORTS | SYSTEM_EVENTS | UNIVERSAL_SYSTEM)
+                ) || record.header.is_classic()
             }
         }
     }
@@ -275,8 +279,11 @@ impl Names {
     pub fn learn(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {
-            if is_session_report(record) {
+            if matches!(record.provider, Some(SESSION_REPORTS | SYSTEM_EVENTS)) {
                 self.module(record);
+            }
+            if decoded.source() == Some(Source::Universal) {
+                self.kernel_function(record, decoded);
             }
             if record.provider == Some(KERNEL_PROCESS) && matches!(record.descriptor.id, 1 | 2 | 15)
             {
@@ -378,9 +385,19 @@ impl Names {
         let payload = record.payload;
         if let (Some(base), Some(process), Some(id)) =
             (le::u64(payload, 0), le::u32(payload, 8), payload.get(12..28))
-            && self.build_ids.len() < LIMIT
-            && let Ok(id) = id.try_into()
         {
+            // Shorter build ids are padded.
+            let padding = id.iter().rev().take_while(|byte| **byte == 0).count();
+            let id = &id[..id.len() - padding];
+            let known = self.build_ids.get(&(process, base));
+            if !known.is_some_and(|whole| whole.starts_with(id)) {
+                self.add_build_id(process, base, id.to_vec());
+            }
+        }
+    }
+
+    fn add_build_id(&mut self, process: u32, base: u64, id: Vec<u8>) {
+        if self.build_ids.len() < LIMIT {
             self.build_ids.insert((process, base), id);
         }
     }
@@ -393,12 +410,7 @@ impl Names {
         default_base: u64,
         path: &str,
     ) -> Option<SymbolSource> {
-        let mut build_id =
-            self.build_ids.get(&(process, base)).map_or(Vec::new(), |id| id.to_vec());
-        // Shorter build ids are padded.
-        while build_id.last() == Some(&0) {
-            build_id.pop();
-        }
+        let build_id = self.build_ids.get(&(process, base)).cloned().unwrap_or_default();
         let module = Module { path: path.into(), build_id };
         let is_kernel = process == 0 && module.is_kernel();
         if !is_kernel && !path.starts_with('/') {
@@ -408,10 +420,28 @@ impl Names {
         Some(SymbolSource { module, bias: base.wrapping_sub(default_base) })
     }
 
-    /// Notes a module that an instrumented program of ours had loaded.
+    /// Notes a function of the kernel.
+    fn kernel_function(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        if decoded.event_name() != Some("ProcessSymbol") || record.process_id != Some(0) {
+            return;
+        }
+        let fields = &["StartAddress", "EndAddress", "Name"];
+        let Some(picked) = Picked::of(fields, record, decoded) else { return };
+        let hex = |number| {
+            u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok()
+        };
+        if let (Some(start), Some(last), Some(name)) = (hex(0), hex(1), picked.text(2)) {
+            self.code.add_kernel_function(Moment::of(record), (start, last), name);
+        }
+    }
+
+    /// Notes a module that an instrumented program of ours had loaded, or the whole build id of an image of the system.
     fn module(&mut self, record: &EventRecord<'_>) {
         let Some(found) = etw_host::report::read_module(record) else { return };
         let (process, module) = (found.process_id, found.module);
+        if record.provider == Some(SYSTEM_EVENTS) {
+            return self.add_build_id(process, module.base, module.build_id);
+        }
         self.own_processes.insert(process);
         let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
         let source = Some(SymbolSource {

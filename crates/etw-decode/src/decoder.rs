@@ -17,6 +17,7 @@ use crate::schema_cache::{CachedEvent, Candidate, EventForm, EventId, SchemaCach
 use crate::store::Store;
 use crate::string_event::{is_string_event, string_schema};
 use crate::tracelogging::{self, SchemaError};
+use crate::universal;
 use etw_tracelogging::ProviderTraits;
 use etw_types::{
     Channel, EVENT_TRACE, EventRecord, ExtType, ExtendedItem, Guid, HeaderType, MAP_INFO,
@@ -383,6 +384,11 @@ impl Decoder {
         if candidates.is_empty() && clr::only_adds_fields(&provider) {
             candidates.extend(self.of_older_version(provider, number, version));
         }
+        candidates.extend(universal::event(&provider, number).map(|schema| Candidate {
+            schema: Ok(SchemaRef::Static(schema)),
+            source: Source::Universal,
+            event_info: None,
+        }));
         for place in (0..candidates.len()).rev() {
             let (schema, source) = (&candidates[place].schema, candidates[place].source);
             let cut = schema.as_ref().ok().and_then(|schema| schema.without_lost_struct());

@@ -81,6 +81,7 @@ mod store;
 mod string_event;
 mod text;
 pub mod tracelogging;
+mod universal;
 mod value;
 mod visitor;
 mod walk;

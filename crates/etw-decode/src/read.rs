@@ -49,6 +49,12 @@ pub(crate) fn read<'a>(
             let word = le::u64(rest, 0)?;
             integer(8, word as i64, word)
         }
+        Wire::VarUint => {
+            let (unsigned, size) = var_uint(rest)?;
+            let bytes = rest.get(..size)?;
+            let integer = Integer { bytes, is_signed: false, signed: unsigned as i64, unsigned };
+            Some((Value::of_integer(integer, show), size))
+        }
         Wire::F32 => Some((Value::F32(le::f32(rest, 0)?), 4)),
         Wire::F64 => Some((Value::F64(le::f64(rest, 0)?), 8)),
         Wire::Guid => Some((Value::Guid(Guid::read(rest, 0)?), 16)),
@@ -88,6 +94,24 @@ pub(crate) fn read<'a>(
             Some((Value::Binary(rest.get(4..size.checked_add(4)?)?), size + 4))
         }
     }
+}
+
+/// A ULEB128 number at the front of `rest`, and its size. `None` if it has more than 64 bits.
+fn var_uint(rest: &[u8]) -> Option<(u64, usize)> {
+    const LONGEST: usize = 10;
+    let mut number = 0;
+    for (at, byte) in rest.iter().take(LONGEST).enumerate() {
+        let bits = u64::from(byte & 0x7f);
+        let shift = 7 * at as u32;
+        if bits.leading_zeros() < shift {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some((number, at + 1));
+        }
+    }
+    None
 }
 
 /// Whether a SID follows a TOKEN_USER of zeros, which programs other than the kernel write. The form of the SID decides.

@@ -22,6 +22,8 @@ pub enum Source {
     EventSource,
     /// The table of the kernel's classes.
     Kernel,
+    /// The table of `Universal.System`.
+    Universal,
     /// A MOF class that the user named.
     Mof,
     /// The format of a WPP message.
@@ -42,6 +44,7 @@ impl Source {
             Source::Manifest => "manifest",
             Source::EventSource => "eventsource",
             Source::Kernel => "kernel",
+            Source::Universal => "universal",
             Source::Mof => "mof",
             Source::Wpp => "wpp",
             Source::String => "string",

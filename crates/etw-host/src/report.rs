@@ -4,7 +4,8 @@ use etw_session::{Cause, Event, Ledger, Loss};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
 use etw_types::{
     Classic, ClassicHeader, EVENT_METADATA, EventClass, EventDescriptor, EventRecord, ExtType,
-    ExtendedItemsBuf, Guid, Level, LoadedModule, SchemaRecord, is_session_report, le,
+    ExtendedItemsBuf, Guid, Level, LoadedModule, SYSTEM_EVENTS, SYSTEM_EVENTS_NAME, SchemaRecord,
+    is_session_report, le,
 };
 
 /// The provider of reports about sessions.
@@ -80,9 +81,10 @@ pub struct ProcessModule {
     pub module: LoadedModule,
 }
 
-/// Reads a `Module` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+/// Reads a `Module` event of [`LEDGER_PROVIDER`] or [`SYSTEM_EVENTS`]; `None` for every other record.
 pub fn read_module(record: &EventRecord<'_>) -> Option<ProcessModule> {
-    if name_of(record)? != b"Module" {
+    let is_of_system = record.header.is_event() && record.provider == Some(SYSTEM_EVENTS);
+    if !is_of_system && !is_session_report(record) || described_name(record)? != b"Module" {
         return None;
     }
     let (module, rest) = LoadedModule::read(record.payload.get(4..)?)?;
@@ -92,9 +94,11 @@ pub fn read_module(record: &EventRecord<'_>) -> Option<ProcessModule> {
 
 /// The name of an event of [`LEDGER_PROVIDER`].
 fn name_of<'a>(record: &EventRecord<'a>) -> Option<&'a [u8]> {
-    if !is_session_report(record) {
-        return None;
-    }
+    is_session_report(record).then(|| described_name(record))?
+}
+
+/// The name of an event that describes itself.
+fn described_name<'a>(record: &EventRecord<'a>) -> Option<&'a [u8]> {
     let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL)?;
     Some(etw_tracelogging::EventMetadata::parse(metadata).ok()?.name())
 }
@@ -141,6 +145,12 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
 ///
 /// `None` if the path or build id is too long.
 pub(crate) fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
+    let mut payload = process_id.to_le_bytes().to_vec();
+    module.put(&mut payload);
+    report_of(module_metadata(), payload, Level::INFO)
+}
+
+fn module_metadata() -> MetadataBuilder {
     let mut metadata = MetadataBuilder::new("Module", 0).field(
         "pid",
         InType::UINT32,
@@ -151,12 +161,28 @@ pub(crate) fn module_report(process_id: u32, module: &LoadedModule) -> Option<Re
     for name in ["base", "size", "file_offset", "bias"] {
         metadata = metadata.field(name, InType::UINT64, OutType::HEX, Count::Scalar, 0);
     }
-    metadata = metadata
+    metadata
         .field("path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
-        .field("build_id", InType::COUNTEDBINARY, OutType::NULL, Count::Scalar, 0);
-    let mut payload = process_id.to_le_bytes().to_vec();
-    module.put(&mut payload);
-    report_of(metadata, payload, Level::INFO)
+        .field("build_id", InType::COUNTEDBINARY, OutType::NULL, Count::Scalar, 0)
+}
+
+/// The extended items of a `Module` event of [`SYSTEM_EVENTS`]; empty: they cannot be built.
+pub fn module_chain() -> Vec<u8> {
+    chain_of(SYSTEM_EVENTS_NAME, module_metadata()).unwrap_or_default()
+}
+
+/// The extended items of an `Exec` event of [`SYSTEM_EVENTS`]; empty: they cannot be built.
+///
+/// ```text
+/// u32 process   u16 n, path (n bytes)   u16 arguments, each: u16 n, text (n bytes)
+/// ```
+pub fn exec_chain() -> Vec<u8> {
+    let text = (InType::COUNTEDANSISTRING, OutType::UTF8);
+    let metadata = MetadataBuilder::new("Exec", 0)
+        .field("pid", InType::UINT32, OutType::PID, Count::Scalar, 0)
+        .field("path", text.0, text.1, Count::Scalar, 0)
+        .field("argv", text.0, text.1, Count::Variable, 0);
+    chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
 }
 
 /// A `SystemSource` event: by which mechanisms of the kernel a session's system events were recorded.
@@ -181,11 +207,15 @@ fn report(metadata: MetadataBuilder, payload: PayloadBuilder, level: Level) -> O
 }
 
 fn report_of(metadata: MetadataBuilder, payload: Vec<u8>, level: Level) -> Option<Report> {
-    let traits = provider_traits(LEDGER_PROVIDER_NAME, None).ok()?;
+    let chain = chain_of(LEDGER_PROVIDER_NAME, metadata)?;
+    Some(Report { chain, payload, level, classic: None })
+}
+
+fn chain_of(provider: &str, metadata: MetadataBuilder) -> Option<Vec<u8>> {
+    let traits = provider_traits(provider, None).ok()?;
     let metadata = metadata.finish().ok()?;
     let items = [(ExtType::PROV_TRAITS, &traits[..]), (ExtType::EVENT_SCHEMA_TL, &metadata[..])];
-    let items = ExtendedItemsBuf::from_items(&items).ok()?;
-    Some(Report { chain: items.into_bytes(), payload, level, classic: None })
+    Some(ExtendedItemsBuf::from_items(&items).ok()?.into_bytes())
 }
 
 /// A schema record, which describes events of programs or a map of their values.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::elf::build_id;
 use crate::neutral::Image;
+use crate::shaper::KernelFunction;
 use crate::shaper::devices::INTERRUPT_LINES;
 use crate::system_call_routines::{PREFIX, number_of};
 
@@ -43,6 +44,45 @@ pub(crate) struct KernelSymbols {
 /// Whether the kernel itself is among its images.
 pub(crate) fn has_kernel(images: &[Arc<Image>]) -> bool {
     images.iter().any(|image| image.path == KERNEL.as_bytes())
+}
+
+/// The functions of the running kernel at these addresses, which are in order.
+pub(crate) fn functions_at(addresses: &[u64]) -> Vec<KernelFunction> {
+    if addresses.is_empty() {
+        return Vec::new();
+    }
+    let list = std::fs::read("/proc/kallsyms").unwrap_or_default();
+    functions_in(&list, addresses)
+}
+
+/// The address and name of a line about code.
+fn code_symbol(line: &[u8]) -> Option<(u64, &[u8])> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let address = std::str::from_utf8(words.next()?).ok()?;
+    let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
+    let is_code = matches!(words.next()?, b"t" | b"T" | b"w" | b"W");
+    Some((address, words.next()?)).filter(|_| is_code)
+}
+
+/// The functions at these addresses in a list of lines of address, type and name.
+fn functions_in(list: &[u8], addresses: &[u64]) -> Vec<KernelFunction> {
+    let mut symbols: Vec<(u64, &[u8])> =
+        list.split(|byte| *byte == b'\n').filter_map(code_symbol).collect();
+    // If an address has several names, the first one stays.
+    symbols.sort_by_key(|(start, _)| *start);
+    symbols.dedup_by_key(|(start, _)| *start);
+    let mut found: Vec<KernelFunction> = Vec::new();
+    for address in addresses {
+        let next = symbols.partition_point(|(start, _)| start <= address);
+        let Some(&(start, name)) = next.checked_sub(1).and_then(|at| symbols.get(at)) else {
+            continue;
+        };
+        if found.last().is_none_or(|last| last.start != start) {
+            let end = symbols.get(next).map_or(u64::MAX, |(next, _)| *next);
+            found.push(KernelFunction { start, end, name: name.to_vec() });
+        }
+    }
+    found
 }
 
 impl KernelSymbols {

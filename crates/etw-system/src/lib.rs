@@ -82,7 +82,9 @@ pub use perf::{ClassLosses, HeldRing, OpenRing};
 pub use recorder::Recorder;
 #[cfg(target_os = "linux")]
 pub use ring_facts::{LeftRing, RingFacts};
-pub use shaper::{Configuration, Disk, Machine, Options, ProcessImages, Shaper, Turn};
+pub use shaper::{
+    Configuration, Disk, KernelFunction, Machine, Options, ProcessImages, Shaper, Turn,
+};
 #[cfg(target_os = "linux")]
 pub use wanted_events::StartError;
 

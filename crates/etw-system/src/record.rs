@@ -1,12 +1,36 @@
-//! Records of kernel events, and the queue between a shaper and its session.
+//! Records of the system, and the queue between a shaper and its session.
 
 use std::collections::VecDeque;
 
 use etw_types::{Classic, ClassicHeader, EventClass, Guid, Hook, KernelClass, Level};
 
-/// A kernel event, ready to be stored.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelRecord<'a> {
+pub enum RecordKind {
+    /// An event of a kernel class.
+    Kernel(Classic),
+    /// Another event, which has the header of those of providers.
+    Provider(ProviderEvent),
+}
+
+/// An event that no kernel class has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderEvent {
+    /// An event of `Universal.System`, with this id.
+    Universal(u16),
+    /// A module of a process: its id in four bytes, and a [`LoadedModule`](etw_types::LoadedModule).
+    Module,
+    /// A process executes a program:
+    ///
+    /// ```text
+    /// u32 process   u16 n, path (n bytes)   u16 arguments, each: u16 n, text (n bytes)
+    /// ```
+    Exec,
+}
+
+/// An event of the system, ready to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemRecord<'a> {
     /// 100 ns of `CLOCK_MONOTONIC`.
     pub time: i64,
     /// The CPU.
@@ -15,16 +39,24 @@ pub struct KernelRecord<'a> {
     pub process: u32,
     /// The thread in the header.
     pub thread: u32,
-    /// The header.
-    pub class: &'a Classic,
+    /// The kind.
+    pub kind: &'a RecordKind,
     /// The fields.
     pub payload: &'a [u8],
 }
 
-impl KernelRecord<'_> {
-    /// The hook; `None` for classic records.
+impl<'a> SystemRecord<'a> {
+    /// The header of an event of a kernel class.
+    pub fn class(&self) -> Option<&'a Classic> {
+        match self.kind {
+            RecordKind::Kernel(class) => Some(class),
+            RecordKind::Provider(_) => None,
+        }
+    }
+
+    /// The hook; `None` for records without one.
     pub fn hook(&self) -> Option<u16> {
-        match self.class.header {
+        match self.class()?.header {
             ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => Some(class.hook.0),
             _ => None,
         }
@@ -39,27 +71,27 @@ struct Entry {
     process: u32,
     thread: u32,
     cpu: u16,
-    /// The index of its class.
-    class: u16,
+    /// The index of its kind.
+    kind: u16,
 }
 
-/// The headers of records. There are as many as kinds of events.
+/// The kinds of records. There are as many as kinds of events.
 #[derive(Debug, Default)]
-struct Classes {
-    all: Vec<Classic>,
-    /// Indices in `all`, by [`Classes::place`].
-    recent: [u16; Classes::RECENT],
+struct Kinds {
+    all: Vec<RecordKind>,
+    /// Indices in `all`, by [`Kinds::place`].
+    recent: [u16; Kinds::RECENT],
 }
 
-impl Classes {
-    /// A prime number: the most frequent classes have different places.
+impl Kinds {
+    /// A prime number: the most frequent kinds have different places.
     const RECENT: usize = 31;
 
     /// The place of a class among the recent ones.
     fn place(header: &ClassicHeader) -> usize {
         match header {
             ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => {
-                usize::from(class.hook.0) % Classes::RECENT
+                usize::from(class.hook.0) % Kinds::RECENT
             }
             _ => 0,
         }
@@ -67,20 +99,25 @@ impl Classes {
 
     /// The index of a class.
     #[inline]
-    fn index(&mut self, header: ClassicHeader) -> u16 {
-        let place = Classes::place(&header);
+    fn of_class(&mut self, header: ClassicHeader) -> u16 {
+        let place = Kinds::place(&header);
         let recent = self.recent[place];
         match self.all.get(usize::from(recent)) {
-            Some(one) if one.header == header => recent,
-            _ => self.find(header, place),
+            Some(RecordKind::Kernel(one)) if one.header == header => recent,
+            _ => self.find(RecordKind::Kernel(Classic { header, is_32_bit: false }), place),
         }
     }
 
+    /// The index of an event without a class.
+    fn of_event(&mut self, event: ProviderEvent) -> u16 {
+        self.find(RecordKind::Provider(event), 0)
+    }
+
     #[cold]
-    fn find(&mut self, header: ClassicHeader, place: usize) -> u16 {
-        let known = self.all.iter().position(|one| one.header == header);
+    fn find(&mut self, kind: RecordKind, place: usize) -> u16 {
+        let known = self.all.iter().position(|one| *one == kind);
         let index = known.unwrap_or_else(|| {
-            self.all.push(Classic { header, is_32_bit: false });
+            self.all.push(kind);
             self.all.len() - 1
         });
         self.recent[place] = index as u16;
@@ -91,7 +128,7 @@ impl Classes {
 /// Records in order of time.
 #[derive(Debug, Default)]
 pub struct Records {
-    classes: Classes,
+    kinds: Kinds,
     /// The fields of the records, behind those of removed ones.
     bytes: Vec<u8>,
     /// Bytes that have been removed in front of `bytes`: entries count from the first byte there ever was.
@@ -121,15 +158,15 @@ pub struct Head {
 
 impl Records {
     /// The first record.
-    pub fn peek(&self) -> Option<KernelRecord<'_>> {
+    pub fn peek(&self) -> Option<SystemRecord<'_>> {
         let entry = self.entries.front()?;
         let start = (entry.start - self.removed) as usize;
-        Some(KernelRecord {
+        Some(SystemRecord {
             time: entry.time,
             cpu: entry.cpu,
             process: entry.process,
             thread: entry.thread,
-            class: self.classes.all.get(usize::from(entry.class))?,
+            kind: self.kinds.all.get(usize::from(entry.kind))?,
             payload: self.bytes.get(start..start + entry.size as usize)?,
         })
     }
@@ -137,15 +174,15 @@ impl Records {
     /// Gives the records up to a time, and removes those that `take` takes: it returns whether it did. The first that it does not take is
     /// the last one.
     #[inline]
-    pub fn give(&mut self, until: i64, mut take: impl FnMut(&KernelRecord<'_>) -> bool) {
+    pub fn give(&mut self, until: i64, mut take: impl FnMut(&SystemRecord<'_>) -> bool) {
         let mut taken = 0;
         for entry in self.entries.iter().take_while(|entry| entry.time <= until) {
             let start = (entry.start - self.removed) as usize;
-            let class = self.classes.all.get(usize::from(entry.class));
+            let kind = self.kinds.all.get(usize::from(entry.kind));
             let fields = self.bytes.get(start..start + entry.size as usize);
-            let (Some(class), Some(payload)) = (class, fields) else { break };
+            let (Some(kind), Some(payload)) = (kind, fields) else { break };
             let &Entry { time, process, thread, cpu, .. } = entry;
-            if !take(&KernelRecord { time, cpu, process, thread, class, payload }) {
+            if !take(&SystemRecord { time, cpu, process, thread, kind, payload }) {
                 break;
             }
             taken += 1;
@@ -256,6 +293,14 @@ impl Records {
         self.add_from(start, head, ClassicHeader::PerfInfo(class));
     }
 
+    /// Adds an event that no kernel class has.
+    pub fn event(&mut self, head: Head, event: ProviderEvent, payload: &Payload) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&payload.0);
+        let kind = self.kinds.of_event(event);
+        self.add_kind(start, head, kind);
+    }
+
     fn add(&mut self, head: Head, header: ClassicHeader, payload: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(payload);
@@ -265,6 +310,12 @@ impl Records {
     /// Adds a record whose fields are the last bytes.
     #[inline]
     fn add_from(&mut self, start: usize, head: Head, header: ClassicHeader) {
+        let kind = self.kinds.of_class(header);
+        self.add_kind(start, head, kind);
+    }
+
+    #[inline]
+    fn add_kind(&mut self, start: usize, head: Head, kind: u16) {
         let time = self.not_before(head.time);
         self.last = time;
         self.entries.push_back(Entry {
@@ -275,7 +326,7 @@ impl Records {
             process: head.process,
             thread: head.thread,
             cpu: head.cpu,
-            class: self.classes.index(header),
+            kind,
         });
     }
 }
@@ -328,6 +379,24 @@ impl Payload {
     /// Adds bytes as they are.
     pub fn bytes(mut self, bytes: &[u8]) -> Payload {
         self.0.extend(bytes);
+        self
+    }
+
+    /// Adds a number of seven bits in each byte, the lowest first (ULEB128).
+    pub fn var_uint(mut self, mut value: u64) -> Payload {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+        self
+    }
+
+    /// Adds a text behind its size in two bytes.
+    pub fn counted(mut self, text: &[u8]) -> Payload {
+        let text = &text[..text.len().min(LONGEST_TEXT)];
+        self.0.extend((text.len() as u16).to_le_bytes());
+        self.0.extend(text);
         self
     }
 

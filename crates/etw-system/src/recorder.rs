@@ -10,7 +10,7 @@ use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use crate::exit_statuses::{Ended, ExitStatuses};
 use crate::flags::{Flag, Masks};
-use crate::kernel_image::KernelSymbols;
+use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
@@ -18,7 +18,7 @@ use crate::perf::{
     ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
 use crate::process_files::{self, file_facts};
-use crate::record::{KernelRecord, Records};
+use crate::record::{Records, SystemRecord};
 use crate::recorder::rundown::Giver;
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
@@ -575,7 +575,7 @@ impl Recorder {
     }
 
     /// The next record before the watermark.
-    pub fn peek(&self) -> Option<KernelRecord<'_>> {
+    pub fn peek(&self) -> Option<SystemRecord<'_>> {
         self.out.peek()
     }
 
@@ -586,7 +586,7 @@ impl Recorder {
 
     /// Gives the records up to a time, in 100 ns, and removes those that `take` takes: it returns whether it did. The first that it does not
     /// take is the last one.
-    pub fn give(&mut self, until: i64, take: impl FnMut(&KernelRecord<'_>) -> bool) {
+    pub fn give(&mut self, until: i64, take: impl FnMut(&SystemRecord<'_>) -> bool) {
         self.out.give(until, take);
     }
 
@@ -733,6 +733,7 @@ impl Recorder {
         let turn = Turn { time: now.time.min(end), ..now };
         self.add_last_losses(turn);
         self.count_processes(turn);
+        self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.shaper.finish(turn, &mut self.out);
         self.is_finished = true;
         self.watermark = u64::MAX;

@@ -13,6 +13,7 @@ mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod symbols;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,6 +31,8 @@ use files::Files;
 use lifecycle_stacks::Creation;
 use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
+pub use symbols::KernelFunction;
+use symbols::Symbols;
 
 /// The process of the kernel's threads.
 const SYSTEM: u32 = 4;
@@ -167,6 +170,7 @@ pub struct Shaper {
     image_changes: u64,
     /// Processes whose images have no records yet.
     untold: u32,
+    symbols: Symbols,
 }
 
 /// The state of a CPU: its current thread and interrupts.
@@ -290,6 +294,7 @@ impl Shaper {
             last_loss: 0,
             image_changes: 0,
             untold: 0,
+            symbols: Symbols::default(),
         }
     }
 
@@ -578,6 +583,7 @@ impl Shaper {
             return;
         }
         self.last_stacks.add(head.time, head.thread);
+        self.remember_kernel(stack.kernel);
         let user = match stack.user {
             [] => self.missing_frames(head),
             user => user,

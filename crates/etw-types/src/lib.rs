@@ -93,7 +93,10 @@ pub use schema_blob::{
     EVENT_INFO, MAP_INFO, SCHEMA_NOTE_OWNER, SCHEMA_NOTE_TYPE, SchemaBlob, SchemaRecord,
     SchemaRecordRef, put_schema_record, schema_blob, schema_records,
 };
-pub use session_report::{EVENT_SOURCES, EVENT_SOURCES_NAME, SESSION_REPORTS, is_session_report};
+pub use session_report::{
+    EVENT_SOURCES, EVENT_SOURCES_NAME, SESSION_REPORTS, SYSTEM_EVENTS, SYSTEM_EVENTS_NAME,
+    UNIVERSAL_SYSTEM, is_session_report,
+};
 pub use severity::Severity;
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};

@@ -1,4 +1,5 @@
-//! The providers by which a session reports on itself, and programs report to logs.
+//! Providers with a meaning of their own: those by which a session reports on itself, programs report to logs, and the system's events
+//! that no kernel class has.
 
 use crate::{EventRecord, Guid};
 
@@ -10,6 +11,15 @@ pub const EVENT_SOURCES: Guid = Guid::from_u128(0xf81a325a_1f0c_5c5b_8ebb_ad5726
 
 /// The name of [`EVENT_SOURCES`].
 pub const EVENT_SOURCES_NAME: &str = "OpenEtw.EventSources";
+
+/// Provider `OpenEtw.System`: events of a Linux system that no class of Windows' kernel has.
+pub const SYSTEM_EVENTS: Guid = Guid::from_u128(0xa6238efd_4dcd_5783_5592_f41b01abbc18);
+
+/// The name of [`SYSTEM_EVENTS`].
+pub const SYSTEM_EVENTS_NAME: &str = "OpenEtw.System";
+
+/// Provider `Universal.System`: mappings and symbols of ELF files, for PerfView.
+pub const UNIVERSAL_SYSTEM: Guid = Guid::from_u128(0x8c107b6c_79f8_5231_4de6_2a0e20a3f562);
 
 /// Whether a session wrote the record to report on itself.
 pub fn is_session_report(record: &EventRecord<'_>) -> bool {
@@ -24,5 +34,7 @@ mod tests {
     fn the_provider_of_reports_has_the_guid_of_its_name() {
         assert_eq!(SESSION_REPORTS, Guid::from_name("OpenEtw.Session"));
         assert_eq!(EVENT_SOURCES, Guid::from_name(EVENT_SOURCES_NAME));
+        assert_eq!(SYSTEM_EVENTS, Guid::from_name(SYSTEM_EVENTS_NAME));
+        assert_eq!(UNIVERSAL_SYSTEM, Guid::from_name("Universal.System"));
     }
 }

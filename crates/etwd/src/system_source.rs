@@ -6,11 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etw_host::engine::{CpuState, EventSource, SourceLoss, SystemRun};
+use etw_host::report;
 use etw_session::{Event, KernelEvent, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
+use etw_system::record::{ProviderEvent, RecordKind, SystemRecord};
 use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
-use etw_types::{BufferHeader, SYSTEM_TRACE, Status};
+use etw_types::{
+    BufferHeader, Channel, EventDescriptor, Level, SYSTEM_EVENTS, SYSTEM_TRACE, Status,
+    UNIVERSAL_SYSTEM,
+};
 
 use crate::haste::{Haste, own_thread};
 use crate::keeper_protocol::{Entry, KeeperLink, ring_name};
@@ -19,6 +24,7 @@ use crate::kept_state::KeptRing;
 /// The recording of one session.
 pub(crate) struct SystemSource {
     recorder: Recorder,
+    events: ProviderEvents,
     /// While it records.
     haste: Option<Haste>,
     /// The rings that the keeper has: [`Recorder::ring_changes`] at that time.
@@ -26,6 +32,47 @@ pub(crate) struct SystemSource {
     keeper: Option<RingKeeper>,
     /// A worker before has stored some of its events: the trace has later switches than those of the source before.
     has_stored: bool,
+}
+
+/// What all events of a kind have in common, for those that no kernel class has.
+#[derive(Debug)]
+struct ProviderEvents {
+    exec_chain: Vec<u8>,
+    module_chain: Vec<u8>,
+}
+
+impl ProviderEvents {
+    fn new() -> ProviderEvents {
+        ProviderEvents {
+            exec_chain: report::exec_chain(),
+            module_chain: report::module_chain(),
+        }
+    }
+
+    /// The event without its time, place and fields.
+    fn of(&self, event: ProviderEvent) -> Event<'_> {
+        let descriptor = EventDescriptor { level: Level::INFO, ..EventDescriptor::default() };
+        let described = EventDescriptor { channel: Channel::TRACE_LOGGING, ..descriptor };
+        match event {
+            ProviderEvent::Universal(id) => Event {
+                provider: UNIVERSAL_SYSTEM,
+                descriptor: EventDescriptor { id, ..descriptor },
+                ..Event::default()
+            },
+            ProviderEvent::Module => Event {
+                provider: SYSTEM_EVENTS,
+                descriptor: described,
+                chain: &self.module_chain,
+                ..Event::default()
+            },
+            ProviderEvent::Exec => Event {
+                provider: SYSTEM_EVENTS,
+                descriptor: described,
+                chain: &self.exec_chain,
+                ..Event::default()
+            },
+        }
+    }
 }
 
 /// Keeps the rings of a session for the next worker.
@@ -63,14 +110,14 @@ impl SystemSource {
     /// Opens the events that a session enables. Recording starts with `begin`.
     pub fn open(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config, buffer_size), config.process)?;
-        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None, has_stored: false })
+        Ok(SystemSource { recorder, events: ProviderEvents::new(), haste: None, kept: None, keeper: None, has_stored: false })
     }
 
     /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
     pub fn open_again(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder =
             Recorder::open(options(config, buffer_size), config.process)?.behind_others();
-        Ok(SystemSource { recorder, haste: None, kept: None, keeper: None, has_stored: false })
+        Ok(SystemSource { recorder, events: ProviderEvents::new(), haste: None, kept: None, keeper: None, has_stored: false })
     }
 
     /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored, and those before `since` are
@@ -99,7 +146,7 @@ impl SystemSource {
         let recorder = recorder.map_err(io::Error::other)?;
         // The keeper has them.
         let kept = Some(recorder.ring_changes());
-        Ok(SystemSource { recorder, haste: None, kept, keeper: None, has_stored })
+        Ok(SystemSource { recorder, events: ProviderEvents::new(), haste: None, kept, keeper: None, has_stored })
     }
 
     /// Keeps the rings for the next worker, from now on also those of CPUs that come.
@@ -155,17 +202,14 @@ impl EventSource for SystemSource {
     }
 
     fn peek(&self) -> Option<Event<'_>> {
-        let record = self.recorder.peek()?;
-        Some(Event {
-            time: record.time,
-            cpu: record.cpu,
-            process_id: record.process,
-            thread_id: record.thread,
-            provider: SYSTEM_TRACE,
-            payload: record.payload,
-            classic: Some(record.class),
-            ..Event::default()
-        })
+        let SystemRecord { time, cpu, process, thread, kind, payload } = self.recorder.peek()?;
+        let kind = match kind {
+            RecordKind::Kernel(class) => {
+                Event { provider: SYSTEM_TRACE, classic: Some(class), ..Event::default() }
+            }
+            RecordKind::Provider(event) => self.events.of(*event),
+        };
+        Some(Event { time, cpu, process_id: process, thread_id: thread, payload, ..kind })
     }
 
     fn pop(&mut self) {
@@ -174,12 +218,14 @@ impl EventSource for SystemSource {
 
     fn give(&mut self, until: i64, run: &mut SystemRun<'_>) {
         self.recorder.give(until, |record| {
+            // Others come one by one.
+            let Some(class) = record.class() else { return false };
             run.put(&KernelEvent {
                 time: record.time,
                 cpu: record.cpu,
                 process_id: record.process,
                 thread_id: record.thread,
-                class: record.class,
+                class,
                 payload: record.payload,
             })
         });

@@ -65,6 +65,8 @@ pub struct Code {
     method_count: usize,
     method_bytes: usize,
     symbolizer: Symbolizer,
+    /// Functions of the kernel that the trace names, by file and first address: their last addresses and names.
+    kernel_functions: BTreeMap<(u32, u64), (u64, Arc<str>)>,
 }
 
 /// Whether an event describes methods of .NET.
@@ -86,6 +88,23 @@ impl Code {
         image: Image,
     ) {
         self.images.add(process, base, event, image);
+    }
+
+    /// Notes a function of the kernel that the trace names.
+    pub fn add_kernel_function(&mut self, of: Moment, (start, last): (u64, u64), name: &str) {
+        let cost = name.len() + 64;
+        if self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES {
+            self.method_count += 1;
+            self.method_bytes += cost;
+            self.kernel_functions.insert((of.file_index, start), (last, name.into()));
+        }
+    }
+
+    /// The function of the kernel that the trace names at an address, and the offset in it.
+    fn kernel_function_at(&self, of: Moment, address: u64) -> Option<(&Arc<str>, u64)> {
+        let range = (of.file_index, 0)..=(of.file_index, address);
+        let ((_, start), (last, name)) = self.kernel_functions.range(range).next_back()?;
+        (address <= *last).then(|| (name, address - start))
     }
 
     /// Notes the method or IL map of an event for which [`is_method`] holds. The layouts are those of `ClrEtwAll.man`; later
@@ -233,6 +252,9 @@ impl Code {
             return Some(name);
         }
         let image = self.image_at(process, address, moment)?;
+        if let Some((function, offset)) = self.kernel_function_at(moment, address) {
+            return Some(format!("{}!{function}+{offset:#x}", image.name));
+        }
         let source = image.source.as_ref();
         let function = source.and_then(|source| {
             self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
@@ -266,6 +288,10 @@ impl Code {
         let Some(image) = self.image_at(process, inside, moment) else { return give(unknown) };
         let module: Arc<str> = image.name.as_str().into();
         let offset = address.wrapping_sub(image.zero);
+        if let Some((function, _)) = self.kernel_function_at(moment, inside) {
+            let function = Some(function.clone());
+            return give(StackFrame { module, function, address: offset, ..unknown });
+        }
         let frames = image
             .source
             .as_ref()
@@ -381,6 +407,25 @@ mod tests {
             code.name_of(Some(7), 0x101c, MOMENT).as_deref(),
             Some("Shop.Cart.Add+0x1c [IL 0x5]")
         );
+    }
+
+    /// OV-23: functions of the kernel have their names on other machines, too.
+    #[test]
+    fn functions_of_the_kernel_are_those_that_the_trace_names() {
+        let mut code = Code::default();
+        let base = 0xffff_ffff_8100_0000;
+        let image = Image { size: 0x1000, zero: base, name: "vmlinux".to_owned(), source: None };
+        code.add_image(0, base, (ImageEvent::Rundown, MOMENT), image);
+        code.add_kernel_function(MOMENT, (base + 0x10, base + 0x1f), "do_it");
+        let name = |address| code.name_of(Some(7), address, MOMENT);
+        assert_eq!(name(base + 0x14).as_deref(), Some("vmlinux!do_it+0x4"));
+        assert_eq!(name(base + 0x20).as_deref(), Some("vmlinux+0x20"), "behind its end");
+        let mut texts = Vec::new();
+        // A return address behind the last instruction is that of a call there.
+        code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one| texts.push(one.text()));
+        assert_eq!(texts, ["vmlinux!do_it"]);
+        let elsewhere = Moment { file_index: 1, time: 0 };
+        assert!(code.kernel_function_at(elsewhere, base + 0x14).is_none(), "another boot");
     }
 
     #[test]

@@ -39,8 +39,45 @@ fn a_command_is_recorded_with_events_of_the_system() {
     }
     let is_command = |line: &&str| line.contains("Process/End") && line.contains("-lt 100000");
     assert!(text.lines().any(|line| is_command(&line)), "the command line is missing");
+    check_events_of_linux(&stdout(&place.etw(&["dump", "--format", "json", "s.etl"])), work);
     let output = place.etw(&["check", "s.etl"]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+}
+
+/// The events that no class of Windows' kernel has: the program that was executed, whole build ids, and what PerfView needs for symbols.
+fn check_events_of_linux(json: &str, work: &str) {
+    let events: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let named = |name: &'static str| events.iter().filter(move |event| event["event"] == name);
+    let exec = named("Exec").find(|event| event["fields"]["argv"][2] == work).unwrap();
+    assert_eq!(exec["provider_name"], "OpenEtw.System");
+    assert_eq!(exec["fields"]["argv"][1], "-c");
+    assert!(exec["fields"]["path"].as_str().unwrap().contains("sh"), "{exec}");
+    let process = &exec["pid"];
+    assert_eq!(process, &exec["fields"]["pid"]);
+    for mapping in named("ProcessMapping").filter(|event| event["pid"] == *process) {
+        let fields = &mapping["fields"];
+        let metadata = named("ProcessMappingMetadata")
+            .find(|event| event["fields"]["Id"] == fields["MetadataId"]);
+        let Some(metadata) = metadata else { continue };
+        let symbols = metadata["fields"]["SymbolMetadata"].as_str().unwrap();
+        let symbols: serde_json::Value = serde_json::from_str(symbols).unwrap();
+        let is_same = |event: &&serde_json::Value| {
+            event["pid"] == *process && event["fields"]["base"] == fields["StartAddress"]
+        };
+        let module = named("Module").find(is_same).unwrap();
+        assert_eq!(module["fields"]["path"], fields["FileName"]);
+        assert_eq!(module["fields"]["build_id"], symbols["build_id"]);
+    }
+    let of_kernel = |event: &&serde_json::Value| {
+        let address = event["fields"]["InstructionPointer"].as_str().unwrap_or_default();
+        address.starts_with("0xffffffff")
+    };
+    if named("PerfInfo/SampleProf").any(|event| of_kernel(&event))
+        && named("ProcessMapping").any(|event| event["fields"]["FileName"] == "vmlinux")
+    {
+        assert!(named("ProcessSymbol").next().is_some(), "no function of the kernel has a name");
+    }
 }
 
 /// OV-23: command lines that nobody could read are counted at the end of a recording: without programs in the kernel, those of some of the

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use etw_session::{Cause, EnableInfo, Event, KernelRun, Loss, Router};
-use etw_types::{Guid, SYSTEM_TRACE};
+use etw_types::{Guid, SYSTEM_EVENTS, SYSTEM_TRACE, UNIVERSAL_SYSTEM};
 
 use super::Engine;
 use super::session::{BufferedSession, Sink};
@@ -108,7 +108,9 @@ impl<S: Sink> Engine<S> {
     /// Adds a source of events to a session.
     pub fn attach_source(&mut self, session: usize, source: Box<dyn EventSource>) {
         if let Some(buffered) = self.router.session_mut(session) {
-            buffered.enable(SYSTEM_TRACE, EnableInfo::default());
+            for provider in [SYSTEM_TRACE, SYSTEM_EVENTS, UNIVERSAL_SYSTEM] {
+                buffered.enable(provider, EnableInfo::default());
+            }
             let hosted = self.sessions.get_mut(&session);
             if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
                 hosted.modules.add_source(&mechanism);

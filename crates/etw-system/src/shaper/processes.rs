@@ -12,7 +12,7 @@ use super::schedule::windows_priority;
 use super::{EndingThread, ExitStatus, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, ThreadState};
-use crate::record::{Head, Payload, Records};
+use crate::record::{Head, Payload, ProviderEvent, Records};
 
 /// Identities of images: merging adds them on Windows.
 const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
@@ -27,7 +27,7 @@ const STILL_ACTIVE: u32 = 259;
 const MAX_EXIT_STATUSES: usize = 1 << 16;
 /// Those of one process.
 const MAX_STATUSES: usize = 64;
-/// Bytes of the fields and the header around a command line, the image's name included.
+/// Bytes of the fields and the header around a command line or the arguments of a program, the image's name included.
 const AROUND_COMMAND_LINE: usize = 512;
 /// `S-1-22-1-uid`: the identifier authority of Unix users.
 const UNIX_USER_AUTHORITY: u8 = 22;
@@ -349,6 +349,7 @@ impl Shaper {
         self.keep_descriptors(event, process, out);
         self.forget_memory(process);
         let head = self.head(event);
+        self.exec_record(head, process, facts, out);
         let is_untold = self.forget_untold(process);
         self.image_changes += 1;
         let Some(one) = self.processes.get_mut(&process) else { return };
@@ -366,7 +367,7 @@ impl Shaper {
         let started = was_kernel.then(|| one.clone());
         self.without_arguments += u64::from(lacked_arguments);
         for image in images.values().filter(|_| !is_untold) {
-            self.image_record(head, 0x1402, process, image, out);
+            self.image_record(head, IMAGE_UNLOAD, process, image, out);
         }
         for thread in others {
             self.end_thread(event, process, thread, out);
@@ -383,6 +384,28 @@ impl Shaper {
         if let Some(thread) = self.threads.get_mut(&process) {
             thread.name = facts.name.clone();
         }
+    }
+
+    /// Adds the event of an exec, which no kernel class has.
+    fn exec_record(&self, head: Head, process: u32, facts: &ExecFacts, out: &mut Records) {
+        if !self.has(Flag::PROCESS) {
+            return;
+        }
+        let mut rest = self.largest_event().saturating_sub(AROUND_COMMAND_LINE);
+        let path = &facts.path[..facts.path.len().min(rest)];
+        rest -= path.len();
+        let arguments = facts.arguments.strip_suffix(&[0]).unwrap_or(&facts.arguments);
+        let arguments = arguments.split(|byte| *byte == 0).filter(|_| !facts.arguments.is_empty());
+        let mut texts = Payload::new();
+        let mut count = 0;
+        for argument in arguments {
+            let Some(left) = rest.checked_sub(argument.len() + 2) else { break };
+            rest = left;
+            count += 1;
+            texts = texts.counted(argument);
+        }
+        let payload = Payload::new().u32(process).counted(path).u16(count).bytes(&texts.0);
+        out.event(head, ProviderEvent::Exec, &payload);
     }
 
     pub(super) fn renamed(
@@ -589,13 +612,21 @@ impl Shaper {
         self.image_changes += 1;
         one.images_version = self.image_changes;
         for old in replaced {
-            self.image_record(head, 0x1402, process, &old, out);
+            self.image_record(head, IMAGE_UNLOAD, process, &old, out);
         }
         let head = self.apart(head, out);
         self.image_record(head, hook, process, image, out);
         if hook == IMAGE_LOAD && self.has(Flag::IMAGE) {
             let stack = self.map_stack(event.thread);
             self.add_stack(head, IMAGE_LOAD, stack.get(), out);
+        }
+    }
+
+    /// Bytes of the largest event that the session stores.
+    fn largest_event(&self) -> usize {
+        match self.options.largest_event as usize {
+            0 => LARGEST_EVENT,
+            largest => largest.min(LARGEST_EVENT),
         }
     }
 
@@ -634,11 +665,7 @@ impl Shaper {
                 .u32(facts.user),
         };
         let command_line = command_line(&facts.exec.arguments);
-        let largest = match self.options.largest_event as usize {
-            0 => LARGEST_EVENT,
-            largest => largest.min(LARGEST_EVENT),
-        };
-        let units = largest.saturating_sub(AROUND_COMMAND_LINE) / 2;
+        let units = self.largest_event().saturating_sub(AROUND_COMMAND_LINE) / 2;
         let name = image_name(facts, id);
         let payload = payload.ansi(&name[..name.len().min(LONGEST_NAME)]);
         let payload = payload.wide_up_to(&command_line, units).wide(&[]).wide(&[]);
@@ -681,7 +708,11 @@ impl Shaper {
         let id = &image.build_id;
         let stamp = id.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         let head = Head { time: out.not_before(head.time), ..head };
-        if !id.is_empty() && hook != 0x1402 {
+        if hook != IMAGE_UNLOAD {
+            // Its call stack has to follow the image's own record.
+            self.symbol_records(head, process, image, out);
+        }
+        if !id.is_empty() && hook != IMAGE_UNLOAD {
             let mut guid = [0; 16];
             let known = id.len().min(16);
             guid[..known].copy_from_slice(&id[..known]);

@@ -94,7 +94,9 @@ impl Shaper {
             out.classic(head, SYSTEM_CONFIG_EX, BUILD_INFO, 0, &payload);
         }
         out.perf_info(head, END_EXTENSION, 2, &masks(self.options.masks));
+        self.symbols.forget_files();
         self.run_down(head, out);
+        self.function_records(head, out);
         self.interval_record(head, COLLECTION_END, out);
         self.run_files_down(head, out);
         out.perf_info(head, HEADER_EXTENSION, 2, &masks(Masks::default()));

@@ -1,6 +1,6 @@
 //! Context switches, wake-ups and samples: CSwitch, ReadyThread, SampledProfile.
 
-use super::{EndingThread, FOREIGN, Shaper, ticks};
+use super::{EndingThread, FOREIGN, KEY, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
 use crate::record::{Head, Payload, Records};
@@ -364,6 +364,9 @@ impl Shaper {
         let flags = in_soft | in_interrupt << 1 | priority << 3;
         let payload = Payload::new().u64(address).u32(event.thread).u16(1).bytes(&[flags, 0]);
         out.perf_info(head, SAMPLED_PROFILE, 2, &payload);
+        if address >= KEY {
+            self.remember_kernel(&[address]);
+        }
         self.add_stack(head, SAMPLED_PROFILE, event.stack, out);
     }
 }

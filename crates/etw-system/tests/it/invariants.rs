@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::schemas::check_schemas;
-use etw_system::record::{KernelRecord, Records};
+use etw_system::record::{RecordKind, Records, SystemRecord};
 use etw_system::switch_chains::SwitchChains;
-use etw_types::{Classic, ClassicHeader, le};
+use etw_types::{ClassicHeader, le};
 
 /// A record that has left the queue.
 #[derive(Clone, Debug)]
@@ -14,24 +14,26 @@ pub struct Taken {
     pub cpu: u16,
     pub process: u32,
     pub thread: u32,
-    /// 0: a classic record.
+    /// 0: a record without one.
     pub hook: u16,
-    /// Its header, with the class and version.
-    pub class: Classic,
+    /// Its header, with the class and version, or its event.
+    pub kind: RecordKind,
     /// Its header has a process and a thread.
     pub has_thread: bool,
     pub payload: Vec<u8>,
 }
 
-fn taken(record: &KernelRecord<'_>) -> Taken {
+fn taken(record: &SystemRecord<'_>) -> Taken {
     Taken {
         time: record.time,
         cpu: record.cpu,
         process: record.process,
         thread: record.thread,
         hook: record.hook().unwrap_or(0),
-        class: *record.class,
-        has_thread: !matches!(record.class.header, ClassicHeader::PerfInfo(_)),
+        kind: *record.kind,
+        has_thread: !record
+            .class()
+            .is_some_and(|class| matches!(class.header, ClassicHeader::PerfInfo(_))),
         payload: record.payload.to_vec(),
     }
 }

@@ -5,8 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use etw_decode::{Decoder, Field, Style, Value, Visitor};
 use etw_system::neutral::*;
 use etw_system::system_calls::{FileOperation, SystemCall};
-use etw_system::{Disk, Machine};
-use etw_types::{ClassicHeader, EventRecord, HeaderType, Hook};
+use etw_system::{Disk, KernelFunction, Machine};
+use etw_system::record::{ProviderEvent, RecordKind};
+use etw_types::{
+    Classic, ClassicHeader, EventRecord, HeaderType, Hook, LoadedModule, SYSTEM_EVENTS,
+    UNIVERSAL_SYSTEM, le,
+};
 
 use crate::invariants::Taken;
 use crate::shaper::{Machinery, fork, image, number, operation, some_file, switch, thread_of};
@@ -44,18 +48,27 @@ impl Visitor for Count {
 fn decode(decoder: &mut Decoder, taken: &Taken) -> Decoded {
     let mut record = EventRecord::new(HeaderType::PerfInfo64, &taken.payload);
     record.pointer_size = 8;
-    match taken.class.header {
-        ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => {
-            record.hook = Some(Hook(class.hook.0));
-            record.descriptor.version = class.version as _;
+    match taken.kind {
+        RecordKind::Kernel(class) => match class.header {
+            ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => {
+                record.hook = Some(Hook(class.hook.0));
+                record.descriptor.version = class.version as _;
+            }
+            ClassicHeader::Trace(class) => {
+                record.header = HeaderType::Full64;
+                record.provider = Some(class.guid);
+                record.descriptor.opcode.0 = class.kind;
+                record.descriptor.version = class.version as _;
+            }
+            _ => panic!("another header: {taken:?}"),
+        },
+        RecordKind::Provider(ProviderEvent::Universal(id)) => {
+            record.header = HeaderType::Event64;
+            record.provider = Some(UNIVERSAL_SYSTEM);
+            record.descriptor.id = id;
         }
-        ClassicHeader::Trace(class) => {
-            record.header = HeaderType::Full64;
-            record.provider = Some(class.guid);
-            record.descriptor.opcode.0 = class.kind;
-            record.descriptor.version = class.version as _;
-        }
-        _ => panic!("another header: {taken:?}"),
+        RecordKind::Provider(ProviderEvent::Module) => return decode_module(&taken.payload),
+        RecordKind::Provider(ProviderEvent::Exec) => return decode_exec(&taken.payload),
     }
     let decoded = decoder.decode(&record);
     let name = decoded.event_name().unwrap_or_default().to_owned();
@@ -69,14 +82,59 @@ fn decode(decoder: &mut Decoder, taken: &Taken) -> Decoded {
     (name, fields)
 }
 
+fn fields<const N: usize>(fields: [(&str, String); N]) -> Vec<(String, String)> {
+    fields.map(|(name, text)| (name.to_owned(), text)).into()
+}
+
+fn decode_module(payload: &[u8]) -> Decoded {
+    let (module, rest) = LoadedModule::read(&payload[4..]).unwrap();
+    assert!(rest.is_empty());
+    let id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let all = fields([
+        ("pid", le::u32(payload, 0).unwrap().to_string()),
+        ("base", format!("{:#x}", module.base)),
+        ("size", format!("{:#x}", module.size)),
+        ("bias", format!("{:#x}", module.bias)),
+        ("path", module.path),
+        ("build_id", id),
+    ]);
+    ("Module".to_owned(), all)
+}
+
+fn decode_exec(payload: &[u8]) -> Decoded {
+    let text = |at: &mut usize| {
+        let start = *at + 2;
+        *at = start + usize::from(le::u16(payload, *at).unwrap());
+        String::from_utf8_lossy(&payload[start..*at]).into_owned()
+    };
+    let mut at = 4;
+    let path = text(&mut at);
+    let count = le::u16(payload, at).unwrap();
+    at += 2;
+    let arguments: Vec<String> = (0..count).map(|_| text(&mut at)).collect();
+    assert_eq!(at, payload.len());
+    let all = fields([
+        ("pid", le::u32(payload, 0).unwrap().to_string()),
+        ("path", path),
+        ("argv", arguments.join(",")),
+    ]);
+    ("Exec".to_owned(), all)
+}
+
 /// Records of each kind and size fit their schemas.
 pub fn check_schemas(records: &[Taken]) {
     let mut decoder = Decoder::new();
     let mut seen = BTreeSet::new();
     let kinds = records.iter().filter(|one| {
-        let provider = match one.class.header {
-            ClassicHeader::Trace(class) => Some((class.guid, class.kind)),
-            _ => None,
+        let provider = match one.kind {
+            RecordKind::Kernel(Classic { header: ClassicHeader::Trace(class), .. }) => {
+                Some((class.guid, u16::from(class.kind)))
+            }
+            RecordKind::Provider(ProviderEvent::Universal(id)) => Some((UNIVERSAL_SYSTEM, id)),
+            RecordKind::Provider(event) => {
+                Some((SYSTEM_EVENTS, u16::from(event == ProviderEvent::Module)))
+            }
+            RecordKind::Kernel(_) => None,
         };
         seen.insert((one.hook, provider, one.payload.len()))
     });
@@ -154,6 +212,9 @@ fn everything() -> Vec<Taken> {
         private: 0x4000,
     };
     machine.at(400_010, 0, 0, Detail::Counters { process: 50, counters: &counters });
+    assert!(machine.shaper.kernel_addresses().contains(&KERNEL));
+    let function = KernelFunction { start: KERNEL & !0xff, end: KERNEL | 0xff, name: b"do_it".into() };
+    machine.shaper.name_kernel_functions(vec![function]);
     machine.end()
 }
 
@@ -255,6 +316,27 @@ const KINDS: &[(u16, &str, &str)] = &[
         "ImageBase=0x5000 ProcessId=60 GuidSig=01010101-0101-0101-0101-010101010101 PdbFileName=a.so.debug",
     ),
     (0x0000, "LostEvent/RTLostEvent", ""),
+    (0x0000, "Exec", "pid=60 path=/usr/bin/ls argv=ls,-l"),
+    (
+        0x0000,
+        "Module",
+        "pid=60 base=0x5000 size=0x1000 bias=0x5000 path=/lib/a.so build_id=0101010101010101010101010101010101010101",
+    ),
+    (
+        0x0000,
+        "ProcessMapping",
+        "Id=3 StartAddress=0x5000 EndAddress=0x6000 FileOffset=0x0 FileName=/lib/a.so MetadataId=1",
+    ),
+    (
+        0x0000,
+        "ProcessMappingMetadata",
+        r#"Id=1 SymbolMetadata={"type":"ELF","build_id":"0101010101010101010101010101010101010101","p_vaddr":"0x0","p_offset":"0x0"} VersionMetadata={}"#,
+    ),
+    (
+        0x0000,
+        "ProcessSymbol",
+        "StartAddress=0xffffffff81000000 EndAddress=0xffffffff810000fe Name=do_it",
+    ),
     (0x0000, "SysConfigEx/BuildInfo", "BuildLab=6.1 ProductName=Linux"),
     (0x0005, "EventTrace/Extension", "GroupMask3=0x40 KernelEventVersion=0x46"),
     (0x0008, "EventTrace/RDComplete", ""),

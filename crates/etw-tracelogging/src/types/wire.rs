@@ -16,6 +16,8 @@ pub enum Wire {
     U64,
     F32,
     F64,
+    /// An unsigned number of up to 64 bits, seven in each byte, the lowest first (ULEB128).
+    VarUint,
     /// 4 or 8 bytes.
     Pointer,
     Guid,
