@@ -102,6 +102,7 @@ pub fn ring(data: &[u8]) {
                     default_base: mapping.offset,
                     path: mapping.path.to_vec(),
                     build_id: mapping.build_id.to_vec(),
+                    entry: 0,
                 });
                 let detail = Detail::Map { process: mapping.process, image: &image };
                 give(detail, &mut shaper, &mut out);

@@ -427,9 +427,8 @@ impl Names {
         }
         let fields = &["StartAddress", "EndAddress", "Name"];
         let Some(picked) = Picked::of(fields, record, decoded) else { return };
-        let hex = |number| {
-            u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok()
-        };
+        let hex =
+            |number| u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok();
         if let (Some(start), Some(last), Some(name)) = (hex(0), hex(1), picked.text(2)) {
             self.code.add_kernel_function(Moment::of(record), (start, last), name);
         }

@@ -61,7 +61,8 @@ mod tests {
     /// OV-23: the events by which PerfView finds symbols of ELF files.
     #[test]
     fn mappings_and_symbols_are_decoded() {
-        let mapping = b"\x81\x01\x80\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x04\x00/a.\xc3\x05";
+        let mapping =
+            b"\x81\x01\x80\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x04\x00/a.\xc3\x05";
         let found = texts(3, mapping).unwrap();
         let values: Vec<&str> = found.iter().map(|(_, value)| value.as_str()).collect();
         assert_eq!(values, ["129", "0x1000", "0xffffffffffffffff", "0x0", "/a.\u{fffd}", "5"]);

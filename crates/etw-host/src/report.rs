@@ -161,9 +161,13 @@ fn module_metadata() -> MetadataBuilder {
     for name in ["base", "size", "file_offset", "bias"] {
         metadata = metadata.field(name, InType::UINT64, OutType::HEX, Count::Scalar, 0);
     }
-    metadata
-        .field("path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
-        .field("build_id", InType::COUNTEDBINARY, OutType::NULL, Count::Scalar, 0)
+    metadata.field("path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0).field(
+        "build_id",
+        InType::COUNTEDBINARY,
+        OutType::NULL,
+        Count::Scalar,
+        0,
+    )
 }
 
 /// The extended items of a `Module` event of [`SYSTEM_EVENTS`]; empty: they cannot be built.

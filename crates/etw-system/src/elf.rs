@@ -21,6 +21,8 @@ pub struct ElfFile {
     pub segments: Vec<Segment>,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
+    /// Where it begins to run; 0: nowhere.
+    pub entry: u64,
 }
 
 /// A loaded segment.
@@ -45,6 +47,8 @@ pub struct Extent {
     pub size: u64,
     /// The address of `base` in the file's headers.
     pub default_base: u64,
+    /// The address in memory where it begins to run; 0: nowhere.
+    pub entry: u64,
 }
 
 impl ElfFile {
@@ -61,7 +65,7 @@ impl ElfFile {
             return None;
         }
         let table = read(at, size * count)?;
-        let mut file = ElfFile::default();
+        let mut file = ElfFile { entry: le::u64(&header, 0x18)?, ..ElfFile::default() };
         for header in table.chunks_exact(size) {
             let kind = le::u32(header, 0)?;
             let flags = le::u32(header, 4)?;
@@ -94,7 +98,11 @@ impl ElfFile {
         let ends = self.segments.iter().map(|one| one.address.saturating_add(one.size));
         let end = ends.max()?.checked_add(PAGE - 1).map(page)?;
         let base = bias.wrapping_add(first);
-        Some(Extent { base, size: end.checked_sub(first)?, default_base: first })
+        let entry = match (first..end).contains(&self.entry) && self.entry != 0 {
+            true => bias.wrapping_add(self.entry),
+            false => 0,
+        };
+        Some(Extent { base, size: end.checked_sub(first)?, default_base: first, entry })
     }
 }
 
@@ -128,13 +136,15 @@ mod tests {
                 segment(0x2100, 0x4100, 0x300, false),
             ],
             build_id: vec![7; 20],
+            entry: 0x2810,
         }
     }
 
     #[test]
     fn the_lowest_address_follows_from_a_mapping_of_code() {
         let extent = file().extent(0x7f00_0000_2000, 0x1000).unwrap();
-        assert_eq!(extent, Extent { base: 0x7f00_0000_0000, size: 0x5000, default_base: 0 });
+        let (base, entry) = (0x7f00_0000_0000, 0x7f00_0000_2810);
+        assert_eq!(extent, Extent { base, size: 0x5000, default_base: 0, entry });
         assert_eq!(file().extent(0x7f00_0000_2000, 0x99_0000), None);
     }
 

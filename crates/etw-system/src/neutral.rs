@@ -42,7 +42,10 @@ pub enum Detail<'a> {
     /// A process that existed when the recording began.
     ProcessFound(&'a ProcessFacts),
     /// A thread that existed when the recording began.
-    ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32 },
+    /// `affinity`: a bit for each of the first 64 CPUs that it may use; 0: not known.
+    ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32, affinity: u64 },
+    /// A thread may use these CPUs now.
+    Affinity { thread: u32, affinity: u64 },
     /// A process listens for connections to a TCP port.
     ListenerFound { process: u32, port: u16 },
     /// All processes that existed when the recording began have been given.
@@ -184,6 +187,19 @@ pub struct ProcessFacts {
     pub folder: Vec<u8>,
     /// Its program.
     pub exec: ExecFacts,
+    /// Where its program begins to run; 0: not known.
+    pub entry: u64,
+    /// The stack of its first thread; zeros: not known.
+    pub stack: StackBounds,
+}
+
+/// The bounds of a thread's stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackBounds {
+    /// The address behind its highest byte, where it begins.
+    pub base: u64,
+    /// Its lowest address.
+    pub limit: u64,
 }
 
 /// A program and its arguments.
@@ -261,6 +277,8 @@ pub struct Image {
     pub path: Vec<u8>,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
+    /// Where it begins to run if it is a program; 0: nowhere.
+    pub entry: u64,
 }
 
 /// A request of a disk.

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::elf::{ElfFile, Extent};
-use crate::neutral::{ExecFacts, FileFacts, FileId, Image, ProcessCounters, ProcessFacts};
+use crate::neutral::{
+    ExecFacts, FileFacts, FileId, Image, ProcessCounters, ProcessFacts, StackBounds,
+};
 use crate::perf::Mapping;
 use crate::process_root::{LastLink, open_here, open_in_root, path_of};
 #[cfg(feature = "unwind")]
@@ -152,6 +154,7 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
             false => link_text(&format!("{}/cwd", living_folder(id))),
         },
         exec,
+        ..ProcessFacts::default()
     })
 }
 
@@ -230,6 +233,7 @@ pub(crate) struct ListedThread {
     pub id: u32,
     pub name: Vec<u8>,
     pub priority: i32,
+    pub affinity: u64,
 }
 
 /// The threads of a process.
@@ -237,19 +241,44 @@ pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
     let numbers = numbered(&format!("/proc/{process}/task"));
     let listed = numbers.into_iter().filter_map(|id| {
         let Stat { name, priority, .. } = stat(&format!("/proc/{process}/task/{id}/stat"))?;
-        Some(ListedThread { id, name, priority })
+        Some(ListedThread { id, name, priority, affinity: affinity_of(id) })
     });
     listed.collect()
 }
 
-/// Gives the executable mappings of a process.
-pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) {
-    let Ok(maps) = std::fs::read(format!("{}/maps", living_folder(process))) else { return };
+/// Gives the executable mappings of a process. Returns the stack of its first thread.
+pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> StackBounds {
+    let maps = std::fs::read(format!("{}/maps", living_folder(process))).unwrap_or_default();
+    let mut stack = StackBounds::default();
     for line in maps.split(|byte| *byte == b'\n') {
+        if line.ends_with(b" [stack]")
+            && let Some((limit, base)) = range_of_line(line)
+        {
+            stack = StackBounds { base, limit };
+        }
         if let Some(mapping) = mapping_of_line(process, line) {
             give(&mapping);
         }
     }
+    stack
+}
+
+/// The first address of a mapping, and that behind it.
+fn range_of_line(line: &[u8]) -> Option<(u64, u64)> {
+    let range = line.split(|byte| *byte == b' ').next()?;
+    let (start, end) = std::str::from_utf8(range).ok()?.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    Some((hex(start)?, hex(end)?))
+}
+
+/// The first 64 CPUs that a thread may use, a bit each; 0: not known.
+pub(crate) fn affinity_of(thread: u32) -> u64 {
+    let mut mask = [0u64; 128];
+    // SAFETY: a mask that outlives the call, and its size. The kernel refuses one that is too small.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, thread, size_of_val(&mask), mask.as_mut_ptr())
+    };
+    if result > 0 { mask[0] } else { 0 }
 }
 
 /// `5581a000-5581c000 r-xp 00002000 fd:00 1234   /usr/bin/cat`
@@ -265,8 +294,7 @@ fn mapping_of_line(process: u32, line: &[u8]) -> Option<Mapping<'_>> {
     let _device_and_inode = (word()?, word()?);
     (access.as_bytes().get(2) == Some(&b'x')).then_some(())?;
     let hex = |text| u64::from_str_radix(text, 16).ok();
-    let (start, end) = range.split_once('-')?;
-    let (address, end) = (hex(start)?, hex(end)?);
+    let (address, end) = range_of_line(range.as_bytes())?;
     let size = end.checked_sub(address)?;
     // Code that was compiled at run time has no name; perf's records give it this one.
     let path = if rest.is_empty() { b"//anon" } else { rest };
@@ -285,7 +313,7 @@ impl Images {
         let whole = Extent {
             base: mapping.address.saturating_sub(mapping.offset),
             size: mapping.size.saturating_add(mapping.offset.min(mapping.address)),
-            default_base: 0,
+            ..Extent::default()
         };
         let is_file = mapping.path.starts_with(b"/") && !mapping.path.starts_with(b"//");
         let file = if is_file { self.file(mapping) } else { None };
@@ -294,11 +322,12 @@ impl Images {
             [] => file.map_or(Vec::new(), |file| file.build_id.clone()),
             known => known.to_vec(),
         };
-        let Extent { base, size, default_base } = extent.unwrap_or(match is_file {
+        let Extent { base, size, default_base, entry } = extent.unwrap_or(match is_file {
             true => whole,
-            false => Extent { base: mapping.address, size: mapping.size, default_base: 0 },
+            false => Extent { base: mapping.address, size: mapping.size, ..Extent::default() },
         });
-        Arc::new(Image { base, size, default_base, path: mapping.path.to_vec(), build_id })
+        let path = mapping.path.to_vec();
+        Arc::new(Image { base, size, default_base, path, build_id, entry })
     }
 
     fn file(&mut self, mapping: &Mapping<'_>) -> Option<&ElfFile> {

@@ -668,6 +668,18 @@ impl Recorder {
         }
     }
 
+    /// Gives the shaper the CPUs that living threads may use.
+    fn look_at_affinities(&mut self, turn: Turn) {
+        let Recorder { shaper, out, .. } = self;
+        let mut give = Giver { shaper, out, turn };
+        for thread in give.shaper.thread_ids() {
+            let affinity = process_files::affinity_of(thread);
+            if affinity != 0 {
+                give.event(Detail::Affinity { thread, affinity });
+            }
+        }
+    }
+
     /// Gives the shaper the counters of all processes.
     fn count_processes(&mut self, turn: Turn) {
         if !self.has_counters {
@@ -733,6 +745,7 @@ impl Recorder {
         let turn = Turn { time: now.time.min(end), ..now };
         self.add_last_losses(turn);
         self.count_processes(turn);
+        self.look_at_affinities(turn);
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.shaper.finish(turn, &mut self.out);
         self.is_finished = true;

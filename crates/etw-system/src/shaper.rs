@@ -7,6 +7,7 @@ pub(crate) mod devices;
 mod faults;
 mod file_names;
 mod files;
+mod images;
 mod lifecycle_stacks;
 mod names;
 mod paths;
@@ -324,6 +325,11 @@ impl Shaper {
         Some(ProcessImages { by_base: &one.images, version: one.images_version })
     }
 
+    /// The threads that live.
+    pub fn thread_ids(&self) -> Vec<u32> {
+        self.threads.keys().copied().filter(|thread| thread & FOREIGN == 0).collect()
+    }
+
     /// The program that a process executes.
     pub fn exec_facts(&self, process: u32) -> Option<ExecFacts> {
         self.processes.get(&process).map(|one| one.facts.exec.clone())
@@ -403,8 +409,14 @@ impl Shaper {
         }
         match event.detail {
             Detail::ProcessFound(facts) => self.process_found(event, facts, out),
-            Detail::ThreadFound { process, thread, name, priority } => {
-                self.thread_found(event, process, &FoundThread { thread, name, priority }, out);
+            Detail::ThreadFound { process, thread, name, priority, affinity } => {
+                let found = FoundThread { thread, name, priority, affinity };
+                self.thread_found(event, process, &found, out);
+            }
+            Detail::Affinity { thread, affinity } => {
+                if let Some(one) = self.threads.get_mut(&thread) {
+                    one.affinity = affinity;
+                }
             }
             Detail::ListenerFound { process, port } => self.listener_found(process, port),
             Detail::AllFound => self.all_found(event, out),

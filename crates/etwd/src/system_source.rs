@@ -43,10 +43,7 @@ struct ProviderEvents {
 
 impl ProviderEvents {
     fn new() -> ProviderEvents {
-        ProviderEvents {
-            exec_chain: report::exec_chain(),
-            module_chain: report::module_chain(),
-        }
+        ProviderEvents { exec_chain: report::exec_chain(), module_chain: report::module_chain() }
     }
 
     /// The event without its time, place and fields.
@@ -110,14 +107,28 @@ impl SystemSource {
     /// Opens the events that a session enables. Recording starts with `begin`.
     pub fn open(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config, buffer_size), config.process)?;
-        Ok(SystemSource { recorder, events: ProviderEvents::new(), haste: None, kept: None, keeper: None, has_stored: false })
+        Ok(SystemSource {
+            recorder,
+            events: ProviderEvents::new(),
+            haste: None,
+            kept: None,
+            keeper: None,
+            has_stored: false,
+        })
     }
 
     /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
     pub fn open_again(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder =
             Recorder::open(options(config, buffer_size), config.process)?.behind_others();
-        Ok(SystemSource { recorder, events: ProviderEvents::new(), haste: None, kept: None, keeper: None, has_stored: false })
+        Ok(SystemSource {
+            recorder,
+            events: ProviderEvents::new(),
+            haste: None,
+            kept: None,
+            keeper: None,
+            has_stored: false,
+        })
     }
 
     /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored, and those before `since` are
@@ -146,7 +157,14 @@ impl SystemSource {
         let recorder = recorder.map_err(io::Error::other)?;
         // The keeper has them.
         let kept = Some(recorder.ring_changes());
-        Ok(SystemSource { recorder, events: ProviderEvents::new(), haste: None, kept, keeper: None, has_stored })
+        Ok(SystemSource {
+            recorder,
+            events: ProviderEvents::new(),
+            haste: None,
+            kept,
+            keeper: None,
+            has_stored,
+        })
     }
 
     /// Keeps the rings for the next worker, from now on also those of CPUs that come.

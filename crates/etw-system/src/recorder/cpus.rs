@@ -42,7 +42,13 @@ impl Recorder {
                 self.known_cpus.push(cpu);
                 if self.target == Target::Machine {
                     let name: &[u8] = &[];
-                    give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
+                    give.event(Detail::ThreadFound {
+                        process: 0,
+                        thread: 0,
+                        name,
+                        priority: 0,
+                        affinity: 0,
+                    });
                 }
             }
         }

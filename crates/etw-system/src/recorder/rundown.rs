@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Recorder;
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::Target;
-use crate::process_files::{self, Images, each_mapping};
+use crate::process_files::{self, Images, ListedThread, each_mapping};
 use crate::record::Records;
 use crate::shaper::{Shaper, Turn};
 
@@ -16,7 +16,7 @@ impl Recorder {
         let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
         if let Target::Tree(process) = self.target {
             if let Some(facts) = process_files::process_facts(process) {
-                give.process(&facts, &mut self.sources.images);
+                give.process(facts, &mut self.sources.images);
             }
             return give.event(Detail::AllFound);
         }
@@ -25,7 +25,13 @@ impl Recorder {
         for cpu in &self.cpus {
             give.turn.cpu = *cpu;
             let name: &[u8] = &[];
-            give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
+            give.event(Detail::ThreadFound {
+                process: 0,
+                thread: 0,
+                name,
+                priority: 0,
+                affinity: 0,
+            });
         }
         give.turn.cpu = turn.cpu;
         for image in give.shaper.kernel_images() {
@@ -33,7 +39,7 @@ impl Recorder {
         }
         for process in process_files::numbered("/proc") {
             if let Some(facts) = process_files::process_facts(process) {
-                give.process(&facts, &mut self.sources.images);
+                give.process(facts, &mut self.sources.images);
             }
         }
         if self.has_network {
@@ -59,18 +65,21 @@ impl Giver<'_> {
         self.shaper.take(&event, self.out);
     }
 
-    fn process(&mut self, facts: &ProcessFacts, images: &mut Images) {
-        self.event(Detail::ProcessFound(facts));
-        for one in process_files::threads(facts.id) {
-            let (thread, name, priority) = (one.id, &one.name[..], one.priority);
-            self.event(Detail::ThreadFound { process: facts.id, thread, name, priority });
-        }
+    fn process(&mut self, mut facts: ProcessFacts, images: &mut Images) {
+        let process = facts.id;
+        let mut found: Vec<Arc<Image>> = Vec::new();
         if !facts.is_kernel {
-            let mut found: Vec<Arc<Image>> = Vec::new();
-            each_mapping(facts.id, |mapping| found.push(images.image(mapping)));
-            for image in &found {
-                self.event(Detail::Map { process: facts.id, image });
-            }
+            facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
+            let program = found.iter().find(|image| image.path == facts.exec.path);
+            facts.entry = program.map_or(0, |image| image.entry);
+        }
+        self.event(Detail::ProcessFound(&facts));
+        for one in process_files::threads(process) {
+            let ListedThread { id: thread, name, priority, affinity } = one;
+            self.event(Detail::ThreadFound { process, thread, name: &name, priority, affinity });
+        }
+        for image in &found {
+            self.event(Detail::Map { process, image });
         }
     }
 }

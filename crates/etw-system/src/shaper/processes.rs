@@ -1,22 +1,19 @@
-//! Processes, threads and images: Process, Thread and Image events.
+//! Processes and threads: Process and Thread events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use etw_types::Guid;
-
 use super::lifecycle_stacks::{
-    IMAGE_LOAD, IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
+    IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
 };
 use super::schedule::windows_priority;
 use super::{EndingThread, ExitStatus, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
-use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, ThreadState};
+use crate::neutral::{
+    Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, StackBounds, ThreadState,
+};
 use crate::record::{Head, Payload, ProviderEvent, Records};
 
-/// Identities of images: merging adds them on Windows.
-const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
-const DBG_ID_RSDS: u8 = 36;
 /// Bytes of the largest event.
 const LARGEST_EVENT: usize = 65_400;
 /// Bytes of the longest name of an image: that of a file.
@@ -45,7 +42,7 @@ pub(super) struct Process {
     /// Changes with `images`; no other process has had it.
     pub images_version: u64,
     /// The images are its parent's, and have no records yet: it executes another program soon.
-    has_untold_images: bool,
+    pub has_untold_images: bool,
     /// The ids of its threads.
     pub threads: Vec<u32>,
     /// Known at its end.
@@ -73,6 +70,11 @@ pub(super) struct Thread {
     pub process: u32,
     pub name: Vec<u8>,
     pub priority: u8,
+    /// A bit for each of the first 64 CPUs that it may use; 0: not known.
+    pub affinity: u64,
+    /// Where its program begins to run, and its stack, if it is the first one of its process; zeros: not known.
+    pub entry: u64,
+    pub stack: StackBounds,
     /// When it left its CPU; 0: not known.
     pub out_since: u64,
     /// When it said its end; 0: it has not.
@@ -103,6 +105,7 @@ pub(super) struct FoundThread<'a> {
     pub name: &'a [u8],
     /// The kernel's priority.
     pub priority: i32,
+    pub affinity: u64,
 }
 
 impl Shaper {
@@ -128,14 +131,20 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         process: u32,
-        &FoundThread { thread, name, priority }: &FoundThread<'_>,
+        &FoundThread { thread, name, priority, affinity }: &FoundThread<'_>,
         out: &mut Records,
     ) {
         let Some(owner) = self.processes.get_mut(&process) else { return };
         let id = owner.id();
         let name = name.to_vec();
         let priority = if thread == 0 { 0 } else { windows_priority(priority) };
-        let one = Thread { process: id, name, priority, ..Thread::default() };
+        let is_first = thread == owner.facts.id;
+        let (entry, stack) = match is_first {
+            true => (owner.facts.entry, owner.facts.stack),
+            false => Default::default(),
+        };
+        let one =
+            Thread { process: id, name, priority, affinity, entry, stack, ..Thread::default() };
         let head = Head { time: ticks(event.time), cpu: event.cpu, process: id, thread };
         if thread == 0 {
             // One of the idle threads, which all have this id.
@@ -165,7 +174,7 @@ impl Shaper {
             self.process_found(event, &facts, out);
         }
         if thread != 0 && !self.threads.contains_key(&thread) {
-            let found = FoundThread { thread, name: &[], priority: NORMAL_PRIORITY };
+            let found = FoundThread { thread, name: &[], priority: NORMAL_PRIORITY, affinity: 0 };
             self.thread_found(event, process, &found, out);
         }
     }
@@ -246,7 +255,13 @@ impl Shaper {
         let id = owner.id();
         let parent = self.threads.get(&parent_thread).cloned().unwrap_or_default();
         let name = soon.map_or(parent.name, |soon| soon.name.clone());
-        let one = Thread { process: id, name, priority: parent.priority, ..Thread::default() };
+        let Thread { priority, affinity, .. } = parent;
+        // The memory of a new process is its parent's, unless it executes a program soon.
+        let first = self.threads.get(&parent_process);
+        let first = first.filter(|_| process != parent_process && soon.is_none());
+        let (entry, stack) = first.map_or(Default::default(), |first| (first.entry, first.stack));
+        let one =
+            Thread { process: id, name, priority, affinity, entry, stack, ..Thread::default() };
         let creator = self.apart(creator, out);
         self.thread_record(creator, Moment::Start, thread, &one, out);
         if self.has(Flag::THREAD) {
@@ -286,6 +301,7 @@ impl Shaper {
             is_kernel: parent.is_kernel && soon.is_none(),
             folder: parent.folder,
             exec,
+            ..ProcessFacts::default()
         };
         let one = Process { facts, ..Process::default() };
         if !one.facts.is_kernel {
@@ -295,45 +311,6 @@ impl Shaper {
             }
         }
         self.processes.insert(process, one);
-    }
-
-    /// A new process has the images of its parent.
-    fn inherit_images(&mut self, process: u32, parent: u32) {
-        let images = self.processes.get(&parent).map(|parent| parent.images.clone());
-        let Some(images) = images.filter(|images| !images.is_empty()) else { return };
-        self.image_changes += 1;
-        if let Some(one) = self.processes.get_mut(&process) {
-            one.images = images;
-            one.images_version = self.image_changes;
-            one.has_untold_images = true;
-            self.untold += 1;
-        }
-    }
-
-    /// Adds the records of inherited images, if a process has some without. Most programs execute another one at once, and nobody needs them.
-    fn tell_images(&mut self, head: Head, process: u32, out: &mut Records) {
-        if !self.forget_untold(process) {
-            return;
-        }
-        let images = self.processes.get(&process).map(|one| one.images.clone());
-        for image in images.iter().flat_map(BTreeMap::values) {
-            self.image_record(head, IMAGE_LOAD, process, image, out);
-        }
-    }
-
-    /// Adds those records before an event with an address of the program.
-    pub(super) fn tell_needed_images(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
-        if !event.stack.user.is_empty() || matches!(event.detail, Detail::Sample { .. }) {
-            self.tell_images(self.head(event), event.process, out);
-        }
-    }
-
-    /// Returns whether a process had images without records.
-    fn forget_untold(&mut self, process: u32) -> bool {
-        let one = self.processes.get_mut(&process);
-        let is_untold = one.is_some_and(|one| std::mem::take(&mut one.has_untold_images));
-        self.untold -= u32::from(is_untold);
-        is_untold
     }
 
     pub(super) fn executed(
@@ -383,6 +360,7 @@ impl Shaper {
         }
         if let Some(thread) = self.threads.get_mut(&process) {
             thread.name = facts.name.clone();
+            (thread.entry, thread.stack) = Default::default();
         }
     }
 
@@ -574,54 +552,6 @@ impl Shaper {
         ended.saved_stack
     }
 
-    pub(super) fn mapped(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        process: u32,
-        image: &Arc<Image>,
-        out: &mut Records,
-    ) {
-        if process != 0 {
-            self.ensure(event, process, 0, out);
-        } else if !self.processes.contains_key(&0) {
-            return;
-        }
-        let head = match self.is_found {
-            true => self.head(event),
-            false => Head { process, thread: 0, ..self.head(event) },
-        };
-        self.tell_images(head, process, out);
-        let hook = if self.is_found { IMAGE_LOAD } else { 0x1403 };
-        let Some(one) = self.processes.get_mut(&process) else { return };
-        let end = image.base.saturating_add(image.size);
-        if one.images.get(&image.base).is_some_and(|known| known == image) {
-            return;
-        }
-        // Mappings that this one replaces.
-        let replaced: Vec<u64> = one
-            .images
-            .range(..end)
-            .filter(|(base, old)| **base + old.size > image.base)
-            .map(|(base, _)| *base)
-            .collect();
-        let replaced: Vec<_> = replaced.iter().filter_map(|base| one.images.remove(base)).collect();
-        if one.facts.exec.path.is_empty() && process != 0 {
-            one.facts.exec.path = image.path.clone();
-        }
-        one.images.insert(image.base, image.clone());
-        self.image_changes += 1;
-        one.images_version = self.image_changes;
-        for old in replaced {
-            self.image_record(head, IMAGE_UNLOAD, process, &old, out);
-        }
-        let head = self.apart(head, out);
-        self.image_record(head, hook, process, image, out);
-        if hook == IMAGE_LOAD && self.has(Flag::IMAGE) {
-            let stack = self.map_stack(event.thread);
-            self.add_stack(head, IMAGE_LOAD, stack.get(), out);
-        }
-    }
-
     /// Bytes of the largest event that the session stores.
     fn largest_event(&self) -> usize {
         match self.options.largest_event as usize {
@@ -683,56 +613,16 @@ impl Shaper {
         if !self.has(Flag::THREAD) {
             return;
         }
-        let affinity = if id == 0 { 1 << (head.cpu & 63) } else { 0 };
+        let affinity = if id == 0 { 1 << (head.cpu & 63) } else { thread.affinity };
+        let StackBounds { base, limit } = thread.stack;
         let payload = Payload::new()
             .u32(thread.process)
             .u32(id)
-            .u64s(&[0, 0, 0, 0, affinity, 0, 0])
+            .u64s(&[0, 0, base, limit, affinity, thread.entry, 0])
             .u32(0)
             .bytes(&[thread.priority, 5, 2, 0])
             .wide(&thread.name);
         out.system(head, 0x0500 | moment as u16, 3, &payload);
-    }
-
-    pub(super) fn image_record(
-        &mut self,
-        head: Head,
-        hook: u16,
-        process: u32,
-        image: &Image,
-        out: &mut Records,
-    ) {
-        if !self.has(Flag::IMAGE) {
-            return;
-        }
-        let id = &image.build_id;
-        let stamp = id.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let head = Head { time: out.not_before(head.time), ..head };
-        if hook != IMAGE_UNLOAD {
-            // Its call stack has to follow the image's own record.
-            self.symbol_records(head, process, image, out);
-        }
-        if !id.is_empty() && hook != IMAGE_UNLOAD {
-            let mut guid = [0; 16];
-            let known = id.len().min(16);
-            guid[..known].copy_from_slice(&id[..known]);
-            let mut name = file_name(&image.path).to_vec();
-            name.extend(b".debug");
-            let payload =
-                Payload::new().u64(image.base).u32(process).bytes(&guid).u32(0).ansi(&name);
-            out.classic(head, IMAGE_ID, DBG_ID_RSDS, 2, &payload);
-        }
-        let payload = Payload::new()
-            .u64(image.base)
-            .u64(image.size)
-            .u32(process)
-            .u32(0)
-            .u32(stamp)
-            .bytes(&[0; 4])
-            .u64(image.default_base)
-            .bytes(&[0; 16])
-            .wide(&image.path);
-        out.system(head, hook, 3, &payload);
     }
 }
 
@@ -743,7 +633,7 @@ pub(super) fn system_process() -> Process {
 }
 
 /// The last part of a path.
-fn file_name(path: &[u8]) -> &[u8] {
+pub(super) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 

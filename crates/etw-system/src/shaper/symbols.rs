@@ -185,8 +185,7 @@ impl Shaper {
         let symbols = format!(
             r#"{{"type":"ELF","build_id":"{id}","p_vaddr":"{first:#x}","p_offset":"0x0"}}"#
         );
-        let payload =
-            Payload::new().var_uint(number).counted(symbols.as_bytes()).counted(b"{}");
+        let payload = Payload::new().var_uint(number).counted(symbols.as_bytes()).counted(b"{}");
         out.event(head, ProviderEvent::Universal(MAPPING_METADATA), &payload);
         number
     }

@@ -22,6 +22,7 @@ mod replay;
 mod rundown;
 mod schemas;
 mod shaper;
+mod thread_facts;
 #[cfg(target_os = "linux")]
 mod unusual_calls;
 #[cfg(all(target_os = "linux", feature = "unwind"))]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use etw_decode::{Decoder, Field, Style, Value, Visitor};
 use etw_system::neutral::*;
+use etw_system::record::{ProviderEvent, RecordKind};
 use etw_system::system_calls::{FileOperation, SystemCall};
 use etw_system::{Disk, KernelFunction, Machine};
-use etw_system::record::{ProviderEvent, RecordKind};
 use etw_types::{
     Classic, ClassicHeader, EventRecord, HeaderType, Hook, LoadedModule, SYSTEM_EVENTS,
     UNIVERSAL_SYSTEM, le,
@@ -213,7 +213,8 @@ fn everything() -> Vec<Taken> {
     };
     machine.at(400_010, 0, 0, Detail::Counters { process: 50, counters: &counters });
     assert!(machine.shaper.kernel_addresses().contains(&KERNEL));
-    let function = KernelFunction { start: KERNEL & !0xff, end: KERNEL | 0xff, name: b"do_it".into() };
+    let function =
+        KernelFunction { start: KERNEL & !0xff, end: KERNEL | 0xff, name: b"do_it".into() };
     machine.shaper.name_kernel_functions(vec![function]);
     machine.end()
 }
@@ -455,7 +456,7 @@ const KINDS: &[(u16, &str, &str)] = &[
     (
         0x0501,
         "Thread/Start",
-        "ProcessId=60 TThreadId=61 Affinity=0x0 BasePriority=8 PagePriority=5 IoPriority=2",
+        "ProcessId=60 TThreadId=61 Affinity=0x3 BasePriority=8 PagePriority=5 IoPriority=2",
     ),
     (0x0502, "Thread/End", "ProcessId=60 TThreadId=61 ThreadName=worker"),
     (0x0503, "Thread/DCStart", "ProcessId=0 TThreadId=0 Affinity=0x2"),

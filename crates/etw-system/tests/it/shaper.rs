@@ -62,8 +62,13 @@ impl Machinery {
             let exec = ExecFacts { path: b"/bin/some".to_vec(), ..ExecFacts::default() };
             let facts = ProcessFacts { id, is_kernel, exec, ..ProcessFacts::default() };
             one.at(0, 0, 0, Detail::ProcessFound(&facts));
-            let found =
-                |thread| Detail::ThreadFound { process: id, thread, name: b"x", priority: 120 };
+            let found = |thread| Detail::ThreadFound {
+                process: id,
+                thread,
+                name: b"x",
+                priority: 120,
+                affinity: 3,
+            };
             one.at(0, 0, 0, found(id));
             if id == 0 {
                 one.at(0, 1, 0, found(0));
@@ -133,7 +138,8 @@ pub fn switch(old: u32, state: ThreadState, new: u32) -> Detail<'static> {
 
 pub fn image(base: u64, path: &str) -> Arc<Image> {
     let path = path.as_bytes().to_vec();
-    Arc::new(Image { base, size: 0x1000, default_base: 0, path, build_id: vec![1; 20] })
+    let (size, build_id) = (0x1000, vec![1; 20]);
+    Arc::new(Image { base, size, path, build_id, entry: base + 0x40, ..Image::default() })
 }
 
 pub fn of(records: &[Taken], hook: u16) -> Vec<&Taken> {
