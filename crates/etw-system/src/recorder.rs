@@ -67,6 +67,8 @@ pub struct Recorder {
     largest_stack: u32,
     notes: Vec<String>,
     target: Target,
+    /// The process of the recorded command, which executes its program when the recording has begun.
+    command: Option<u32>,
     /// The CPUs that are online.
     cpus: Vec<u16>,
     online: OnlineCpus,
@@ -166,7 +168,8 @@ impl Recorder {
             }
         }
         let opened = Opened { perf, target, cpus, side_events, notes };
-        Ok(Recorder { told: Told::new().ok(), ..Recorder::with(opened, options) })
+        let told = Told::new().ok();
+        Ok(Recorder { told, command: process, ..Recorder::with(opened, options) })
     }
 
     /// Continues the recording of a process that was killed, with the rings that it left. Its records up to the time
@@ -276,6 +279,7 @@ impl Recorder {
             has_network,
             notes,
             target,
+            command: None,
             known_cpus: cpus.clone(),
             cpus,
             online: OnlineCpus::default(),

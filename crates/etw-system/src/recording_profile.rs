@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use etw_types::{Keyword, Level};
+use etw_types::{Keyword, Level, le};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// Bytes of the largest file that is read.
@@ -107,9 +107,17 @@ pub fn read_profiles(bytes: &[u8]) -> Result<Vec<RecordingProfile>, ProfileError
     if bytes.len() > MAX_SIZE {
         return wrong(1, format!("the file is larger than {MAX_SIZE} bytes"));
     }
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.trim_start_matches('\u{feff}'),
-        Err(_) => return wrong(1, "the file is not UTF-8".to_owned()),
+    let wide;
+    let text = match bytes {
+        // UTF-16 with its mark, or without it.
+        [0xff, 0xfe, units @ ..] | units @ [b'<', 0, ..] => {
+            wide = le::utf16_lossy(units);
+            &wide
+        }
+        _ => match std::str::from_utf8(bytes) {
+            Ok(text) => text.trim_start_matches('\u{feff}'),
+            Err(_) => return wrong(1, "the file is neither UTF-8 nor UTF-16".to_owned()),
+        },
     };
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..Default::default() };
     let document = match Document::parse_with_options(text, options) {
@@ -428,6 +436,19 @@ mod tests {
             has_stacks: false,
         };
         assert_eq!(profile.providers, [some, other]);
+    }
+
+    /// OV-24: files of Windows Performance Recorder, which may be in UTF-16.
+    #[test]
+    fn a_file_may_be_in_utf_16() {
+        let profiles = read_profiles(FILE.as_bytes()).unwrap();
+        let text = FILE.replace("utf-8", "utf-16");
+        let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let marked = [&[0xff, 0xfe][..], &units].concat();
+        assert_eq!(read_profiles(&marked).unwrap(), profiles);
+        assert_eq!(read_profiles(&units).unwrap(), profiles);
+        assert!(read_profiles(b"<\xff").is_err());
+        assert!(read_profiles(&[0xff, 0xfe, 0]).is_err());
     }
 
     /// OV-24: a profile in memory that is based on one in a file, as most files of profiles have it; and parts that add or replace.

@@ -54,6 +54,9 @@ fn check_events_of_linux(json: &str, work: &str) {
     assert_eq!(exec["fields"]["argv"][1], "-c");
     assert!(exec["fields"]["path"].as_str().unwrap().contains("sh"), "{exec}");
     let process = &exec["pid"];
+    let first = named("Process/DCStart").find(|event| event["fields"]["ProcessId"] == *process);
+    let line = &first.unwrap()["fields"]["CommandLine"];
+    assert_eq!(line, "", "it is that of this program, not of the command");
     assert_eq!(process, &exec["fields"]["pid"]);
     for mapping in named("ProcessMapping").filter(|event| event["pid"] == *process) {
         let fields = &mapping["fields"];

@@ -15,7 +15,7 @@ impl Recorder {
         self.shaper.begin(turn, &mut self.out);
         let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
         if let Target::Tree(process) = self.target {
-            if let Some(facts) = process_files::process_facts(process) {
+            if let Some(facts) = facts_of(process, self.command) {
                 give.process(facts, &mut self.sources.images);
             }
             return give.event(Detail::AllFound);
@@ -38,7 +38,7 @@ impl Recorder {
             give.event(Detail::Map { process: 0, image: &image });
         }
         for process in process_files::numbered("/proc") {
-            if let Some(facts) = process_files::process_facts(process) {
+            if let Some(facts) = facts_of(process, self.command) {
                 give.process(facts, &mut self.sources.images);
             }
         }
@@ -49,6 +49,19 @@ impl Recorder {
         }
         give.event(Detail::AllFound);
     }
+}
+
+/// Facts about a process. The recorded command has the arguments of the program that started it until it executes its own: it has none.
+/// Readers then use those of its end.
+fn facts_of(process: u32, command: Option<u32>) -> Option<ProcessFacts> {
+    let mut facts = process_files::process_facts(process)?;
+    if command == Some(process)
+        && let Some(parent) = process_files::process_facts(facts.parent)
+        && parent.exec.arguments == facts.exec.arguments
+    {
+        facts.exec.arguments.clear();
+    }
+    Some(facts)
 }
 
 /// Gives the shaper the events of a rundown.
