@@ -12,6 +12,7 @@ mod kernel;
 mod module;
 pub mod perf_map;
 mod search;
+mod stubs;
 mod symbol_file;
 mod symbolizer;
 

@@ -1,5 +1,6 @@
 //! [`SymbolFile`]: the symbols and debug information of one ELF file.
 
+use crate::stubs::{Stub, stubs};
 use crate::{Frame, Function};
 use addr2line::demangle_auto;
 use gimli::{EndianArcSlice, RunTimeEndian};
@@ -83,6 +84,9 @@ impl SymbolFile {
                 size = end.saturating_sub(symbol.address());
             }
             parsed.add(symbol.address(), size, name);
+        }
+        for Stub { address, size, name } in stubs(&file) {
+            parsed.add(address, size, &name);
         }
         parsed.sort();
         if file.section_by_name(DEBUG_SECTION).is_some() {

@@ -31,6 +31,46 @@ impl Drop for Folder {
     }
 }
 
+/// OV-23: a call of another file's function goes by a stub without a symbol, which is named as `objdump` names it.
+#[test]
+fn stubs_have_the_names_of_their_functions() {
+    let folder = Folder::new("stubs");
+    let source = folder.0.join("calls.c");
+    let text = "#include <stdlib.h>\n#include <stdio.h>\nint main(int c, char **v) { void *p = malloc(c); puts(v[0]); return p == (void *)calloc; }\n";
+    std::fs::write(&source, text).unwrap();
+    for (name, options) in [
+        ("lazy", &["-O1", "-fplt", "-Wl,-z,lazy"][..]),
+        ("now", &["-O1", "-fplt", "-Wl,-z,now"]),
+        ("marked", &["-O1", "-fplt", "-Wl,-z,lazy", "-fcf-protection=full"]),
+        ("fixed", &["-O1", "-no-pie", "-Wl,-z,lazy"]),
+    ] {
+        if name == "marked" && cfg!(not(target_arch = "x86_64")) {
+            continue;
+        }
+        let program = folder.0.join(name);
+        let output = Path::new("-o");
+        if !tool("cc", options, &[&source, output, &program]) {
+            return;
+        }
+        let Ok(listing) = Command::new("objdump").arg("-d").arg(&program).output() else {
+            return eprintln!("left out: objdump is not installed");
+        };
+        let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+        let listing = String::from_utf8(listing.stdout).unwrap();
+        // `0000000000001030 <puts@plt>:`
+        let stubs =
+            listing.lines().filter_map(|line| line.strip_suffix("@plt>:")?.split_once(" <"));
+        let mut count = 0;
+        for (address, function) in stubs {
+            let address = u64::from_str_radix(address, 16).unwrap();
+            let found = file.function(address).unwrap_or_else(|| panic!("{name}: {function}"));
+            assert_eq!((&*found.name, found.offset), (&*format!("{function}@plt"), 0), "{name}");
+            count += 1;
+        }
+        assert!(count >= 2, "{name}: {listing}");
+    }
+}
+
 /// The address of the known function in the file's headers: this program is position-independent.
 fn known_address() -> u64 {
     let runtime = etw_symbols_known_function as *const () as u64;
