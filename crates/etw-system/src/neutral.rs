@@ -213,6 +213,8 @@ pub struct ExecFacts {
     pub arguments: Vec<u8>,
     /// Its user.
     pub user: Option<u32>,
+    /// The systemd unit or container in which it runs; empty: none.
+    pub unit: Option<Vec<u8>>,
 }
 
 /// A file of a file system.

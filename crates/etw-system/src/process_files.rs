@@ -115,7 +115,26 @@ pub(crate) fn exec_facts(
         false => arguments(&folder),
     };
     arguments.truncate(MAX_ARGUMENTS);
-    ExecFacts { path, name: name.to_vec(), arguments, user: known_user.or_else(|| user(process)) }
+    let user = known_user.or_else(|| user(process));
+    ExecFacts { path, name: name.to_vec(), arguments, user, unit: unit_of(process) }
+}
+
+/// The systemd unit or container of a process: the last part of its control group. `None`: the process has ended.
+fn unit_of(process: u32) -> Option<Vec<u8>> {
+    unit_in(&std::fs::read(format!("/proc/{process}/cgroup")).ok()?)
+}
+
+/// The unit in a list of control groups: `0::/system.slice/cron.service`, or `1:name=systemd:…` without the unified hierarchy.
+fn unit_in(groups: &[u8]) -> Option<Vec<u8>> {
+    let lines = || groups.split(|byte| *byte == b'\n');
+    let of = |kind: &[u8]| {
+        let path = lines().find_map(|line| {
+            line[line.iter().position(|byte| *byte == b':')? + 1..].strip_prefix(kind)
+        })?;
+        path.rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty())
+    };
+    let unit = of(b":").or_else(|| of(b"name=systemd:")).unwrap_or_default();
+    (!groups.is_empty()).then(|| unit.to_vec())
 }
 
 /// The arguments of the process with a folder in `/proc`. The kernel reports an exec a moment before it has copied the arguments: until then there are none.
@@ -480,6 +499,24 @@ fn own_vdso() -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// OV-23: the unit of a process is the last part of its control group.
+    #[test]
+    fn a_process_has_the_unit_of_its_control_group() {
+        for (groups, unit) in [
+            (&b"0::/system.slice/cron.service\n"[..], Some(&b"cron.service"[..])),
+            (
+                b"3:cpu:/x\n1:name=systemd:/user.slice/session-2.scope\n0::/\n",
+                Some(b"session-2.scope"),
+            ),
+            (b"0::/docker/cb7e\n", Some(b"cb7e")),
+            (b"4:memory:/other\n0::/\n", Some(b"")),
+            (b"nothing", Some(b"")),
+            (b"", None),
+        ] {
+            assert_eq!(unit_in(groups).as_deref(), unit, "{groups:?}");
+        }
+    }
 
     #[test]
     fn this_process_and_its_mappings_are_listed() {

@@ -1,7 +1,9 @@
 //! Facts about the machine as SystemConfig records.
 
+use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::net::IpAddr;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::record::Payload;
@@ -13,6 +15,8 @@ const ARM64: u16 = 12;
 const HIGHEST_USER_ADDRESS: u64 = 0x7fff_fffe_ffff;
 const GRANULARITY: u32 = 65536;
 const SECTOR: u32 = 512;
+/// ARPHRD_LOOPBACK
+const LOOPBACK: &str = "772";
 /// Sectors of a track and tracks of a cylinder of disks that have none.
 const TRACK: u32 = 63;
 const CYLINDER: u32 = 255;
@@ -52,6 +56,7 @@ pub(crate) fn product() -> [String; 2] {
 pub(crate) fn configuration(cpus: u16, disks: &[Disk]) -> Vec<Configuration> {
     let mut all = vec![cpu(cpus)];
     all.extend(disks.iter().enumerate().map(|(number, disk)| physical_disk(number as u32, disk)));
+    all.extend(logical_disks(disks));
     all.extend(networks());
     all.push(platform());
     all.extend(interrupts());
@@ -116,7 +121,149 @@ fn physical_disk(number: u32, disk: &Disk) -> Configuration {
     Configuration { hook: 0x0b0b, version: 2, payload }
 }
 
+/// A file system of a disk.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Mount<'a> {
+    device: (u32, u32),
+    folder: &'a str,
+    file_system: &'a str,
+    source: &'a str,
+}
+
+/// `36 35 98:0 /root /folder rw,noatime master:1 - ext4 /dev/sda1 rw`
+fn mount_of_line(line: &str) -> Option<Mount<'_>> {
+    let (place, rest) = line.split_once(" - ")?;
+    let mut place = place.split(' ').skip(2);
+    let (major, minor) = place.next()?.split_once(':')?;
+    let device = (major.parse().ok()?, minor.parse().ok()?);
+    let folder = place.nth(1)?;
+    let mut rest = rest.split(' ');
+    Some(Mount { device, folder, file_system: rest.next()?, source: rest.next()? })
+}
+
+/// The mounted file systems of disks, each once.
+fn logical_disks(disks: &[Disk]) -> Vec<Configuration> {
+    let mounts = read("/proc/self/mountinfo");
+    let mut seen = Vec::new();
+    let mut all = Vec::new();
+    for mount in mounts.lines().filter_map(mount_of_line) {
+        let device = match mount.device {
+            // File systems such as btrfs have devices of their own: that of the source counts.
+            (0, _) => device_of(mount.source),
+            device => Some(device),
+        };
+        let Some(device) = device.filter(|device| !seen.contains(device)) else { continue };
+        seen.push(device);
+        all.extend(logical_disk(disks, device, &mount));
+    }
+    all
+}
+
+/// The numbers of the device with this path.
+fn device_of(path: &str) -> Option<(u32, u32)> {
+    path.starts_with("/dev/").then_some(())?;
+    let device = std::fs::metadata(path).ok()?.rdev();
+    Some((libc::major(device), libc::minor(device)))
+}
+
+fn logical_disk(
+    disks: &[Disk],
+    (major, minor): (u32, u32),
+    mount: &Mount<'_>,
+) -> Option<Configuration> {
+    const PARTITION: u32 = 1;
+    /// A file system on a whole disk. A guess: real traces have partitions only.
+    const VOLUME: u32 = 2;
+    /// Bytes of the record's first part, which the record says.
+    const SIZE: u32 = 112;
+    let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let number = |name: &str| read(folder.join(name)).parse::<u64>().unwrap_or(0);
+    let partition = number("partition");
+    // A partition lies in the folder of its disk.
+    let disk = if partition > 0 { folder.parent()? } else { &folder };
+    let disk = disk.file_name()?.to_str()?;
+    let disk = disks.iter().position(|one| one.name == disk)?;
+    let space = space_of(mount.folder);
+    let sectors = (space.f_frsize / u64::from(SECTOR)).max(1) as u32;
+    // Windows has room for a letter and a colon.
+    let letter = if mount.folder.len() <= 3 { mount.folder } else { "" };
+    let payload = Payload::new()
+        .u64(number("start") * u64::from(SECTOR))
+        .u64(number("size") * u64::from(SECTOR))
+        .u32(disk as u32)
+        .u32(SIZE)
+        .u32(if partition > 0 { PARTITION } else { VOLUME })
+        .fixed(letter.as_bytes(), 4)
+        .u32(0)
+        .u32(partition as u32)
+        .u32(sectors)
+        .u32(SECTOR)
+        .u32(0)
+        .u64(space.f_bfree)
+        .u64(space.f_blocks)
+        .fixed(mount.file_system.as_bytes(), 16)
+        .u32(0)
+        .u32(0);
+    Some(Configuration { hook: 0x0b0c, version: 2, payload })
+}
+
+/// The blocks of the file system with a folder; zeros: they are not known.
+fn space_of(folder: &str) -> libc::statvfs64 {
+    // SAFETY: the structure consists of numbers.
+    let mut space: libc::statvfs64 = unsafe { std::mem::zeroed() };
+    // Spaces are written as `\040`.
+    let folder = folder.replace("\\040", " ");
+    if let Ok(folder) = CString::new(folder) {
+        // SAFETY: a text with its NUL and a structure, which outlive the call. Errors leave the zeros.
+        unsafe { libc::statvfs64(folder.as_ptr(), &raw mut space) };
+    }
+    space
+}
+
+/// The addresses of network interfaces, with their names.
+fn network_addresses() -> Vec<(String, IpAddr)> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: a pointer that outlives the call.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let mut next = first;
+    // SAFETY: the list is whole until it is freed below.
+    while let Some(one) = unsafe { next.as_ref() } {
+        next = one.ifa_next;
+        // SAFETY: names have their NUL.
+        let name = unsafe { CStr::from_ptr(one.ifa_name) }.to_string_lossy().into_owned();
+        // SAFETY: an address is that of its family, or null.
+        let address = unsafe { one.ifa_addr.as_ref() }.and_then(|address| {
+            match i32::from(address.sa_family) {
+                libc::AF_INET => {
+                    // SAFETY: as said above.
+                    let address = unsafe { &*one.ifa_addr.cast::<libc::sockaddr_in>() };
+                    Some(IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()))
+                }
+                libc::AF_INET6 => {
+                    // SAFETY: as said above.
+                    let address = unsafe { &*one.ifa_addr.cast::<libc::sockaddr_in6>() };
+                    Some(IpAddr::from(address.sin6_addr.s6_addr))
+                }
+                _ => None,
+            }
+        });
+        all.extend(address.map(|address| (name, address)));
+    }
+    // SAFETY: the list that the system made.
+    unsafe { libc::freeifaddrs(first) };
+    all
+}
+
 fn networks() -> Vec<Configuration> {
+    let addresses = network_addresses();
+    let resolver = read("/etc/resolv.conf");
+    let servers = resolver
+        .lines()
+        .filter_map(|line| line.strip_prefix("nameserver")?.split_ascii_whitespace().next());
+    let servers = servers.collect::<Vec<_>>().join(";");
     let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -131,14 +278,20 @@ fn networks() -> Vec<Configuration> {
             length += 1;
         }
         let index = read(format!("/sys/class/net/{name}/ifindex")).parse().unwrap_or(0);
+        let is_loopback = read(format!("/sys/class/net/{name}/type")) == LOOPBACK;
+        let own = addresses.iter().filter(|(of, _)| *of == name).map(|(_, address)| address);
+        let (newer, older): (Vec<IpAddr>, Vec<IpAddr>) = own.partition(|one| one.is_ipv6());
+        let own: Vec<String> = newer.iter().chain(&older).map(ToString::to_string).collect();
+        // Windows' lists have those of version 6 first.
+        let own = own.join(";");
         let payload = Payload::new()
             .bytes(&address)
             .u32(length)
             .u32(index)
             .u32(index)
             .wide(name.as_bytes())
-            .wide(b"")
-            .wide(b"");
+            .wide(own.as_bytes())
+            .wide(if is_loopback { b"" } else { servers.as_bytes() });
         Configuration { hook: 0x0b0d, version: 2, payload }
     };
     names.into_iter().map(network).collect()
@@ -237,6 +390,44 @@ mod tests {
         assert_eq!(online.changed(), Some(online_cpus()), "another list was known");
     }
 
+    #[test]
+    fn a_mount_has_its_device_and_file_system() {
+        let line = "36 35 98:1 /root /some\\040folder rw,noatime master:1 - ext4 /dev/sda1 rw,x=y";
+        let mount = Mount {
+            device: (98, 1),
+            folder: "/some\\040folder",
+            file_system: "ext4",
+            source: "/dev/sda1",
+        };
+        assert_eq!(mount_of_line(line), Some(mount));
+        for bad in ["", "36 35 98:1", "36 35 x:1 / / rw - ext4 /dev/sda1", "a - b"] {
+            assert_eq!(mount_of_line(bad), None, "{bad}");
+        }
+    }
+
+    /// The file systems of this machine's disks, against `statvfs` and the disk's size.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_logical_disk_lies_on_its_disk() {
+        let disks = disks();
+        let found = logical_disks(&disks);
+        let mounts = read("/proc/self/mountinfo");
+        let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
+        let root = mounts.lines().filter_map(mount_of_line).find(|one| one.folder == "/");
+        let Some(root) = root.filter(|root| root.device.0 != 0) else {
+            return eprintln!("left out: the root has no disk: {names:?}");
+        };
+        let space = space_of("/");
+        let word = |payload: &Payload, at| etw_types::le::u64(&payload.0, at).unwrap();
+        let is_root = |one: &&Configuration| word(&one.payload, 64) == space.f_blocks;
+        let Some(record) = found.iter().find(is_root) else {
+            return eprintln!("left out: no disk for {root:?}: {names:?}");
+        };
+        let sectors = u64::from(etw_types::le::u32(&record.payload.0, 44).unwrap());
+        assert_eq!(sectors * u64::from(SECTOR), space.f_frsize);
+        assert!(word(&record.payload, 8) >= space.f_blocks * space.f_frsize, "{record:?}");
+    }
+
     /// OV-23: the records of the machine fill their schemas; the fields of the CPUs and disks are those of the machine.
     #[test]
     fn each_record_of_the_machine_has_the_fields_of_its_schema() {
@@ -254,6 +445,14 @@ mod tests {
             let fields = decoded.fields_text(&record, &Style::default()).unwrap();
             all.push((one.hook, fields));
         }
+        let text_of = |fields: &[(String, String)], name: &str| {
+            let field = fields.iter().find(|(one, _)| one == name);
+            field.map_or(String::new(), |(_, text)| text.clone())
+        };
+        let fields_of = |hook: u16, name: &str, text: &str| {
+            let mut records = all.iter().filter(|(one, _)| *one == hook);
+            records.find(|(_, fields)| text_of(fields, name) == text).map(|one| one.1.clone())
+        };
         let has = |hook: u16, name: &str, text: &str| {
             let (_, fields) = all.iter().find(|(one, _)| *one == hook).expect("a record");
             assert!(fields.contains(&(name.to_owned(), text.to_owned())), "{name} in {fields:?}");
@@ -269,6 +468,9 @@ mod tests {
         has(0x0b0b, "BytesPerSector", "512");
         has(0x0b0b, "Manufacturer", "no such disk");
         has(0x0b0b, "PartitionCount", "0");
+        let loopback = fields_of(0x0b0d, "NICDescription", "lo").unwrap_or_default();
+        let addresses = text_of(&loopback, "IpAddresses");
+        assert!(addresses.is_empty() || addresses.ends_with("127.0.0.1"), "{addresses}");
         has(0x0b19, "SystemManufacturer", read("/sys/class/dmi/id/sys_vendor").trim());
     }
 }

@@ -16,7 +16,7 @@ use crate::record::{Head, Payload, ProviderEvent, Records};
 
 /// Bytes of the largest event.
 const LARGEST_EVENT: usize = 65_400;
-/// Bytes of the longest name of an image: that of a file.
+/// Bytes of the longest name of an image, or of a unit: that of a file.
 const LONGEST_NAME: usize = 255;
 /// The exit status of a process that runs.
 const STILL_ACTIVE: u32 = 259;
@@ -25,7 +25,7 @@ const MAX_EXIT_STATUSES: usize = 1 << 16;
 /// Those of one process.
 const MAX_STATUSES: usize = 64;
 /// Bytes of the fields and the header around a command line or the arguments of a program, the image's name included.
-const AROUND_COMMAND_LINE: usize = 512;
+const AROUND_COMMAND_LINE: usize = 1024;
 /// `S-1-22-1-uid`: the identifier authority of Unix users.
 const UNIX_USER_AUTHORITY: u8 = 22;
 /// Nanoseconds that the keys of processes tell apart: an id is hardly used again sooner, and not at all a multiple of two hours later.
@@ -291,7 +291,9 @@ impl Shaper {
         let parent = self.processes.get(&parent_process).map(|parent| parent.facts.clone());
         let parent = parent.unwrap_or_default();
         // Without a program of its own it has the parent's name, and no command line: readers then use that of its end.
-        let exec = soon.cloned().unwrap_or(ExecFacts { arguments: Vec::new(), ..parent.exec });
+        let unit = parent.exec.unit.clone();
+        let mut exec = soon.cloned().unwrap_or(ExecFacts { arguments: Vec::new(), ..parent.exec });
+        exec.unit = exec.unit.or(unit);
         let facts = ProcessFacts {
             id: process,
             parent: if parent.is_kernel { SYSTEM } else { parent_process },
@@ -337,7 +339,10 @@ impl Shaper {
         let was_kernel = std::mem::take(&mut one.facts.is_kernel);
         let lacked_arguments = one.lacks_arguments();
         one.is_executed = true;
+        let unit = one.facts.exec.unit.take();
         one.facts.exec = facts.clone();
+        // If the process has ended, its unit is that of the program before.
+        one.facts.exec.unit = one.facts.exec.unit.take().or(unit);
         if let Some(user) = facts.user {
             one.facts.user = user;
         }
@@ -598,7 +603,9 @@ impl Shaper {
         let units = self.largest_event().saturating_sub(AROUND_COMMAND_LINE) / 2;
         let name = image_name(facts, id);
         let payload = payload.ansi(&name[..name.len().min(LONGEST_NAME)]);
-        let payload = payload.wide_up_to(&command_line, units).wide(&[]).wide(&[]);
+        let unit = facts.exec.unit.as_deref().unwrap_or_default();
+        let unit = &unit[..unit.len().min(LONGEST_NAME)];
+        let payload = payload.wide_up_to(&command_line, units).wide(unit).wide(&[]);
         out.system(head, 0x0300 | moment as u16, 4, &payload);
     }
 
@@ -637,7 +644,7 @@ pub(super) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-fn image_name(facts: &ProcessFacts, id: u32) -> &[u8] {
+pub(super) fn image_name(facts: &ProcessFacts, id: u32) -> &[u8] {
     match (id, file_name(&facts.exec.path)) {
         (0, _) => b"Idle",
         (SYSTEM, _) if facts.is_kernel => b"System",

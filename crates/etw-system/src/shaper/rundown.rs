@@ -1,6 +1,8 @@
 //! The beginning and the end of a recording: masks, rundowns, configuration.
 
-use super::processes::{Moment, Process, Thread, system_process};
+use std::collections::BTreeMap;
+
+use super::processes::{Moment, Process, Thread, image_name, system_process};
 use super::{Configuration, SYSTEM, Shaper, ticks};
 use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, NeutralEvent, ProcessCounters, Stack};
@@ -14,6 +16,10 @@ const COLLECTION_START: u16 = 0x0f49;
 const COLLECTION_END: u16 = 0x0f4a;
 const IMAGE_AT_END: u16 = 0x1404;
 const COUNTERS_RUNDOWN: u16 = 0x0321;
+const SERVICES: u16 = 0x0b0f;
+const SERVICE_RUNNING: u32 = 4;
+/// The names of services' units end so.
+const SERVICE: &[u8] = b".service";
 /// `KernelEventVersion` of Windows 10.
 const KERNEL_EVENT_VERSION: u32 = 0x46;
 /// SysConfigEx: merging adds it on Windows.
@@ -88,6 +94,7 @@ impl Shaper {
         {
             out.system(head, hook, version, &payload);
         }
+        self.service_records(head, out);
         let [build, product] = std::mem::take(&mut self.machine.product);
         if !build.is_empty() {
             let payload = Payload::new().u64(0).wide(build.as_bytes()).wide(product.as_bytes());
@@ -101,6 +108,34 @@ impl Shaper {
         self.run_files_down(head, out);
         out.perf_info(head, HEADER_EXTENSION, 2, &masks(Masks::default()));
         out.perf_info(head, RUNDOWN_COMPLETE, 2, &Payload::new());
+    }
+
+    /// Adds a record for each service: that of its first process.
+    fn service_records(&self, head: Head, out: &mut Records) {
+        let mut services: BTreeMap<&[u8], &Process> = BTreeMap::new();
+        for process in self.processes.values() {
+            let unit = process.facts.exec.unit.as_deref().unwrap_or_default();
+            if !unit.ends_with(SERVICE) {
+                continue;
+            }
+            let first = services.entry(unit).or_insert(process);
+            let age = |one: &Process| (one.facts.start, one.facts.id);
+            if age(process) < age(first) {
+                *first = process;
+            }
+        }
+        for (unit, process) in services {
+            let payload = Payload::new()
+                .u32(process.id())
+                .u32(SERVICE_RUNNING)
+                .u32(0)
+                .wide(unit)
+                .wide(unit)
+                .wide(image_name(&process.facts, process.id()))
+                .wide(&[])
+                .wide(&[]);
+            out.system(head, SERVICES, 3, &payload);
+        }
     }
 
     fn run_down(&mut self, head: Head, out: &mut Records) {

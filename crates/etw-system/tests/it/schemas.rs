@@ -176,6 +176,7 @@ fn everything() -> Vec<Taken> {
         name: b"ls".to_vec(),
         arguments: b"ls\0-l\0".to_vec(),
         user: Some(1000),
+        unit: Some(b"cron.service".to_vec()),
     };
     let found = image(0x40_0000, "/bin/some");
     machine.at(10, 0, 50, fork(60, 50));
@@ -211,6 +212,12 @@ fn everything() -> Vec<Taken> {
         swapped: 0x5000,
         private: 0x4000,
     };
+    let program = ExecFacts {
+        path: b"/bin/some".to_vec(),
+        unit: Some(b"some.service".to_vec()),
+        ..ExecFacts::default()
+    };
+    machine.at(400_005, 0, 0, Detail::ProgramFound { process: 50, facts: &program });
     machine.at(400_010, 0, 0, Detail::Counters { process: 50, counters: &counters });
     assert!(machine.shaper.kernel_addresses().contains(&KERNEL));
     let function =
@@ -387,7 +394,7 @@ const KINDS: &[(u16, &str, &str)] = &[
     (
         0x0302,
         "Process/End",
-        "ProcessId=60 ParentId=50 ExitStatus=7 UserSID=S-1-22-1-1000 ImageFileName=ls CommandLine=ls",
+        "ProcessId=60 ParentId=50 ExitStatus=7 UserSID=S-1-22-1-1000 ImageFileName=ls PackageFullName=cron.service",
     ),
     (
         0x0303,
@@ -556,6 +563,11 @@ const KINDS: &[(u16, &str, &str)] = &[
     ),
     (0x0f44, "PerfInfo/DPC", "InitialTime=10320320 Routine=0xffffffff81000013"),
     (0x0f45, "PerfInfo/TimerDPC", "InitialTime=10320320 Routine=0xffffffff81000011"),
+    (
+        0x0b0f,
+        "SystemConfig/Services",
+        "ProcessId=50 ServiceState=4 SubProcessTag=0 ServiceName=some.service DisplayName=some.service ProcessName=some",
+    ),
     (
         0x0f49,
         "PerfInfo/CollectionStart",

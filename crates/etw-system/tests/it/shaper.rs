@@ -309,6 +309,7 @@ fn a_process_that_executes_a_program_soon_has_its_name_from_the_start() {
         name: b"ls".to_vec(),
         arguments: b"ls\0-l\0".to_vec(),
         user: Some(1000),
+        unit: None,
     };
     let detail = Detail::Fork {
         process: 60,
