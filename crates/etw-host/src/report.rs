@@ -175,6 +175,19 @@ pub fn module_chain() -> Vec<u8> {
     chain_of(SYSTEM_EVENTS_NAME, module_metadata()).unwrap_or_default()
 }
 
+/// The extended items of a `Resumed` event of [`SYSTEM_EVENTS`], which has eight bytes: for how many nanoseconds the machine was
+/// suspended. Empty: they cannot be built.
+pub fn resumed_chain() -> Vec<u8> {
+    let metadata = MetadataBuilder::new("Resumed", 0).field(
+        "suspended_ns",
+        InType::UINT64,
+        OutType::NULL,
+        Count::Scalar,
+        0,
+    );
+    chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
+}
+
 /// The extended items of an `Exec` event of [`SYSTEM_EVENTS`]; empty: they cannot be built.
 ///
 /// ```text

@@ -65,6 +65,8 @@ mod stack_sizes;
 #[cfg(target_os = "linux")]
 mod stacks;
 #[cfg(target_os = "linux")]
+mod suspension;
+#[cfg(target_os = "linux")]
 mod system_call_routines;
 #[cfg(target_os = "linux")]
 mod system_facts;

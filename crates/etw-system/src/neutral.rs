@@ -125,6 +125,8 @@ pub enum Detail<'a> {
     SyscallEnter { number: u64, arguments: [u64; 6], file: Option<&'a CalledFile> },
     /// A program's system call returned.
     SyscallExit { number: u64, result: i64 },
+    /// The machine was suspended for so many nanoseconds, in which the clock of events stood still.
+    Resumed { suspended: u64 },
     /// The kernel had no room for events.
     Lost { count: u64 },
 }

@@ -26,6 +26,8 @@ pub enum ProviderEvent {
     /// u32 process   u16 n, path (n bytes)   u16 arguments, each: u16 n, text (n bytes)
     /// ```
     Exec,
+    /// The machine was suspended: for how many nanoseconds, in eight bytes.
+    Resumed,
 }
 
 /// An event of the system, ready to be stored.

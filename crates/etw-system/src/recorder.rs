@@ -24,6 +24,7 @@ use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
+use crate::suspension::Suspension;
 use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts::{self, OnlineCpus, online_cpus};
 use crate::thread_ids::is_first_namespace;
@@ -72,6 +73,7 @@ pub struct Recorder {
     /// The CPUs that are online.
     cpus: Vec<u16>,
     online: OnlineCpus,
+    suspension: Suspension,
     /// CPUs that have been online.
     known_cpus: Vec<u16>,
     /// When those are looked at again, in nanoseconds.
@@ -283,6 +285,7 @@ impl Recorder {
             known_cpus: cpus.clone(),
             cpus,
             online: OnlineCpus::default(),
+            suspension: Suspension::new(),
             next_look: 0,
             next_count: 0,
             side_events,
@@ -417,6 +420,12 @@ impl Recorder {
             self.next_look = time + CPU_LOOKS;
             if let Some(online) = self.online.changed() {
                 self.follow_cpus(online);
+            }
+            if let Some(suspended) = self.suspension.look() {
+                // No later record is earlier than the watermark.
+                let turn = Turn { time: self.watermark, ..this_turn() };
+                let Recorder { shaper, out, .. } = self;
+                Giver { shaper, out, turn }.event(Detail::Resumed { suspended });
             }
         }
         if time >= self.next_count {

@@ -24,7 +24,7 @@ use foldhash::fast::RandomState;
 
 use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
-use crate::record::{Head, Payload, Records};
+use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use devices::{Devices, StateChange, Transferred};
 use faults::Faults;
@@ -444,6 +444,10 @@ impl Shaper {
                 self.priority_changed(event, thread, old, new, out);
             }
             Detail::Sample { address } => self.sampled(event, address, out),
+            Detail::Resumed { suspended } => {
+                let payload = Payload::new().u64(suspended);
+                out.event(self.head(event), ProviderEvent::Resumed, &payload);
+            }
             Detail::Counters { process, counters } => {
                 self.counters.insert(process, *counters);
             }

@@ -34,41 +34,38 @@ pub(crate) struct SystemSource {
     has_stored: bool,
 }
 
-/// What all events of a kind have in common, for those that no kernel class has.
+/// The extended items that all events of a kind have, for those that no kernel class has.
 #[derive(Debug)]
 struct ProviderEvents {
-    exec_chain: Vec<u8>,
-    module_chain: Vec<u8>,
+    module: Vec<u8>,
+    exec: Vec<u8>,
+    resumed: Vec<u8>,
 }
 
 impl ProviderEvents {
     fn new() -> ProviderEvents {
-        ProviderEvents { exec_chain: report::exec_chain(), module_chain: report::module_chain() }
+        ProviderEvents {
+            module: report::module_chain(),
+            exec: report::exec_chain(),
+            resumed: report::resumed_chain(),
+        }
     }
 
     /// The event without its time, place and fields.
     fn of(&self, event: ProviderEvent) -> Event<'_> {
-        let descriptor = EventDescriptor { level: Level::INFO, ..EventDescriptor::default() };
-        let described = EventDescriptor { channel: Channel::TRACE_LOGGING, ..descriptor };
-        match event {
-            ProviderEvent::Universal(id) => Event {
-                provider: UNIVERSAL_SYSTEM,
-                descriptor: EventDescriptor { id, ..descriptor },
-                ..Event::default()
-            },
-            ProviderEvent::Module => Event {
-                provider: SYSTEM_EVENTS,
-                descriptor: described,
-                chain: &self.module_chain,
-                ..Event::default()
-            },
-            ProviderEvent::Exec => Event {
-                provider: SYSTEM_EVENTS,
-                descriptor: described,
-                chain: &self.exec_chain,
-                ..Event::default()
-            },
-        }
+        let level = Level::INFO;
+        let chain = match event {
+            ProviderEvent::Universal(id) => {
+                let descriptor = EventDescriptor { id, level, ..EventDescriptor::default() };
+                return Event { provider: UNIVERSAL_SYSTEM, descriptor, ..Event::default() };
+            }
+            ProviderEvent::Module => &self.module,
+            ProviderEvent::Exec => &self.exec,
+            ProviderEvent::Resumed => &self.resumed,
+        };
+        let channel = Channel::TRACE_LOGGING;
+        let descriptor = EventDescriptor { level, channel, ..EventDescriptor::default() };
+        Event { provider: SYSTEM_EVENTS, descriptor, chain, ..Event::default() }
     }
 }
 

@@ -69,6 +69,10 @@ fn decode(decoder: &mut Decoder, taken: &Taken) -> Decoded {
         }
         RecordKind::Provider(ProviderEvent::Module) => return decode_module(&taken.payload),
         RecordKind::Provider(ProviderEvent::Exec) => return decode_exec(&taken.payload),
+        RecordKind::Provider(ProviderEvent::Resumed) => {
+            let suspended = taken.u64(0).to_string();
+            return ("Resumed".to_owned(), fields([("suspended_ns", suspended)]));
+        }
     }
     let decoded = decoder.decode(&record);
     let name = decoded.event_name().unwrap_or_default().to_owned();
@@ -132,7 +136,9 @@ pub fn check_schemas(records: &[Taken]) {
             }
             RecordKind::Provider(ProviderEvent::Universal(id)) => Some((UNIVERSAL_SYSTEM, id)),
             RecordKind::Provider(event) => {
-                Some((SYSTEM_EVENTS, u16::from(event == ProviderEvent::Module)))
+                let all = [ProviderEvent::Module, ProviderEvent::Exec, ProviderEvent::Resumed];
+                let at = all.iter().position(|one| *one == event).unwrap();
+                Some((SYSTEM_EVENTS, at as u16))
             }
             RecordKind::Kernel(_) => None,
         };
@@ -202,6 +208,7 @@ fn everything() -> Vec<Taken> {
     machine.at(36_010, 0, 0, Detail::ExitStatus { process: 60, thread: 60, status: 7 });
     machine.at(36_011, 0, 60, Detail::Exit { process: 60, thread: 60 });
     machine.at(400_000, 1, 1, Detail::Lost { count: 3 });
+    machine.at(400_001, 1, 1, Detail::Resumed { suspended: 7_000_000_000 });
     let counters = ProcessCounters {
         faults: 7,
         descriptors: 9,
@@ -324,6 +331,7 @@ const KINDS: &[(u16, &str, &str)] = &[
         "ImageBase=0x5000 ProcessId=60 GuidSig=01010101-0101-0101-0101-010101010101 PdbFileName=a.so.debug",
     ),
     (0x0000, "LostEvent/RTLostEvent", ""),
+    (0x0000, "Resumed", "suspended_ns=7000000000"),
     (0x0000, "Exec", "pid=60 path=/usr/bin/ls argv=ls,-l"),
     (
         0x0000,

@@ -1,0 +1,56 @@
+//! Time in which the machine was suspended: `CLOCK_MONOTONIC`, the clock of events, stands still then.
+
+/// Clocks that are read one after the other differ by less, in nanoseconds.
+const LEAST: u64 = 10_000_000;
+
+/// Finds out that the machine was suspended.
+#[derive(Debug)]
+pub(crate) struct Suspension {
+    /// Nanoseconds by which `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`.
+    ahead: u64,
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a value that outlives the call.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn ahead() -> u64 {
+    let monotonic = read(libc::CLOCK_MONOTONIC);
+    read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic)
+}
+
+impl Suspension {
+    pub fn new() -> Suspension {
+        Suspension { ahead: ahead() }
+    }
+
+    /// For how many nanoseconds the machine was suspended since the last look, if it was.
+    pub fn look(&mut self) -> Option<u64> {
+        self.look_at(ahead())
+    }
+
+    fn look_at(&mut self, ahead: u64) -> Option<u64> {
+        let suspended = ahead.checked_sub(self.ahead).filter(|suspended| *suspended >= LEAST)?;
+        self.ahead = ahead;
+        Some(suspended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OV-23: a suspension is found once, and two looks without one find none.
+    #[test]
+    fn a_suspension_is_found_once() {
+        let mut suspension = Suspension::new();
+        assert_eq!(suspension.look(), None);
+        let ahead = suspension.ahead;
+        assert_eq!(suspension.look_at(ahead + 7_000_000_000), Some(7_000_000_000));
+        assert_eq!(suspension.look_at(ahead + 7_000_001_000), None);
+        assert_eq!(suspension.look_at(ahead), None);
+    }
+}
