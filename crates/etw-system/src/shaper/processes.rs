@@ -375,7 +375,9 @@ impl Shaper {
             return;
         }
         let mut rest = self.largest_event().saturating_sub(AROUND_COMMAND_LINE);
-        let path = &facts.path[..facts.path.len().min(rest)];
+        // Without its path, the short name is known.
+        let path = if facts.path.is_empty() { &facts.name } else { &facts.path };
+        let path = &path[..path.len().min(rest)];
         rest -= path.len();
         let arguments = facts.arguments.strip_suffix(&[0]).unwrap_or(&facts.arguments);
         let arguments = arguments.split(|byte| *byte == 0).filter(|_| !facts.arguments.is_empty());
