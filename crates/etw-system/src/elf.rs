@@ -6,6 +6,8 @@ use etw_types::le;
 const MAX_HEADERS: usize = 256;
 /// Bytes of a program header; damage has others.
 pub(crate) const HEADER_SIZES: std::ops::RangeInclusive<usize> = 56..=256;
+/// The same of files of 32 bits.
+const SMALL_HEADER_SIZES: std::ops::RangeInclusive<usize> = 32..=256;
 const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const EXECUTABLE: u32 = 1;
@@ -52,25 +54,34 @@ pub struct Extent {
 }
 
 impl ElfFile {
-    /// Reads a 64-bit little-endian file. `read` returns bytes from an offset, as many as there are.
+    /// Reads a little-endian file. `read` returns bytes from an offset, as many as there are.
     pub fn read(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Option<ElfFile> {
         let header = read(0, 64)?;
-        if header.get(..6)? != b"\x7fELF\x02\x01" {
-            return None;
-        }
-        let at = le::u64(&header, 0x20)?;
-        let size = usize::from(le::u16(&header, 0x36)?);
-        let count = usize::from(le::u16(&header, 0x38)?).min(MAX_HEADERS);
-        if !HEADER_SIZES.contains(&size) {
+        let is_wide = match header.get(..6)? {
+            b"\x7fELF\x02\x01" => true,
+            b"\x7fELF\x01\x01" => false,
+            _ => return None,
+        };
+        // Offsets for 32 and for 64 bits.
+        let word = |bytes: &[u8], narrow: usize, wide: usize| match is_wide {
+            true => le::u64(bytes, wide),
+            false => le::u32(bytes, narrow).map(u64::from),
+        };
+        let half = |narrow, wide| le::u16(&header, if is_wide { wide } else { narrow });
+        let at = word(&header, 0x1c, 0x20)?;
+        let size = usize::from(half(0x2a, 0x36)?);
+        let count = usize::from(half(0x2c, 0x38)?).min(MAX_HEADERS);
+        let sizes = if is_wide { HEADER_SIZES } else { SMALL_HEADER_SIZES };
+        if !sizes.contains(&size) {
             return None;
         }
         let table = read(at, size * count)?;
-        let mut file = ElfFile { entry: le::u64(&header, 0x18)?, ..ElfFile::default() };
+        let mut file = ElfFile { entry: word(&header, 0x18, 0x18)?, ..ElfFile::default() };
         for header in table.chunks_exact(size) {
             let kind = le::u32(header, 0)?;
-            let flags = le::u32(header, 4)?;
-            let (offset, address) = (le::u64(header, 8)?, le::u64(header, 0x10)?);
-            let (in_file, size) = (le::u64(header, 0x20)?, le::u64(header, 0x28)?);
+            let flags = le::u32(header, if is_wide { 4 } else { 0x18 })?;
+            let (offset, address) = (word(header, 4, 8)?, word(header, 8, 0x10)?);
+            let (in_file, size) = (word(header, 0x10, 0x20)?, word(header, 0x14, 0x28)?);
             if kind == LOAD {
                 let is_executable = flags & EXECUTABLE != 0;
                 file.segments.push(Segment { offset, address, size, is_executable });
@@ -146,6 +157,36 @@ mod tests {
         let (base, entry) = (0x7f00_0000_0000, 0x7f00_0000_2810);
         assert_eq!(extent, Extent { base, size: 0x5000, default_base: 0, entry });
         assert_eq!(file().extent(0x7f00_0000_2000, 0x99_0000), None);
+    }
+
+    /// OV-23: programs of 32 bits have their place and their entry, too.
+    #[test]
+    fn a_file_of_32_bits_is_read() {
+        let mut bytes = b"\x7fELF\x01\x01\x01".to_vec();
+        bytes.resize(0x54, 0);
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        // The header: entry, program headers behind it, one of 32 bytes.
+        put(0x18, 0x804_9009);
+        put(0x1c, 0x34);
+        put(0x2a, 32 | 1 << 16);
+        // LOAD, offset, address twice, bytes in the file and in memory, readable and executable.
+        for (number, value) in
+            [1, 0x1000, 0x804_9000, 0x804_9000, 0x20, 0x20, 5].into_iter().enumerate()
+        {
+            put(0x34 + number * 4, value);
+        }
+        let read = |at: u64, size: usize| {
+            let rest = bytes.get(at as usize..)?;
+            Some(rest[..size.min(rest.len())].to_vec())
+        };
+        let file = ElfFile::read(read).unwrap();
+        let segment =
+            Segment { offset: 0x1000, address: 0x804_9000, size: 0x20, is_executable: true };
+        assert_eq!(file, ElfFile { segments: vec![segment], build_id: vec![], entry: 0x804_9009 });
+        let base = 0x804_9000;
+        let extent = Extent { base, size: 0x1000, default_base: base, entry: 0x804_9009 };
+        assert_eq!(file.extent(base, 0x1000), Some(extent));
     }
 
     #[test]

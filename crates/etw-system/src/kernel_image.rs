@@ -93,6 +93,7 @@ impl KernelSymbols {
             ..KernelSymbols::default()
         };
         let (mut start, mut end) = (0, 0);
+        let mut programs: Option<(u64, u64)> = None;
         if let Ok(file) = File::open("/proc/kallsyms") {
             let mut lines = BufReader::with_capacity(1 << 16, file);
             let mut line = String::new();
@@ -102,6 +103,12 @@ impl KernelSymbols {
                     (words.next(), words.next(), words.next())
                 {
                     let address = || u64::from_str_radix(address, 16).unwrap_or(0);
+                    if words.next() == Some("[bpf]") && address() != 0 {
+                        let (first, last) = programs.unwrap_or((address(), address()));
+                        programs = Some((first.min(address()), last.max(address())));
+                        line.clear();
+                        continue;
+                    }
                     match name {
                         "_text" | "_stext" if start == 0 => start = address(),
                         "_etext" => end = address(),
@@ -124,6 +131,7 @@ impl KernelSymbols {
             let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
             symbols.add(KERNEL, start, end - start, build_id(&notes).unwrap_or_default());
             symbols.add_modules();
+            symbols.add_programs(programs);
         }
         symbols.add("irq", INTERRUPT_LINES, LINES, Vec::new());
         symbols
@@ -141,6 +149,18 @@ impl KernelSymbols {
         let path = name.as_bytes().to_vec();
         let image = Image { base, size, default_base: base, path, build_id, entry: 0 };
         self.images.push(Arc::new(image));
+    }
+
+    /// Adds the kernel's programs, ours among them, as one image. Their names are known as long as they are loaded.
+    fn add_programs(&mut self, range: Option<(u64, u64)>) {
+        /// Bytes behind the start of the last one.
+        const LAST: u64 = 4096;
+        let Some((first, last)) = range else { return };
+        let end = last.saturating_add(LAST);
+        let overlaps = |image: &Arc<Image>| first < image.base + image.size && image.base < end;
+        if !self.images.iter().any(overlaps) {
+            self.add("[bpf]", first, end - first, Vec::new());
+        }
     }
 
     /// `name size users names state address`

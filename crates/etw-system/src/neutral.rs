@@ -44,8 +44,6 @@ pub enum Detail<'a> {
     /// A thread that existed when the recording began.
     /// `affinity`: a bit for each of the first 64 CPUs that it may use; 0: not known.
     ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32, affinity: u64 },
-    /// A thread may use these CPUs now.
-    Affinity { thread: u32, affinity: u64 },
     /// A process listens for connections to a TCP port.
     ListenerFound { process: u32, port: u16 },
     /// All processes that existed when the recording began have been given.

@@ -33,7 +33,7 @@ pub(crate) use ring::fake::FakeRing;
 pub(crate) use told::Told;
 pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
-pub(crate) use wanted::{Filter, Wanted};
+pub(crate) use wanted::{Filter, Wanted, own_threads};
 
 use crate::neutral::{Detail, NeutralEvent, Stack};
 use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};

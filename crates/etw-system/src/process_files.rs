@@ -94,7 +94,7 @@ fn living_folder(process: u32) -> String {
 fn link_text(link: &str) -> Vec<u8> {
     let path = std::fs::read_link(link);
     let mut path = path.map_or(Vec::new(), |path| path.into_os_string().into_vec());
-    if let Some(stripped) = path.strip_suffix(b" (deleted)") {
+    if let Some(stripped) = path.strip_suffix(DELETED) {
         path.truncate(stripped.len());
     }
     path
@@ -117,6 +117,12 @@ pub(crate) fn exec_facts(
     arguments.truncate(MAX_ARGUMENTS);
     let user = known_user.or_else(|| user(process));
     ExecFacts { path, name: name.to_vec(), arguments, user, unit: unit_of(process) }
+}
+
+/// Whether a process has this short name now.
+pub(crate) fn has_name(process: u32, name: &[u8]) -> bool {
+    let now = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+    now.strip_suffix(b"\n").unwrap_or(&now) == name
 }
 
 /// The systemd unit or container of a process: the last part of its control group. `None`: the process has ended.
@@ -385,7 +391,7 @@ fn open_file(process: u32, path: &[u8]) -> Option<File> {
 }
 
 /// The end of the name of a file that has been deleted.
-const DELETED: &[u8] = b" (deleted)";
+pub(crate) const DELETED: &[u8] = b" (deleted)";
 
 fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; size];

@@ -536,9 +536,13 @@ impl Recorder {
                         true => None,
                         false => sources.next_exec(process, parsed.time),
                     };
+                    let soon = soon.as_ref();
                     let detail =
                         Detail::Fork { process, parent_process, thread, parent_thread, soon };
+                    // The creator may have changed its CPUs, and the new thread begins with those.
+                    shaper.set_affinity(parent_thread, process_files::affinity_of(parent_thread));
                     shaper.take(&parsed.event(detail), out);
+                    shaper.set_affinity(thread, process_files::affinity_of(thread));
                 }
                 // The host's own calls would feed the trace.
                 PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })
@@ -682,14 +686,9 @@ impl Recorder {
     }
 
     /// Gives the shaper the CPUs that living threads may use.
-    fn look_at_affinities(&mut self, turn: Turn) {
-        let Recorder { shaper, out, .. } = self;
-        let mut give = Giver { shaper, out, turn };
-        for thread in give.shaper.thread_ids() {
-            let affinity = process_files::affinity_of(thread);
-            if affinity != 0 {
-                give.event(Detail::Affinity { thread, affinity });
-            }
+    fn look_at_affinities(&mut self) {
+        for thread in self.shaper.thread_ids() {
+            self.shaper.set_affinity(thread, process_files::affinity_of(thread));
         }
     }
 
@@ -758,7 +757,7 @@ impl Recorder {
         let turn = Turn { time: now.time.min(end), ..now };
         self.add_last_losses(turn);
         self.count_processes(turn);
-        self.look_at_affinities(turn);
+        self.look_at_affinities();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.shaper.finish(turn, &mut self.out);
         self.is_finished = true;

@@ -325,6 +325,13 @@ impl Shaper {
         Some(ProcessImages { by_base: &one.images, version: one.images_version })
     }
 
+    /// The CPUs that a thread may use now, a bit each; 0: nobody knows.
+    pub fn set_affinity(&mut self, thread: u32, affinity: u64) {
+        if let Some(one) = self.threads.get_mut(&thread).filter(|_| affinity != 0) {
+            one.affinity = affinity;
+        }
+    }
+
     /// The threads that live.
     pub fn thread_ids(&self) -> Vec<u32> {
         self.threads.keys().copied().filter(|thread| thread & FOREIGN == 0).collect()
@@ -412,11 +419,6 @@ impl Shaper {
             Detail::ThreadFound { process, thread, name, priority, affinity } => {
                 let found = FoundThread { thread, name, priority, affinity };
                 self.thread_found(event, process, &found, out);
-            }
-            Detail::Affinity { thread, affinity } => {
-                if let Some(one) = self.threads.get_mut(&thread) {
-                    one.affinity = affinity;
-                }
             }
             Detail::ListenerFound { process, port } => self.listener_found(process, port),
             Detail::AllFound => self.all_found(event, out),

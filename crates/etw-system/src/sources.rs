@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::neutral::{CalledFile, ExecFacts, FileFacts};
 use crate::perf::{Begun, CallPath, DescriptorChange, Executed, ProgramFound};
-use crate::process_files::{Images, exec_facts, file_facts, is_closed};
+use crate::process_files::{Images, exec_facts, file_facts, has_name, is_closed};
 use crate::process_root::has_other_files;
 
 /// Execs and opened files that are remembered until the watermark passes them.
@@ -17,9 +17,12 @@ const SOON: u64 = 20_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub images: Images,
-    /// By process, with the times of the execs.
+    /// By process, with the times of the execs, in their order.
     execs: HashMap<u32, Vec<(u64, ExecFacts)>>,
     exec_count: usize,
+    /// What the kernel's records have of programs, by process, in order of time. The record of an exec may be read behind them.
+    found: HashMap<u32, VecDeque<ProgramFound>>,
+    found_count: usize,
     /// When processes with an id began.
     begun: HashMap<u32, VecDeque<u64>>,
     begun_count: usize,
@@ -38,34 +41,85 @@ pub(crate) struct Sources {
 impl Sources {
     /// Programs are executed. The kernel's records have names and arguments; `/proc` has the rest, which is read as early as possible:
     /// the process may have ended by the time that the watermark passes. Returns whether those that begin next should be read sooner.
-    pub fn add_execs(&mut self, executed: Vec<Executed>, found: Vec<ProgramFound>) -> bool {
+    pub fn add_execs(&mut self, mut executed: Vec<Executed>, found: Vec<ProgramFound>) -> bool {
         let mut has_looks = false;
+        found.into_iter().for_each(|one| self.add_program_found(one));
+        executed.sort_by_key(|one| one.time);
+        let mut last: HashMap<u32, u64> = HashMap::new();
+        executed.iter().for_each(|one| _ = last.insert(one.process, one.time));
         for one in executed {
-            let is_own =
-                |found: &&ProgramFound| found.process == one.process && found.time >= one.time;
-            let own = || found.iter().filter(is_own);
-            let needs_arguments = !own().any(|found| found.arguments.is_some());
-            let user = own().find_map(|found| found.user);
-            has_looks |= needs_arguments || user.is_none() || has_other_files(one.process);
-            self.add_exec(one, needs_arguments, user);
-        }
-        for one in found {
-            let mut all = self.execs.get_mut(&one.process).into_iter().flatten();
-            if let Some((_, facts)) = all.rfind(|(time, _)| *time <= one.time) {
-                add_found(facts, one);
-            }
+            let (process, time) = (one.process, one.time);
+            // `/proc` has the last program of a process.
+            let is_last = last.get(&process) == Some(&time);
+            let found = || self.found_after(process, time, u64::MAX);
+            let needs_arguments = !found().any(|found| found.arguments.is_some());
+            let (user, is_found) = (found().find_map(|found| found.user), found().next().is_some());
+            has_looks |= needs_arguments || user.is_none() || has_other_files(process);
+            let facts = match is_last {
+                true => exec_facts(process, &one.name, needs_arguments, user),
+                false => ExecFacts { name: one.name.clone(), ..ExecFacts::default() },
+            };
+            // Or of one that the process executes just now.
+            let is_its = is_found || has_name(process, &one.name);
+            // What the kernel says is added when the next exec is known.
+            let own_user = facts.user.filter(|_| user.is_none());
+            let facts = match is_its {
+                true => ExecFacts { user: own_user, ..facts },
+                false => ExecFacts { name: one.name, unit: facts.unit, ..ExecFacts::default() },
+            };
+            self.add_exec(process, time, facts);
         }
         has_looks
     }
 
-    fn add_exec(&mut self, one: Executed, needs_arguments: bool, user: Option<u32>) {
+    fn add_exec(&mut self, process: u32, time: u64, facts: ExecFacts) {
         if self.exec_count >= LIMIT {
             self.execs.clear();
             self.exec_count = 0;
         }
         self.exec_count += 1;
-        let facts = exec_facts(one.process, &one.name, needs_arguments, user);
-        self.execs.entry(one.process).or_default().push((one.time, facts));
+        let all = self.execs.entry(process).or_default();
+        let at = all.partition_point(|(one, _)| *one <= time);
+        all.insert(at, (time, facts));
+    }
+
+    fn add_program_found(&mut self, one: ProgramFound) {
+        if self.found_count >= LIMIT {
+            self.found.clear();
+            self.found_count = 0;
+        }
+        self.found_count += 1;
+        let all = self.found.entry(one.process).or_default();
+        let at = all.partition_point(|known| known.time <= one.time);
+        all.insert(at, one);
+    }
+
+    /// What the kernel says of the program that a process executes at a time, before its next exec: a record of perf and one of a program
+    /// in the kernel, which alone has the user. They come behind that of the exec. The record of the next exec may not have been read yet.
+    fn found_after(
+        &self,
+        process: u32,
+        time: u64,
+        next: u64,
+    ) -> impl Iterator<Item = &ProgramFound> {
+        let of_process = self.found.get(&process).into_iter().flatten();
+        let mut own = of_process.filter(move |found| (time..next).contains(&found.time));
+        let first = own.next();
+        let has_user = first.map(|found| found.user.is_some());
+        let second = own.next().filter(|found| Some(found.user.is_some()) != has_user);
+        first.into_iter().chain(second)
+    }
+
+    /// The facts about one of the execs of a process.
+    fn exec_at(&self, process: u32, at: usize) -> Option<ExecFacts> {
+        let all = self.execs.get(&process)?;
+        let (time, facts) = all.get(at)?;
+        let next = all.get(at + 1).map_or(u64::MAX, |(next, _)| *next);
+        let mut facts = facts.clone();
+        for found in self.found_after(process, *time, next) {
+            add_found(&mut facts, found.clone());
+        }
+        Some(facts)
     }
 
     /// Processes have begun.
@@ -81,24 +135,29 @@ impl Sources {
     }
 
     /// The first program that the process which begins at a time executes soon behind it.
-    pub fn next_exec(&self, process: u32, begin: u64) -> Option<&ExecFacts> {
+    pub fn next_exec(&self, process: u32, begin: u64) -> Option<ExecFacts> {
         let all = self.execs.get(&process)?;
-        let (time, facts) = all.iter().find(|(time, _)| *time >= begin)?;
+        let at = all.iter().position(|(time, _)| *time >= begin)?;
+        let time = &all[at].0;
         // The next process with the same id may have begun meanwhile.
         let begun = self.begun.get(&process);
         let is_others = begun.into_iter().flatten().any(|next| begin < *next && next <= time);
-        (!is_others && time - begin <= SOON).then_some(facts)
+        if is_others || time - begin > SOON {
+            return None;
+        }
+        self.exec_at(process, at)
     }
 
     pub fn take_exec(&mut self, process: u32, at: u64) -> Option<ExecFacts> {
+        let index = self.execs.get(&process)?.iter().position(|(time, _)| *time == at)?;
+        let facts = self.exec_at(process, index);
         let all = self.execs.get_mut(&process)?;
-        let index = all.iter().position(|(time, _)| *time == at)?;
-        let (_, facts) = all.remove(index);
+        all.remove(index);
         self.exec_count -= 1;
         if all.is_empty() {
             self.execs.remove(&process);
         }
-        Some(facts)
+        facts
     }
 
     /// The records before this time have been released: what was found for them is not needed any more.
@@ -108,6 +167,11 @@ impl Sources {
             !all.is_empty()
         });
         self.exec_count = self.execs.values().map(Vec::len).sum();
+        self.found.retain(|_, all| {
+            all.retain(|one| one.time >= until);
+            !all.is_empty()
+        });
+        self.found_count = self.found.values().map(VecDeque::len).sum();
         self.begun.retain(|_, all| {
             all.retain(|time| *time >= until);
             !all.is_empty()
@@ -237,9 +301,13 @@ impl Sources {
 
 /// Adds the name, arguments and user that the kernel recorded. They are better than those of `/proc`, which a program may change.
 pub(crate) fn add_found(facts: &mut ExecFacts, found: ProgramFound) {
-    // Programs without a path are executed by their descriptor.
-    let has_path = !found.file.is_empty() && !found.file.starts_with(b"/dev/fd/");
-    if has_path || facts.path.is_empty() && !found.file.is_empty() {
+    // A program that is executed by its descriptor has no path: `/dev/fd/5`. Below a folder's descriptor, the last part is its name.
+    let below = found.file.strip_prefix(b"/dev/fd/");
+    let is_known = match below {
+        Some(below) => facts.path.is_empty() && below.contains(&b'/'),
+        None => !found.file.is_empty(),
+    };
+    if is_known {
         facts.path = found.file;
     }
     if let Some(arguments) = found.arguments {
@@ -292,6 +360,62 @@ mod tests {
         assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
     }
 
+    /// OV-23: the kernel's record of a program may be read before or behind that of its exec, and the next exec may follow at once.
+    #[test]
+    fn each_exec_has_the_arguments_of_its_own_program() {
+        // No process has this id.
+        const PROCESS: u32 = u32::MAX - 7;
+        let executed = |time| Executed { time, process: PROCESS, name: time.to_string().into() };
+        let found = |time: u64, arguments: &str| ProgramFound {
+            time,
+            process: PROCESS,
+            file: format!("/bin/{arguments}").into(),
+            arguments: Some(arguments.into()),
+            user: Some(7),
+        };
+        let mut sources = Sources::default();
+        let of_perf = ProgramFound { user: None, arguments: None, ..found(11, "first") };
+        sources
+            .add_execs(vec![executed(10)], vec![of_perf, found(12, "first"), found(22, "second")]);
+        // The record of the exec at 20 was read behind that of its program.
+        sources.add_execs(vec![executed(30), executed(20)], vec![found(43, "fourth")]);
+        sources.add_execs(vec![executed(40)], vec![]);
+        let next = sources.next_exec(PROCESS, 15).unwrap();
+        assert_eq!(next.arguments, b"second");
+        let mut take = |time| {
+            let facts = sources.take_exec(PROCESS, time).unwrap();
+            assert_eq!(facts.user, Some(7).filter(|_| !facts.path.is_empty()));
+            (String::from_utf8(facts.path).unwrap(), String::from_utf8(facts.arguments).unwrap())
+        };
+        let of = |name: &str| (format!("/bin/{name}"), name.to_owned());
+        assert_eq!(take(10), of("first"));
+        assert_eq!(take(20), of("second"));
+        assert_eq!(take(30), Default::default(), "its record was lost");
+        assert_eq!(take(40), of("fourth"));
+        sources.forget(100);
+        assert_eq!((sources.exec_count, sources.found_count), (0, 0));
+        assert!(sources.execs.is_empty() && sources.found.is_empty());
+    }
+
+    /// A program that is executed by a descriptor has the name that its process or its first image has.
+    #[test]
+    fn a_descriptor_is_no_name_of_a_program() {
+        let path = |known: &[u8], file: &[u8]| {
+            let mut facts = ExecFacts { path: known.to_vec(), ..ExecFacts::default() };
+            let (file, arguments) = (file.to_vec(), None);
+            add_found(
+                &mut facts,
+                ProgramFound { time: 1, process: 2, file, arguments, user: None },
+            );
+            String::from_utf8(facts.path).unwrap()
+        };
+        assert_eq!(path(b"", b"/dev/fd/5"), "");
+        assert_eq!(path(b"/bin/x", b"/dev/fd/5"), "/bin/x");
+        assert_eq!(path(b"", b"/dev/fd/5/some"), "/dev/fd/5/some");
+        assert_eq!(path(b"/bin/some", b"/dev/fd/5/some"), "/bin/some");
+        assert_eq!(path(b"/bin/some", b"/bin/other"), "/bin/other");
+    }
+
     #[test]
     fn a_program_is_that_of_the_process_which_began_last() {
         let mut sources = Sources::default();
@@ -301,7 +425,7 @@ mod tests {
         }
         sources.add_begun([10, 20, 35].map(|time| Begun { time, process: 50 }).to_vec());
         let name = |sources: &Sources, begin| {
-            sources.next_exec(50, begin).map(|facts| String::from_utf8(facts.name.clone()).unwrap())
+            sources.next_exec(50, begin).map(|facts| String::from_utf8(facts.name).unwrap())
         };
         assert_eq!(name(&sources, 10), None, "it ended, and the next one began at 20");
         assert_eq!(name(&sources, 20).as_deref(), Some("30"));

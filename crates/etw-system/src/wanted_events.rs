@@ -6,6 +6,7 @@ use std::io;
 use crate::flags::{Flag, Masks};
 use crate::perf::{
     Attribute, Event, Filter, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
+    own_threads,
 };
 use crate::shaper::Options;
 use crate::system_calls::{FileOperation, SystemCall, numbers};
@@ -467,6 +468,7 @@ pub(crate) fn machine_events(options: &Options) -> MachineEvents {
     };
     let calls = wanted_calls(options);
     let copied = copied_stack(Target::Machine, options);
+    let own = own_threads();
     let mut seen = Vec::new();
     let others = additions.iter().chain(&of_stacks).map(|point| (*point, 0));
     for (point, hook) in points.iter().copied().chain(others) {
@@ -483,7 +485,10 @@ pub(crate) fn machine_events(options: &Options) -> MachineEvents {
                 .with_stack(has_stack)
                 .with_user_state(copied.of_other),
             kind: Kind::Tracepoint { point, layout, has_stack },
-            filter: calls.clone().filter(|_| is_call).map_or(Filter::All, Filter::Calls),
+            filter: match is_call {
+                true => Filter::Calls { numbers: calls.clone(), without: own.clone() },
+                false => Filter::All,
+            },
             has_sizes: false,
         });
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Recorder;
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::Target;
-use crate::process_files::{self, Images, ListedThread, each_mapping};
+use crate::process_files::{self, DELETED, Images, ListedThread, each_mapping};
 use crate::record::Records;
 use crate::shaper::{Shaper, Turn};
 
@@ -83,7 +83,11 @@ impl Giver<'_> {
         let mut found: Vec<Arc<Image>> = Vec::new();
         if !facts.is_kernel {
             facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
-            let program = found.iter().find(|image| image.path == facts.exec.path);
+            // The path of a deleted file has a remark in the list of mappings.
+            let is_program = |image: &&Arc<Image>| {
+                image.path.strip_suffix(DELETED).unwrap_or(&image.path) == facts.exec.path
+            };
+            let program = found.iter().find(is_program);
             facts.entry = program.map_or(0, |image| image.entry);
         }
         self.event(Detail::ProcessFound(&facts));

@@ -252,14 +252,17 @@ impl Shaper {
         self.network_record(head, group | kind, (socket, &one), (size, times), out);
     }
 
-    /// A process uses a connection. One that is older than the recording is that of the process that is first seen to use it.
+    /// A process uses a connection: its end is that of the process that used it last. A server's child has it from the listener.
     fn own_socket(&mut self, socket: u64, process: u32, addresses: &Addresses) {
         if self.devices.sockets.len() >= LIMIT {
             self.devices.sockets.clear();
         }
         let one = self.devices.sockets.entry(socket).or_default();
         if one.process == 0 {
-            *one = Socket { process, addresses: *addresses };
+            one.addresses = *addresses;
+        }
+        if process != 0 {
+            one.process = process;
         }
     }
 
@@ -293,7 +296,7 @@ impl Shaper {
         one.addresses = *addresses;
         // Only these changes happen in the process that the connection belongs to.
         match (old, new) {
-            (ESTABLISHED, FIN_WAIT_1) | (CLOSE_WAIT, LAST_ACK) if one.process == 0 => {
+            (ESTABLISHED, FIN_WAIT_1) | (CLOSE_WAIT, LAST_ACK) if head.process != 0 => {
                 one.process = head.process;
             }
             (_, SYN_SENT) => one.process = head.process,

@@ -214,9 +214,24 @@ impl Shaper {
             && self.processes.get(&thread).is_some_and(|one| !one.threads.is_empty())
             && !self.ending.iter().any(|one| one.is_told && one.thread == thread);
         if is_revived {
-            self.ensure(event, thread, thread, out);
+            self.restart_first_thread(event, thread, out);
         }
         is_revived
+    }
+
+    /// Another thread of a process executes a program while the first one has ended, and takes its id: a thread with that id begins. It is
+    /// the other one, whose record ends with the exec.
+    fn restart_first_thread(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+        let Some(owner) = self.processes.get_mut(&process) else { return };
+        let other = owner.threads.last().and_then(|other| self.threads.get(other));
+        let Some(Thread { name, priority, affinity, .. }) = other.cloned() else { return };
+        let id = owner.id();
+        owner.threads.push(process);
+        let one = Thread { process: id, name, priority, affinity, ..Thread::default() };
+        let head = Head { time: ticks(event.time), cpu: event.cpu, process: id, thread: process };
+        let head = self.apart(head, out);
+        self.thread_record(head, Moment::Start, process, &one, out);
+        self.threads.insert(process, one);
     }
 
     pub(super) fn forked(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
@@ -322,6 +337,10 @@ impl Shaper {
         facts: &ExecFacts,
         out: &mut Records,
     ) {
+        let has_others = self.processes.get(&process).is_some_and(|one| !one.threads.is_empty());
+        if has_others && !self.threads.contains_key(&process) {
+            self.restart_first_thread(event, process, out);
+        }
         self.ensure(event, process, process, out);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);

@@ -101,7 +101,7 @@ impl Shaper {
             out.classic(head, SYSTEM_CONFIG_EX, BUILD_INFO, 0, &payload);
         }
         out.perf_info(head, END_EXTENSION, 2, &masks(self.options.masks));
-        self.symbols.forget_files();
+        self.symbols.repeat_files();
         self.run_down(head, out);
         self.function_records(head, out);
         self.interval_record(head, COLLECTION_END, out);

@@ -20,6 +20,8 @@ const PROCESS_SYMBOL: u16 = 4;
 const MAPPING_METADATA: u16 = 5;
 /// Files whose metadata is remembered. Beyond that it is written again.
 const MAX_FILES: usize = 4096;
+/// A file's metadata is written again if it is needed so much later, in 100 ns: a buffer of the newest events may have lost it.
+const AGAIN: i64 = 10_000_000;
 /// Addresses of the kernel that are remembered.
 const MAX_ADDRESSES: usize = 1 << 16;
 
@@ -37,8 +39,8 @@ pub struct KernelFunction {
 /// What the trace has of symbols.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
-    /// The numbers of files by build id and first address.
-    files: HashMap<(Vec<u8>, u64), u64, RandomState>,
+    /// The numbers of files by build id and first address, and the times of their last records.
+    files: HashMap<(Vec<u8>, u64), (u64, i64), RandomState>,
     /// The number that was given last.
     last_number: u64,
     /// The numbers of the kernel's images by their bases, and the ends of the images.
@@ -54,9 +56,9 @@ impl Symbols {
         self.last_number
     }
 
-    /// The end of the trace names all files again: its beginning may have been overwritten.
-    pub fn forget_files(&mut self) {
-        self.files.clear();
+    /// The end of the trace has the metadata of all files again: its beginning may have been overwritten.
+    pub fn repeat_files(&mut self) {
+        self.files.values_mut().for_each(|(_, time)| *time = i64::MIN);
     }
 }
 
@@ -170,14 +172,16 @@ impl Shaper {
             return 0;
         }
         let key = (image.build_id.clone(), image.default_base);
-        if let Some(number) = self.symbols.files.get(&key) {
-            return *number;
+        let known = self.symbols.files.get(&key).copied();
+        if let Some((number, _)) = known.filter(|(_, last)| head.time.saturating_sub(*last) < AGAIN)
+        {
+            return number;
         }
         if self.symbols.files.len() >= MAX_FILES {
             self.symbols.files.clear();
         }
-        let number = self.symbols.next_number();
-        self.symbols.files.insert(key, number);
+        let number = known.map_or_else(|| self.symbols.next_number(), |(number, _)| number);
+        self.symbols.files.insert(key, (number, head.time));
         let id: String = image.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         // A mapping stands for the whole image, so the distance from its start is that from the first address in the file's headers.
         // The kernel may lie elsewhere than its file says.

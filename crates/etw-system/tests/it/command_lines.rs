@@ -1,12 +1,15 @@
 //! Command lines and users of many programs that begin between two looks at the rings.
 #![cfg(target_os = "linux")]
 
+use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::ground_truth::{END, helper, last_command_line, last_user, settle};
 use crate::invariants::check_live;
 use crate::live::{Live, Recording, is_first_namespace, record_and_count};
+use crate::schemas::decode_exec;
+use etw_system::record::{ProviderEvent, RecordKind};
 
 /// The user of each second program of a storm: nobody, on most systems. It has no rights, and needs no account.
 const OTHER_USER: u32 = 65_534;
@@ -70,6 +73,45 @@ fn a_storm_of_programs_between_two_looks_loses_none() {
         |(number, id): &(usize, &u32)| last_user(&recording.records, **id) == Some(user(*number));
     let of_their_users = ids.iter().enumerate().filter(is_own).count();
     assert_eq!(of_their_users, ids.len(), "programs with their own users");
+}
+
+/// OV-23: each program of a chain has an `Exec` with its own path and arguments, however soon the next one follows.
+#[test]
+fn each_exec_of_a_chain_has_its_own_arguments() {
+    const CHAINS: usize = 300;
+    let (mut ids, mut has_arguments) = (Vec::new(), false);
+    let recording = record_and_count("process,thread", None, |live: &mut Live| {
+        has_arguments = live.has_arguments();
+        for number in 0..CHAINS {
+            let mut command = Command::new("env");
+            command.args(["nice", "true", &number.to_string()]).stdin(Stdio::null());
+            let mut child = command.spawn().unwrap();
+            child.wait().unwrap();
+            ids.push(child.id());
+            live.poll();
+        }
+        settle(live);
+    });
+    let Some(recording) = recording else { return };
+    if !has_arguments || !is_first_namespace() || recording.losses.total() > 0 {
+        return eprintln!("left out: no right to programs in the kernel, a namespace, or losses");
+    }
+    let mut chains: HashMap<u32, Vec<String>> = HashMap::new();
+    for one in &recording.records {
+        if one.kind == RecordKind::Provider(ProviderEvent::Exec) {
+            let (_, fields) = decode_exec(&one.payload);
+            let name = fields[1].1.rsplit('/').next().unwrap_or_default();
+            chains.entry(one.u32(0)).or_default().push(format!("{name}: {}", fields[2].1));
+        }
+    }
+    for (number, id) in ids.iter().enumerate() {
+        let expected = [
+            format!("env: env,nice,true,{number}"),
+            format!("nice: nice,true,{number}"),
+            format!("true: true,{number}"),
+        ];
+        assert_eq!(chains.get(id).map(Vec::as_slice), Some(&expected[..]), "process {id}");
+    }
 }
 
 /// Records some programs by perf alone: as many as a ring has room for. The kernel cannot copy each stack; `/proc` has nothing of such a

@@ -58,6 +58,35 @@ fn older_connections_belong_to_the_processes_that_use_them() {
     assert_eq!(owners, [50, 50, 50, 0]);
 }
 
+/// OV-23: the end of a connection is that of the process which used it last, or which closes it: servers leave connections to their children.
+#[test]
+fn a_connection_ends_with_the_process_that_uses_it() {
+    let mut machine = Machinery::new();
+    let addresses = Addresses { local_port: 80, remote_port: 5000, ..Addresses::default() };
+    let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
+    let transfer = |socket| Detail::Transfer {
+        socket,
+        protocol: 6,
+        is_send: false,
+        size: 9,
+        addresses: Addresses::default(),
+    };
+    machine.at(10, 0, 1, state(7, 7, 10));
+    // The child receives, and the other side closes.
+    machine.at(20, 0, 0, state(8, 3, 1));
+    machine.at(30, 0, 50, transfer(8));
+    machine.at(40, 0, 0, state(8, 1, 7));
+    // The child closes without a byte.
+    machine.at(50, 0, 0, state(9, 3, 1));
+    machine.at(60, 0, 50, state(9, 1, 4));
+    machine.at(70, 0, 0, state(9, 4, 7));
+    let records = machine.end();
+    let processes = |hook| of(&records, hook).iter().map(|one| one.u32(0)).collect::<Vec<_>>();
+    assert_eq!(processes(0x060f), [1, 1], "the listener accepts");
+    assert_eq!(processes(0x060d), [50, 50]);
+    assert_eq!(of(&records, 0x060b)[0].payload[16..20], [0x13, 0x88, 0, 80]);
+}
+
 /// OV-23: a server that listened before the recording accepts its connections.
 #[cfg(target_os = "linux")]
 #[test]

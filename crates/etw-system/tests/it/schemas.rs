@@ -105,7 +105,8 @@ fn decode_module(payload: &[u8]) -> Decoded {
     ("Module".to_owned(), all)
 }
 
-fn decode_exec(payload: &[u8]) -> Decoded {
+/// The fields of an `Exec` event.
+pub fn decode_exec(payload: &[u8]) -> Decoded {
     let text = |at: &mut usize| {
         let start = *at + 2;
         *at = start + usize::from(le::u16(payload, *at).unwrap());

@@ -758,7 +758,7 @@ fn a_thread_that_executes_a_program_takes_the_id_of_the_process() {
     machine.at(30, 0, 0, switch(0, ThreadState::Ready, 50));
     machine.at(31, 0, 50, Detail::Sample { address: 0x1000 });
     machine.at(32, 0, 50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
-    assert_eq!(threads_of_first(&machine.end()), [0x0503, 0x0502, 0x0503, 0x0504]);
+    assert_eq!(threads_of_first(&machine.end()), [0x0503, 0x0502, 0x0501, 0x0504]);
     // It runs when it takes the id, and leaves its CPU with it.
     let mut machine = Machinery::new();
     machine.at(10, 0, 50, thread_of(50, 51));
@@ -766,7 +766,7 @@ fn a_thread_that_executes_a_program_takes_the_id_of_the_process() {
     machine.at(21, 0, 50, switch(50, ThreadState::Dead, 51));
     machine.at(30, 0, 50, switch(50, ThreadState::Sleeping, 0));
     let records = machine.end();
-    assert_eq!(threads_of_first(&records), [0x0503, 0x0502, 0x0503, 0x0504]);
+    assert_eq!(threads_of_first(&records), [0x0503, 0x0502, 0x0501, 0x0504]);
     let start = records.iter().rposition(|one| one.hook == 0x0503).unwrap();
     let switch = records.iter().rposition(|one| one.hook == 0x0524).unwrap();
     assert!(start < switch, "the thread starts before it leaves its CPU");
