@@ -88,7 +88,9 @@ impl Shaper {
             .collect();
         let replaced: Vec<_> = replaced.iter().filter_map(|base| one.images.remove(base)).collect();
         if one.facts.exec.path.is_empty() && process != 0 {
-            one.facts.exec.path = image.path.clone();
+            // The kernel says of a deleted file that it is one.
+            let path = image.path.strip_suffix(b" (deleted)").unwrap_or(&image.path);
+            one.facts.exec.path = path.to_vec();
         }
         one.images.insert(image.base, image.clone());
         if one.is_executed
