@@ -79,7 +79,7 @@ pub mod unwind;
 mod wanted_events;
 
 #[cfg(target_os = "linux")]
-pub use perf::{ClassLosses, HeldRing, OpenRing};
+pub use perf::{ClassLosses, FinishedRings, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
 pub use recorder::Recorder;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 mod attribute;
 pub(crate) mod bpf;
 mod early;
+mod kept_rings;
 mod losses;
 mod parse;
 mod ring;
@@ -16,7 +17,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::{ControlFlow, Range, RangeBounds};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use foldhash::fast::RandomState;
 
@@ -24,6 +25,8 @@ pub(crate) use attribute::{Attribute, Event, Target};
 pub(crate) use bpf::CallPath;
 use early::Early;
 pub(crate) use early::{Begun, DescriptorChange, Executed, ProgramFound};
+use kept_rings::map;
+pub use kept_rings::{FinishedRings, HeldRing};
 pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
@@ -70,6 +73,8 @@ pub(crate) struct Perf {
     /// Events beside programs that were missing at the last look, by tracepoint.
     left_out: BTreeMap<usize, u64>,
     rings: Vec<Ring>,
+    /// Number of rings that another process opened, the first ones.
+    adopted_rings: usize,
     /// The use of each ring.
     ring_uses: Vec<RingUse>,
     /// Rings that were added, or whose CPU went offline, since the first ones were opened.
@@ -372,6 +377,7 @@ impl Perf {
             self.add_event(Event::from(event), &one.kind)?;
         }
         self.rings.push(Ring::map(self.events[first].raw(), size)?);
+        self.adopted_rings = self.rings.len();
         self.ring_uses.push(RingUse { events: first..self.events.len(), place });
         Ok(())
     }
@@ -853,38 +859,6 @@ fn of_cpu(all: &mut Vec<Option<u64>>, cpu: u16) -> &mut Option<u64> {
         all.resize(index + 1, None);
     }
     &mut all[index]
-}
-
-/// A mapped ring that another process reads: its records stay when that process ends.
-#[derive(Debug)]
-pub struct HeldRing {
-    /// Unmapped when it is dropped.
-    _ring: Ring,
-}
-
-impl HeldRing {
-    /// Maps the ring of an event, whose data have `size` bytes.
-    ///
-    /// # Errors
-    /// The ring has another size, or the descriptor is that of no event.
-    pub fn map(event: BorrowedFd<'_>, size: usize) -> io::Result<HeldRing> {
-        let is_size = size.is_power_of_two() && size <= MAX_RING;
-        let size = is_size.then_some(size).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(HeldRing { _ring: Ring::map(event.as_raw_fd(), size)? })
-    }
-}
-
-/// Maps a ring for an event; a smaller one, if the user may not lock so much memory.
-fn map(event: &Event, size: RingSize) -> io::Result<Ring> {
-    let mut size = size;
-    loop {
-        match Ring::map(event.raw(), size.0) {
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-                size = size.smaller().ok_or(error)?;
-            }
-            result => return result,
-        }
-    }
 }
 
 #[cfg(test)]

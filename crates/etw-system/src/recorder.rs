@@ -14,8 +14,8 @@ use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
-    ClassLosses, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail, ProgramFound,
-    ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
+    ClassLosses, FinishedRings, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail,
+    ProgramFound, ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
 use crate::process_files::{self, file_facts};
 use crate::record::{Records, SystemRecord};
@@ -736,14 +736,14 @@ impl Recorder {
 
     /// Ends the recording: everything that was recorded becomes available, with the rundown at the end.
     pub fn finish(&mut self) {
-        self.finish_before(i64::MAX);
+        drop(self.finish_before(i64::MAX));
     }
 
     /// Ends the recording like [`finish`](Recorder::finish), at a moment that has passed, in 100 ns: later records are those of the recorder
-    /// that took its place.
-    pub fn finish_before(&mut self, moment: i64) {
+    /// that took its place. The rings are read, and closed when the caller drops them.
+    pub fn finish_before(&mut self, moment: i64) -> FinishedRings {
         if self.is_finished {
-            return;
+            return FinishedRings::default();
         }
         self.perf.disable();
         self.await_programs();
@@ -760,13 +760,14 @@ impl Recorder {
         self.look_at_affinities();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.shaper.finish(turn, &mut self.out);
+        self.take_rings()
+    }
+
+    /// Ends the recording without what is still in the rings.
+    pub fn take_rings(&mut self) -> FinishedRings {
         self.is_finished = true;
         self.watermark = u64::MAX;
-        // Closing many events takes long.
-        let perf = std::mem::take(&mut self.perf);
-        let closing = std::thread::Builder::new().name("etw-close".to_owned());
-        // Without a thread they are closed here.
-        drop(closing.spawn(move || drop(perf)));
+        FinishedRings::of(std::mem::take(&mut self.perf))
     }
 }
 

@@ -85,7 +85,7 @@ impl fmt::Display for StartError {
             ),
             StartError::Rings(error) => write!(
                 f,
-                "the kernel gives no memory for perf rings ({error}); raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK"
+                "the kernel gives no memory for perf rings ({error}); raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK, or give CAP_IPC_LOCK"
             ),
         }
     }
@@ -192,7 +192,7 @@ pub(crate) fn open_side(
     perf.close_events();
     let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, size);
     let Err(error) = opened else { return Ok(Target::Machine) };
-    let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+    let is_right = is_refusal(&error);
     let refused = |source| StartError::Refused { source, paranoid: paranoid() };
     let Some(process) = process.filter(|_| is_right) else {
         return Err(if is_right { refused(error) } else { StartError::Rings(error) });
@@ -200,8 +200,18 @@ pub(crate) fn open_side(
     *perf = Perf::default();
     let target = Target::Tree(process);
     let attribute = Attribute::side().without_kernel();
-    perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(refused)?;
+    perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::OutOfMemory => StartError::Rings(error),
+            _ => refused(error),
+        }
+    })?;
     Ok(target)
+}
+
+/// Whether the kernel refused to open an event, for lack of rights. Rings for which it has no memory have other errors.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
 /// Opens the events of the machine that come often.

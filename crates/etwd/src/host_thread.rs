@@ -47,6 +47,7 @@ use crate::log::{log, log_info};
 use crate::mailbox::{Finished, Mailbox, Message};
 use crate::program::Program;
 use crate::registered_names::RegisteredNames;
+use crate::shared_rings::SharedRings;
 use channels::DirectSessions;
 use pending::PendingResponse;
 
@@ -73,8 +74,8 @@ pub(crate) struct HostThread {
     /// Providers that registered manifests name.
     registered_names: RegisteredNames,
     keeper: Arc<KeeperLink>,
-    /// Number of rings of system events that the keeper has, by session and ring set.
-    ring_counts: HashMap<(usize, u64), Arc<AtomicUsize>>,
+    /// The rings of system events that the keeper has, by session and ring set.
+    ring_sets: HashMap<(usize, u64), Arc<SharedRings>>,
     pending: Vec<PendingResponse>,
     idle_since: Instant,
     /// Log lines about a user's programs.
@@ -115,7 +116,7 @@ impl HostThread {
             recent_providers: BTreeMap::new(),
             registered_names: RegisteredNames::default(),
             keeper: Arc::new(keeper),
-            ring_counts: HashMap::new(),
+            ring_sets: HashMap::new(),
             pending: Vec::new(),
             idle_since: Instant::now(),
             log_lines: HashMap::new(),
@@ -225,7 +226,7 @@ impl HostThread {
         }
         kill_point("stream kept");
         self.keeper.remove(&format!("session/{slot}"));
-        self.forget_rings(slot);
+        drop(self.forget_rings(slot));
         kill_point("session forgotten");
         if self.direct.waiting.remove(&status.name.to_lowercase()) {
             self.refresh_channels();

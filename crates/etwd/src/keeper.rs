@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use etw_ring::{Bell, LastBatch, Memory};
@@ -17,7 +18,7 @@ use etw_wire::Channel;
 use crate::global_host::raise_descriptor_limit;
 use crate::haste::Haste;
 use crate::host_options::HostOptions;
-use crate::keeper_protocol::{ENDING, Entries, Entry, RING, numbers, send, split};
+use crate::keeper_protocol::{ENDING, Entries, Entry, RELEASED, RING, numbers, send, split};
 use crate::kept_state::KeptRing;
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
@@ -54,6 +55,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
     let mut rings: HashMap<String, HeldRing> = HashMap::new();
+    let mut closings = Closings::default();
     // While it has rings: the kernel fills them until the next worker reads.
     let mut haste: Option<Haste> = None;
     let (mut failures, mut kills) = (0, 0);
@@ -85,8 +87,9 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                     is_known_to_serve = true;
                     claim.announce()?;
                 }
+                RELEASED => closings.say_end(received.descriptors),
                 name if facts.is_empty() => {
-                    drop_later(rings.remove(name), entries.remove(name));
+                    closings.add(rings.remove(name), entries.remove(name));
                     haste = haste.filter(|_| !rings.is_empty());
                 }
                 name => {
@@ -94,7 +97,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                     let entry = Entry { facts: facts.to_vec(), descriptors };
                     let ring = hold_ring(name, &entry)
                         .and_then(|ring| rings.insert(name.to_owned(), ring));
-                    drop_later(ring, entries.insert(name.to_owned(), entry));
+                    closings.add(ring, entries.insert(name.to_owned(), entry));
                     if haste.is_none() && !rings.is_empty() {
                         haste = Some(Haste::new());
                     }
@@ -179,12 +182,30 @@ fn hold_ring(name: &str, entry: &Entry) -> Option<HeldRing> {
     held.inspect_err(|error| log!("{name} cannot be held for the next worker: {error}")).ok()
 }
 
-/// Unmaps a ring and closes its events, which takes the kernel long.
-fn drop_later(ring: Option<HeldRing>, entry: Option<Entry>) {
-    let Some(ring) = ring else { return };
-    let closing = std::thread::Builder::new().name("etwd-close".to_owned());
-    // Without a thread they are closed here.
-    drop(closing.spawn(move || drop((ring, entry))));
+/// Threads that unmap rings and close their events, which takes the kernel long.
+#[derive(Default)]
+struct Closings(Vec<JoinHandle<()>>);
+
+impl Closings {
+    fn add(&mut self, ring: Option<HeldRing>, entry: Option<Entry>) {
+        let Some(ring) = ring else { return };
+        self.0.retain(|one| !one.is_finished());
+        // Without a thread they are closed here.
+        self.0.extend(spawn_closing(move || drop((ring, entry))).ok());
+    }
+
+    /// Closes descriptors of the worker when all threads so far have ended.
+    fn say_end(&mut self, descriptors: Vec<OwnedFd>) {
+        let closings = std::mem::take(&mut self.0);
+        drop(spawn_closing(move || {
+            closings.into_iter().for_each(|one| drop(one.join()));
+            drop(descriptors);
+        }));
+    }
+}
+
+fn spawn_closing(close: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("etwd-close".to_owned()).spawn(close)
 }
 
 fn entry(descriptors: Vec<OwnedFd>) -> Entry {

@@ -16,6 +16,7 @@
 //! | `pool/C/N` | | a segment of its pool |
 //! | `starts` | the sessions that start with the daemon and have not started | |
 //! | `ending` | | (the daemon was asked to end) |
+//! | `released` | | a stream, which the keeper closes when the rings that were removed before are unmapped |
 //! | `ready` | | (from the worker: it serves) |
 
 use std::collections::BTreeMap;
@@ -36,6 +37,9 @@ pub(crate) const ENDED: &str = "ended";
 pub(crate) const STARTS: &str = "starts";
 /// The daemon was asked to end.
 pub(crate) const ENDING: &str = "ending";
+
+/// The worker waits until the keeper has unmapped rings.
+pub(crate) const RELEASED: &str = "released";
 
 /// Stands for facts that are in a memory. No JSON begins with it.
 const IN_MEMORY: &[u8] = b"@";

@@ -39,6 +39,7 @@ mod server;
 mod session_memory;
 mod session_status;
 mod sessions_file;
+mod shared_rings;
 mod system_source;
 
 pub use global_host::Host;

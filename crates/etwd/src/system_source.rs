@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etw_host::engine::{CpuState, EventSource, SourceLoss, SystemRun};
@@ -20,6 +19,7 @@ use etw_types::{
 use crate::haste::{Haste, own_thread};
 use crate::keeper_protocol::{Entry, KeeperLink, ring_name};
 use crate::kept_state::KeptRing;
+use crate::shared_rings::SharedRings;
 
 /// The recording of one session.
 pub(crate) struct SystemSource {
@@ -75,8 +75,7 @@ pub(crate) struct RingKeeper {
     pub slot: usize,
     /// The number of the ring set.
     pub set: u64,
-    /// The number of entries that the keeper has.
-    pub count: Arc<AtomicUsize>,
+    pub rings: Arc<SharedRings>,
 }
 
 impl RingKeeper {
@@ -85,8 +84,8 @@ impl RingKeeper {
         for (number, ring) in rings.iter().enumerate() {
             self.keeper.put(&name(number), &ring.facts, &ring.events);
         }
-        let before = self.count.swap(rings.len(), Ordering::Relaxed);
-        (rings.len()..before).for_each(|number| self.keeper.remove(&name(number)));
+        (rings.len()..self.rings.set_count(rings.len()))
+            .for_each(|number| self.keeper.remove(&name(number)));
     }
 }
 
@@ -197,6 +196,15 @@ impl SystemSource {
     }
 }
 
+impl Drop for SystemSource {
+    fn drop(&mut self) {
+        // It did not finish, for example because it could not begin.
+        if let Some(keeper) = self.keeper.take() {
+            keeper.rings.finish(self.recorder.take_rings());
+        }
+    }
+}
+
 /// The status of a session that cannot record the system.
 pub(crate) fn status_of(error: &StartError) -> Status {
     match error {
@@ -260,10 +268,12 @@ impl EventSource for SystemSource {
     }
 
     fn finish_before(&mut self, moment: i64) -> Vec<CpuState> {
-        self.recorder.finish_before(moment);
+        let rings = self.recorder.finish_before(moment);
         self.haste = None;
         // It has no rings any more. Those that the keeper has may be of the recording that took its place.
-        self.keeper = None;
+        if let Some(keeper) = self.keeper.take() {
+            keeper.rings.finish(rings);
+        }
         let states = self.recorder.cpu_states();
         states.map(|(cpu, thread)| CpuState { cpu, thread }).collect()
     }

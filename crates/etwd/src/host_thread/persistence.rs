@@ -1,7 +1,6 @@
 //! Entries for the keeper: the state of programs and sessions for the next worker.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use etw_host::kill_point::kill_point;
 use etw_wire::requests::StartRequest;
@@ -11,6 +10,7 @@ use crate::asker::Connection;
 use crate::keeper_protocol::ring_name;
 use crate::kept_state::{KeptProgram, KeptRegistration, KeptSession};
 use crate::program::Program;
+use crate::shared_rings::Closing;
 use crate::system_source::{RingKeeper, SystemSource};
 
 impl HostThread {
@@ -53,32 +53,35 @@ impl HostThread {
 
     /// Keeps the rings of a session's system events, as one of its ring sets.
     pub(super) fn keep_rings(&mut self, slot: usize, set: u64, source: &mut SystemSource) {
-        let count = self.ring_counts.entry((slot, set)).or_default().clone();
-        source.keep_rings(RingKeeper { keeper: self.keeper.clone(), slot, set, count });
+        let rings = self.ring_sets.entry((slot, set)).or_default().clone();
+        source.keep_rings(RingKeeper { keeper: self.keeper.clone(), slot, set, rings });
     }
 
-    /// Removes the rings of a session that has ended.
-    pub(super) fn forget_rings(&mut self, slot: usize) {
-        self.forget_ring_sets(slot, |_| true);
+    /// Removes the rings of a session that has ended. Returns the end of those that it had.
+    pub(super) fn forget_rings(&mut self, slot: usize) -> Option<Closing> {
+        self.forget_ring_sets(slot, |_| true)
     }
 
     /// Removes some ring sets of a session.
-    fn forget_ring_sets(&mut self, slot: usize, is_over: impl Fn(u64) -> bool) {
-        let sets = self.ring_counts.keys().filter(|(of, set)| *of == slot && is_over(*set));
+    fn forget_ring_sets(&mut self, slot: usize, is_over: impl Fn(u64) -> bool) -> Option<Closing> {
+        let sets = self.ring_sets.keys().filter(|(of, set)| *of == slot && is_over(*set));
+        let mut removed = Vec::new();
         for (slot, set) in sets.copied().collect::<Vec<_>>() {
-            let count = self.ring_counts.remove(&(slot, set)).unwrap_or_default();
-            for number in 0..count.load(Ordering::Relaxed) {
+            let Some(rings) = self.ring_sets.remove(&(slot, set)) else { continue };
+            for number in 0..rings.count() {
                 self.keeper.remove(&ring_name(slot, set, number));
             }
+            removed.push(rings);
         }
+        (!removed.is_empty()).then(|| Closing::begin(&self.keeper, removed))
     }
 
     /// Removes the ring sets of a session that it does not name: those of changes that were not completed.
     pub(super) fn forget_unnamed_rings(&mut self, slot: usize) {
-        let Some(global) = self.global(slot) else { return self.forget_rings(slot) };
+        let Some(global) = self.global(slot) else { return drop(self.forget_rings(slot)) };
         let before = global.recordings_before.iter().map(|one| one.ring_set.number);
         let named: Vec<u64> = before.chain([global.ring_set.number]).collect();
-        self.forget_ring_sets(slot, |set| !named.contains(&set));
+        drop(self.forget_ring_sets(slot, |set| !named.contains(&set)));
     }
 
     /// Removes the recordings that others have replaced, when their last events are final.

@@ -24,6 +24,7 @@ use crate::keeper_protocol::{ENDED, ENDING, Entries, Entry, RING, numbers};
 use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
 use crate::program::{Program, SegmentIdentity, disconnect, segment_identity};
+use crate::shared_rings::SharedRings;
 
 /// How long a session waits for its readers: as long as readers try to reconnect.
 pub(super) const RECONNECT_PATIENCE: Duration = etw_wire::live_stream::REPLACEMENT_PATIENCE;
@@ -115,7 +116,8 @@ impl HostThread {
         let Sorted { sessions, ended, is_ending, programs, mut rings } = Sorted::new(entries);
         for (slot, sets) in &rings {
             for (set, all) in sets {
-                self.ring_counts.insert((*slot as usize, *set), Arc::new(all.len().into()));
+                let rings = Arc::new(SharedRings::with_count(all.len()));
+                self.ring_sets.insert((*slot as usize, *set), rings);
             }
         }
         self.restore_streams(ended);

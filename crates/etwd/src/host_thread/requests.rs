@@ -192,6 +192,10 @@ impl HostThread {
     }
 
     pub(super) fn start(&mut self, mut start: StartRequest, from: Asker) {
+        // Ahead of limits: a controller that meets its own session is not told to stop others.
+        if let Err(no) = self.check_identity(&start.config) {
+            return from.answer(&no);
+        }
         if start.config.system.is_some() && self.system_sessions() >= MAX_SYSTEM_SESSIONS {
             let what = format!(
                 "{MAX_SYSTEM_SESSIONS} sessions record events of the system, which is the limit; stop one first"
@@ -295,6 +299,7 @@ impl HostThread {
         let since = match source.begin_in_place() {
             Ok(since) => since,
             Err(error) => {
+                drop(source);
                 self.forget_unnamed_rings(slot);
                 return refused(Status::ERROR_NO_SYSTEM_RESOURCES, error.to_string());
             }
@@ -344,12 +349,8 @@ impl HostThread {
         log_info!("session {} started by user {}, {file}", global.name(), global.owner);
     }
 
-    fn create_session(
-        &mut self,
-        start: &mut StartRequest,
-        from: &Asker,
-    ) -> Result<usize, Response> {
-        let config = &mut start.config;
+    /// Refuses a session whose name or GUID another one has.
+    fn check_identity(&self, config: &SessionConfig) -> Result<(), Response> {
         let is_same_name = |name: &str| name.to_lowercase() == config.name.to_lowercase();
         if self.engine.sessions().any(|(_, hosted, _)| is_same_name(hosted.host.name()))
             || self.ending.values().any(|ending| is_same_name(&ending.name))
@@ -361,11 +362,23 @@ impl HostThread {
             return Err(refused(Status::ERROR_ALREADY_EXISTS, what));
         }
         let has_guid = |global: &GlobalSession| global.config.guid == config.guid;
-        if config.guid.is_zero() {
-            config.guid = new_session_guid();
-        } else if self.engine.sessions().any(|(_, hosted, _)| has_guid(&hosted.host)) {
+        if !config.guid.is_zero()
+            && self.engine.sessions().any(|(_, hosted, _)| has_guid(&hosted.host))
+        {
             let what = "a session with this GUID exists; stop it first";
             return Err(refused(Status::ERROR_ALREADY_EXISTS, what));
+        }
+        Ok(())
+    }
+
+    fn create_session(
+        &mut self,
+        start: &mut StartRequest,
+        from: &Asker,
+    ) -> Result<usize, Response> {
+        let config = &mut start.config;
+        if config.guid.is_zero() {
+            config.guid = new_session_guid();
         }
         if let Some(file) = &config.file {
             may_write(from.user(), file)?;

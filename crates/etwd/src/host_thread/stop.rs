@@ -16,6 +16,7 @@ use crate::kept_state::Ending;
 use crate::mailbox::{Finished, Mailbox, Message};
 use crate::rights::refused;
 use crate::session_status::status;
+use crate::shared_rings::Closing;
 
 /// Between two looks at the mailbox while the host waits for files.
 const FILES_PAUSE: Duration = Duration::from_millis(1);
@@ -39,6 +40,8 @@ impl HostThread {
         kill_point("end kept");
         self.engine.close_admission(slot);
         self.engine.finish_source(slot);
+        // They have been read, and the next worker reads no rings of a session that ends.
+        let closing = self.forget_rings(slot);
         self.drain_all();
         kill_point("last drained");
         self.withdraw(slot, None);
@@ -49,7 +52,7 @@ impl HostThread {
         let global = &ending.hosted.host;
         let files: Vec<PathBuf> = global.files().cloned().collect();
         self.ending.insert(slot, EndingFiles { name: global.name().to_owned(), files, asker });
-        complete_elsewhere(slot, ending, self.mailbox.clone());
+        complete_elsewhere(slot, (ending, closing), self.mailbox.clone());
     }
 
     /// Stops leased sessions whose owner has not reconnected to this worker, and completes the interrupted end of sessions
@@ -91,8 +94,12 @@ impl HostThread {
 }
 
 /// Completes a session's files in a thread of its own; without a thread, here, and everybody waits.
-fn complete_elsewhere(slot: usize, ending: EndingSession<GlobalSession>, mailbox: Arc<Mailbox>) {
-    let shared = Arc::new(Mutex::new(Some(move || complete(slot, ending, &mailbox))));
+fn complete_elsewhere(
+    slot: usize,
+    (ending, closing): (EndingSession<GlobalSession>, Option<Closing>),
+    mailbox: Arc<Mailbox>,
+) {
+    let shared = Arc::new(Mutex::new(Some(move || complete(slot, ending, closing, &mailbox))));
     let take =
         |shared: &Mutex<Option<_>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
     let theirs = shared.clone();
@@ -108,7 +115,12 @@ fn complete_elsewhere(slot: usize, ending: EndingSession<GlobalSession>, mailbox
     }
 }
 
-fn complete(slot: usize, ending: EndingSession<GlobalSession>, mailbox: &Mailbox) {
+fn complete(
+    slot: usize,
+    ending: EndingSession<GlobalSession>,
+    closing: Option<Closing>,
+    mailbox: &Mailbox,
+) {
     let mut ended = ending.finish();
     let status = status(slot, &ended.hosted, &ended.session, ended.session.ledger(), true);
     // Files before were completed ahead of the last one.
@@ -121,6 +133,8 @@ fn complete(slot: usize, ending: EndingSession<GlobalSession>, mailbox: &Mailbox
     let stream = EndedStream::of(&ended.hosted, &ended.session);
     // Consumers receive the end of the stream before the controller receives its answer.
     drop(ended.hosted);
+    // The controller may start another session at once, which needs their memory.
+    closing.into_iter().for_each(Closing::wait);
     mailbox
         .post(Message::Finished { slot, finished: Box::new(Finished { status, result, stream }) });
 }

@@ -16,6 +16,7 @@ mod hostile_input;
 mod interrupted_requests;
 mod killed_programs;
 mod live_readers;
+mod locked_memory;
 mod program_roles;
 mod programs;
 mod rig;
