@@ -12,7 +12,7 @@ pub mod tracelog;
 pub mod wpr;
 pub mod xperf;
 
-use self::kernel::Kernel;
+use self::kernel::{KERNEL_PROVIDER, Kernel};
 use super::host::{self, HostChoice, ask, ask_session};
 use super::options::resolve;
 use super::session;
@@ -22,7 +22,7 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
 use etw_host::{EnableInfo, SessionConfig};
-use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, Status};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, SYSTEM_TRACE, Status};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Update};
 use std::collections::BTreeMap;
@@ -250,6 +250,9 @@ impl ProviderNames {
     }
 
     fn get(&self, id: &Guid) -> Option<&str> {
+        if *id == SYSTEM_TRACE {
+            return Some(KERNEL_PROVIDER);
+        }
         let registered = self.registered.get(id).map(String::as_str);
         registered.or_else(|| self.own.provider_name(id))
     }
