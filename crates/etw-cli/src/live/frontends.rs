@@ -127,11 +127,14 @@ impl Controller {
     /// Stops a session and reports its losses.
     fn stop(&self, name: &str) -> Result<(SessionStatus, Outcome), Failure> {
         let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
-        let outcome = session::outcome(&status)?;
-        if outcome != Outcome::Done {
-            eprint!("etw: {name}: {}", session::summary(&status));
-        }
+        let outcome = report_end(name, &status)?;
         Ok((status, outcome))
+    }
+
+    /// Stops a session whose file is removed next: reports its losses without the file.
+    fn stop_temporary(&self, name: &str) -> Result<Outcome, Failure> {
+        let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
+        report_end(name, &SessionStatus { file: None, ..status })
     }
 
     /// Stops a session whose memory was written to a file, and reports what was lost. The end may tell of losses that are not in the file.
@@ -224,6 +227,15 @@ impl Controller {
             _ => Ok(Vec::new()),
         }
     }
+}
+
+/// Reports the losses of a session that has ended.
+fn report_end(name: &str, status: &SessionStatus) -> Result<Outcome, Failure> {
+    let outcome = session::outcome(status)?;
+    if outcome != Outcome::Done {
+        eprint!("etw: {name}: {}", session::summary(status));
+    }
+    Ok(outcome)
 }
 
 /// All sessions; none if there is no host.

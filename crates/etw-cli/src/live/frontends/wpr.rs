@@ -249,7 +249,7 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
     }
     for session in &sessions {
         let ended = match session.file {
-            Some(_) => controller.stop(&session.name)?.1,
+            Some(_) => controller.stop_temporary(&session.name)?,
             None => controller.stop_written(&session.name, session.lost)?,
         };
         outcome = worse(outcome, ended);
@@ -266,7 +266,7 @@ fn cancel() -> Result<Outcome, Failure> {
         return Err(not_running());
     };
     for session in sessions {
-        controller.stop(&session.name)?;
+        controller.stop_temporary(&session.name)?;
         if let Some(file) = session.file {
             remove(&file);
         }
