@@ -129,6 +129,9 @@ fn wpr_status_tells_of_failures() {
     }
     program.ends();
     place.does("wpr -cancel");
+    // It is of an earlier recording.
+    let left = "11111111-2222-3333-4444-555555555555\nCPU.Verbose";
+    std::fs::write(place.runtime().join("wpr-profiles"), left).unwrap();
     let name = "WPR_initiated_WprApp_WPR Event Collector";
     let output = place.etw(&["session", "start", name, "-o", "o.etl"]);
     assert!(output.status.success(), "{}", stderr(&output));
