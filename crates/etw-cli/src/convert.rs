@@ -124,6 +124,8 @@ enum Track {
 
 /// A form of output.
 trait Target {
+    /// Each record's time, selected or not, before the rest of it.
+    fn begin(&mut self, _: i64) {}
     /// An event with its time in nanoseconds since 1970.
     fn event(&mut self, event: &Event<'_>) -> std::io::Result<()>;
     /// A CPU sample, or time off the CPU.
@@ -352,6 +354,7 @@ impl Conversion<'_> {
         let clock = &self.clocks[stored.position.file_index as usize];
         let Some(time) = stored.timestamp(clock) else { return Ok(()) };
         let nanoseconds = (time.0 - FileTime::UNIX_EPOCH.0).saturating_mul(100);
+        target.begin(nanoseconds);
         let decoded = self.decoder.decode(&stored);
         // Tracks and filters use the process and thread to which an event belongs.
         let record = self.names.attributed(&stored);

@@ -130,14 +130,19 @@ pub fn notes_and_losses(file: &TraceFile) -> Vec<String> {
 
 /// Prints the notes and every damage on standard error.
 pub fn report(records: &Records) -> Outcome {
+    report_named(records, TraceFile::path)
+}
+
+/// As [`report`], with other names of the files.
+pub fn report_named<'p>(records: &'p Records, name: impl Fn(&'p TraceFile) -> &'p Path) -> Outcome {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for file in records.files() {
         for note in notes_and_losses(file) {
-            let _ = writeln!(text, "etw: note: {}: {note}", file.path().display());
+            let _ = writeln!(text, "etw: note: {}: {note}", name(file).display());
         }
     }
-    let name = |file_index: u32| records.files()[file_index as usize].path();
+    let name = |file_index: u32| name(&records.files()[file_index as usize]);
     tell_damage(&mut text, records.damage(), name);
     eprint!("{text}");
     if records.damage().is_empty() { Outcome::Done } else { Outcome::Damaged }

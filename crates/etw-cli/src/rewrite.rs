@@ -17,7 +17,7 @@ use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Args)]
@@ -89,19 +89,19 @@ pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
         true => arguments.schemas.load()?,
         false => Arc::default(),
     };
-    run(&arguments.target, &arguments.files, catalog, None)
+    run(&arguments.target, &arguments.files, catalog, None, Inputs::Named)
 }
 
 /// Rejects an output that [`merge_to`] cannot write: recordings go on then.
 #[cfg(target_os = "linux")]
-pub fn check_output(output: &std::path::Path, files: &[PathBuf]) -> Result<(), Failure> {
+pub fn check_output(output: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     NewFile::create(output, files, true).map(drop)
 }
 
 /// As `etw merge --force`, of the files of recordings that have ended. If that fails, it says where these are.
 #[cfg(target_os = "linux")]
-pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
-    merge_recordings(output, files).map_err(|failure| match failure {
+pub fn merge_to(output: PathBuf, files: &[PathBuf], inputs: Inputs) -> Result<Outcome, Failure> {
+    merge_recordings(output, files, inputs).map_err(|failure| match failure {
         Failure::Message(message) => {
             let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
             let files = files.join(" ");
@@ -114,7 +114,11 @@ pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> 
 }
 
 #[cfg(target_os = "linux")]
-fn merge_recordings(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
+fn merge_recordings(
+    output: PathBuf,
+    files: &[PathBuf],
+    inputs: Inputs,
+) -> Result<Outcome, Failure> {
     let replace = ReplaceOption { force: true };
     let target = Target {
         output,
@@ -124,7 +128,7 @@ fn merge_recordings(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failu
         replace,
         json: JsonOption::default(),
     };
-    run(&target, files, Arc::default(), None)
+    run(&target, files, Arc::default(), None, inputs)
 }
 
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
@@ -135,7 +139,28 @@ pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
         true => arguments.schemas.load()?,
         false => Arc::default(),
     };
-    run(&arguments.target, std::slice::from_ref(&arguments.file), catalog, filter)
+    let files = std::slice::from_ref(&arguments.file);
+    run(&arguments.target, files, catalog, filter, Inputs::Named)
+}
+
+/// The names of merged files in notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// Their own.
+    Named,
+    /// They are removed next: the new file's.
+    #[cfg(target_os = "linux")]
+    Temporary,
+}
+
+impl Inputs {
+    fn shown<'p>(self, file: &'p TraceFile, output: &'p Path) -> &'p Path {
+        match self {
+            Inputs::Named => file.path(),
+            #[cfg(target_os = "linux")]
+            Inputs::Temporary => output,
+        }
+    }
 }
 
 /// Chooses the records of the new file.
@@ -205,6 +230,7 @@ fn run(
     paths: &[PathBuf],
     catalog: Arc<Catalog>,
     filter: Option<Filter>,
+    inputs: Inputs,
 ) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
     let mut read = RecordsOptions::default();
@@ -256,8 +282,9 @@ fn run(
         error => Failure::new(format!("{}: {error}", target.output.display())),
     })?;
     new.keep()?;
-    let mut outcome = files::report(relog.records());
-    if report(&relog) == Outcome::Damaged {
+    let shown = |file| inputs.shown(file, &target.output);
+    let mut outcome = files::report_named(relog.records(), shown);
+    if report(&relog, shown) == Outcome::Damaged {
         outcome = Outcome::Damaged;
     }
     let Selection { filter, decoder, kept, kinds } = selection;
@@ -287,7 +314,7 @@ fn run(
 }
 
 /// Prints what is not as it was on standard error.
-fn report(relog: &Relog) -> Outcome {
+fn report<'r>(relog: &'r Relog, name: impl Fn(&'r TraceFile) -> &'r Path) -> Outcome {
     let summary = relog.summary();
     let files = relog.records().files();
     let mut text = String::new();
@@ -304,8 +331,8 @@ fn report(relog: &Relog) -> Outcome {
         let _ = writeln!(
             text,
             "etw: note: {}: its clock differs from that of {}, to which the times of records were converted, to 100 ns; {PAYLOADS}",
-            files[number].path().display(),
-            files[relog.base()].path().display(),
+            name(&files[number]).display(),
+            name(&files[relog.base()]).display(),
         );
     }
     let mut tell = |count: u64, what: &str| {

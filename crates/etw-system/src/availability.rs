@@ -137,11 +137,43 @@ impl Rights {
 /// Images that this user may not see.
 fn missing_images() -> Option<String> {
     let kernel = (!has_kernel(&KernelSymbols::read().images)).then(|| NO_KERNEL.to_owned());
-    let others = std::fs::File::open("/proc/1/maps").is_err().then(|| {
-        "programs of others that run already have no images: they need CAP_SYS_PTRACE".to_owned()
-    });
+    let (all, hidden) = running_programs();
+    let others = hidden_images(all, &hidden, has_ptrace());
     let missing: Vec<String> = kernel.into_iter().chain(others).collect();
     (!missing.is_empty()).then(|| missing.join("; "))
+}
+
+/// The number of processes, and those whose images the kernel does not show.
+fn running_programs() -> (usize, Vec<u32>) {
+    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = folders.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let processes: Vec<u32> = processes.collect();
+    let is_refused = |process: &u32| {
+        let opened = std::fs::File::open(format!("/proc/{process}/maps"));
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    (processes.len(), processes.iter().copied().filter(is_refused).collect())
+}
+
+/// Whether this process has `CAP_SYS_PTRACE`.
+fn has_ptrace() -> bool {
+    const PTRACE: u32 = 19;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    set.is_some_and(|set| set >> PTRACE & 1 != 0)
+}
+
+/// A remark on the processes that run already and have no images. With the right to see them, something else hides them, such as the user
+/// namespace of a container.
+fn hidden_images(all: usize, hidden: &[u32], has_right: bool) -> Option<String> {
+    let first = hidden.first()?;
+    let count = hidden.len();
+    let why = match has_right {
+        true => format!("in spite of CAP_SYS_PTRACE, /proc/{first}/maps cannot be read"),
+        false => "they need CAP_SYS_PTRACE".to_owned(),
+    };
+    Some(format!("{count} of {all} processes that run already have no images: {why}"))
 }
 
 /// Whether tracepoints add facts to the events of a class.
@@ -175,6 +207,22 @@ fn uncounted(points: &[(Tracepoint, u16)], is_counted: &dyn Fn(Tracepoint) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_images_are_counted_and_explained() {
+        assert_eq!(hidden_images(9, &[], false), None);
+        let text = hidden_images(9, &[1, 7], false).unwrap();
+        assert_eq!(
+            text,
+            "2 of 9 processes that run already have no images: they need CAP_SYS_PTRACE"
+        );
+        // A right that is there is not missing.
+        let text = hidden_images(9, &[1], true).unwrap();
+        assert!(text.starts_with("1 of 9 ") && text.contains("/proc/1/maps"), "{text}");
+        assert!(!text.contains("need"), "{text}");
+        let (all, hidden) = running_programs();
+        assert!(all > hidden.len() && !hidden.contains(&std::process::id()), "{all} {hidden:?}");
+    }
 
     #[test]
     fn tracepoints_without_a_counter_are_named() {

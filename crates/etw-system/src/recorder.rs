@@ -11,7 +11,7 @@ use etw_types::{Guid, Hook, SYSTEM_TRACE};
 use crate::exit_statuses::{Ended, ExitStatuses};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
-use crate::neutral::{Detail, ExecFacts};
+use crate::neutral::{Detail, ExecFacts, NeutralEvent};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
     ClassLosses, FinishedRings, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail,
@@ -532,17 +532,12 @@ impl Recorder {
                     parent_thread,
                     ..
                 }) => {
-                    let soon = match process == parent_process {
-                        true => None,
-                        false => sources.next_exec(process, parsed.time),
-                    };
+                    let exec = || sources.next_exec(process, parsed.time);
+                    let soon = if process == parent_process { None } else { exec() };
                     let soon = soon.as_ref();
                     let detail =
                         Detail::Fork { process, parent_process, thread, parent_thread, soon };
-                    // The creator may have changed its CPUs, and the new thread begins with those.
-                    shaper.set_affinity(parent_thread, process_files::affinity_of(parent_thread));
-                    shaper.take(&parsed.event(detail), out);
-                    shaper.set_affinity(thread, process_files::affinity_of(thread));
+                    take_fork(shaper, &parsed.event(detail), [parent_thread, thread], out);
                 }
                 // The host's own calls would feed the trace.
                 PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })
@@ -769,6 +764,18 @@ impl Recorder {
         self.watermark = u64::MAX;
         FinishedRings::of(std::mem::take(&mut self.perf))
     }
+}
+
+/// Takes the beginning of a thread. Its creator may have changed the CPUs that it may use, and the new thread begins with those.
+fn take_fork(
+    shaper: &mut Shaper,
+    event: &NeutralEvent<'_>,
+    [parent, thread]: [u32; 2],
+    out: &mut Records,
+) {
+    shaper.set_affinity(parent, process_files::affinity_of(parent));
+    shaper.take(event, out);
+    shaper.set_affinity(thread, process_files::affinity_of(thread));
 }
 
 /// Takes a switch, or the thread that a CPU runs since a switch that is stored already.

@@ -20,7 +20,7 @@ pub(crate) struct Sources {
     /// By process, with the times of the execs, in their order.
     execs: HashMap<u32, Vec<(u64, ExecFacts)>>,
     exec_count: usize,
-    /// What the kernel's records have of programs, by process, in order of time. The record of an exec may be read behind them.
+    /// Programs by the kernel's records, by process, in order of time. The record of an exec may be read behind them.
     found: HashMap<u32, VecDeque<ProgramFound>>,
     found_count: usize,
     /// When processes with an id began.
@@ -61,7 +61,7 @@ impl Sources {
             };
             // Or of one that the process executes just now.
             let is_its = is_found || has_name(process, &one.name);
-            // What the kernel says is added when the next exec is known.
+            // The kernel's records are added when the next exec is known.
             let own_user = facts.user.filter(|_| user.is_none());
             let facts = match is_its {
                 true => ExecFacts { user: own_user, ..facts },
@@ -94,7 +94,7 @@ impl Sources {
         all.insert(at, one);
     }
 
-    /// What the kernel says of the program that a process executes at a time, before its next exec: a record of perf and one of a program
+    /// The kernel's records of the program that a process executes at a time, before its next exec: one of perf and one of a program
     /// in the kernel, which alone has the user. They come behind that of the exec. The record of the next exec may not have been read yet.
     fn found_after(
         &self,

@@ -1,8 +1,8 @@
 //! The status of a session, as controllers receive it.
 
 use etw_host::engine::BufferedSession;
-use etw_session::{Ledger, Loss, State};
-use etw_types::LogFileMode;
+use etw_session::{EnableInfo, Ledger, Loss, State};
+use etw_types::{Guid, LogFileMode, SYSTEM_EVENTS, UNIVERSAL_SYSTEM};
 use etw_wire::requests::{MAX_LOSSES, SessionStatus, milliseconds};
 
 use crate::global_session::Hosted;
@@ -66,12 +66,27 @@ pub(crate) fn status(
         losses: if with_losses { losses(ledger) } else { Vec::new() },
         refused: global.refusals.count,
         refusals: if with_losses { global.refusals.rows.clone() } else { Vec::new() },
-        enabled: session.enablements().map(|(id, info)| (id.to_string(), info.clone())).collect(),
+        enabled: asked_for(hosted, session)
+            .map(|(id, info)| (id.to_string(), info.clone()))
+            .collect(),
         names: global.names.iter().map(|of| (of.name.clone(), of.ids.clone())).collect(),
         error: hosted.error.clone(),
         system: global.config.system.clone(),
         notes: hosted.notes.clone(),
     }
+}
+
+/// The enablements that controllers asked for. Each session of the system's events also has providers of this software's own, which
+/// its sources enable.
+pub(crate) fn asked_for<'s>(
+    hosted: &'s Hosted,
+    session: &'s BufferedSession,
+) -> impl Iterator<Item = (&'s Guid, &'s EnableInfo)> {
+    let is_system = hosted.host.config.system.is_some();
+    session.enablements().filter(move |(id, info)| {
+        let is_own = [SYSTEM_EVENTS, UNIVERSAL_SYSTEM].contains(*id);
+        !(is_system && is_own && **info == EnableInfo::default())
+    })
 }
 
 /// The largest losses; the others are added up by cause, so that the status fits in a message.

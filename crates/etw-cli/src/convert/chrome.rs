@@ -1,5 +1,7 @@
 //! Chrome's trace event format: `{"traceEvents":[…]}`.
 //!
+//! Times are those since the first record: viewers read them as doubles, which tell microseconds since 1970 to a quarter of one only.
+//!
 //! Source: "Trace Event Format" as published with the Chromium project.
 
 use super::stack_table::StackTree;
@@ -7,6 +9,7 @@ use super::{CpuSlice, Event, Shape, Target, Track, Written, drain};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor, write_json_string};
+use etw_types::FileTime;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -24,6 +27,8 @@ pub struct Chrome<W: Write> {
     samples: Vec<u8>,
     /// The CPU of the record that came last.
     cpu: u16,
+    /// The time of the first record.
+    origin: Option<i64>,
 }
 
 impl<W: Write> Chrome<W> {
@@ -38,10 +43,11 @@ impl<W: Write> Chrome<W> {
             stacks: StackTree::default(),
             samples: Vec::new(),
             cpu: 0,
+            origin: None,
         })
     }
 
-    fn begin(&mut self, phase: &str, name: &str, process: u32, thread: u32) {
+    fn open(&mut self, phase: &str, name: &str, process: u32, thread: u32) {
         if self.count > 0 {
             self.buffer.extend_from_slice(b",\n");
         }
@@ -56,10 +62,27 @@ impl<W: Write> Chrome<W> {
         let _ = self.buffer.write_fmt(arguments);
     }
 
-    /// Microseconds, with the nanoseconds that a double does not hold.
-    fn time(&mut self, key: &str, nanoseconds: i64) {
-        let (whole, rest) = (nanoseconds.div_euclid(1000), nanoseconds.rem_euclid(1000));
-        self.put(format_args!(",\"{key}\":{whole}.{rest:03}"));
+    /// A time, as that since the first record.
+    fn since_start(&self, time: i64) -> i64 {
+        time.saturating_sub(self.origin.unwrap_or(0))
+    }
+
+    fn start_time(&mut self, time: i64) {
+        let time = microseconds(self.since_start(time));
+        self.put(format_args!(",\"ts\":{time}"));
+    }
+
+    fn duration(&mut self, nanoseconds: i64) {
+        self.put(format_args!(",\"dur\":{}", microseconds(nanoseconds)));
+    }
+
+    /// The time that the others count from, as text: a double does not hold it.
+    fn put_origin(&mut self) {
+        let Some(origin) = self.origin else { return };
+        let time = FileTime(FileTime::UNIX_EPOCH.0.saturating_add(origin / 100));
+        self.put(format_args!(
+            ",\n\"otherData\":{{\"start\":\"{time}\",\"start_ns_since_1970\":\"{origin}\"}}"
+        ));
     }
 
     fn arguments(&mut self, event: &Event<'_>) {
@@ -107,7 +130,7 @@ impl<W: Write> Chrome<W> {
     }
 
     fn meta(&mut self, what: &str, name: &str, process: u32, thread: u32) {
-        self.begin("M", what, process, thread);
+        self.open("M", what, process, thread);
         self.buffer.extend_from_slice(b",\"args\":{\"name\":");
         write_json_string(&mut self.buffer, name);
         self.buffer.extend_from_slice(b"}}");
@@ -115,6 +138,10 @@ impl<W: Write> Chrome<W> {
 }
 
 impl<W: Write> Target for Chrome<W> {
+    fn begin(&mut self, time: i64) {
+        self.origin.get_or_insert(time);
+    }
+
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.cpu = event.record.cpu;
         let (phase, track) = match &event.shape {
@@ -130,10 +157,10 @@ impl<W: Write> Target for Chrome<W> {
             Track::Activity(process, _) => (*process, event.record.thread_id.unwrap_or(u32::MAX)),
         };
         self.threads.insert((process, thread));
-        self.begin(phase, event.name, process, thread);
+        self.open(phase, event.name, process, thread);
         self.buffer.extend_from_slice(b",\"cat\":");
         write_json_string(&mut self.buffer, event.provider);
-        self.time("ts", event.time);
+        self.start_time(event.time);
         if let Track::Activity(_, id) = track {
             self.put(format_args!(",\"id\":\"{id}\""));
         }
@@ -157,22 +184,22 @@ impl<W: Write> Target for Chrome<W> {
         match &span.kind {
             SpanKind::Sample => {
                 let separator = if self.samples.is_empty() { "\n" } else { ",\n" };
-                let (whole, rest) = (span.start.div_euclid(1000), span.start.rem_euclid(1000));
+                let time = microseconds(self.since_start(span.start));
                 let frame = node.map_or(String::new(), |node| format!(",\"sf\":{node}"));
                 // Writing to a Vec cannot fail.
                 let _ = write!(
                     self.samples,
-                    "{separator}{{\"cpu\":{},\"pid\":{process},\"tid\":{},\"ts\":{whole}.{rest:03},\"name\":\"CPU sample\",\"weight\":{}{frame}}}",
+                    "{separator}{{\"cpu\":{},\"pid\":{process},\"tid\":{},\"ts\":{time},\"name\":\"CPU sample\",\"weight\":{}{frame}}}",
                     self.cpu, span.thread, span.duration
                 );
                 Ok(())
             }
             SpanKind::OffCpu { reason, waker } => {
                 self.threads.insert((process, span.thread));
-                self.begin("X", &format!("off CPU: {reason}"), process, span.thread);
+                self.open("X", &format!("off CPU: {reason}"), process, span.thread);
                 self.buffer.extend_from_slice(b",\"cat\":\"off_cpu\"");
-                self.time("ts", span.start);
-                self.time("dur", span.duration);
+                self.start_time(span.start);
+                self.duration(span.duration);
                 if let Some(node) = node {
                     self.put(format_args!(",\"sf\":{node}"));
                 }
@@ -192,9 +219,9 @@ impl<W: Write> Target for Chrome<W> {
 
     fn cpu_slice(&mut self, slice: &CpuSlice, names: &Names) -> io::Result<()> {
         self.cpus.insert(slice.cpu);
-        self.begin("X", &slice.name(names), CPUS, u32::from(slice.cpu));
-        self.time("ts", slice.start);
-        self.time("dur", slice.end - slice.start);
+        self.open("X", &slice.name(names), CPUS, u32::from(slice.cpu));
+        self.start_time(slice.start);
+        self.duration(slice.end - slice.start);
         self.buffer.push(b'}');
         drain(&mut self.out, &mut self.buffer)
     }
@@ -219,6 +246,7 @@ impl<W: Write> Target for Chrome<W> {
         }
         self.buffer.extend_from_slice(b"\n]");
         self.put_stacks();
+        self.put_origin();
         self.buffer.extend_from_slice(b"}\n");
         drain(&mut self.out, &mut self.buffer)?;
         self.out.flush()
@@ -227,6 +255,13 @@ impl<W: Write> Target for Chrome<W> {
     fn written(&self) -> Written {
         Written { count: self.count, unit: "event" }
     }
+}
+
+/// Nanoseconds as microseconds.
+fn microseconds(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let all = nanoseconds.unsigned_abs();
+    format!("{sign}{}.{:03}", all / 1000, all % 1000)
 }
 
 /// The fields of an event as JSON members.
@@ -278,5 +313,17 @@ impl Visitor for Arguments<'_> {
     fn end_struct(&mut self, _: &Field) {
         self.out.push(b'}');
         self.first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::microseconds;
+
+    #[test]
+    fn times_before_the_first_record_are_negative() {
+        for (nanoseconds, text) in [(0, "0.000"), (1_234_567, "1234.567"), (-500, "-0.500")] {
+            assert_eq!(microseconds(nanoseconds), text);
+        }
     }
 }

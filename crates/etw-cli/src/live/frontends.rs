@@ -12,7 +12,7 @@ pub mod tracelog;
 pub mod wpr;
 pub mod xperf;
 
-use self::kernel::Kernel;
+use self::kernel::{KERNEL_PROVIDER, Kernel};
 use super::host::{self, HostChoice, ask, ask_session};
 use super::options::resolve;
 use super::session;
@@ -22,7 +22,7 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
 use etw_host::{EnableInfo, SessionConfig};
-use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, Status};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, SYSTEM_TRACE, Status};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Update};
 use std::collections::BTreeMap;
@@ -127,11 +127,14 @@ impl Controller {
     /// Stops a session and reports its losses.
     fn stop(&self, name: &str) -> Result<(SessionStatus, Outcome), Failure> {
         let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
-        let outcome = session::outcome(&status)?;
-        if outcome != Outcome::Done {
-            eprint!("etw: {name}: {}", session::summary(&status));
-        }
+        let outcome = report_end(name, &status)?;
         Ok((status, outcome))
+    }
+
+    /// Stops a session whose file is removed next: reports its losses without the file.
+    fn stop_temporary(&self, name: &str) -> Result<Outcome, Failure> {
+        let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
+        report_end(name, &SessionStatus { file: None, ..status })
     }
 
     /// Stops a session whose memory was written to a file, and reports what was lost. The end may tell of losses that are not in the file.
@@ -226,6 +229,15 @@ impl Controller {
     }
 }
 
+/// Reports the losses of a session that has ended.
+fn report_end(name: &str, status: &SessionStatus) -> Result<Outcome, Failure> {
+    let outcome = session::outcome(status)?;
+    if outcome != Outcome::Done {
+        eprint!("etw: {name}: {}", session::summary(status));
+    }
+    Ok(outcome)
+}
+
 /// All sessions; none if there is no host.
 fn all_sessions() -> Result<Vec<SessionStatus>, Failure> {
     Controller::if_there()?.map_or(Ok(Vec::new()), |controller| controller.sessions())
@@ -250,6 +262,9 @@ impl ProviderNames {
     }
 
     fn get(&self, id: &Guid) -> Option<&str> {
+        if *id == SYSTEM_TRACE {
+            return Some(KERNEL_PROVIDER);
+        }
         let registered = self.registered.get(id).map(String::as_str);
         registered.or_else(|| self.own.provider_name(id))
     }

@@ -89,6 +89,11 @@ impl Place {
 
     /// Kills the worker of the host; its keeper starts another one.
     pub fn kill_worker(&self) {
+        self.signal_worker("-9");
+    }
+
+    /// Sends a signal to the worker of the host.
+    fn signal_worker(&self, signal: &str) {
         let environment = format!("ETW_RUNTIME_DIR={}", self.runtime().display());
         let mut hosts: Vec<(u32, u32)> = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -108,7 +113,9 @@ impl Place {
         }
         let is_worker = |(_, parent): &&(u32, u32)| hosts.iter().any(|(pid, _)| pid == parent);
         let (worker, _) = hosts.iter().find(is_worker).expect("a keeper and its worker");
-        assert!(Command::new("kill").args(["-9", &worker.to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill").args([signal, &worker.to_string()]).status().unwrap().success()
+        );
     }
 
     pub fn does(&self, line: &str) -> String {

@@ -72,6 +72,12 @@ fn chrome_output_has_slices_counters_and_names() {
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
     let elapsed =
         |from: &Value, to: &Value| to["ts"].as_f64().unwrap() - from["ts"].as_f64().unwrap();
+    // Doubles tell times since 1970 to a quarter of a microsecond only.
+    let times = || events.iter().filter_map(|event| event["ts"].as_f64());
+    assert!(times().all(|time| (0.0..1e6).contains(&time)), "{events:?}");
+    let start = &json["otherData"];
+    assert_eq!(start["start"], "2026-01-02T03:04:05.0000000Z", "{start}");
+    assert_eq!(start["start_ns_since_1970"], "1767323045000000000", "{start}");
     // A microsecond is ten ticks.
     assert!((elapsed(of("B")[0], of("E")[0]) - 1.0).abs() < 0.5);
     assert_eq!(

@@ -132,6 +132,15 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     for link in ["clock", "kernel", "shared memory", "system profile", "system cswitch"] {
         assert!(text.contains(link), "{text}");
     }
+    check_missing_rights(&text);
+}
+
+/// A right that this user has is not what is missing.
+fn check_missing_rights(text: &str) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    let has_ptrace = u64::from_str_radix(rights.trim(), 16).unwrap() >> 19 & 1 != 0;
+    assert!(!has_ptrace || !text.contains("need CAP_SYS_PTRACE"), "{text}");
 }
 
 /// Runs `etw doctor` on a runtime directory, as the user that owns `Place`, or as nobody if that is root.

@@ -218,6 +218,46 @@ fn an_old_trace_outlives_a_misspelt_command() {
     is_stopped(&place.etw(&["session", "stop", "s"]));
 }
 
+/// OV-24: the kernel's session as Windows' commands show it: with its own GUID, its provider's name and its flags, and without
+/// providers that nobody enabled.
+#[test]
+fn the_kernels_session_is_shown_as_on_windows() {
+    const GUID: &str = "9e814aad-3204-11d2-9a82-006008a86939";
+    let place = Place::new("system-shown");
+    let run = |line: &str| {
+        let words = words(line);
+        let output = place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        (output.status.success(), stdout(&output), stderr(&output))
+    };
+    let (is_started, started, text) = run("tracelog -start -f k.etl");
+    if !is_started {
+        assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    assert!(!started.contains("Enabling trace"), "{started}");
+    let queried = run("tracelog -q").1;
+    let listed = run("tracelog -l").1;
+    let by_logman = run("logman query NT_Kernel_Logger -ets").1;
+    let others: Vec<String> = ["xperf -loggers", "session query NT_Kernel_Logger", "provider list"]
+        .map(|line| run(line).1)
+        .to_vec();
+    let words = words("tracelog -stop");
+    let output = place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    is_stopped(&output);
+    for text in [started, queried, listed, stdout(&output)] {
+        let flags = "Enabled tracing:        Process Thread ImageLoad Disk Network\n";
+        assert!(text.contains(flags), "{text}");
+        assert!(text.contains(&format!("Guid:                   {GUID}\n")), "{text}");
+    }
+    assert!(others[1].contains(GUID), "{}", others[1]);
+    assert!(by_logman.contains("Windows Kernel Trace"), "{by_logman}");
+    assert_eq!(by_logman.matches("Provider Guid:").count(), 1, "{by_logman}");
+    for text in others.iter().chain([&by_logman]) {
+        let text = text.to_ascii_lowercase();
+        assert!(!text.contains("8c107b6c-") && !text.contains("a6238efd-"), "{text}");
+    }
+}
+
 /// A program that computes in one thread and waits in another one, which the first one wakes.
 const SPINNING: &str = "
 #include <pthread.h>

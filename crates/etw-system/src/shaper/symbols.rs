@@ -1,4 +1,4 @@
-//! What readers need to find the names of functions: events of `Universal.System`, and whole build ids.
+//! Symbols for readers: events of `Universal.System`, and whole build ids.
 //!
 //! `Universal.System` is the provider by which PerfView finds symbols of ELF files. Its numbers are ULEB128, its texts UTF-8 behind
 //! their size in two bytes. Source: PerfView's document on universal providers and TraceEvent's parser. No reader of Windows was at
@@ -36,7 +36,7 @@ pub struct KernelFunction {
     pub name: Vec<u8>,
 }
 
-/// What the trace has of symbols.
+/// Facts about symbols that the trace has.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     /// The numbers of files by build id and first address, and the times of their last records.

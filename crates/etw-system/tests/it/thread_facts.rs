@@ -1,4 +1,4 @@
-//! What Thread events tell of a thread: its CPUs, its stack, where its program begins.
+//! Facts of Thread events: the CPUs and the stack of a thread, and where its program begins.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::CommandExt;

@@ -12,7 +12,7 @@ use etw_session::{
     EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS, SessionClock, SessionConfig,
     SystemConfig,
 };
-use etw_types::{Guid, Keyword, Level, Status};
+use etw_types::{Guid, Keyword, Level, SYSTEM_TRACE, Status};
 use etw_wire::message::FromHost;
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, StartRequest, Update};
 
@@ -24,7 +24,7 @@ use crate::kept_state::{Ending, KeptRecording, RingSet};
 use crate::log::log_info;
 use crate::rights::{may_write, refused};
 use crate::session_memory::allocate_buffers;
-use crate::session_status::status;
+use crate::session_status::{asked_for, status};
 use crate::system_source::{self, SystemSource};
 
 /// Sessions that may enable one provider.
@@ -378,7 +378,11 @@ impl HostThread {
     ) -> Result<usize, Response> {
         let config = &mut start.config;
         if config.guid.is_zero() {
-            config.guid = new_session_guid();
+            config.guid = match is_kernel_logger(&config.name) {
+                // Two of them would have the same name.
+                true => SYSTEM_TRACE,
+                false => new_session_guid(),
+            };
         }
         if let Some(file) = &config.file {
             may_write(from.user(), file)?;
@@ -575,7 +579,7 @@ impl HostThread {
             }
         }
         for (_, hosted, session) in self.engine.sessions() {
-            for (id, _) in session.enablements() {
+            for (id, _) in asked_for(hosted, session) {
                 let status = all.entry(*id).or_insert_with(|| new(*id));
                 status.sessions.push(hosted.host.name().to_owned());
             }
@@ -654,6 +658,11 @@ fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {
     let open = |system| SystemSource::open(system, start.config.buffer_size);
     let opened = start.config.system.as_ref().map(open).transpose();
     opened.map_err(|error| refused(system_source::status_of(&error), error.to_string()))
+}
+
+/// Whether a session is that of Windows' kernel, which has a GUID of its own.
+fn is_kernel_logger(name: &str) -> bool {
+    name.eq_ignore_ascii_case("NT Kernel Logger")
 }
 
 /// A new GUID, unique on this machine.

@@ -237,9 +237,10 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     match action {
         START => {
             let start = command.config(name)?;
+            let has_providers = !enablements.is_empty();
             let status = Controller::connect_or_start()?.start(start, enablements)?;
             let mut text = "Logger Started...\n".to_owned();
-            if !status.enabled.is_empty() {
+            if has_providers {
                 let _ = writeln!(text, "Enabling trace to logger {}", status.id);
             }
             print(&(text + &succeeded(&status, false)))

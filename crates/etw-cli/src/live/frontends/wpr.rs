@@ -6,15 +6,16 @@
 mod keywords;
 mod options;
 mod profiles;
+mod status;
 
 use super::kernel::Kernel;
 use super::setup::Setup;
-use super::{Controller, Enablement, all_sessions, mode_names, shown_file, worse};
+use super::{Controller, Enablement, all_sessions, worse};
 use crate::format::safe;
 use crate::frontends::answer::{print, usage};
 use crate::frontends::table::{Help, Table, show_help};
 use crate::output::{Failure, Outcome};
-use crate::rewrite;
+use crate::rewrite::{self, Inputs};
 use etw_host::EnableProperties;
 use etw_system::recording_profile::{Buffers, RecordingProfile};
 use etw_types::Level;
@@ -56,6 +57,7 @@ struct Command {
     output: Option<PathBuf>,
     /// A file of profiles.
     file: Option<String>,
+    shown: status::Shown,
 }
 
 pub fn help() -> Help {
@@ -76,16 +78,15 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         START => start(&command),
         STOP => stop(&command.output.unwrap_or_default()),
         CANCEL => cancel(),
-        STATUS => status(),
+        STATUS => status::show(command.shown),
         _ => list(command.file.as_deref()),
     }
 }
 
-/// The sessions of the recording that runs.
-fn running() -> Result<Vec<SessionStatus>, Failure> {
-    let mut sessions = all_sessions()?;
+/// Those sessions that are the recording that runs.
+fn running(mut sessions: Vec<SessionStatus>) -> Vec<SessionStatus> {
     sessions.retain(|one| [SYSTEM, EVENTS].contains(&one.name.as_str()));
-    Ok(sessions)
+    sessions
 }
 
 fn not_running() -> Failure {
@@ -100,6 +101,8 @@ struct Recording {
     system_buffers: Buffers,
     providers: Vec<Enablement>,
     buffers: Buffers,
+    /// The profiles' names.
+    profiles: Vec<String>,
 }
 
 impl Recording {
@@ -116,6 +119,7 @@ impl Recording {
             }
             is_file_mode |= profile.is_file;
             recording.add(&profile)?;
+            recording.profiles.push(status::profile_name(&profile));
         }
         Ok((recording, is_file_mode))
     }
@@ -153,8 +157,8 @@ pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Fai
 
 fn start(command: &Command) -> Result<Outcome, Failure> {
     let (recording, is_file_mode) = Recording::of(command)?;
-    let Recording { kernel, has_system, system_buffers, providers, buffers } = recording;
-    if !running()?.is_empty() {
+    let Recording { kernel, has_system, system_buffers, providers, buffers, profiles } = recording;
+    if !running(all_sessions()?).is_empty() {
         return Err(Failure::new(
             "wpr: error: The profiles are already running. (0xc5583001). Use -stop FILE or -cancel first",
         ));
@@ -178,16 +182,21 @@ fn start(command: &Command) -> Result<Outcome, Failure> {
         all.push((config(EVENTS, buffers, "events.etl", None)?, providers));
     }
     let controller = Controller::connect_or_start()?;
+    let mut started = Vec::new();
     for (config, providers) in all {
-        if let Err(failure) = controller.start(config, providers) {
-            // All sessions or none; the first failure is the one that is reported.
-            let _ = cancel();
-            if let Some(folder) = &folder {
-                let _ = std::fs::remove_dir(folder);
+        match controller.start(config, providers) {
+            Ok(status) => started.push(status.guid),
+            Err(failure) => {
+                // All sessions or none; the first failure is the one that is reported.
+                let _ = cancel();
+                if let Some(folder) = &folder {
+                    let _ = std::fs::remove_dir(folder);
+                }
+                return Err(failure);
             }
-            return Err(failure);
         }
     }
+    status::remember(&started, &profiles);
     Ok(Outcome::Done)
 }
 
@@ -212,7 +221,7 @@ fn remove(file: &Path) {
 }
 
 fn stop(output: &Path) -> Result<Outcome, Failure> {
-    let sessions = running()?;
+    let sessions = running(all_sessions()?);
     let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
         return Err(not_running());
     };
@@ -240,56 +249,36 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
     }
     for session in &sessions {
         let ended = match session.file {
-            Some(_) => controller.stop(&session.name)?.1,
+            Some(_) => controller.stop_temporary(&session.name)?,
             None => controller.stop_written(&session.name, session.lost)?,
         };
         outcome = worse(outcome, ended);
     }
-    outcome = worse(outcome, rewrite::merge_to(output.to_owned(), &files)?);
+    status::forget();
+    outcome = worse(outcome, rewrite::merge_to(output.to_owned(), &files, Inputs::Temporary)?);
     files.iter().for_each(|file| remove(file));
     Ok(outcome)
 }
 
 fn cancel() -> Result<Outcome, Failure> {
-    let sessions = running()?;
+    let sessions = running(all_sessions()?);
     let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
         return Err(not_running());
     };
     for session in sessions {
-        controller.stop(&session.name)?;
+        controller.stop_temporary(&session.name)?;
         if let Some(file) = session.file {
             remove(&file);
         }
     }
+    status::forget();
     Ok(Outcome::Done)
-}
-
-fn status() -> Result<Outcome, Failure> {
-    let sessions = running()?;
-    if sessions.is_empty() {
-        return print("WPR is not recording\n");
-    }
-    let mut text = "WPR recording is in progress...\n".to_owned();
-    for session in &sessions {
-        let name = session.name.rsplit('_').next().unwrap_or_default();
-        let mode = if session.file.is_some() { "File" } else { "Memory" };
-        text += &format!(
-            "\n{}\n  Logging mode   : {mode} ({})\n  Events lost    : {}\n",
-            safe(name),
-            mode_names(session.mode).0,
-            session.lost
-        );
-        if session.file.is_some() {
-            text += &format!("  File           : {}\n", safe(&shown_file(session)));
-        }
-    }
-    print(&text)
 }
 
 fn list(file: Option<&str>) -> Result<Outcome, Failure> {
     let mut text = String::new();
     for one in profiles::all(file)? {
-        let name = format!("{}.{}", one.name, one.level);
+        let name = status::profile_name(&one);
         text += &format!("{:<28}{}\n", safe(&name), safe(&one.description));
     }
     print(&text)

@@ -17,7 +17,7 @@ use crate::frontends::words::Words;
 use crate::live::options::absolute;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
-use crate::rewrite;
+use crate::rewrite::{self, Inputs};
 use etw_host::{FileMode, SessionConfig};
 use etw_system::flags::{Flag, GROUPS, Masks};
 use etw_wire::requests::{SessionStatus, Update};
@@ -212,7 +212,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
         STOP => return stop(&command.names, command.merged),
         MERGE => {
             let output = command.files.pop().unwrap_or_default();
-            return rewrite::merge_to(output, &command.files);
+            return rewrite::merge_to(output, &command.files, Inputs::Named);
         }
         ANALYSE => return analysis::run(command),
         _ => {}
@@ -293,7 +293,7 @@ fn stop(names: &[String], merged: Option<PathBuf>) -> Result<Outcome, Failure> {
         outcome = worse(outcome, controller.stop(name)?.1);
     }
     if let Some(merged) = merged {
-        outcome = worse(outcome, rewrite::merge_to(merged.clone(), &files)?);
+        outcome = worse(outcome, rewrite::merge_to(merged.clone(), &files, Inputs::Named)?);
         print(&format!("Merged Etl: {}\n", merged.display()))?;
     }
     Ok(outcome)

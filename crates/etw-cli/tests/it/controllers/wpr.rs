@@ -52,6 +52,14 @@ fn wpr_records_profiles() {
         place.ends(3, start);
         let status = place.does("wpr -status");
         assert!(status.contains(&format!("Logging mode   : {mode} ")), "{status}");
+        assert!(!status.contains("P.Verbose") && !status.contains("Buffers  "), "{status}");
+        let profiles = place.does("wpr -status profiles");
+        assert!(profiles.contains("\nProfiles\n  P.Verbose\n\nWPR Event Coll"), "{profiles}");
+        let details = place.does("wpr -status profiles collectors details");
+        assert!(details.starts_with(&profiles), "{details}");
+        for row in ["\n  Buffers        : 8 of 64 KB, ", "level 4, keywords 0x1\n"] {
+            assert!(details.contains(row), "{details}");
+        }
         program.get_or_insert_with(|| place.program()).writes(10);
         // A place where no trace can be written does not end the recording.
         place.ends(3, "wpr -stop .");
@@ -69,4 +77,64 @@ fn wpr_records_profiles() {
     let left: Vec<String> =
         left.filter(|one| one.contains("wpr-") || one.contains(".etl.")).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// OV-24: a note names a file that is there when the command has ended.
+#[test]
+fn wpr_names_no_file_that_it_removes() {
+    let place = Place::new("wpr-notes");
+    std::fs::write(place.file("p.wprp"), profiles()).unwrap();
+    for start in ["wpr -start p.wprp", "wpr -start p.wprp -filemode -recordtempto ."] {
+        place.does(start);
+        let mut program = place.program();
+        // Meanwhile nobody takes events from the program's memory.
+        place.signal_worker("-STOP");
+        program.writes(500_000);
+        place.signal_worker("-CONT");
+        program.ends();
+        let removed = place.does("wpr -status");
+        let removed = removed.lines().find_map(|line| line.strip_prefix("  File           : "));
+        let output = place.etw(&["wpr", "-stop", "all.etl"]);
+        let text = stderr(&output);
+        assert!(text.contains("etw: note: all.etl: the session lost "), "{start}: {text}");
+        assert!(!text.contains("all.etl.0"), "{start}: {text}");
+        assert!(removed.is_none_or(|file| !text.contains(file)), "{start}: {text}");
+    }
+}
+
+/// OV-24: a recording whose disk is full is not shown as if it went on, and one that others began has no profiles.
+#[test]
+fn wpr_status_tells_of_failures() {
+    let place = Place::new("wpr-failing");
+    std::fs::write(place.file("p.wprp"), profiles()).unwrap();
+    // SAFETY: it has no arguments.
+    let namespaces = if unsafe { libc::geteuid() } == 0 { "-m" } else { "-Urm" };
+    let script = "mkdir disk && mount -t tmpfs -o size=128k none disk || exit 9; \
+                  exec \"$0\" wpr -start p.wprp -filemode -recordtempto disk";
+    let mut command = place.command("unshare".as_ref());
+    command.args([namespaces, "sh", "-c", script, env!("CARGO_BIN_EXE_etw")]);
+    let output = command.output().unwrap();
+    if !output.status.success() {
+        let text = stderr(&output);
+        assert!(text.contains("mount") || text.contains("unshare"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    let mut program = place.program();
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut status = String::new();
+    while !status.contains("\n  State          : failing: ") {
+        assert!(Instant::now() < end, "{status}");
+        program.writes(2_000);
+        status = place.does("wpr -status");
+    }
+    program.ends();
+    place.does("wpr -cancel");
+    // It is of an earlier recording.
+    let left = "11111111-2222-3333-4444-555555555555\nCPU.Verbose";
+    std::fs::write(place.runtime().join("wpr-profiles"), left).unwrap();
+    let name = "WPR_initiated_WprApp_WPR Event Collector";
+    let output = place.etw(&["session", "start", name, "-o", "o.etl"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let status = place.does("wpr -status profiles");
+    assert!(status.contains("not known: something else than wpr -start"), "{status}");
 }

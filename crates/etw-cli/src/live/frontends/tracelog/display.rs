@@ -5,6 +5,7 @@ use crate::format::safe;
 use crate::live::provider::add_installed;
 use crate::output::Failure;
 use etw_host::SessionClock;
+use etw_system::flags::{Flag, Masks};
 use etw_types::Guid;
 use etw_types::LogFileMode;
 use etw_wire::requests::SessionStatus;
@@ -69,6 +70,9 @@ pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
             ms => format!("{ms} ms"),
         },
     );
+    if let Some(system) = &status.system {
+        row("Enabled tracing", flag_names(&Masks(system.masks)).join(" "));
+    }
     row("Log Filename", shown_file(status));
     if with_providers {
         // tracelog's form is not documented; this one is ours.
@@ -83,6 +87,26 @@ pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
         }
     }
     text
+}
+
+/// The kernel's flags as tracelog names them; those that have no name there as xperf does.
+fn flag_names(masks: &Masks) -> Vec<&'static str> {
+    let known = [
+        (Flag::PROCESS, "Process"),
+        (Flag::THREAD, "Thread"),
+        (Flag::IMAGE, "ImageLoad"),
+        (Flag::DISK, "Disk"),
+        (Flag::FILE_NAME, "File"),
+        (Flag::ALL_FAULTS, "PageFaults"),
+        (Flag::HARD_FAULTS, "HardFaults"),
+        (Flag::NETWORK, "Network"),
+    ];
+    let set = Flag::ALL.iter().filter(|flag| masks.has(**flag));
+    let named = set.map(|flag| {
+        let name = known.iter().find(|(of, _)| of == flag).map(|(_, name)| *name);
+        name.unwrap_or(flag.xperf)
+    });
+    named.collect()
 }
 
 /// A line for each session that has enabled a registered or installed provider, and one for a provider without a session.

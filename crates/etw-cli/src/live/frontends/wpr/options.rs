@@ -17,7 +17,7 @@ pub const ACTIONS: &[(u16, &str)] = &[
     (PROFILES, "profiles"),
 ];
 
-/// Words behind `-status`, which shows all of it.
+/// Words behind `-status`. Collectors are shown in any case.
 const STATUS_WORDS: [&str; 3] = ["profiles", "collectors", "details"];
 
 pub const ROWS: &[Row<Command>] = &[
@@ -48,18 +48,29 @@ pub const ROWS: &[Row<Command>] = &[
         STATUS,
         "status",
         "[profiles] [collectors [details]]",
-        "Show the recording",
-        |_, words, option| {
+        "Show the recording: the names of its profiles, and buffers and providers of its sessions",
+        |command, words, option| {
             while let Some(word) = words.value() {
-                if !STATUS_WORDS.iter().any(|known| known.eq_ignore_ascii_case(word)) {
-                    let known = STATUS_WORDS.join(", ");
-                    return Err(words.wrong(option, format!("{word}: known words are {known}")));
+                match word.to_ascii_lowercase().as_str() {
+                    "profiles" => command.shown.profiles = true,
+                    "collectors" => {}
+                    "details" => command.shown.details = true,
+                    _ => {
+                        let known = STATUS_WORDS.join(", ");
+                        return Err(words.wrong(option, format!("{word}: known words are {known}")));
+                    }
                 }
             }
             Ok(())
         },
     ),
-    option(STATUS, "details", "", "Accepted; nothing changes", Effect::Nothing),
+    option(
+        STATUS,
+        "details",
+        "",
+        "As the word details behind -status",
+        Effect::Flag(|command| command.shown.details = true),
+    ),
     action(PROFILES, "profiles", "[FILE.wprp]", "List profiles", |command, words, _| {
         command.file = words.value().map(str::to_owned);
         Ok(())
