@@ -236,7 +236,14 @@ impl Shaper {
         {
             paths[0] = self.name_of(&file).unwrap_or_default().to_vec();
         }
-        let descriptor = arguments.descriptor.map(|at| values[at] as i32);
+        // With an empty path, `newfstatat` and its kin are about the descriptor of the folder itself.
+        let of_folder = || {
+            let is_about = matches!(kind, FileOperation::Query | FileOperation::Set);
+            let at = arguments.paths[0]?.folder.filter(|_| is_about)?;
+            let is_empty = names.is_some_and(|names| names.paths[0].is_empty());
+            Some(values[at] as i32).filter(|number| is_empty && *number >= 0)
+        };
+        let descriptor = arguments.descriptor.map(|at| values[at] as i32).or_else(of_folder);
         let is_open = kind == FileOperation::Open;
         let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
         let file = match (descriptor, &paths[0][..]) {

@@ -243,6 +243,25 @@ fn a_single_write_that_appends_is_at_the_end() {
     assert_eq!(offsets, [0, -1, 5, -1, -2, -1, 70]);
 }
 
+/// OV-23: `fstat` of the C library is `newfstatat` with the descriptor and an empty path: it is about the open file.
+#[test]
+fn a_query_with_an_empty_path_is_about_the_descriptor() {
+    let query = number(|call| {
+        matches!(call, SystemCall::File(FileOperation::Query, one)
+            if one.paths[0].is_some_and(|path| path.folder.is_some()))
+    });
+    let mut calls = Calls::new();
+    calls.opens(50, &file(3, "/log"), 1, 3);
+    calls.with(50, (query, &[3, 0x100]), Some(&CalledFile::default()), 0);
+    // A path below a folder is another file's.
+    let below = CalledFile { paths: [b"x".to_vec(), Vec::new()], ..CalledFile::default() };
+    calls.with(50, (query, &[3, 0x100]), Some(&below), 0);
+    let records = calls.machine.end();
+    let objects: Vec<u64> = of(&records, 0x044a).iter().map(|one| one.u64(8)).collect();
+    let opened = of(&records, 0x0440)[0].u64(8);
+    assert_eq!(objects, [opened, 0]);
+}
+
 /// OV-23: files that change their names with each other, one without a name, and a call that implies its flags.
 #[test]
 fn unusual_names_and_flags_are_those_of_the_files() {
