@@ -21,7 +21,7 @@ const MAPPING_METADATA: u16 = 5;
 /// Files whose metadata is remembered. Beyond that it is written again.
 const MAX_FILES: usize = 4096;
 /// A file's metadata is written again if it is needed so much later, in 100 ns: a buffer of the newest events may have lost it.
-const AGAIN: i64 = 10_000_000;
+const AGAIN: i64 = 1_000_000;
 /// Addresses of the kernel that are remembered.
 const MAX_ADDRESSES: usize = 1 << 16;
 

@@ -601,6 +601,32 @@ const KINDS: &[(u16, &str, &str)] = &[
     ),
 ];
 
+/// OV-23: a file's metadata has one number, and is written again now and then, as a buffer of the newest events may have lost it.
+#[test]
+fn metadata_of_files_is_written_again() {
+    let mut machine = Machinery::new();
+    let one = |base| image(base, "/lib/a.so");
+    for (time, base) in [(10, 0x10_0000), (60_000, 0x20_0000), (200_000, 0x30_0000)] {
+        machine.at(time, 0, 50, Detail::Map { process: 50, image: &one(base) });
+    }
+    let mut decoder = Decoder::new();
+    let universal = |id| RecordKind::Provider(ProviderEvent::Universal(id));
+    let mut numbers = |records: &[Taken], id| -> Vec<String> {
+        let all = records.iter().filter(|one| one.kind == universal(id));
+        all.map(|one| {
+            let (_, fields) = decode(&mut decoder, one);
+            let name = if id == 5 { "Id" } else { "MetadataId" };
+            fields.iter().find(|(one, _)| one == name).unwrap().1.clone()
+        })
+        .collect()
+    };
+    let records = machine.end();
+    // The end has the metadata and the mappings again.
+    let of_file = |all: Vec<String>| all.into_iter().filter(|number| number == "1").count();
+    let (metadata, mappings) = (numbers(&records, 5), numbers(&records, 3));
+    assert_eq!((of_file(metadata), of_file(mappings)), (3, 6));
+}
+
 /// OV-23: each kind of record that the shaper makes is decoded to its last byte, and its fields are those of the events: sizes, ids, addresses and
 /// units. A new kind needs a row.
 #[test]
