@@ -154,6 +154,7 @@ pub enum Inputs {
 }
 
 impl Inputs {
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
     fn shown<'p>(self, file: &'p TraceFile, output: &'p Path) -> &'p Path {
         match self {
             Inputs::Named => file.path(),
