@@ -12,23 +12,23 @@ use std::collections::HashMap;
 const SECTIONS: [&str; 3] = [".plt", ".plt.sec", ".plt.got"];
 /// Bytes of such a section; only damage has more.
 const MAX_SECTION: usize = 16 << 20;
-/// Bytes of a stub where the section does not say it.
+/// Bytes of a stub, unless its section is aligned to less.
 const STUB: u64 = 16;
 
 /// A stub.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stub {
+pub(crate) struct Stub<'a> {
     pub address: u64,
     pub size: u64,
-    /// `malloc@plt`
-    pub name: Vec<u8>,
+    /// The function that it calls. A damaged file may have one long name for many stubs, so the name is not copied.
+    pub function: &'a [u8],
 }
 
 /// The slot by which the stub at an address jumps.
 type SlotOf = fn(&[u8], u64) -> Option<u64>;
 
 /// The stubs of a file.
-pub(crate) fn stubs(file: &object::File<'_>) -> Vec<Stub> {
+pub(crate) fn stubs<'a>(file: &object::File<'a>) -> Vec<Stub<'a>> {
     let (slot_of, step): (SlotOf, u64) = match file.architecture() {
         Architecture::X86_64 => (slot_of_x86, STUB),
         // Stubs with `bti` are longer.
@@ -53,11 +53,9 @@ pub(crate) fn stubs(file: &object::File<'_>) -> Vec<Stub> {
         let mut at = 0;
         while let Some(stub) = bytes.get(at as usize..).filter(|rest| !rest.is_empty()) {
             let address = section.address().wrapping_add(at);
-            let name = slot_of(stub, address).and_then(|slot| names.get(&slot));
-            if let Some(name) = name {
-                found.push(Stub { address, size, name: [name, &b"@plt"[..]].concat() });
-            }
-            at += if name.is_some() { size } else { step };
+            let function = slot_of(stub, address).and_then(|slot| names.get(&slot).copied());
+            found.extend(function.map(|function| Stub { address, size, function }));
+            at += if function.is_some() { size } else { step };
         }
     }
     found

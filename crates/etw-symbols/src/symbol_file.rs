@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Bytes of debug sections that are unpacked; only a hostile file has more.
 const MAX_SECTION: u64 = 2 << 30;
+/// Bytes of the names of all symbols; many symbols of a damaged file may have one long name.
+const MAX_NAMES: usize = 256 << 20;
 /// Inlined calls at one address; deeper ones are left out.
 const MAX_INLINED: usize = 64;
 
@@ -85,8 +87,8 @@ impl SymbolFile {
             }
             parsed.add(symbol.address(), size, name);
         }
-        for Stub { address, size, name } in stubs(&file) {
-            parsed.add(address, size, &name);
+        for Stub { address, size, function } in stubs(&file) {
+            parsed.add_parts(address, size, [function, b"@plt"]);
         }
         parsed.sort();
         if file.section_by_name(DEBUG_SECTION).is_some() {
@@ -96,8 +98,16 @@ impl SymbolFile {
     }
 
     fn add(&mut self, address: u64, size: u64, name: &[u8]) {
+        self.add_parts(address, size, [name, b""]);
+    }
+
+    /// Adds a symbol whose name has two parts.
+    fn add_parts(&mut self, address: u64, size: u64, parts: [&[u8]; 2]) {
         let start = self.names.len();
-        self.names.push_str(&String::from_utf8_lossy(name));
+        if parts.iter().map(|part| part.len()).sum::<usize>() > MAX_NAMES.saturating_sub(start) {
+            return;
+        }
+        parts.iter().for_each(|part| self.names.push_str(&String::from_utf8_lossy(part)));
         if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(self.names.len())) {
             self.symbols.push(Symbol { address, size, name: (start, end) });
         }
@@ -250,6 +260,24 @@ mod tests {
         }
         assert_eq!(&*readable("__ZN3foo3barEi"), "foo::bar(int)");
         assert_eq!(&*readable("_RNvC6_123foo3bar"), "123foo::bar");
+    }
+
+    /// Symbols of a damaged file may share a name of many megabytes.
+    #[test]
+    fn names_take_no_more_than_their_share_of_memory() {
+        let mut file = SymbolFile {
+            symbols: Vec::new(),
+            names: String::new(),
+            build_id: Vec::new(),
+            debug_link: None,
+            bytes: None,
+            debug: OnceCell::new(),
+        };
+        let name = vec![b'a'; MAX_NAMES / 4];
+        (0..100).for_each(|address| file.add_parts(address, 1, [&name, b"@plt"]));
+        assert!(file.names.len() <= MAX_NAMES && file.symbols.len() == 3, "{}", file.names.len());
+        file.add(200, 1, b"short");
+        assert_eq!(file.function(200).map(|one| one.name.to_string()).as_deref(), Some("short"));
     }
 
     #[test]

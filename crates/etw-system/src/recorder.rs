@@ -735,7 +735,7 @@ impl Recorder {
     }
 
     /// Ends the recording like [`finish`](Recorder::finish), at a moment that has passed, in 100 ns: later records are those of the recorder
-    /// that took its place. The rings are read, and closed when the caller drops them.
+    /// that took its place. All records have been read from the returned rings. Dropping them closes them.
     pub fn finish_before(&mut self, moment: i64) -> FinishedRings {
         if self.is_finished {
             return FinishedRings::default();

@@ -100,31 +100,22 @@ fn options(config: &SystemConfig, buffer_size: u32) -> Options {
 }
 
 impl SystemSource {
+    fn of(recorder: Recorder) -> SystemSource {
+        let events = ProviderEvents::new();
+        SystemSource { recorder, events, haste: None, kept: None, keeper: None, has_stored: false }
+    }
+
     /// Opens the events that a session enables. Recording starts with `begin`.
     pub fn open(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder = Recorder::open(options(config, buffer_size), config.process)?;
-        Ok(SystemSource {
-            recorder,
-            events: ProviderEvents::new(),
-            haste: None,
-            kept: None,
-            keeper: None,
-            has_stored: false,
-        })
+        Ok(SystemSource::of(recorder))
     }
 
     /// Opens the events again after a worker was killed and its rings are lost: the trace reports that events are missing.
     pub fn open_again(config: &SystemConfig, buffer_size: u32) -> Result<SystemSource, StartError> {
         let recorder =
             Recorder::open(options(config, buffer_size), config.process)?.behind_others();
-        Ok(SystemSource {
-            recorder,
-            events: ProviderEvents::new(),
-            haste: None,
-            kept: None,
-            keeper: None,
-            has_stored: false,
-        })
+        Ok(SystemSource::of(recorder))
     }
 
     /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored, and those before `since` are
@@ -153,14 +144,9 @@ impl SystemSource {
         let recorder = recorder.map_err(io::Error::other)?;
         // The keeper has them.
         let kept = Some(recorder.ring_changes());
-        Ok(SystemSource {
-            recorder,
-            events: ProviderEvents::new(),
-            haste: None,
-            kept,
-            keeper: None,
-            has_stored,
-        })
+        let mut source = SystemSource::of(recorder);
+        (source.kept, source.has_stored) = (kept, has_stored);
+        Ok(source)
     }
 
     /// Keeps the rings for the next worker, from now on also those of CPUs that come.

@@ -41,14 +41,7 @@ impl Recorder {
             if !self.known_cpus.contains(&cpu) {
                 self.known_cpus.push(cpu);
                 if self.target == Target::Machine {
-                    let name: &[u8] = &[];
-                    give.event(Detail::ThreadFound {
-                        process: 0,
-                        thread: 0,
-                        name,
-                        priority: 0,
-                        affinity: 0,
-                    });
+                    give.idle_thread();
                 }
             }
         }

@@ -24,14 +24,7 @@ impl Recorder {
         give.event(Detail::ProcessFound(&idle));
         for cpu in &self.cpus {
             give.turn.cpu = *cpu;
-            let name: &[u8] = &[];
-            give.event(Detail::ThreadFound {
-                process: 0,
-                thread: 0,
-                name,
-                priority: 0,
-                affinity: 0,
-            });
+            give.idle_thread();
         }
         give.turn.cpu = turn.cpu;
         for image in give.shaper.kernel_images() {
@@ -76,6 +69,12 @@ impl Giver<'_> {
         let Turn { time, cpu, process, thread } = self.turn;
         let event = NeutralEvent { time, cpu, process, thread, stack: Stack::default(), detail };
         self.shaper.take(&event, self.out);
+    }
+
+    /// The idle thread of the turn's CPU.
+    pub fn idle_thread(&mut self) {
+        let (process, thread, name) = (0, 0, &b""[..]);
+        self.event(Detail::ThreadFound { process, thread, name, priority: 0, affinity: 0 });
     }
 
     fn process(&mut self, mut facts: ProcessFacts, images: &mut Images) {
