@@ -41,6 +41,8 @@ pub mod system_providers;
 #[cfg(target_os = "linux")]
 pub mod availability;
 #[cfg(target_os = "linux")]
+mod clocks;
+#[cfg(target_os = "linux")]
 mod exit_statuses;
 #[cfg(all(test, target_os = "linux", feature = "unwind"))]
 mod flat_memory;
@@ -64,8 +66,6 @@ mod sources;
 mod stack_sizes;
 #[cfg(target_os = "linux")]
 mod stacks;
-#[cfg(target_os = "linux")]
-mod suspension;
 #[cfg(target_os = "linux")]
 mod system_call_routines;
 #[cfg(target_os = "linux")]

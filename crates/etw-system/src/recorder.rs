@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
+use crate::clocks::{Suspension, now};
 use crate::exit_statuses::{Ended, ExitStatuses};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
@@ -24,7 +25,6 @@ use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
-use crate::suspension::Suspension;
 use crate::system_calls::{FileOperation, SystemCall};
 use crate::system_facts::{self, OnlineCpus, online_cpus};
 use crate::thread_ids::is_first_namespace;
@@ -127,14 +127,6 @@ struct Opened {
     cpus: Vec<u16>,
     side_events: usize,
     notes: Vec<String>,
-}
-
-/// Nanoseconds of `CLOCK_MONOTONIC`.
-fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a value that outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn this_turn() -> Turn {

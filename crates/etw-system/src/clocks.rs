@@ -1,4 +1,4 @@
-//! Time in which the machine was suspended: `CLOCK_MONOTONIC`, the clock of events, stands still then.
+//! `CLOCK_MONOTONIC`, the clock of events, and the time in which the machine was suspended: the clock stands still then.
 
 /// Clocks that are read one after the other differ by less, in nanoseconds.
 const LEAST: u64 = 10_000_000;
@@ -17,8 +17,13 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+pub(crate) fn now() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
 fn ahead() -> u64 {
-    let monotonic = read(libc::CLOCK_MONOTONIC);
+    let monotonic = now();
     read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic)
 }
 
