@@ -52,22 +52,38 @@ pub(crate) fn functions_at(addresses: &[u64]) -> Vec<KernelFunction> {
         return Vec::new();
     }
     let list = std::fs::read("/proc/kallsyms").unwrap_or_default();
-    functions_in(&list, addresses)
+    functions_in(&String::from_utf8_lossy(&list), addresses)
 }
 
-/// The address and name of a line about code.
-fn code_symbol(line: &[u8]) -> Option<(u64, &[u8])> {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let address = std::str::from_utf8(words.next()?).ok()?;
-    let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
-    let is_code = matches!(words.next()?, b"t" | b"T" | b"w" | b"W");
-    Some((address, words.next()?)).filter(|_| is_code)
+/// A line of the list of symbols: `ffffffff81000000 T name [module]`
+struct Symbol<'a> {
+    address: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    module: &'a str,
 }
 
-/// The functions at these addresses in a list of lines of address, type and name.
-fn functions_in(list: &[u8], addresses: &[u64]) -> Vec<KernelFunction> {
-    let mut symbols: Vec<(u64, &[u8])> =
-        list.split(|byte| *byte == b'\n').filter_map(code_symbol).collect();
+impl<'a> Symbol<'a> {
+    fn of_line(line: &'a str) -> Option<Symbol<'a>> {
+        let mut words = line.split_ascii_whitespace();
+        let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
+        Some(Symbol { address, kind, name, module: words.next().unwrap_or_default() })
+    }
+
+    /// 0: it is not shown.
+    fn address(&self) -> u64 {
+        u64::from_str_radix(self.address, 16).unwrap_or(0)
+    }
+
+    fn is_code(&self) -> bool {
+        matches!(self.kind, "t" | "T" | "w" | "W") && self.address() != 0
+    }
+}
+
+/// The functions at these addresses in a list of symbols.
+fn functions_in(list: &str, addresses: &[u64]) -> Vec<KernelFunction> {
+    let symbols = list.lines().filter_map(Symbol::of_line).filter(Symbol::is_code);
+    let mut symbols: Vec<(u64, &str)> = symbols.map(|one| (one.address(), one.name)).collect();
     // If an address has several names, the first one stays.
     symbols.sort_by_key(|(start, _)| *start);
     symbols.dedup_by_key(|(start, _)| *start);
@@ -79,7 +95,7 @@ fn functions_in(list: &[u8], addresses: &[u64]) -> Vec<KernelFunction> {
         };
         if found.last().is_none_or(|last| last.start != start) {
             let end = symbols.get(next).map_or(u64::MAX, |(next, _)| *next);
-            found.push(KernelFunction { start, end, name: name.to_vec() });
+            found.push(KernelFunction { start, end, name: name.into() });
         }
     }
     found
@@ -98,18 +114,13 @@ impl KernelSymbols {
             let mut lines = BufReader::with_capacity(1 << 16, file);
             let mut line = String::new();
             while lines.read_line(&mut line).is_ok_and(|size| size > 0) {
-                let mut words = line.split_ascii_whitespace();
-                if let (Some(address), Some(_), Some(name)) =
-                    (words.next(), words.next(), words.next())
-                {
-                    let address = || u64::from_str_radix(address, 16).unwrap_or(0);
-                    if words.next() == Some("[bpf]") && address() != 0 {
-                        let (first, last) = programs.unwrap_or((address(), address()));
-                        programs = Some((first.min(address()), last.max(address())));
-                        line.clear();
-                        continue;
-                    }
-                    match name {
+                if let Some(symbol) = Symbol::of_line(&line) {
+                    let address = || symbol.address();
+                    match symbol.name {
+                        _ if symbol.module == "[bpf]" && address() != 0 => {
+                            let (first, last) = programs.unwrap_or((address(), address()));
+                            programs = Some((first.min(address()), last.max(address())));
+                        }
                         "_text" | "_stext" if start == 0 => start = address(),
                         "_etext" => end = address(),
                         name if name.starts_with(PREFIX) => {
@@ -182,5 +193,27 @@ impl KernelSymbols {
             let id = build_id(&notes.unwrap_or_default()).unwrap_or_default();
             self.add(&format!("{name}.ko"), address, size, id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OV-23: the functions at addresses, each once, up to the next one.
+    #[test]
+    fn functions_end_where_the_next_one_begins() {
+        let list = "1000 T first\n1000 t alias\n1040 d data\n1080 t second\n2000 t of_module\t[m]\n0 T hidden\nx\n";
+        let function = |start, end, name: &str| KernelFunction { start, end, name: name.into() };
+        let found = functions_in(list, &[0xfff, 0x1000, 0x1044, 0x1080, 0x2100]);
+        assert_eq!(
+            found,
+            [
+                function(0x1000, 0x1080, "first"),
+                function(0x1080, 0x2000, "second"),
+                function(0x2000, u64::MAX, "of_module"),
+            ]
+        );
+        assert_eq!(functions_in("", &[1]), []);
     }
 }
