@@ -23,7 +23,7 @@ const OUTPUTS: [(&str, &[&str]); 6] = [
 pub fn run(arguments: &Arguments) -> Result<()> {
     let folder = root().join("testdata");
     std::fs::create_dir_all(&folder)?;
-    let etw = etw_command("release")?;
+    let etw = etw_command("dev")?;
     let mut changed = Vec::new();
     let mut put = |name: &str, bytes: &[u8]| -> Result<()> {
         let path = folder.join(name);
