@@ -94,6 +94,8 @@ pub enum Detail<'a> {
     SoftInterruptEnter { vector: u32 },
     /// A soft interrupt's handler ended.
     SoftInterruptExit { vector: u32 },
+    /// A thread asked for a request of a disk.
+    DiskQueue(DiskRequest),
     /// A request was given to a disk.
     DiskIssue(DiskRequest),
     /// A disk completed a request.

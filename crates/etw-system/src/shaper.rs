@@ -4,6 +4,7 @@ mod calls;
 mod closes;
 mod descriptors;
 pub(crate) mod devices;
+mod disks;
 mod faults;
 mod file_names;
 mod files;
@@ -27,6 +28,7 @@ use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, St
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use devices::{Devices, StateChange, Transferred};
+use disks::Disks;
 use faults::Faults;
 use files::Files;
 use lifecycle_stacks::Creation;
@@ -133,6 +135,7 @@ pub struct Shaper {
     threads: HashMap<u32, Thread, RandomState>,
     cpus: Vec<Cpu>,
     devices: Devices,
+    disks: Disks,
     files: Files,
     calls: Calls,
     faults: Faults,
@@ -274,6 +277,7 @@ impl Shaper {
             threads: HashMap::default(),
             cpus,
             devices: Devices::default(),
+            disks: Disks::default(),
             files: Files::default(),
             calls: Calls::default(),
             faults: Faults::new(),
@@ -536,6 +540,7 @@ impl Shaper {
                 }
             }
             Detail::SoftInterruptExit { vector } => self.soft_interrupted(event, vector, out),
+            Detail::DiskQueue(request) => self.disk_queued(event, &request, out),
             Detail::DiskIssue(request) => self.disk_issued(event, &request, out),
             Detail::DiskRequeue(request) => self.disk_requeued(&request),
             Detail::DiskComplete(request) => self.disk_completed(event, &request, out),
@@ -580,6 +585,7 @@ impl Shaper {
         ];
         all.extend(self.calls.remembered());
         all.extend(self.devices.remembered());
+        all.extend(self.disks.remembered());
         all.extend(self.files.remembered());
         all
     }

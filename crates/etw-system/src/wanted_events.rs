@@ -138,8 +138,13 @@ pub(crate) const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
     (Flag::HARD_FAULTS, &[Tracepoint::FileFault]),
     (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault, Tracepoint::FilePages]),
 ];
-const DISK_POINTS: &[(Tracepoint, u16)] =
-    &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskRequeue, 0), (Tracepoint::DiskComplete, 0)];
+/// The first one is the needed one.
+const DISK_POINTS: &[(Tracepoint, u16)] = &[
+    (Tracepoint::DiskIssue, 0x010c),
+    (Tracepoint::DiskQueue, 0x010c),
+    (Tracepoint::DiskRequeue, 0),
+    (Tracepoint::DiskComplete, 0),
+];
 const CALL_POINTS: &[(Tracepoint, u16)] =
     &[(Tracepoint::SyscallEnter, 0x0f33), (Tracepoint::SyscallExit, 0x0f34)];
 /// Tracepoints that have the call stacks of events without one, by the hooks of those.
@@ -451,7 +456,7 @@ fn without_tracepoints(
 fn has_stack(options: &Options, point: Tracepoint, hook: u16) -> bool {
     let has_any = |hooks: &[u16]| hooks.iter().any(|hook| options.has_stack(*hook));
     match point {
-        Tracepoint::DiskIssue => has_any(&[0x010c, 0x010d, 0x010f]),
+        Tracepoint::DiskQueue | Tracepoint::DiskIssue => has_any(&[0x010c, 0x010d, 0x010f]),
         Tracepoint::SyscallEnter => has_any(ENTRY_STACKS),
         Tracepoint::SyscallExit => has_any(EXIT_STACKS),
         Tracepoint::NewTask | Tracepoint::TaskExit => true,

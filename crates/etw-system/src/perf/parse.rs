@@ -131,7 +131,7 @@ impl Kind {
             Kind::Tracepoint { point, .. } | Kind::Count { point } => match point {
                 Switch | IdleSwitch | Waking | IdleWaking | NewTaskWakeup | Priority => 0x0524,
                 InterruptEntry | InterruptExit | SoftInterruptEntry | SoftInterruptExit => 0x0f43,
-                DiskIssue | DiskRequeue | DiskComplete => 0x010a,
+                DiskQueue | DiskIssue | DiskRequeue | DiskComplete => 0x010a,
                 SocketState | SocketSend | SocketReceive | Retransmit => 0x060a,
                 SyscallEnter | SyscallExit => 0x0f33,
                 PageFault | FileFault | FilePages => 0x020a,
@@ -592,6 +592,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         }
         Tracepoint::SoftInterruptEntry => Detail::SoftInterruptEnter { vector: id(0) },
         Tracepoint::SoftInterruptExit => Detail::SoftInterruptExit { vector: id(0) },
+        Tracepoint::DiskQueue => Detail::DiskQueue(disk_request(layout, raw, Some(id(4)))),
         Tracepoint::DiskIssue => Detail::DiskIssue(disk_request(layout, raw, Some(id(4)))),
         Tracepoint::DiskRequeue => Detail::DiskRequeue(disk_request(layout, raw, None)),
         Tracepoint::DiskComplete => Detail::DiskComplete(disk_request(layout, raw, None)),

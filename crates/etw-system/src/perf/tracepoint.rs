@@ -40,6 +40,7 @@ pub enum Tracepoint {
     IdleSwitch,
     /// A wake-up by an interrupt of an idle CPU: the same, with the call stack of the kernel.
     IdleWaking,
+    DiskQueue,
 }
 
 impl Tracepoint {
@@ -71,6 +72,7 @@ impl Tracepoint {
         Tracepoint::CallPaths,
         Tracepoint::IdleSwitch,
         Tracepoint::IdleWaking,
+        Tracepoint::DiskQueue,
     ];
 }
 
@@ -95,6 +97,7 @@ impl Tracepoint {
             Tracepoint::InterruptExit => "irq/irq_handler_exit",
             Tracepoint::SoftInterruptEntry => "irq/softirq_entry",
             Tracepoint::SoftInterruptExit => "irq/softirq_exit",
+            Tracepoint::DiskQueue => "block/block_io_start",
             Tracepoint::DiskIssue => "block/block_rq_issue",
             Tracepoint::DiskComplete => "block/block_rq_complete",
             Tracepoint::SocketState => "sock/inet_sock_set_state",
@@ -127,7 +130,9 @@ impl Tracepoint {
             Tracepoint::InterruptEntry => &["irq"],
             Tracepoint::InterruptExit => &["irq", "ret"],
             Tracepoint::SoftInterruptEntry | Tracepoint::SoftInterruptExit => &["vec"],
-            Tracepoint::DiskIssue => &["dev", "sector", "nr_sector", "rwbs", "bytes"],
+            Tracepoint::DiskQueue | Tracepoint::DiskIssue => {
+                &["dev", "sector", "nr_sector", "rwbs", "bytes"]
+            }
             Tracepoint::DiskRequeue | Tracepoint::DiskComplete => {
                 &["dev", "sector", "nr_sector", "rwbs"]
             }

@@ -1,10 +1,10 @@
-//! Interrupts, disks and networks.
+//! Interrupts and networks.
 
 use std::collections::HashMap;
 
-use super::{KEY, Shaper, ticks};
+use super::{Shaper, ticks};
 use crate::flags::Flag;
-use crate::neutral::{Addresses, DiskOperation, DiskRequest, NeutralEvent};
+use crate::neutral::{Addresses, NeutralEvent};
 use crate::record::{Head, Payload, Records};
 
 const ISR: u16 = 0x0f43;
@@ -14,7 +14,7 @@ const TIMER_DPC: u16 = 0x0f45;
 const TIMER_VECTORS: [u32; 2] = [1, 8];
 /// The addresses that stand for lines of interrupts, which have no routine of their own.
 pub(crate) const INTERRUPT_LINES: u64 = 0xffff_fffe_0000_0000;
-/// Requests or sockets that are remembered; only damage makes more.
+/// Sockets that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
 const PROTOCOL_UDP: u8 = 17;
 
@@ -27,36 +27,19 @@ const CLOSE_WAIT: u32 = 8;
 const LAST_ACK: u32 = 9;
 const LISTENING: u32 = 10;
 
-/// Requests and connections that began and did not end.
+/// Connections that began and did not end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Devices {
-    /// By device and sector.
-    requests: HashMap<(u32, u64), Request>,
     sockets: HashMap<u64, Socket>,
     /// Processes that listen, by port.
     listeners: HashMap<u16, u32>,
-    next_request: u64,
 }
 
 #[cfg(test)]
 impl Devices {
     pub fn remembered(&self) -> [(&'static str, usize); 2] {
-        [("requests", self.requests.len()), ("sockets", self.sockets.len())]
+        [("sockets", self.sockets.len()), ("listeners", self.listeners.len())]
     }
-}
-
-/// A request of a disk.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    id: u64,
-    since: u64,
-    thread: u32,
-    /// Bytes that are not complete.
-    left: u32,
-    first_sector: u64,
-    size: u32,
-    /// The driver has not taken it.
-    is_requeued: bool,
 }
 
 /// A connection.
@@ -123,107 +106,6 @@ impl Shaper {
         let routine = self.machine.soft_interrupts.get(vector as usize).copied().unwrap_or(0);
         let payload = Payload::new().u64(ticks(since) as u64).u64(routine);
         out.perf_info(self.head(event), hook, 2, &payload);
-    }
-
-    fn disk_number(&self, device: u32) -> u32 {
-        let at = self.machine.disks.iter().position(|disk| disk.device == device);
-        // A disk that came later has its device number.
-        at.map_or(device, |at| at as u32)
-    }
-
-    pub(super) fn disk_issued(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        request: &DiskRequest,
-        out: &mut Records,
-    ) {
-        let key = (request.device, request.sector);
-        if let Some(one) = self.devices.requests.get_mut(&key)
-            && std::mem::take(&mut one.is_requeued)
-        {
-            // It keeps its first time and thread.
-            return;
-        }
-        self.devices.next_request += 1;
-        let id = KEY | self.devices.next_request;
-        let one = Request {
-            id,
-            since: event.time,
-            thread: event.thread,
-            left: request.size,
-            first_sector: request.sector,
-            size: request.size,
-            is_requeued: false,
-        };
-        if self.devices.requests.len() < LIMIT {
-            // The completion of an earlier request of the same sector was lost.
-            self.devices.requests.insert(key, one);
-        }
-        let hook = match request.operation {
-            DiskOperation::Read => 0x010c,
-            DiskOperation::Write => 0x010d,
-            DiskOperation::Flush => 0x010f,
-            DiskOperation::Other => return,
-        };
-        if self.has(Flag::DISK_INIT) {
-            let head = self.head_with_stack(event, out);
-            out.system(head, hook, 3, &Payload::new().u64(id).u32(event.thread));
-            self.add_stack(head, hook, event.stack, out);
-        }
-    }
-
-    pub(super) fn disk_requeued(&mut self, request: &DiskRequest) {
-        if let Some(one) = self.devices.requests.get_mut(&(request.device, request.sector)) {
-            one.is_requeued = true;
-        }
-    }
-
-    pub(super) fn disk_completed(
-        &mut self,
-        event: &NeutralEvent<'_>,
-        request: &DiskRequest,
-        out: &mut Records,
-    ) {
-        let Some(mut one) = self.devices.requests.remove(&(request.device, request.sector)) else {
-            return;
-        };
-        if request.size < one.left {
-            // The rest comes with another completion.
-            one.left -= request.size;
-            let next = request.sector + u64::from(request.size / 512);
-            self.devices.requests.insert((request.device, next), one);
-            return;
-        }
-        let hook = match request.operation {
-            DiskOperation::Read => 0x010a,
-            DiskOperation::Write => 0x010b,
-            DiskOperation::Flush => 0x010e,
-            DiskOperation::Other => return,
-        };
-        if !self.has(Flag::DISK) {
-            return;
-        }
-        let head = self.head(event);
-        let disk = self.disk_number(request.device);
-        // Priority 3 is normal; 2 is that of paging.
-        let flags: u32 = if request.is_background { 0x6_0002 } else { 0x6_0000 };
-        let took = (event.time.saturating_sub(one.since)) / 100;
-        let payload = match request.operation {
-            DiskOperation::Flush => {
-                Payload::new().u32(disk).u32(flags).u64(took).u64(one.id).u32(one.thread)
-            }
-            _ => Payload::new()
-                .u32(disk)
-                .u32(flags)
-                .u32(one.size)
-                .u32(0)
-                .u64(one.first_sector.wrapping_mul(512))
-                .u64(0)
-                .u64(one.id)
-                .u64(took)
-                .u32(one.thread),
-        };
-        out.perf_info(head, hook, 3, &payload);
     }
 
     pub(super) fn transferred(

@@ -18,7 +18,8 @@ use super::super::parse::{AF_INET, AF_INET6, transferred};
 use crate::neutral::{Addresses, Detail, DiskOperation, DiskRequest};
 
 /// Tracepoints whose records are read here.
-const POINTS: [Tracepoint; 7] = [
+const POINTS: [Tracepoint; 8] = [
+    Tracepoint::DiskQueue,
     Tracepoint::DiskIssue,
     Tracepoint::DiskRequeue,
     Tracepoint::DiskComplete,
@@ -39,6 +40,7 @@ pub fn detail<'a>(point: u64, words: &[u8]) -> Option<Detail<'a>> {
     let point = POINTS.into_iter().find(|one| *one as u64 == point)?;
     let socket = le::u64(words, 0)?;
     Some(match point {
+        Tracepoint::DiskQueue => Detail::DiskQueue(disk_request(words)?),
         Tracepoint::DiskIssue => Detail::DiskIssue(disk_request(words)?),
         Tracepoint::DiskRequeue => Detail::DiskRequeue(disk_request(words)?),
         Tracepoint::DiskComplete => Detail::DiskComplete(disk_request(words)?),

@@ -245,7 +245,10 @@ fn words_of(
         Tracepoint::InterruptEntry
         | Tracepoint::SoftInterruptEntry
         | Tracepoint::SoftInterruptExit => vec![Word::Argument(0)],
-        Tracepoint::DiskIssue | Tracepoint::DiskRequeue | Tracepoint::DiskComplete => {
+        Tracepoint::DiskQueue
+        | Tracepoint::DiskIssue
+        | Tracepoint::DiskRequeue
+        | Tracepoint::DiskComplete => {
             let request = |member| btf.offset("request", member);
             let (queue, disk) = (request("q")?, btf.offset("request_queue", "disk")?);
             let number =

@@ -1,0 +1,212 @@
+//! Requests of disks, from their callers to their completions.
+//!
+//! A request is queued by the thread that asks for it. The scheduler of the disk issues it later, in any thread, and may merge it with
+//! others before. So the thread and the time of a request are those of its queueing, its size is that of its issue.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{KEY, Shaper};
+use crate::flags::Flag;
+use crate::neutral::{DiskOperation, DiskRequest, NeutralEvent};
+use crate::record::{Payload, Records};
+
+/// Requests that are remembered; only damage makes more.
+const LIMIT: usize = 1 << 16;
+const SECTOR: u64 = 512;
+
+/// Requests that began and did not end, by device and sector.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disks {
+    queued: BTreeMap<(u32, u64), Request>,
+    issued: HashMap<(u32, u64), Request>,
+    last_id: u64,
+}
+
+#[cfg(test)]
+impl Disks {
+    pub fn remembered(&self) -> [(&'static str, usize); 2] {
+        [("queued requests", self.queued.len()), ("issued requests", self.issued.len())]
+    }
+}
+
+/// A request of a disk.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    id: u64,
+    since: u64,
+    thread: u32,
+    /// Bytes that are not complete.
+    left: u32,
+    first_sector: u64,
+    size: u32,
+    /// The driver has not taken it.
+    is_requeued: bool,
+}
+
+impl Disks {
+    fn make(&mut self, event: &NeutralEvent<'_>, request: &DiskRequest) -> Request {
+        self.last_id += 1;
+        Request {
+            id: KEY | self.last_id,
+            since: event.time,
+            thread: event.thread,
+            left: request.size,
+            first_sector: request.sector,
+            size: request.size,
+            is_requeued: false,
+        }
+    }
+
+    /// The first queued request of those that a request is made of.
+    fn take_queued(&mut self, request: &DiskRequest) -> Option<Request> {
+        let size = u64::from(request.size).div_ceil(SECTOR).max(1);
+        let end = request.sector.saturating_add(size);
+        let keys = (request.device, request.sector)..(request.device, end);
+        let merged: Vec<(u32, u64)> = self.queued.range(keys).map(|(key, _)| *key).collect();
+        let merged = merged.iter().filter_map(|key| self.queued.remove(key));
+        merged.min_by_key(|one| one.since)
+    }
+}
+
+/// A call that only flushes is a write of nothing until the disk's driver flushes.
+fn queued_form(request: &DiskRequest) -> DiskRequest {
+    match request {
+        DiskRequest { operation: DiskOperation::Write, size: 0, .. } => {
+            DiskRequest { operation: DiskOperation::Flush, sector: 0, ..*request }
+        }
+        _ => *request,
+    }
+}
+
+impl Shaper {
+    fn disk_number(&self, device: u32) -> u32 {
+        let at = self.machine.disks.iter().position(|disk| disk.device == device);
+        // A disk that came later has its device number.
+        at.map_or(device, |at| at as u32)
+    }
+
+    /// A thread asks for a request.
+    pub(super) fn disk_queued(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        out: &mut Records,
+    ) {
+        let request = queued_form(request);
+        let key = (request.device, request.sector);
+        if request.operation == DiskOperation::Flush && self.disks.queued.contains_key(&key) {
+            // One flush serves all that wait for it.
+            return;
+        }
+        if self.disks.queued.len() >= LIMIT {
+            self.disks.queued.clear();
+        }
+        let one = self.disks.make(event, &request);
+        self.disks.queued.insert(key, one);
+        self.disk_begun(event, &request, one.id, out);
+    }
+
+    /// The driver gets a request. Without a record of its queueing, it begins here.
+    pub(super) fn disk_issued(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        out: &mut Records,
+    ) {
+        let key = (request.device, request.sector);
+        if let Some(one) = self.disks.issued.get_mut(&key)
+            && std::mem::take(&mut one.is_requeued)
+        {
+            // It keeps its first time and thread.
+            return;
+        }
+        let queued = self.disks.take_queued(request);
+        let mut one = queued.unwrap_or_else(|| self.disks.make(event, request));
+        (one.left, one.size, one.first_sector) = (request.size, request.size, request.sector);
+        if self.disks.issued.len() < LIMIT {
+            // The completion of an earlier request of the same sector was lost.
+            self.disks.issued.insert(key, one);
+        }
+        if queued.is_none() {
+            self.disk_begun(event, request, one.id, out);
+        }
+    }
+
+    fn disk_begun(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        id: u64,
+        out: &mut Records,
+    ) {
+        let hook = match request.operation {
+            DiskOperation::Read => 0x010c,
+            DiskOperation::Write => 0x010d,
+            DiskOperation::Flush => 0x010f,
+            DiskOperation::Other => return,
+        };
+        if self.has(Flag::DISK_INIT) {
+            let head = self.head_with_stack(event, out);
+            out.system(head, hook, 3, &Payload::new().u64(id).u32(event.thread));
+            self.add_stack(head, hook, event.stack, out);
+        }
+    }
+
+    pub(super) fn disk_requeued(&mut self, request: &DiskRequest) {
+        if let Some(one) = self.disks.issued.get_mut(&(request.device, request.sector)) {
+            one.is_requeued = true;
+        }
+    }
+
+    pub(super) fn disk_completed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        out: &mut Records,
+    ) {
+        if request.operation == DiskOperation::Write && request.size == 0 {
+            // A call that only flushed: the flush itself has completed.
+            return;
+        }
+        let Some(mut one) = self.disks.issued.remove(&(request.device, request.sector)) else {
+            return;
+        };
+        if request.size < one.left {
+            // The rest comes with another completion.
+            one.left -= request.size;
+            let next = request.sector.wrapping_add(u64::from(request.size) / SECTOR);
+            self.disks.issued.insert((request.device, next), one);
+            return;
+        }
+        let hook = match request.operation {
+            DiskOperation::Read => 0x010a,
+            DiskOperation::Write => 0x010b,
+            DiskOperation::Flush => 0x010e,
+            DiskOperation::Other => return,
+        };
+        if !self.has(Flag::DISK) {
+            return;
+        }
+        let head = self.head(event);
+        let disk = self.disk_number(request.device);
+        // Priority 3 is normal; 2 is that of paging.
+        let flags: u32 = if request.is_background { 0x6_0002 } else { 0x6_0000 };
+        let took = (event.time.saturating_sub(one.since)) / 100;
+        let payload = match request.operation {
+            DiskOperation::Flush => {
+                Payload::new().u32(disk).u32(flags).u64(took).u64(one.id).u32(one.thread)
+            }
+            _ => Payload::new()
+                .u32(disk)
+                .u32(flags)
+                .u32(one.size)
+                .u32(0)
+                .u64(one.first_sector.wrapping_mul(SECTOR))
+                .u64(0)
+                .u64(one.id)
+                .u64(took)
+                .u32(one.thread),
+        };
+        out.perf_info(head, hook, 3, &payload);
+    }
+}
