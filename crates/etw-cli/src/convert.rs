@@ -25,6 +25,7 @@ use clap::{Args, ValueEnum};
 use cpu_slices::{CpuSlice, CpuSlices};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
+use etw_host::report::read_waiting;
 use etw_types::{Clock, EventRecord, FileTime, Guid, Opcode};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -375,7 +376,7 @@ impl Conversion<'_> {
             filter.check_shown(&decoded);
             self.shown += 1;
         }
-        if switch_of(&stored).is_none() {
+        if switch_of(&stored).is_none() && read_waiting(&stored).is_none() {
             put_event(nanoseconds, &record, &decoded, self.names, target)?;
         }
         let span = self.profiler.take_selected(&stored, nanoseconds, &named, true);

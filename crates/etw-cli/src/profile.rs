@@ -5,6 +5,7 @@ mod table;
 use crate::attribution::SAMPLE;
 use crate::join::{Names, StackFrame};
 use etw_decode::kernel_pointer_size;
+use etw_host::report::read_waiting;
 use etw_types::{EventRecord, Hook, le};
 use std::collections::HashMap;
 
@@ -182,8 +183,10 @@ impl Profiler {
 
     /// The span that ends with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
     fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
-        let hook = record.hook?;
-        match hook {
+        if let Some(waited) = read_waiting(record) {
+            return self.still_waiting(record, time, waited, names);
+        }
+        match record.hook? {
             SAMPLE => self.sample(record, time, names),
             CSWITCH => self.switch(record, time, names),
             READY_THREAD => {
@@ -241,6 +244,30 @@ impl Profiler {
             start: waiting.since,
             duration: time - waiting.since,
             kind: SpanKind::OffCpu { reason: waiting.reason, waker: waiting.waker },
+            frames: from_wait_on(names.functions_of(record)),
+        })
+    }
+
+    /// The recording ends while a thread is off its CPU, `waited` nanoseconds after it left it.
+    fn still_waiting(
+        &mut self,
+        record: &EventRecord<'_>,
+        time: i64,
+        waited: u64,
+        names: &Named<'_>,
+    ) -> Option<Span> {
+        let thread = record.thread_id?;
+        let known = self.waiting.remove(&(record.position.file_index, thread));
+        // A full buffer may have lost the switch.
+        let since = time.saturating_sub(i64::try_from(waited).ok()?);
+        let Waiting { since, reason, waker } =
+            known.unwrap_or(Waiting { since, reason: "Waiting", waker: None });
+        Some(Span {
+            process: record.process_id,
+            thread,
+            start: since,
+            duration: time - since,
+            kind: SpanKind::OffCpu { reason, waker },
             frames: from_wait_on(names.functions_of(record)),
         })
     }
@@ -315,6 +342,28 @@ mod tests {
         let span = take(0x0524, &switch(8, 0, 0, 0), 300).unwrap();
         let SpanKind::OffCpu { reason, waker } = span.kind else { panic!("off CPU") };
         assert!(reason == "preempted" && waker.is_none());
+    }
+
+    /// OV-23: a program that hangs when the recording ends waits until then.
+    #[test]
+    fn a_wait_that_lasts_until_the_end_is_one() {
+        let (mut profiler, names) = (Profiler::default(), Names::default());
+        let names = Named { names: &names, has_stacks: true };
+        assert!(profiler.take(&record(0x0524, &switch(8, 7, 6, 5)), 100, &names).is_none());
+        let chain = etw_host::report::waiting_chain();
+        let waited = 900u64.to_le_bytes();
+        let mut end = EventRecord::new(HeaderType::Event64, &waited);
+        end.provider = Some(etw_types::SYSTEM_EVENTS);
+        end.extended = etw_types::ExtendedItems::parse_chain(&chain).unwrap().0;
+        for (thread, start, reason) in [(7, 100, "UserRequest"), (9, 500, "Waiting")] {
+            (end.process_id, end.thread_id) = (Some(6), Some(thread));
+            let span = profiler.take(&end, start + 900, &names).unwrap();
+            assert_eq!((span.process, span.thread), (Some(6), thread));
+            assert_eq!((span.start, span.duration), (start, 900));
+            let SpanKind::OffCpu { reason: found, waker } = span.kind else { panic!("off CPU") };
+            assert!(found == reason && waker.is_none());
+        }
+        assert!(profiler.take(&record(0x0524, &switch(7, 8, 32, 1)), 2000, &names).is_none());
     }
 
     /// OV-23: another CPU makes a thread ready that is about to leave its CPU.

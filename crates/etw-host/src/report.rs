@@ -83,13 +83,22 @@ pub struct ProcessModule {
 
 /// Reads a `Module` event of [`LEDGER_PROVIDER`] or [`SYSTEM_EVENTS`]; `None` for every other record.
 pub fn read_module(record: &EventRecord<'_>) -> Option<ProcessModule> {
-    let is_of_system = record.header.is_event() && record.provider == Some(SYSTEM_EVENTS);
-    if !is_of_system && !is_session_report(record) || described_name(record)? != b"Module" {
+    if !is_of_system(record) && !is_session_report(record) || described_name(record)? != b"Module" {
         return None;
     }
     let (module, rest) = LoadedModule::read(record.payload.get(4..)?)?;
     let process_id = le::u32(record.payload, 0)?;
     rest.is_empty().then_some(ProcessModule { process_id, module })
+}
+
+/// Reads for how many nanoseconds the thread of a `Waiting` event of [`SYSTEM_EVENTS`] is off its CPU; `None` for every other record.
+pub fn read_waiting(record: &EventRecord<'_>) -> Option<u64> {
+    (is_of_system(record) && described_name(record)? == b"Waiting").then_some(())?;
+    le::u64(record.payload, 0)
+}
+
+fn is_of_system(record: &EventRecord<'_>) -> bool {
+    record.header.is_event() && record.provider == Some(SYSTEM_EVENTS)
 }
 
 /// The name of an event of [`LEDGER_PROVIDER`].
@@ -178,13 +187,18 @@ pub fn module_chain() -> Vec<u8> {
 /// The extended items of a `Resumed` event of [`SYSTEM_EVENTS`], which has eight bytes: for how many nanoseconds the machine was
 /// suspended. Empty: they cannot be built.
 pub fn resumed_chain() -> Vec<u8> {
-    let metadata = MetadataBuilder::new("Resumed", 0).field(
-        "suspended_ns",
-        InType::UINT64,
-        OutType::NULL,
-        Count::Scalar,
-        0,
-    );
+    nanoseconds_chain("Resumed", "suspended_ns")
+}
+
+/// The extended items of a `Waiting` event of [`SYSTEM_EVENTS`], which has eight bytes: for how many nanoseconds its thread is off its
+/// CPU. Empty: they cannot be built.
+pub fn waiting_chain() -> Vec<u8> {
+    nanoseconds_chain("Waiting", "waited_ns")
+}
+
+fn nanoseconds_chain(event: &str, field: &str) -> Vec<u8> {
+    let metadata = MetadataBuilder::new(event, 0);
+    let metadata = metadata.field(field, InType::UINT64, OutType::NULL, Count::Scalar, 0);
     chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
 }
 

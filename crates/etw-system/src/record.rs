@@ -28,6 +28,8 @@ pub enum ProviderEvent {
     Exec,
     /// The machine was suspended: for how many nanoseconds, in eight bytes.
     Resumed,
+    /// At the end of the recording, a thread is off its CPU: since how many nanoseconds, in eight bytes.
+    Waiting,
 }
 
 /// An event of the system, ready to be stored.

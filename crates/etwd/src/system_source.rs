@@ -40,6 +40,7 @@ struct ProviderEvents {
     module: Vec<u8>,
     exec: Vec<u8>,
     resumed: Vec<u8>,
+    waiting: Vec<u8>,
 }
 
 impl ProviderEvents {
@@ -48,6 +49,7 @@ impl ProviderEvents {
             module: report::module_chain(),
             exec: report::exec_chain(),
             resumed: report::resumed_chain(),
+            waiting: report::waiting_chain(),
         }
     }
 
@@ -62,6 +64,7 @@ impl ProviderEvents {
             ProviderEvent::Module => &self.module,
             ProviderEvent::Exec => &self.exec,
             ProviderEvent::Resumed => &self.resumed,
+            ProviderEvent::Waiting => &self.waiting,
         };
         let channel = Channel::TRACE_LOGGING;
         let descriptor = EventDescriptor { level, channel, ..EventDescriptor::default() };

@@ -6,7 +6,7 @@ use super::processes::{Moment, Process, Thread, image_name, system_process};
 use super::{Configuration, SYSTEM, Shaper, ticks};
 use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, NeutralEvent, ProcessCounters, Stack};
-use crate::record::{Head, Payload, Records};
+use crate::record::{Head, Payload, ProviderEvent, Records};
 use etw_types::Guid;
 
 const HEADER_EXTENSION: u16 = 0x0005;
@@ -102,12 +102,34 @@ impl Shaper {
         }
         out.perf_info(head, END_EXTENSION, 2, &masks(self.options.masks));
         self.symbols.repeat_files();
+        self.waiting_records(time, head, out);
+        // Call stacks lead to their events by time and thread.
+        let head = Head { time: head.time + 1, ..head };
         self.run_down(head, out);
         self.function_records(head, out);
         self.interval_record(head, COLLECTION_END, out);
         self.run_files_down(head, out);
         out.perf_info(head, HEADER_EXTENSION, 2, &masks(Masks::default()));
         out.perf_info(head, RUNDOWN_COMPLETE, 2, &Payload::new());
+    }
+
+    /// Adds a record for each thread that has left its CPU and has not come back, with the stack with which it left: a switch has the
+    /// stack of the thread that comes back.
+    fn waiting_records(&mut self, now: u64, head: Head, out: &mut Records) {
+        if !self.has(Flag::SWITCH) {
+            return;
+        }
+        let runs = |thread: u32| self.cpus.iter().any(|cpu| cpu.thread == Some(thread));
+        let is_off = |(id, one): &(&u32, &Thread)| **id != 0 && one.out_since > 0 && !runs(**id);
+        let mut off: Vec<u32> = self.threads.iter().filter(is_off).map(|(id, _)| *id).collect();
+        off.sort_unstable();
+        for thread in off {
+            let Some(one) = self.threads.get(&thread) else { continue };
+            let payload = Payload::new().u64(now.saturating_sub(one.out_since));
+            let head = Head { process: one.process, thread, ..head };
+            out.event(head, ProviderEvent::Waiting, &payload);
+            self.add_stack_of_switch(head, out);
+        }
     }
 
     /// Adds a record for each service: that of its first process.

@@ -192,8 +192,8 @@ impl Shaper {
         }
     }
 
-    /// Adds the stack of the thread that runs now: the one with which it left a CPU is the one with which it comes back.
-    fn add_stack_of_switch(&mut self, head: Head, out: &mut Records) {
+    /// Adds the stack of a thread: the one with which it left a CPU is the one with which it comes back.
+    pub(super) fn add_stack_of_switch(&mut self, head: Head, out: &mut Records) {
         let Some(thread) = self.threads.get_mut(&head.thread) else { return };
         let mut kernel = std::mem::take(&mut thread.kernel_stack);
         let mut user = std::mem::take(&mut thread.user_stack);

@@ -73,6 +73,9 @@ fn decode(decoder: &mut Decoder, taken: &Taken) -> Decoded {
             let suspended = taken.u64(0).to_string();
             return ("Resumed".to_owned(), fields([("suspended_ns", suspended)]));
         }
+        RecordKind::Provider(ProviderEvent::Waiting) => {
+            return ("Waiting".to_owned(), fields([("waited_ns", taken.u64(0).to_string())]));
+        }
     }
     let decoded = decoder.decode(&record);
     let name = decoded.event_name().unwrap_or_default().to_owned();
@@ -137,7 +140,8 @@ pub fn check_schemas(records: &[Taken]) {
             }
             RecordKind::Provider(ProviderEvent::Universal(id)) => Some((UNIVERSAL_SYSTEM, id)),
             RecordKind::Provider(event) => {
-                let all = [ProviderEvent::Module, ProviderEvent::Exec, ProviderEvent::Resumed];
+                use ProviderEvent::{Exec, Module, Resumed, Waiting};
+                let all = [Module, Exec, Resumed, Waiting];
                 let at = all.iter().position(|one| *one == event).unwrap();
                 Some((SYSTEM_EVENTS, at as u16))
             }

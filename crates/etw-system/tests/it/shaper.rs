@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use etw_system::flags::{Flag, Masks};
 use etw_system::neutral::*;
-use etw_system::record::Records;
+use etw_system::record::{ProviderEvent, RecordKind, Records};
 use etw_system::system_calls::{FileOperation, SystemCall};
 use etw_system::{Machine, Options, Shaper, Turn};
 
@@ -187,6 +187,26 @@ fn a_stack_of_a_switch_is_the_one_with_which_the_thread_blocked() {
     assert_eq!(frames, [0xffff_ffff_8100_0010, 0x4010, 0x4020]);
     let ready = of(&records, 0x0532)[0];
     assert_eq!(ready.payload, [50, 0, 0, 0, 1, 0, 1, 0]);
+}
+
+/// A thread that hangs until the end of the recording comes back to no CPU: its stack comes with an event of its own.
+#[test]
+fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
+    let mut machine = Machinery::new();
+    let blocked = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010, 0x4020] };
+    machine.at(5, 0, 0, switch(0, ThreadState::Ready, 50));
+    machine.with_stack(10_000, 0, 50, blocked, switch(50, ThreadState::Sleeping, 1));
+    let records = machine.end();
+    let kind = RecordKind::Provider(ProviderEvent::Waiting);
+    let waiting: Vec<_> = records.iter().filter(|one| one.kind == kind).collect();
+    assert_eq!(waiting.len(), 1, "1 runs, and the others have not left a CPU");
+    assert_eq!((waiting[0].process, waiting[0].thread), (50, 50));
+    assert_eq!(waiting[0].u64(0), SECOND - 10_000_000);
+    let stack = of(&records, 0x1820)[0];
+    assert_eq!((stack.u64(0) as i64, stack.u32(12)), (waiting[0].time, 50));
+    assert_eq!(stack.u64(24), 0x4010);
+    let ends = of(&records, 0x0504);
+    assert!(ends.iter().all(|end| end.time > waiting[0].time), "no other event has its stack");
 }
 
 #[test]
