@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::elf::build_id;
 use crate::neutral::Image;
 use crate::shaper::KernelFunction;
-use crate::shaper::devices::INTERRUPT_LINES;
+use crate::shaper::interrupts::INTERRUPT_LINES;
 use crate::system_call_routines::{PREFIX, number_of};
 
 /// Routines of soft interrupts, in the order of their numbers, with older names.

@@ -45,7 +45,7 @@ pub enum Detail<'a> {
     /// `affinity`: a bit for each of the first 64 CPUs that it may use; 0: not known.
     ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32, affinity: u64 },
     /// A process listens for connections to a TCP port.
-    ListenerFound { process: u32, port: u16 },
+    ListenerFound { process: u32, at: Listening },
     /// All processes that existed when the recording began have been given.
     AllFound,
     /// A thread was made; if `process` differs from `parent_process`, a process with its first thread.
@@ -326,4 +326,23 @@ pub struct Addresses {
     pub local_port: u16,
     /// The other side's port.
     pub remote_port: u16,
+}
+
+/// The address and the port at which a socket listens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Listening {
+    /// The address is one of version 6.
+    pub is_v6: bool,
+    /// In network order; of version 4, the first four bytes; zeros: all addresses.
+    pub address: [u8; 16],
+    /// The port.
+    pub port: u16,
+}
+
+impl Listening {
+    /// The own side of a connection.
+    pub fn of(addresses: &Addresses) -> Listening {
+        let Addresses { is_v6, local, local_port, .. } = *addresses;
+        Listening { is_v6, address: local, port: local_port }
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::elf::{ElfFile, Extent};
 use crate::neutral::{
-    ExecFacts, FileFacts, FileId, Image, ProcessCounters, ProcessFacts, StackBounds,
+    ExecFacts, FileFacts, FileId, Image, Listening, ProcessCounters, ProcessFacts, StackBounds,
 };
 use crate::perf::Mapping;
 use crate::process_root::{LastLink, open_here, open_in_root, path_of};
@@ -201,36 +201,48 @@ pub(crate) fn is_closed(process: u32, descriptor: i32) -> bool {
     link.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// The processes that listen for TCP connections in this network namespace, with their ports. If several share a port, the last one counts.
-pub(crate) fn listeners() -> Vec<(u32, u16)> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
-    let tables: Vec<String> = tables.into_iter().flatten().collect();
-    let sockets = tables.iter().flat_map(|table| table.lines()).filter_map(listening_socket);
-    let ports: HashMap<u64, u16> = sockets.collect();
-    if ports.is_empty() {
-        return Vec::new();
-    }
-    let of_process = |process: u32| {
-        let entries = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+/// The sockets that listen, with the processes that have them. Each network namespace has a table of its own, which its processes show.
+pub(crate) fn listeners() -> Vec<(u32, Listening)> {
+    let mut tables: HashMap<PathBuf, HashMap<u64, Listening>> = HashMap::new();
+    let mut found = Vec::new();
+    for process in numbered("/proc") {
+        let of_process = |name: &str| format!("/proc/{process}/{name}");
+        let Ok(namespace) = std::fs::read_link(of_process("ns/net")) else { continue };
+        let sockets = tables.entry(namespace).or_insert_with(|| {
+            let texts =
+                ["net/tcp", "net/tcp6"].map(|name| std::fs::read_to_string(of_process(name)));
+            let lines = texts.iter().flatten().flat_map(|text| text.lines());
+            lines.filter_map(listening_socket).collect()
+        });
+        if sockets.is_empty() {
+            continue;
+        }
+        let entries = std::fs::read_dir(of_process("fd")).into_iter().flatten();
         let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        let port = |link: PathBuf| {
+        found.extend(links.filter_map(|link| {
             let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-            Some((process, *ports.get(&inode.parse().ok()?)?))
-        };
-        links.filter_map(port).collect::<Vec<_>>()
-    };
-    numbered("/proc").into_iter().flat_map(of_process).collect()
+            Some((process, *sockets.get(&inode.parse().ok()?)?))
+        }));
+    }
+    found
 }
 
-/// The inode and the port of a line of `/proc/net/tcp` about a socket that listens:
+/// The inode and the place of a line of `/proc/net/tcp` about a socket that listens; addresses are words in the machine's order:
 /// `0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 1000 0 12345 1 …`
-fn listening_socket(line: &str) -> Option<(u64, u16)> {
+fn listening_socket(line: &str) -> Option<(u64, Listening)> {
     const LISTENS: &str = "0A";
     let mut words = line.split_ascii_whitespace();
     let (local, state) = (words.nth(1)?, words.nth(1)?);
     (state == LISTENS).then_some(())?;
-    let port = u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?;
-    Some((words.nth(5)?.parse().ok()?, port))
+    let (digits, port) = local.rsplit_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut address = [0; 16];
+    for (number, word) in address.chunks_exact_mut(4).enumerate() {
+        let Some(digits) = digits.get(number * 8..number * 8 + 8) else { break };
+        word.copy_from_slice(&u32::from_str_radix(digits, 16).ok()?.to_ne_bytes());
+    }
+    let is_v6 = digits.len() == 32;
+    Some((words.nth(5)?.parse().ok()?, Listening { is_v6, address, port }))
 }
 
 /// The counters of a process that is no kernel thread.

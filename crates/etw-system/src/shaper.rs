@@ -3,18 +3,19 @@
 mod calls;
 mod closes;
 mod descriptors;
-pub(crate) mod devices;
 mod disks;
 mod faults;
 mod file_names;
 mod files;
 mod images;
+pub(crate) mod interrupts;
 mod lifecycle_stacks;
 mod names;
 mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod sockets;
 mod symbols;
 mod views;
 
@@ -27,13 +28,13 @@ use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
-use devices::{Devices, StateChange, Transferred};
 use disks::Disks;
 use faults::Faults;
 use files::Files;
 use lifecycle_stacks::Creation;
 use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
+use sockets::{Sockets, StateChange, Transferred};
 pub use symbols::KernelFunction;
 use symbols::Symbols;
 
@@ -134,8 +135,8 @@ pub struct Shaper {
     processes: HashMap<u32, Process, RandomState>,
     threads: HashMap<u32, Thread, RandomState>,
     cpus: Vec<Cpu>,
-    devices: Devices,
     disks: Disks,
+    sockets: Sockets,
     files: Files,
     calls: Calls,
     faults: Faults,
@@ -276,8 +277,8 @@ impl Shaper {
             processes: HashMap::default(),
             threads: HashMap::default(),
             cpus,
-            devices: Devices::default(),
             disks: Disks::default(),
+            sockets: Sockets::default(),
             files: Files::default(),
             calls: Calls::default(),
             faults: Faults::new(),
@@ -424,7 +425,7 @@ impl Shaper {
                 let found = FoundThread { thread, name, priority, affinity };
                 self.thread_found(event, process, &found, out);
             }
-            Detail::ListenerFound { process, port } => self.listener_found(process, port),
+            Detail::ListenerFound { process, at } => self.sockets.listen(process, at, 0),
             Detail::AllFound => self.all_found(event, out),
             Detail::Fork { .. } => self.created(event, out),
             Detail::Created => {}
@@ -584,7 +585,7 @@ impl Shaper {
             ("creations", self.creations.len()),
         ];
         all.extend(self.calls.remembered());
-        all.extend(self.devices.remembered());
+        all.extend(self.sockets.remembered());
         all.extend(self.disks.remembered());
         all.extend(self.files.remembered());
         all

@@ -36,8 +36,8 @@ impl Recorder {
             }
         }
         if self.has_network {
-            for (process, port) in process_files::listeners() {
-                give.event(Detail::ListenerFound { process, port });
+            for (process, at) in process_files::listeners() {
+                give.event(Detail::ListenerFound { process, at });
             }
         }
         give.event(Detail::AllFound);

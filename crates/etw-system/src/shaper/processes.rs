@@ -263,6 +263,7 @@ impl Shaper {
             self.process_started(event, creator, soon, out);
             let is_shared = self.shares_descriptors(parent_thread);
             self.files.descriptors.inherit(process, parent_process, is_shared);
+            self.sockets.inherit(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
         let Some(owner) = self.processes.get_mut(&process) else { return };
@@ -504,6 +505,7 @@ impl Shaper {
         self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(event, (process, thread), out);
         self.forget_memory(process);
+        self.sockets_of_process_end(event, process, out);
         let head = Head { process: one.id(), thread, ..self.head(event) };
         for image in one.images.values().filter(|_| !is_untold) {
             let head = self.apart(head, out);

@@ -2,7 +2,7 @@
 
 use etw_system::neutral::*;
 
-use crate::shaper::{Machinery, of};
+use crate::shaper::{Machinery, of, switch};
 
 #[test]
 fn connections_belong_to_the_process_that_made_them() {
@@ -40,7 +40,8 @@ fn older_connections_belong_to_the_processes_that_use_them() {
     let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
     let transfer =
         |protocol| Detail::Transfer { socket: 8, protocol, is_send: false, size: 9, addresses };
-    machine.at(1, 0, 0, Detail::ListenerFound { process: 1, port: 80 });
+    let at = Listening { port: 80, ..Listening::default() };
+    machine.at(1, 0, 0, Detail::ListenerFound { process: 1, at });
     machine.at(10, 0, 0, state(9, 3, 1));
     machine.at(20, 0, 50, transfer(6));
     machine.at(30, 0, 0, state(8, 1, 7));
@@ -85,6 +86,65 @@ fn a_connection_ends_with_the_process_that_uses_it() {
     assert_eq!(processes(0x060f), [1, 1], "the listener accepts");
     assert_eq!(processes(0x060d), [50, 50]);
     assert_eq!(of(&records, 0x060b)[0].payload[16..20], [0x13, 0x88, 0, 80]);
+}
+
+/// OV-23: two servers listen at one port of two addresses, and a server's parent, which made its socket, has ended.
+#[test]
+fn an_accept_is_that_of_a_living_process_that_listens_at_the_address() {
+    let mut machine = Machinery::new();
+    let at = |last: u8, local_port| {
+        let mut all = Addresses { local_port, remote_port: 5000, ..Addresses::default() };
+        all.local[..4].copy_from_slice(&[127, 0, 0, last]);
+        all
+    };
+    let state = |socket, old, new, addresses| Detail::SocketState { socket, old, new, addresses };
+    let any = Addresses { local_port: 80, ..Addresses::default() };
+    machine.at(10, 0, 1, state(7, 7, 10, any));
+    machine.at(11, 0, 50, state(8, 7, 10, at(2, 80)));
+    let accepted = |socket, addresses| state(socket, 3, 1, addresses);
+    machine.at(20, 0, 0, accepted(20, at(1, 80)));
+    machine.at(21, 0, 0, accepted(21, at(2, 80)));
+    machine.at(22, 0, 0, accepted(22, at(2, 81)));
+    let fork =
+        Detail::Fork { process: 60, parent_process: 50, thread: 60, parent_thread: 50, soon: None };
+    machine.at(30, 0, 50, fork);
+    machine.at(31, 0, 0, accepted(23, at(2, 80)));
+    machine.at(40, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(50, 0, 50, switch(50, ThreadState::Dead, 0));
+    machine.at(60, 0, 0, accepted(24, at(2, 80)));
+    // The child closes the socket that it has from its parent.
+    machine.at(70, 0, 60, state(8, 10, 7, at(2, 80)));
+    machine.at(80, 0, 0, accepted(25, at(2, 80)));
+    let records = machine.end();
+    let owners: Vec<u32> = of(&records, 0x060f).iter().map(|one| one.u32(0)).collect();
+    assert_eq!(owners, [1, 50, 0, 50, 60, 1]);
+}
+
+/// OV-23: connections that their process closed lose it before the other side closes them.
+#[test]
+fn a_process_that_ends_is_disconnected_in_its_life() {
+    let mut machine = Machinery::new();
+    let addresses = Addresses { local_port: 80, remote_port: 5000, ..Addresses::default() };
+    let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
+    machine.at(10, 0, 50, state(8, 7, 2));
+    machine.at(11, 0, 0, state(8, 2, 1));
+    machine.at(12, 0, 50, state(9, 7, 2));
+    // It is connected to itself.
+    machine.at(13, 0, 50, state(9, 2, 3));
+    machine.at(14, 0, 50, state(9, 3, 1));
+    machine.at(20, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(21, 0, 50, state(8, 1, 4));
+    machine.at(30, 0, 50, switch(50, ThreadState::Dead, 0));
+    machine.at(40, 0, 0, state(8, 4, 7));
+    let records = machine.end();
+    assert_eq!(of(&records, 0x060c).len(), 2);
+    assert!(of(&records, 0x060f).is_empty());
+    let [disconnect] = of(&records, 0x060d)[..] else { panic!("one connection was closed") };
+    assert_eq!(disconnect.u32(0), 50);
+    let end = of(&records, 0x0302)[0];
+    assert!(disconnect.time <= end.time);
+    let place = |one| records.iter().position(|record| std::ptr::eq(record, one));
+    assert!(place(disconnect) < place(end));
 }
 
 /// OV-23: a server that listened before the recording accepts its connections.
