@@ -6,7 +6,7 @@ use crate::flags::Flag;
 use crate::kernel_image::{KernelSymbols, NO_KERNEL, has_kernel};
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::system_facts::online_cpus;
-use crate::wanted_events::{ADDITIONS, TRACEPOINTS, paranoid};
+use crate::wanted_events::{ADDITIONS, TRACEPOINTS, is_optional, paranoid};
 
 /// Whether a class of events can be recorded, and by which mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +183,8 @@ fn has_additions(flag: Flag) -> bool {
 
 /// How tracepoints are recorded. `programs`: those that programs can record.
 fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -> String {
-    match points.iter().all(|(point, _)| programs.contains(point)) {
+    let mut needed = points.iter().map(|(point, _)| *point).filter(|point| !is_optional(*point));
+    match needed.all(|point| programs.contains(&point)) {
         true => {
             let uncounted = uncounted(points, &bpf::is_counted);
             format!("BPF programs (with call stacks perf tracepoints), whole machine{uncounted}")
@@ -196,7 +197,8 @@ fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -
 /// each CPU's threads. `is_counted`: the kernel counts the tracepoint beside its program.
 fn uncounted(points: &[(Tracepoint, u16)], is_counted: &dyn Fn(Tracepoint) -> bool) -> String {
     let points = points.iter().map(|(point, _)| *point);
-    let points = points.filter(|point| *point != Tracepoint::Switch && !is_counted(*point));
+    let is_known = |point| point == Tracepoint::Switch || is_optional(point) || is_counted(point);
+    let points = points.filter(|point| !is_known(*point));
     let names: Vec<&str> = points.map(Tracepoint::name).collect();
     match &names[..] {
         [] => String::new(),

@@ -313,16 +313,18 @@ fn interrupts() -> Vec<Configuration> {
     let interrupt = |line: u32| {
         let actions = read(format!("/sys/kernel/irq/{line}/actions"));
         let units = actions.encode_utf16().count() as u32 + 1;
-        let payload = Payload::new()
-            .u64(u64::MAX)
-            .u16(0)
-            .u16(0)
-            .u32(line)
-            .u32(units)
-            .wide(actions.as_bytes());
+        let list = std::fs::read(format!("/proc/irq/{line}/smp_affinity_list"));
+        let affinity = list.map_or(u64::MAX, |list| first_cpus(&list));
+        let payload = Payload::new().u64(affinity).u16(0).u16(0).u32(line).u32(units);
+        let payload = payload.wide(actions.as_bytes());
         (!actions.is_empty()).then_some(Configuration { hook: 0x0b15, version: 3, payload })
     };
     lines.into_iter().filter_map(interrupt).collect()
+}
+
+/// A bit for each of the first 64 CPUs of a list.
+fn first_cpus(list: &[u8]) -> u64 {
+    cpus_of(list).into_iter().filter(|cpu| *cpu < 64).fold(0, |mask, cpu| mask | 1 << cpu)
 }
 
 /// The CPUs that are online.
@@ -388,6 +390,12 @@ mod tests {
         assert_eq!(online.changed(), None);
         online.text = b"0-77\n".to_vec();
         assert_eq!(online.changed(), Some(online_cpus()), "another list was known");
+    }
+
+    #[test]
+    fn an_affinity_has_a_bit_for_each_of_the_first_cpus() {
+        let lists: [&[u8]; 4] = [b"1\n", b"0-2,5\n", b"63-70\n", b"64\n"];
+        assert_eq!(lists.map(first_cpus), [2, 0b10_0111, 1 << 63, 0]);
     }
 
     #[test]

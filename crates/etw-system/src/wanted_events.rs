@@ -138,7 +138,13 @@ pub(crate) const ADDITIONS: &[(Flag, &[Tracepoint])] = &[
     (Flag::HARD_FAULTS, &[Tracepoint::FileFault]),
     (Flag::ALL_FAULTS, &[Tracepoint::PageFault, Tracepoint::FileFault, Tracepoint::FilePages]),
 ];
-/// The first one is the needed one.
+/// Whether a kernel without the tracepoint records the same events, with fewer facts: before Linux 6.5, a disk request begins when it is
+/// issued.
+pub(crate) fn is_optional(point: Tracepoint) -> bool {
+    point == Tracepoint::DiskQueue
+}
+
+/// The first one is needed in any case.
 const DISK_POINTS: &[(Tracepoint, u16)] = &[
     (Tracepoint::DiskIssue, 0x010c),
     (Tracepoint::DiskQueue, 0x010c),

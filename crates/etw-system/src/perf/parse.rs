@@ -574,6 +574,8 @@ fn split(frames: &[u8], scratch: &mut Scratch) {
 fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Detail<'a>> {
     let number = |field: usize| layout.number(field, raw);
     let id = |field: usize| number(field) as u32;
+    // Another reader has refused this record of a program.
+    (!layout.is_empty() || point.fields().is_empty()).then_some(())?;
     Some(match point {
         Tracepoint::Switch => Detail::Switch {
             old: SwitchedOut {
@@ -602,6 +604,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
             new: id(2),
             addresses: addresses(layout, raw, 3),
         },
+        // Newer kernels run it for segments that could not be sent, too.
+        Tracepoint::Retransmit if number(8) != 0 => return None,
         Tracepoint::Retransmit => {
             Detail::Retransmit { socket: number(0) as u64, addresses: addresses(layout, raw, 1) }
         }
@@ -696,6 +700,22 @@ fn addresses(layout: &Layout, raw: &[u8], first: usize) -> Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Newer kernels run the tracepoint for segments that could not be sent, too.
+    #[test]
+    fn a_segment_that_was_not_sent_is_no_retransmission() {
+        let point = Tracepoint::Retransmit;
+        let description = "\tfield:void * skaddr;\toffset:0;\tsize:8;\tsigned:0;\n\tfield:int err;\toffset:8;\tsize:4;\tsigned:1;\n";
+        let layout = Layout::parse(description, point.fields());
+        let is_one = |layout: &Layout, error: i32| {
+            let raw = [&7u64.to_le_bytes()[..], &error.to_le_bytes()].concat();
+            tracepoint(point, layout, &raw).is_some()
+        };
+        assert!(is_one(&layout, 0) && !is_one(&layout, -11));
+        let older = Layout::parse(description.lines().next().unwrap(), point.fields());
+        assert!(is_one(&older, -11), "older kernels have no such field");
+        assert!(!is_one(&Layout::default(), 0), "a record that `frequent` refused");
+    }
 
     /// Requests as the kernel writes their letters.
     #[test]

@@ -143,9 +143,10 @@ impl Tracepoint {
             Tracepoint::SocketSend | Tracepoint::SocketReceive => {
                 &["sk", "protocol", "ret", "family", "flags"]
             }
-            Tracepoint::Retransmit => {
-                &["skaddr", "sport", "dport", "family", "saddr", "daddr", "saddr_v6", "daddr_v6"]
-            }
+            Tracepoint::Retransmit => &[
+                "skaddr", "sport", "dport", "family", "saddr", "daddr", "saddr_v6", "daddr_v6",
+                "err",
+            ],
             Tracepoint::SyscallEnter => &["id", "args"],
             Tracepoint::SyscallExit => &["id", "ret"],
             Tracepoint::Priority => &["pid", "oldprio", "newprio"],
@@ -214,6 +215,11 @@ impl Layout {
         const SIZE: usize = 4;
         let field = |word| FieldAt { offset: word * SIZE, size: SIZE, is_signed: false };
         Layout { fields: words.iter().map(|word| word.map(field)).collect(), states: Vec::new() }
+    }
+
+    /// No field is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
     }
 
     /// A field has another size.

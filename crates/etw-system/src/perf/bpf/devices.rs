@@ -3,8 +3,8 @@
 //! ```text
 //! disks    00 u32 major   04 u32 minor   08 u64 sector   10 u32 bytes   14 u32 operation and flags
 //! state    00 u64 socket  08 u32 old     0C u32 new      10 addresses
-//! bytes    00 u64 socket  08 i32 bytes or an error       0C u16 protocol, u16 0   10 addresses
-//! again    00 u64 socket  08 addresses
+//! bytes    00 u64 socket  08 i32 bytes or an error       0C u16 protocol, u16 0   10 addresses   44 u32 flags   48 u16 type of the socket, u16 0
+//! again    00 u64 socket  08 addresses   3C i32 error; absent: the kernel runs the tracepoint only for segments that were sent
 //!
 //! addresses
 //! 00 u16 family, u16 0   04 be16 other port   06 u16 own port   08 be16 own port of a socket that may be closed, u16 0
@@ -29,6 +29,9 @@ const POINTS: [Tracepoint; 8] = [
     Tracepoint::Retransmit,
 ];
 
+/// `SOCK_RAW`
+const RAW: u16 = 3;
+
 /// Whether the records of a tracepoint are read here.
 pub fn is_device(point: Tracepoint) -> bool {
     POINTS.contains(&point)
@@ -51,11 +54,15 @@ pub fn detail<'a>(point: u64, words: &[u8]) -> Option<Detail<'a>> {
             addresses: addresses(words.get(16..)?)?,
         },
         Tracepoint::Retransmit => {
+            let error = le::u32(words, 0x3c).unwrap_or(0);
+            (error == 0).then_some(())?;
             Detail::Retransmit { socket, addresses: addresses(words.get(8..)?)? }
         }
         _ => {
             let is_send = point == Tracepoint::SocketSend;
             let (result, flags) = (le::u32(words, 8)? as i32, le::u32(words, 0x44)?);
+            // A raw socket gets what others have sent or received, too.
+            (le::u32(words, 0x48)? as u16 != RAW).then_some(())?;
             let (protocol, size) = transferred(le::u16(words, 12)?.into(), is_send, result, flags)?;
             let addresses = addresses(words.get(16..)?)?;
             Detail::Transfer { socket, protocol, is_send, size, addresses }
@@ -151,7 +158,7 @@ mod tests {
         // 10.0.0.1 port 5000 to 10.0.0.2 port 53.
         let ports = u32::from(53u16.swap_bytes()) | 5000 << 16;
         let ends = [2, ports, 0x8813, 0x0200_000a, 0x0100_000a, 1, 2, 3, 4, 5, 6, 7, 8];
-        let transfer = [&[7, 9, 99, 17][..], &ends, &[0]].concat();
+        let transfer = [&[7, 9, 99, 17][..], &ends, &[0, 2]].concat();
         let Some(Detail::Transfer { socket, protocol, is_send, size, addresses }) =
             read(Tracepoint::SocketSend, &transfer)
         else {
@@ -170,10 +177,18 @@ mod tests {
         };
         assert_eq!((addresses.is_v6, addresses.local_port), (true, 5000));
         assert_eq!((addresses.remote[0], addresses.local[0]), (1, 5));
-        let again = [&[7, 9][..], &ends].concat();
-        assert!(matches!(read(Tracepoint::Retransmit, &again), Some(Detail::Retransmit { .. })));
-        // Nothing was received, and other families and protocols.
-        for (at, value) in [(2, -5i32 as u32), (3, 1), (4, 1), (17, 2)] {
+        let mut again = [&[7, 9][..], &ends].concat();
+        let is_again = |words: &[u32]| {
+            let found = detail(Tracepoint::Retransmit as u64, &bytes(words));
+            matches!(found, Some(Detail::Retransmit { .. }))
+        };
+        assert!(is_again(&again));
+        again.push(0);
+        assert!(is_again(&again));
+        again[15] = -11i32 as u32;
+        assert!(!is_again(&again), "it was not sent");
+        // Nothing was received, and other families, protocols and types.
+        for (at, value) in [(2, -5i32 as u32), (3, 1), (4, 1), (17, 2), (18, 3)] {
             let mut other = transfer.clone();
             other[at] = value;
             assert!(detail(Tracepoint::SocketReceive as u64, &bytes(&other)).is_none(), "{at}");

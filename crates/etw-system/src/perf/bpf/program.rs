@@ -275,11 +275,15 @@ fn words_of(
             let mut words = vec![Word::Pointer(0), Word::Argument(1), protocol];
             words.extend(addresses(btf)?);
             words.push(Word::Argument(2));
+            words.push(Word::Copied(0, btf.offset("sock", "sk_type")?, 4));
             words
         }
         Tracepoint::Retransmit => {
             let mut words = vec![Word::Pointer(0)];
             words.extend(addresses(btf)?);
+            if parameters > 2 {
+                words.push(Word::Argument(2));
+            }
             words
         }
         _ => return None,
