@@ -849,14 +849,14 @@ fn open_exit_statuses(
 
 fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
     let count = cpus.iter().max().map_or(1, |last| last + 1);
-    if let Target::Tree(_) = target {
-        return Machine { cpus: count, ..Machine::default() };
-    }
     let needs_symbols = [Flag::IMAGE, Flag::DPC, Flag::SYSCALL].map(|flag| masks.has(flag));
     let symbols = match needs_symbols.contains(&true) {
         true => KernelSymbols::read(),
         false => KernelSymbols::default(),
     };
+    if let Target::Tree(_) = target {
+        return Machine { cpus: count, images: symbols.images, ..Machine::default() };
+    }
     let disks = system_facts::disks();
     Machine {
         cpus: count,

@@ -15,21 +15,16 @@ impl Recorder {
         self.shaper.begin(turn, &mut self.out);
         let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
         if let Target::Tree(process) = self.target {
+            // The kernel shows where it lies to those who may record its frames, unless `kernel.kptr_restrict` hides it.
+            if !give.shaper.kernel_images().is_empty() {
+                give.kernel(&[]);
+            }
             if let Some(facts) = facts_of(process, self.command) {
                 give.process(facts, &mut self.sources.images);
             }
             return give.event(Detail::AllFound);
         }
-        let idle = ProcessFacts { session: u32::MAX, ..ProcessFacts::default() };
-        give.event(Detail::ProcessFound(&idle));
-        for cpu in &self.cpus {
-            give.turn.cpu = *cpu;
-            give.idle_thread();
-        }
-        give.turn.cpu = turn.cpu;
-        for image in give.shaper.kernel_images() {
-            give.event(Detail::Map { process: 0, image: &image });
-        }
+        give.kernel(&self.cpus);
         for process in process_files::numbered("/proc") {
             if let Some(facts) = facts_of(process, self.command) {
                 give.process(facts, &mut self.sources.images);
@@ -69,6 +64,23 @@ impl Giver<'_> {
         let Turn { time, cpu, process, thread } = self.turn;
         let event = NeutralEvent { time, cpu, process, thread, stack: Stack::default(), detail };
         self.shaper.take(&event, self.out);
+    }
+
+    /// The kernel's images, and its idle threads on these CPUs.
+    fn kernel(&mut self, cpus: &[u16]) {
+        self.event(Detail::ProcessFound(&ProcessFacts {
+            session: u32::MAX,
+            ..ProcessFacts::default()
+        }));
+        let turn = self.turn;
+        for cpu in cpus {
+            self.turn.cpu = *cpu;
+            self.idle_thread();
+        }
+        self.turn = turn;
+        for image in self.shaper.kernel_images() {
+            self.event(Detail::Map { process: 0, image: &image });
+        }
     }
 
     /// The idle thread of the turn's CPU.

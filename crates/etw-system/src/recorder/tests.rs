@@ -175,3 +175,17 @@ fn a_takeover_without_the_last_switch_is_a_loss() {
     fake.write(&switch(3000, 3, 6));
     assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH)]);
 }
+
+/// OV-23: who may record frames of the kernel, but not the machine, has the kernel's image, too, if the kernel shows where it lies.
+#[test]
+fn a_recording_of_one_command_knows_the_kernel() {
+    let masks = Masks::parse("profile+img").unwrap().masks;
+    let bases = |images: Vec<std::sync::Arc<crate::neutral::Image>>| {
+        images.iter().map(|one| one.base).collect::<Vec<_>>()
+    };
+    let shown = bases(KernelSymbols::read().images);
+    if shown.is_empty() {
+        return eprintln!("left out: the kernel does not show where it lies");
+    }
+    assert_eq!(bases(machine(Target::Tree(1), &[0], &masks).images), shown);
+}
