@@ -103,6 +103,7 @@ pub fn ring(data: &[u8]) {
                     path: mapping.path.to_vec(),
                     build_id: mapping.build_id.to_vec(),
                     entry: 0,
+                    is_32_bit: mapping.offset == 1,
                 });
                 let detail = Detail::Map { process: mapping.process, image: &image };
                 give(detail, &mut shaper, &mut out);

@@ -25,6 +25,8 @@ pub struct ElfFile {
     pub build_id: Vec<u8>,
     /// Where it begins to run; 0: nowhere.
     pub entry: u64,
+    /// Its addresses have 32 bits.
+    pub is_32_bit: bool,
 }
 
 /// A loaded segment.
@@ -76,7 +78,8 @@ impl ElfFile {
             return None;
         }
         let table = read(at, size * count)?;
-        let mut file = ElfFile { entry: word(&header, 0x18, 0x18)?, ..ElfFile::default() };
+        let entry = word(&header, 0x18, 0x18)?;
+        let mut file = ElfFile { entry, is_32_bit: !is_wide, ..ElfFile::default() };
         for header in table.chunks_exact(size) {
             let kind = le::u32(header, 0)?;
             let flags = le::u32(header, if is_wide { 4 } else { 0x18 })?;
@@ -148,6 +151,7 @@ mod tests {
             ],
             build_id: vec![7; 20],
             entry: 0x2810,
+            is_32_bit: false,
         }
     }
 
@@ -183,7 +187,9 @@ mod tests {
         let file = ElfFile::read(read).unwrap();
         let segment =
             Segment { offset: 0x1000, address: 0x804_9000, size: 0x20, is_executable: true };
-        assert_eq!(file, ElfFile { segments: vec![segment], build_id: vec![], entry: 0x804_9009 });
+        let build_id = Vec::new();
+        let entry = 0x804_9009;
+        assert_eq!(file, ElfFile { segments: vec![segment], build_id, entry, is_32_bit: true });
         let base = 0x804_9000;
         let extent = Extent { base, size: 0x1000, default_base: base, entry: 0x804_9009 };
         assert_eq!(file.extent(base, 0x1000), Some(extent));

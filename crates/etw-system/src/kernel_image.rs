@@ -158,7 +158,7 @@ impl KernelSymbols {
 
     fn add(&mut self, name: &str, base: u64, size: u64, build_id: Vec<u8>) {
         let path = name.as_bytes().to_vec();
-        let image = Image { base, size, default_base: base, path, build_id, entry: 0 };
+        let image = Image { base, size, default_base: base, path, build_id, ..Image::default() };
         self.images.push(Arc::new(image));
     }
 

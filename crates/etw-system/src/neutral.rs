@@ -283,6 +283,8 @@ pub struct Image {
     pub build_id: Vec<u8>,
     /// Where it begins to run if it is a program; 0: nowhere.
     pub entry: u64,
+    /// Its code is of a processor with 32 bits.
+    pub is_32_bit: bool,
 }
 
 /// A request of a disk.

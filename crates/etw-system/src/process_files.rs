@@ -364,7 +364,8 @@ impl Images {
             false => Extent { base: mapping.address, size: mapping.size, ..Extent::default() },
         });
         let path = mapping.path.to_vec();
-        Arc::new(Image { base, size, default_base, path, build_id, entry })
+        let is_32_bit = file.is_some_and(|file| file.is_32_bit);
+        Arc::new(Image { base, size, default_base, path, build_id, entry, is_32_bit })
     }
 
     fn file(&mut self, mapping: &Mapping<'_>) -> Option<&ElfFile> {

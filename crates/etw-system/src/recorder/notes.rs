@@ -23,6 +23,12 @@ impl Recorder {
                 "missing command lines: {count}, of programs that ended before the host read them{remedy}"
             ));
         }
+        let count = self.shaper.calls_of_32_bits();
+        if count > 0 {
+            notes.push(format!(
+                "missing system calls: {count}, of 32-bit programs, whose numbers of calls are others; their operations on files and memory are missing, too"
+            ));
+        }
         let count = self.sources.closed_descriptors;
         if count > 0 {
             notes.push(format!(

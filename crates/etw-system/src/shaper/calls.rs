@@ -1,6 +1,6 @@
 //! System calls and what they do to memory: SysClEnter, SysClExit, VirtualAlloc, VirtualFree, MapFile, UnmapFile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::files::{FileCall, Operation, is_error};
@@ -25,6 +25,8 @@ const PAGE: u64 = 4096;
 const ANONYMOUS: u64 = 0x20;
 /// CLONE_FILES
 const CLONE_FILES: u64 = 0x400;
+/// MREMAP_DONTUNMAP
+const DONT_UNMAP: u64 = 4;
 /// MADV_DONTNEED and MADV_FREE
 const GIVES_BACK: [u64; 2] = [4, 8];
 /// MEM_COMMIT and MEM_RESERVE
@@ -43,13 +45,18 @@ pub(super) struct Calls {
     breaks: HashMap<u32, u64>,
     /// Files in memory, by process.
     views: HashMap<u32, Views>,
+    /// Processes of programs with 32 bits, whose calls have other numbers.
+    narrow: HashSet<u32>,
+    /// Their calls.
+    of_narrow: u64,
 }
 
 #[cfg(test)]
 impl Calls {
-    pub fn remembered(&self) -> [(&'static str, usize); 3] {
-        let Calls { running, breaks, views } = self;
-        [("calls", running.len()), ("breaks", breaks.len()), ("views", views.len())]
+    pub fn remembered(&self) -> [(&'static str, usize); 4] {
+        let Calls { running, breaks, views, narrow, .. } = self;
+        let narrow = ("processes of 32 bits", narrow.len());
+        [("calls", running.len()), ("breaks", breaks.len()), ("views", views.len()), narrow]
     }
 }
 
@@ -77,7 +84,32 @@ fn pages(size: u64) -> u64 {
     size.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
+impl Calls {
+    fn is_narrow(&self, process: u32) -> bool {
+        !self.narrow.is_empty() && self.narrow.contains(&process)
+    }
+
+    /// The program of a process has 32 bits.
+    pub fn add_narrow(&mut self, process: u32) {
+        if self.narrow.len() < LIMIT {
+            self.narrow.insert(process);
+        }
+    }
+
+    /// A new process runs the program of its parent.
+    pub fn inherit(&mut self, process: u32, parent: u32) {
+        if self.is_narrow(parent) {
+            self.add_narrow(process);
+        }
+    }
+}
+
 impl Shaper {
+    /// The number of calls of programs with 32 bits, which are not recorded.
+    pub fn calls_of_32_bits(&self) -> u64 {
+        self.calls.of_narrow
+    }
+
     pub(super) fn call_entered(
         &mut self,
         event: &NeutralEvent<'_>,
@@ -87,6 +119,10 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.ensure_running(event, out);
+        if self.calls.is_narrow(event.process) {
+            self.calls.of_narrow += 1;
+            return;
+        }
         if let Some(kind) = SystemCall::of_number(number) {
             let mut operations = [const { None }; 2];
             for (operation, (kind, meaning)) in operations.iter_mut().zip(kind.file_operations()) {
@@ -120,6 +156,9 @@ impl Shaper {
         result: i64,
         out: &mut Records,
     ) {
+        if self.calls.is_narrow(event.process) {
+            return;
+        }
         let call = self.calls.running.remove(&event.thread).filter(|call| call.number == number);
         if let (Some(mut call), Some(kind)) = (call, SystemCall::of_number(number)) {
             for operation in std::mem::take(&mut call.operations).into_iter().flatten() {
@@ -216,10 +255,12 @@ impl Shaper {
 
     /// A mapping has another address or size.
     fn memory_moved(&mut self, event: &NeutralEvent<'_>, call: &Call, to: u64, out: &mut Records) {
-        let [base, old, new, ..] = call.arguments;
+        let [base, old, new, flags, ..] = call.arguments;
         let (old, new) = (pages(old), pages(new));
+        // It stays where it was, without its contents.
+        let stays = flags & DONT_UNMAP != 0;
         let view = self.calls.views.get(&event.process).and_then(|all| all.at(base));
-        if view.is_some() {
+        if view.is_some() && !stays {
             // If it had no size, its file is in memory twice now.
             self.views_ended(event, base..base.saturating_add(old), out);
         }
@@ -235,7 +276,7 @@ impl Shaper {
                 let freed = (base.saturating_add(new), old.saturating_sub(new));
                 (freed, (base.saturating_add(old), new.saturating_sub(old)))
             }
-            false => ((base, old), (to, new)),
+            false => ((base, if stays { 0 } else { old }), (to, new)),
         };
         self.memory_record(event, change(VIRTUAL_FREE, freed.0, freed.1, RELEASE), out);
         self.memory_record(event, change(VIRTUAL_ALLOC, made.0, made.1, COMMIT_AND_RESERVE), out);
@@ -326,5 +367,6 @@ impl Shaper {
     pub(super) fn forget_memory(&mut self, process: u32) {
         self.calls.breaks.remove(&process);
         self.calls.views.remove(&process);
+        self.calls.narrow.remove(&process);
     }
 }

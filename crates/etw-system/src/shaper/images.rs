@@ -92,12 +92,16 @@ impl Shaper {
             let path = image.path.strip_suffix(b" (deleted)").unwrap_or(&image.path);
             one.facts.exec.path = path.to_vec();
         }
+        // The first image of a program that is executed is its own.
+        let is_own = one.images.is_empty() || one.facts.exec.path == image.path;
+        if image.is_32_bit && is_own {
+            self.calls.add_narrow(process);
+        }
         one.images.insert(image.base, image.clone());
         if one.is_executed
             && one.images.len() == 1
             && let Some(first) = self.threads.get_mut(&process)
         {
-            // The first image of a program that is executed is its own.
             first.entry = image.entry;
         }
         self.image_changes += 1;

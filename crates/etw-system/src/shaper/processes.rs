@@ -264,6 +264,7 @@ impl Shaper {
             let is_shared = self.shares_descriptors(parent_thread);
             self.files.descriptors.inherit(process, parent_process, is_shared);
             self.sockets.inherit(process, parent_process);
+            self.calls.inherit(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
         let Some(owner) = self.processes.get_mut(&process) else { return };

@@ -102,6 +102,7 @@ impl Shaper {
         }
         out.perf_info(head, END_EXTENSION, 2, &masks(self.options.masks));
         self.symbols.repeat_files();
+        let head = Head { time: out.not_before(head.time), ..head };
         self.waiting_records(time, head, out);
         // Call stacks lead to their events by time and thread.
         let head = Head { time: head.time + 1, ..head };

@@ -196,6 +196,8 @@ fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
     let blocked = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010, 0x4020] };
     machine.at(5, 0, 0, switch(0, ThreadState::Ready, 50));
     machine.with_stack(10_000, 0, 50, blocked, switch(50, ThreadState::Sleeping, 1));
+    // An event is later than the end.
+    machine.at(1_000_001, 1, 1, Detail::Wake { thread: 50, is_interrupt: false });
     let records = machine.end();
     let kind = RecordKind::Provider(ProviderEvent::Waiting);
     let waiting: Vec<_> = records.iter().filter(|one| one.kind == kind).collect();
@@ -204,6 +206,7 @@ fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
     assert_eq!(waiting[0].u64(0), SECOND - 10_000_000);
     let stack = of(&records, 0x1820)[0];
     assert_eq!((stack.u64(0) as i64, stack.u32(12)), (waiting[0].time, 50));
+    assert_eq!(stack.time, waiting[0].time);
     assert_eq!(stack.u64(24), 0x4010);
     let ends = of(&records, 0x0504);
     assert!(ends.iter().all(|end| end.time > waiting[0].time), "no other event has its stack");
@@ -477,6 +480,37 @@ fn parts_of_a_disk_request_add_up() {
     assert_eq!(starts[1].u64(0), writes[1].u64(32));
 }
 
+/// On a machine of 64 bits, calls of programs with 32 bits have other numbers: they are counted, and nothing is made of them.
+#[test]
+fn calls_of_programs_with_32_bits_are_left_out() {
+    let mut machine = Machinery::new();
+    let (map, arguments) =
+        (if cfg!(target_arch = "aarch64") { 222 } else { 9 }, [0, 0x2000, 3, 0x22, u64::MAX, 0]);
+    let calls = |machine: &mut Machinery, at: u64, process: u32| {
+        let enter = Detail::SyscallEnter { number: map, arguments, file: None };
+        machine.of_process(at, (process, process), enter);
+        let leave = Detail::SyscallExit { number: map, result: 0x7000_0000 };
+        machine.of_process(at + 1, (process, process), leave);
+    };
+    let facts = ExecFacts { path: b"/bin/narrow".to_vec(), ..ExecFacts::default() };
+    let narrow = Image { is_32_bit: true, ..(*image(0x5000, "/bin/narrow")).clone() };
+    calls(&mut machine, 10, 50);
+    machine.at(20, 0, 50, Detail::Exec { process: 50, facts: &facts });
+    machine.at(21, 0, 50, Detail::Map { process: 50, image: &Arc::new(narrow) });
+    calls(&mut machine, 30, 50);
+    let fork =
+        Detail::Fork { process: 60, parent_process: 50, thread: 60, parent_thread: 50, soon: None };
+    machine.at(40, 0, 50, fork);
+    calls(&mut machine, 50, 60);
+    machine.at(60, 0, 60, Detail::Exec { process: 60, facts: &facts });
+    machine.at(61, 0, 60, Detail::Map { process: 60, image: &image(0x5000, "/bin/narrow") });
+    calls(&mut machine, 70, 60);
+    assert_eq!(machine.shaper.calls_of_32_bits(), 2);
+    let records = machine.end();
+    let made = of(&records, 0x0262);
+    assert_eq!(made.iter().map(|one| one.process).collect::<Vec<_>>(), [50, 60]);
+}
+
 /// A scheduler issues requests later, in other threads, merged with others: the thread and the time are those of the call.
 #[test]
 fn a_disk_request_belongs_to_the_thread_that_asked_for_it() {
@@ -570,14 +604,16 @@ fn memory_that_moves_grows_or_shrinks_is_freed_and_made() {
     let mut machine = Machinery::new();
     let remap = number(|call| call == SystemCall::Remap);
     let all = [
-        ([AT, 0x2000, 0x5000], TO),
-        ([AT, 0x2000, 0x4800], AT),
-        ([AT, 0x4800, 0x1000], AT),
-        ([AT, 0x1000, 0x1000], AT),
-        ([AT, u64::MAX, u64::MAX], AT),
+        ([AT, 0x2000, 0x5000, 1], TO),
+        ([AT, 0x2000, 0x4800, 1], AT),
+        ([AT, 0x4800, 0x1000, 1], AT),
+        ([AT, 0x1000, 0x1000, 1], AT),
+        ([AT, u64::MAX, u64::MAX, 1], AT),
+        // Its contents move, and it stays there.
+        ([AT, 0x6000, 0x6000, 5], TO),
     ];
-    for (step, ([base, old, new], to)) in all.into_iter().enumerate() {
-        let (number, arguments) = (remap, [base, old, new, 1, 0, 0]);
+    for (step, ([base, old, new, flags], to)) in all.into_iter().enumerate() {
+        let (number, arguments) = (remap, [base, old, new, flags, 0, 0]);
         let at = 10 * (step as u64 + 1);
         machine.at(at, 0, 50, Detail::SyscallEnter { number, arguments, file: None });
         machine.at(at + 1, 0, 50, Detail::SyscallExit { number, result: to as i64 });
@@ -587,7 +623,8 @@ fn memory_that_moves_grows_or_shrinks_is_freed_and_made() {
         let all = of(&records, hook).into_iter();
         all.map(|one| (one.u64(0), one.u64(8), one.u32(20))).collect::<Vec<_>>()
     };
-    assert_eq!(changes(0x0262), [(TO, 0x5000, 0x3000), (AT + 0x2000, 0x3000, 0x3000)]);
+    let made = [(TO, 0x5000, 0x3000), (AT + 0x2000, 0x3000, 0x3000), (TO, 0x6000, 0x3000)];
+    assert_eq!(changes(0x0262), made);
     assert_eq!(changes(0x0263), [(AT, 0x2000, 0x8000), (AT + 0x1000, 0x4000, 0x8000)]);
 }
 
