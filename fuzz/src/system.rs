@@ -45,6 +45,7 @@ pub fn ring(data: &[u8]) {
         let has_stack = *point == Tracepoint::Switch;
         Kind::Tracepoint { point: *point, layout: layout(*point), has_stack }
     }));
+    kinds.push(Kind::Leaving);
     let (mut shaper, mut out) = (shaper(), Records::default());
     let mut scratch = Scratch::default();
     let mut last = 0;

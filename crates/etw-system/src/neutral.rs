@@ -80,6 +80,8 @@ pub enum Detail<'a> {
     SwitchedFrom { thread: u32 },
     /// A thread of the recorded program began to run on a CPU; what ran before is not known.
     SwitchIn,
+    /// A thread of the recorded program is about to stop: its next [`SwitchOut`](Detail::SwitchOut) has no stack, this has it.
+    Leaving,
     /// A thread of the recorded program stopped to run; what runs now is not known.
     SwitchOut { state: ThreadState },
     /// A thread became ready.

@@ -158,6 +158,8 @@ pub struct Shaper {
     idle_cpus: Vec<u16>,
     /// The events are those of some threads, which the kernel does not follow behind their last word.
     is_of_threads: bool,
+    /// Stacks of threads that leave their CPUs come apart from their switches.
+    has_leaving: bool,
     /// Switches do not show which one is a thread's last.
     lacks_states: bool,
     is_found: bool,
@@ -287,6 +289,7 @@ impl Shaper {
             last_stacks: LastStacks::default(),
             ending: VecDeque::new(),
             is_of_threads: false,
+            has_leaving: false,
             lacks_states: false,
             ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
@@ -445,6 +448,7 @@ impl Shaper {
             Detail::Switch { old, new } => self.switched(event, old, new, out),
             Detail::SwitchedFrom { thread } => self.switched_from(event, thread, out),
             Detail::SwitchIn => self.switched_in(event, out),
+            Detail::Leaving => self.leaving(event),
             Detail::SwitchOut { state } => self.switched_out(event, state, out),
             Detail::Wake { thread, is_interrupt } => self.woken(event, thread, is_interrupt, out),
             Detail::Priority { thread, old, new } => {

@@ -29,6 +29,8 @@ const NO_RECORDS: RingSize = RingSize(64 << 10);
 /// The same for users who may lock little memory.
 const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
 const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
+/// Bytes of a program's stack that are recorded with each of its switches there: such a ring has room for a hundred.
+const OWN_SWITCH_STACK: u32 = 2 << 10;
 
 /// Bytes of the ring of a CPU.
 struct RingBounds {
@@ -264,6 +266,8 @@ pub(crate) fn open_own(
     if wanted.first().is_some_and(is_refused) {
         let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
         notes.push(note.to_owned());
+        // Threads leave their CPUs in the kernel.
+        wanted.retain(|one| one.kind != Kind::Leaving);
         for one in &mut wanted {
             one.attribute = one.attribute.without_kernel();
         }
@@ -562,8 +566,13 @@ pub(crate) fn own_events(
     notes: &mut Vec<String>,
 ) -> Vec<Wanted> {
     let mut wanted = plain_events(options, target);
+    let has_stacks = options.has_stack(0x0524) && paranoid().is_some_and(|level| level <= 1);
     if options.masks.has(Flag::SWITCH) {
         wanted.push((Attribute::switches(), Kind::Switches).into());
+        if has_stacks {
+            let attribute = Attribute::leaving().with_user_state(OWN_SWITCH_STACK);
+            wanted.push((attribute, Kind::Leaving).into());
+        }
     }
     let missing = TRACEPOINTS
         .iter()
@@ -576,7 +585,8 @@ pub(crate) fn own_events(
     }
     let has = |flag: &Flag| options.masks.has(*flag);
     if has(&Flag::SWITCH) {
-        let stacks = if options.has_stack(0x0524) { ", and call stacks" } else { "" };
+        let is_short = options.has_stack(0x0524) && !has_stacks;
+        let stacks = if is_short { ", and call stacks" } else { "" };
         notes.push(format!(
             "{}: without the other thread, priorities, wait reasons{stacks}, because tracepoints need CAP_PERFMON and readable tracefs",
             Flag::SWITCH.name()

@@ -35,6 +35,7 @@ pub(crate) struct Attribute {
 const SOFTWARE: u32 = 1;
 const TRACEPOINT: u32 = 2;
 const CPU_CLOCK: u64 = 0;
+const CONTEXT_SWITCHES: u64 = 3;
 const FAULTS_MINOR: u64 = 5;
 const FAULTS_MAJOR: u64 = 6;
 const DUMMY: u64 = 9;
@@ -105,6 +106,13 @@ impl Attribute {
         let mut all = Attribute::new(SOFTWARE, DUMMY);
         all.flags |= CONTEXT_SWITCH;
         all
+    }
+
+    /// A record of each thread that leaves its CPU, which has a call stack, without rights to the scheduler's tracepoints.
+    pub fn leaving() -> Attribute {
+        let mut all = Attribute::new(SOFTWARE, CONTEXT_SWITCHES);
+        all.sample_period = 1;
+        all.with_stack(true)
     }
 
     /// Samples of each CPU, at a distance in nanoseconds.

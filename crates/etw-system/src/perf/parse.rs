@@ -71,6 +71,8 @@ pub enum Kind {
     Side,
     /// Switches without the tracepoint: two records each, one of each thread.
     Switches,
+    /// The call stacks of threads that leave their CPUs, beside those.
+    Leaving,
     /// Samples of the CPU.
     Sample {
         /// Records have a call chain.
@@ -125,7 +127,7 @@ impl Kind {
         let hook = match self {
             Kind::Side | Kind::Exec { .. } | Kind::Arguments => 0x0301,
             Kind::Paths => 0x0440,
-            Kind::Switches => 0x0524,
+            Kind::Switches | Kind::Leaving => 0x0524,
             Kind::Sample { .. } => 0x0f2e,
             Kind::Fault { .. } => 0x020a,
             Kind::Tracepoint { point, .. } | Kind::Count { point } => match point {
@@ -427,6 +429,7 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         | Kind::Count { .. } => {
             return None;
         }
+        Kind::Leaving => (false, true),
         Kind::Sample { has_stack } | Kind::Tracepoint { has_stack, .. } => (false, *has_stack),
         Kind::Fault { has_stack, .. } => (true, *has_stack),
     };
@@ -454,6 +457,7 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         Kind::Fault { is_hard, .. } => {
             Detail::Fault { address: data, program_counter: address, is_hard: *is_hard }
         }
+        Kind::Leaving => Detail::Leaving,
         _ => Detail::Sample { address },
     };
     Some(Parsed {

@@ -88,6 +88,16 @@ pub(super) struct Thread {
     pub saved_stack: SavedStack,
 }
 
+impl Thread {
+    /// Keeps the stack with which it leaves its CPU; the memory is used again.
+    pub fn keep_stack(&mut self, stack: Stack<'_>) {
+        self.kernel_stack.clear();
+        self.kernel_stack.extend(stack.kernel);
+        self.user_stack.clear();
+        self.user_stack.extend(stack.user);
+    }
+}
+
 /// Types of Process and Thread events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {

@@ -136,11 +136,8 @@ impl Shaper {
             thread.out_since = event.time;
             thread.is_ready = matches!(old.state, ThreadState::Ready | ThreadState::Preempted);
             thread.priority = old_priority;
-            if keeps_stacks {
-                thread.kernel_stack.clear();
-                thread.kernel_stack.extend(event.stack.kernel);
-                thread.user_stack.clear();
-                thread.user_stack.extend(event.stack.user);
+            if keeps_stacks && !(self.has_leaving && event.stack.is_empty()) {
+                thread.keep_stack(event.stack);
             }
         } else if !self.revive(event, old.thread, out) {
             self.begin_unseen(event, old, out);
@@ -285,6 +282,16 @@ impl Shaper {
         let out_of = SwitchedOut { thread: old, priority: NICE_0, state: ThreadState::Ready };
         let new = SwitchedIn { thread: event.thread, priority: NICE_0 };
         self.switched(event, out_of, new, out);
+    }
+
+    /// A thread is about to leave its CPU.
+    pub(super) fn leaving(&mut self, event: &NeutralEvent<'_>) {
+        self.has_leaving = true;
+        if self.keeps_stacks
+            && let Some(thread) = self.threads.get_mut(&event.thread)
+        {
+            thread.keep_stack(event.stack);
+        }
     }
 
     pub(super) fn switched_out(

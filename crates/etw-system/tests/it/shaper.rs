@@ -212,6 +212,31 @@ fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
     assert!(ends.iter().all(|end| end.time > waiting[0].time), "no other event has its stack");
 }
 
+/// OV-23: who may not record the scheduler's tracepoints has the stacks of threads that leave their CPUs apart from the switches.
+#[test]
+fn a_thread_that_is_about_to_leave_its_cpu_has_its_stack() {
+    let mut machine = Machinery::new();
+    let first = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010] };
+    let second = Stack { kernel: &[], user: &[0x4020] };
+    machine.at(10, 0, 50, Detail::SwitchIn);
+    for (at, stack) in [(20, first), (40, second)] {
+        machine.with_stack(at, 0, 50, stack, Detail::Leaving);
+        machine.at(at + 1, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
+        machine.at(at + 10, 0, 50, Detail::SwitchIn);
+    }
+    // The stack of the last one was lost: it has none, and not an earlier one.
+    machine.at(60, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
+    machine.at(70, 0, 50, Detail::SwitchIn);
+    let records = machine.end();
+    let stacks = of(&records, 0x1820);
+    assert_eq!(stacks.len(), 2);
+    assert_eq!([16, 24].map(|at| stacks[0].u64(at)), [0xffff_ffff_8100_0010, 0x4010]);
+    assert_eq!((stacks[1].u64(16), stacks[1].payload.len()), (0x4020, 24));
+    let back = of(&records, 0x0524).into_iter().filter(|one| one.u32(0) == 50);
+    let back: Vec<i64> = back.map(|one| one.time).collect();
+    assert_eq!(stacks.iter().map(|one| one.u64(0) as i64).collect::<Vec<_>>(), back[1..3]);
+}
+
 #[test]
 fn two_samples_of_a_thread_at_one_time_are_told_apart() {
     let mut machine = Machinery::new();
