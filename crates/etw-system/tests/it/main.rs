@@ -6,6 +6,7 @@ mod command_lines;
 mod connections;
 mod container;
 mod descriptors;
+mod disks;
 mod faults;
 mod file_names;
 mod ground_truth;
@@ -30,3 +31,4 @@ mod unwind_replay;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod unwinding;
 mod values;
+mod waits;

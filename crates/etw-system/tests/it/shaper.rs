@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use etw_system::flags::{Flag, Masks};
 use etw_system::neutral::*;
-use etw_system::record::{ProviderEvent, RecordKind, Records};
+use etw_system::record::Records;
 use etw_system::system_calls::{FileOperation, SystemCall};
 use etw_system::{Machine, Options, Shaper, Turn};
 
@@ -163,78 +163,6 @@ fn a_recording_begins_and_ends_in_the_order_of_windows() {
     // Kernel threads are threads of process 4.
     let kernel = records.iter().find(|record| record.hook == 0x0503 && record.u32(4) == 2);
     assert_eq!(kernel.unwrap().u32(0), 4);
-}
-
-#[test]
-fn a_stack_of_a_switch_is_the_one_with_which_the_thread_blocked() {
-    let mut machine = Machinery::new();
-    let blocked = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010, 0x4020] };
-    machine.at(5, 0, 0, switch(0, ThreadState::Ready, 50));
-    machine.with_stack(10, 0, 50, blocked, switch(50, ThreadState::Sleeping, 0));
-    machine.at(20, 1, 1, Detail::Wake { thread: 50, is_interrupt: true });
-    machine.at(32_000, 1, 0, switch(0, ThreadState::Ready, 50));
-    let records = machine.end();
-    let switches = of(&records, 0x0524);
-    assert_eq!(switches.len(), 3);
-    // UserRequest, by user, Waiting.
-    assert_eq!(switches[1].payload[12..15], [6, 1, 5]);
-    assert_eq!(switches[2].u32(16), 2, "two ticks of 15.6 ms");
-    let stacks = of(&records, 0x1820);
-    assert_eq!(stacks.len(), 1);
-    assert_eq!(stacks[0].time, switches[2].time);
-    assert_eq!((stacks[0].u32(8), stacks[0].u32(12)), (50, 50));
-    let frames = [16, 24, 32].map(|at| stacks[0].u64(at));
-    assert_eq!(frames, [0xffff_ffff_8100_0010, 0x4010, 0x4020]);
-    let ready = of(&records, 0x0532)[0];
-    assert_eq!(ready.payload, [50, 0, 0, 0, 1, 0, 1, 0]);
-}
-
-/// A thread that hangs until the end of the recording comes back to no CPU: its stack comes with an event of its own.
-#[test]
-fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
-    let mut machine = Machinery::new();
-    let blocked = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010, 0x4020] };
-    machine.at(5, 0, 0, switch(0, ThreadState::Ready, 50));
-    machine.with_stack(10_000, 0, 50, blocked, switch(50, ThreadState::Sleeping, 1));
-    // An event is later than the end.
-    machine.at(1_000_001, 1, 1, Detail::Wake { thread: 50, is_interrupt: false });
-    let records = machine.end();
-    let kind = RecordKind::Provider(ProviderEvent::Waiting);
-    let waiting: Vec<_> = records.iter().filter(|one| one.kind == kind).collect();
-    assert_eq!(waiting.len(), 1, "1 runs, and the others have not left a CPU");
-    assert_eq!((waiting[0].process, waiting[0].thread), (50, 50));
-    assert_eq!(waiting[0].u64(0), SECOND - 10_000_000);
-    let stack = of(&records, 0x1820)[0];
-    assert_eq!((stack.u64(0) as i64, stack.u32(12)), (waiting[0].time, 50));
-    assert_eq!(stack.time, waiting[0].time);
-    assert_eq!(stack.u64(24), 0x4010);
-    let ends = of(&records, 0x0504);
-    assert!(ends.iter().all(|end| end.time > waiting[0].time), "no other event has its stack");
-}
-
-/// OV-23: who may not record the scheduler's tracepoints has the stacks of threads that leave their CPUs apart from the switches.
-#[test]
-fn a_thread_that_is_about_to_leave_its_cpu_has_its_stack() {
-    let mut machine = Machinery::new();
-    let first = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010] };
-    let second = Stack { kernel: &[], user: &[0x4020] };
-    machine.at(10, 0, 50, Detail::SwitchIn);
-    for (at, stack) in [(20, first), (40, second)] {
-        machine.with_stack(at, 0, 50, stack, Detail::Leaving);
-        machine.at(at + 1, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
-        machine.at(at + 10, 0, 50, Detail::SwitchIn);
-    }
-    // The stack of the last one was lost: it has none, and not an earlier one.
-    machine.at(60, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
-    machine.at(70, 0, 50, Detail::SwitchIn);
-    let records = machine.end();
-    let stacks = of(&records, 0x1820);
-    assert_eq!(stacks.len(), 2);
-    assert_eq!([16, 24].map(|at| stacks[0].u64(at)), [0xffff_ffff_8100_0010, 0x4010]);
-    assert_eq!((stacks[1].u64(16), stacks[1].payload.len()), (0x4020, 24));
-    let back = of(&records, 0x0524).into_iter().filter(|one| one.u32(0) == 50);
-    let back: Vec<i64> = back.map(|one| one.time).collect();
-    assert_eq!(stacks.iter().map(|one| one.u64(0) as i64).collect::<Vec<_>>(), back[1..3]);
 }
 
 #[test]
@@ -472,39 +400,6 @@ fn interrupts_and_soft_interrupts_have_their_beginnings() {
     assert_eq!(of(&records, 0x0f2e)[0].payload[14] & 3, 1, "in a soft interrupt");
 }
 
-#[test]
-fn parts_of_a_disk_request_add_up() {
-    let mut machine = Machinery::new();
-    let request = |sector, size| DiskRequest {
-        device: 0xfd,
-        sector,
-        size,
-        operation: DiskOperation::Write,
-        is_background: false,
-    };
-    machine.at(10, 0, 50, Detail::DiskIssue(request(100, 8192)));
-    machine.at(20, 0, 0, Detail::DiskComplete(request(100, 4096)));
-    machine.at(30, 0, 0, Detail::DiskComplete(request(108, 4096)));
-    machine.at(40, 0, 0, Detail::DiskComplete(request(999, 4096)));
-    // The driver does not take the next one at first; the kernel issues it again.
-    machine.at(50, 0, 50, Detail::DiskIssue(request(200, 512)));
-    machine.at(51, 0, 50, Detail::DiskRequeue(request(200, 512)));
-    machine.at(60, 0, 7, Detail::DiskIssue(request(200, 512)));
-    machine.at(70, 0, 0, Detail::DiskComplete(request(200, 512)));
-    // The completion of the next one is lost.
-    machine.at(80, 0, 50, Detail::DiskIssue(request(300, 512)));
-    machine.at(90, 0, 51, Detail::DiskIssue(request(300, 512)));
-    let records = machine.end();
-    let writes = of(&records, 0x010b);
-    assert_eq!(writes.len(), 2);
-    assert_eq!((writes[0].u32(8), writes[0].u64(16)), (8192, 51_200));
-    assert_eq!((writes[0].u64(40), writes[0].u32(48)), (200, 50));
-    assert_eq!((writes[1].u64(40), writes[1].u32(48)), (200, 50));
-    let starts = of(&records, 0x010d);
-    assert_eq!(starts.iter().map(|one| one.thread).collect::<Vec<_>>(), [50, 50, 50, 51]);
-    assert_eq!(starts[1].u64(0), writes[1].u64(32));
-}
-
 /// On a machine of 64 bits, calls of programs with 32 bits have other numbers: they are counted, and nothing is made of them.
 #[test]
 fn calls_of_programs_with_32_bits_are_left_out() {
@@ -534,53 +429,6 @@ fn calls_of_programs_with_32_bits_are_left_out() {
     let records = machine.end();
     let made = of(&records, 0x0262);
     assert_eq!(made.iter().map(|one| one.process).collect::<Vec<_>>(), [50, 60]);
-}
-
-/// A scheduler issues requests later, in other threads, merged with others: the thread and the time are those of the call.
-#[test]
-fn a_disk_request_belongs_to_the_thread_that_asked_for_it() {
-    let mut machine = Machinery::new();
-    let request = |operation, sector, size| DiskRequest {
-        device: 0xfd,
-        sector,
-        size,
-        operation,
-        is_background: false,
-    };
-    let read = |sector, size| request(DiskOperation::Read, sector, size);
-    machine.at(10, 0, 50, Detail::DiskQueue(read(100, 4096)));
-    machine.at(20, 0, 51, Detail::DiskQueue(read(300, 4096)));
-    // The first one has grown at its front and at its end.
-    machine.at(25, 0, 51, Detail::DiskQueue(read(108, 4096)));
-    machine.at(30, 0, 7, Detail::DiskIssue(read(92, 12_288)));
-    machine.at(40, 0, 51, Detail::DiskIssue(read(300, 4096)));
-    machine.at(50, 0, 0, Detail::DiskComplete(read(92, 12_288)));
-    machine.at(60, 0, 0, Detail::DiskComplete(read(300, 4096)));
-    // Two callers wait for one flush, and a third one for the next, which is queued while the first is on its way.
-    let nothing = request(DiskOperation::Write, 0, 0);
-    let flush = request(DiskOperation::Flush, 0, 0);
-    machine.at(70, 0, 50, Detail::DiskQueue(nothing));
-    machine.at(75, 0, 51, Detail::DiskQueue(nothing));
-    machine.at(80, 0, 7, Detail::DiskIssue(flush));
-    machine.at(85, 0, 51, Detail::DiskQueue(nothing));
-    machine.at(90, 0, 0, Detail::DiskComplete(flush));
-    machine.at(91, 0, 0, Detail::DiskComplete(nothing));
-    machine.at(95, 0, 7, Detail::DiskIssue(flush));
-    machine.at(99, 0, 0, Detail::DiskComplete(flush));
-    let records = machine.end();
-    let reads: Vec<_> = of(&records, 0x010a)
-        .iter()
-        .map(|one| (one.u32(8), one.u64(16) / 512, one.u64(40), one.u32(48)))
-        .collect();
-    assert_eq!(reads, [(12_288, 92, 400, 50), (4096, 300, 400, 51)]);
-    let starts: Vec<_> = of(&records, 0x010c).iter().map(|one| one.thread).collect();
-    assert_eq!(starts, [50, 51, 51]);
-    let flushes: Vec<_> =
-        of(&records, 0x010e).iter().map(|one| (one.u64(8), one.u32(24))).collect();
-    assert_eq!(flushes, [(200, 50), (140, 51)]);
-    let starts: Vec<_> = of(&records, 0x010f).iter().map(|one| one.thread).collect();
-    assert_eq!(starts, [50, 51]);
-    assert!(of(&records, 0x010b).is_empty());
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! Requests of disks, from neutral events. OV-23.
+
+use etw_system::neutral::*;
+
+use crate::shaper::{Machinery, of};
+
+#[test]
+fn parts_of_a_disk_request_add_up() {
+    let mut machine = Machinery::new();
+    let request = |sector, size| DiskRequest {
+        device: 0xfd,
+        sector,
+        size,
+        operation: DiskOperation::Write,
+        is_background: false,
+    };
+    machine.at(10, 0, 50, Detail::DiskIssue(request(100, 8192)));
+    machine.at(20, 0, 0, Detail::DiskComplete(request(100, 4096)));
+    machine.at(30, 0, 0, Detail::DiskComplete(request(108, 4096)));
+    machine.at(40, 0, 0, Detail::DiskComplete(request(999, 4096)));
+    // The driver does not take the next one at first; the kernel issues it again.
+    machine.at(50, 0, 50, Detail::DiskIssue(request(200, 512)));
+    machine.at(51, 0, 50, Detail::DiskRequeue(request(200, 512)));
+    machine.at(60, 0, 7, Detail::DiskIssue(request(200, 512)));
+    machine.at(70, 0, 0, Detail::DiskComplete(request(200, 512)));
+    // The completion of the next one is lost.
+    machine.at(80, 0, 50, Detail::DiskIssue(request(300, 512)));
+    machine.at(90, 0, 51, Detail::DiskIssue(request(300, 512)));
+    let records = machine.end();
+    let writes = of(&records, 0x010b);
+    assert_eq!(writes.len(), 2);
+    assert_eq!((writes[0].u32(8), writes[0].u64(16)), (8192, 51_200));
+    assert_eq!((writes[0].u64(40), writes[0].u32(48)), (200, 50));
+    assert_eq!((writes[1].u64(40), writes[1].u32(48)), (200, 50));
+    let starts = of(&records, 0x010d);
+    assert_eq!(starts.iter().map(|one| one.thread).collect::<Vec<_>>(), [50, 50, 50, 51]);
+    assert_eq!(starts[1].u64(0), writes[1].u64(32));
+}
+
+/// A scheduler issues requests later, in other threads, merged with others: the thread and the time are those of the call.
+#[test]
+fn a_disk_request_belongs_to_the_thread_that_asked_for_it() {
+    let mut machine = Machinery::new();
+    let request = |operation, sector, size| DiskRequest {
+        device: 0xfd,
+        sector,
+        size,
+        operation,
+        is_background: false,
+    };
+    let read = |sector, size| request(DiskOperation::Read, sector, size);
+    machine.at(10, 0, 50, Detail::DiskQueue(read(100, 4096)));
+    machine.at(20, 0, 51, Detail::DiskQueue(read(300, 4096)));
+    // The first one has grown at its front and at its end.
+    machine.at(25, 0, 51, Detail::DiskQueue(read(108, 4096)));
+    machine.at(30, 0, 7, Detail::DiskIssue(read(92, 12_288)));
+    machine.at(40, 0, 51, Detail::DiskIssue(read(300, 4096)));
+    machine.at(50, 0, 0, Detail::DiskComplete(read(92, 12_288)));
+    machine.at(60, 0, 0, Detail::DiskComplete(read(300, 4096)));
+    // Two callers wait for one flush, and a third one for the next, which is queued while the first is on its way.
+    let nothing = request(DiskOperation::Write, 0, 0);
+    let flush = request(DiskOperation::Flush, 0, 0);
+    machine.at(70, 0, 50, Detail::DiskQueue(nothing));
+    machine.at(75, 0, 51, Detail::DiskQueue(nothing));
+    machine.at(80, 0, 7, Detail::DiskIssue(flush));
+    machine.at(85, 0, 51, Detail::DiskQueue(nothing));
+    machine.at(90, 0, 0, Detail::DiskComplete(flush));
+    machine.at(91, 0, 0, Detail::DiskComplete(nothing));
+    machine.at(95, 0, 7, Detail::DiskIssue(flush));
+    machine.at(99, 0, 0, Detail::DiskComplete(flush));
+    let records = machine.end();
+    let reads: Vec<_> = of(&records, 0x010a)
+        .iter()
+        .map(|one| (one.u32(8), one.u64(16) / 512, one.u64(40), one.u32(48)))
+        .collect();
+    assert_eq!(reads, [(12_288, 92, 400, 50), (4096, 300, 400, 51)]);
+    let starts: Vec<_> = of(&records, 0x010c).iter().map(|one| one.thread).collect();
+    assert_eq!(starts, [50, 51, 51]);
+    let flushes: Vec<_> =
+        of(&records, 0x010e).iter().map(|one| (one.u64(8), one.u32(24))).collect();
+    assert_eq!(flushes, [(200, 50), (140, 51)]);
+    let starts: Vec<_> = of(&records, 0x010f).iter().map(|one| one.thread).collect();
+    assert_eq!(starts, [50, 51]);
+    assert!(of(&records, 0x010b).is_empty());
+}
