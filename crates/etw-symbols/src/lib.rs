@@ -11,6 +11,7 @@ pub mod jit_dump;
 mod kernel;
 mod module;
 pub mod perf_map;
+mod scopes;
 mod search;
 mod stubs;
 mod symbol_file;

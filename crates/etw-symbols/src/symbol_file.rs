@@ -1,11 +1,12 @@
 //! [`SymbolFile`]: the symbols and debug information of one ELF file.
 
+use crate::scopes::{Reader, Scopes};
 use crate::stubs::{Stub, stubs};
 use crate::{Frame, Function};
 use addr2line::demangle_auto;
-use gimli::{EndianArcSlice, RunTimeEndian};
+use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 /// Bytes of debug sections that are unpacked; only a hostile file has more.
@@ -17,8 +18,6 @@ const MAX_INLINED: usize = 64;
 
 /// The section that every file with debug information has.
 const DEBUG_SECTION: &str = ".debug_info";
-
-type Reader = EndianArcSlice<RunTimeEndian>;
 
 /// The symbols and debug information of one ELF file.
 pub struct SymbolFile {
@@ -32,6 +31,7 @@ pub struct SymbolFile {
     /// The file, until its debug information is needed; `None`: it has none.
     bytes: Option<Arc<[u8]>>,
     debug: OnceCell<Option<addr2line::Context<Reader>>>,
+    scopes: RefCell<Scopes>,
 }
 
 #[derive(Clone, Copy)]
@@ -71,6 +71,7 @@ impl SymbolFile {
             debug_link: link.map(|(name, _)| name.to_vec()),
             bytes: None,
             debug: OnceCell::new(),
+            scopes: RefCell::default(),
         };
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let is_code = matches!(symbol.kind(), SymbolKind::Text);
@@ -138,12 +139,18 @@ impl SymbolFile {
         }
         self.sort();
         if other.bytes.is_some() {
-            (self.bytes, self.debug) = (other.bytes, other.debug);
+            (self.bytes, self.debug, self.scopes) = (other.bytes, other.debug, other.scopes);
         }
     }
 
     /// The function at an address of the file's headers.
     pub fn function(&self, address: u64) -> Option<Function> {
+        let (name, offset) = self.symbol(address)?;
+        Some(Function { name: readable(name), offset })
+    }
+
+    /// The symbol at an address: its name as the file has it, and the offset in it.
+    fn symbol(&self, address: u64) -> Option<(&str, u64)> {
         let next = self.symbols.partition_point(|symbol| symbol.address <= address);
         let symbol = self.symbols.get(next.checked_sub(1)?)?;
         let offset = address - symbol.address;
@@ -151,7 +158,7 @@ impl SymbolFile {
             return None;
         }
         let name = self.names.get(symbol.name.0 as usize..symbol.name.1 as usize)?;
-        Some(Function { name: readable(name), offset })
+        Some((name, offset))
     }
 
     /// The functions at an address of the file's headers, the innermost inlined one first.
@@ -178,9 +185,15 @@ impl SymbolFile {
             if found.len() >= MAX_INLINED {
                 break;
             }
-            // Line tables alone name no functions.
             let name = match &frame.function {
-                Some(function) => function.raw_name().ok().map(|name| readable(&name)),
+                Some(function) => {
+                    let entry = frame.dw_die_offset.map(|entry| (entry, function.language));
+                    function.raw_name().ok().map(|name| {
+                        let full = (!is_mangled(&name)).then(|| self.full_name(address, entry?));
+                        full.flatten().unwrap_or_else(|| readable(&name))
+                    })
+                }
+                // Line tables alone name no functions.
                 None => self.function(address).map(|function| function.name),
             };
             let Some(name) = name else { continue };
@@ -195,10 +208,23 @@ impl SymbolFile {
     }
 }
 
+impl SymbolFile {
+    /// The name with its scopes of a function of the debug information, at an address of its code.
+    fn full_name(&self, address: u64, entry: (UnitOffset, Option<DwLang>)) -> Option<Arc<str>> {
+        let debug = self.debug.get()?.as_ref()?;
+        let unit = debug.find_dwarf_and_unit(address).skip_all_loads()?;
+        let symbol = |start| {
+            let (name, offset) = self.symbol(start)?;
+            (offset == 0).then(|| name.to_owned())
+        };
+        self.scopes.borrow_mut().name(unit, entry, &symbol)
+    }
+}
+
 /// Whether a name may be a mangled one: of C++ or of Rust's older scheme, which begin with `_Z` and, in some object formats and in
 /// blocks, with more underscores; or of Rust's newer scheme, with `_R`. Others are as the program has them, though the demangler takes
 /// C's `f` and `t` for types.
-fn is_mangled(name: &str) -> bool {
+pub(crate) fn is_mangled(name: &str) -> bool {
     const UNDERSCORES: std::ops::RangeInclusive<usize> = 1..=4;
     let rest = name.trim_start_matches('_');
     match name.len() - rest.len() {
@@ -208,7 +234,7 @@ fn is_mangled(name: &str) -> bool {
 }
 
 /// The name as a programmer writes it: demangled, and without the hash that Rust adds.
-fn readable(name: &str) -> Arc<str> {
+pub(crate) fn readable(name: &str) -> Arc<str> {
     const HASH: usize = 16;
     if !is_mangled(name) {
         return name.into();
@@ -272,6 +298,7 @@ mod tests {
             debug_link: None,
             bytes: None,
             debug: OnceCell::new(),
+            scopes: RefCell::default(),
         };
         let name = vec![b'a'; MAX_NAMES / 4];
         (0..100).for_each(|address| file.add_parts(address, 1, [&name, b"@plt"]));

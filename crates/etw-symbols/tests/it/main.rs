@@ -178,3 +178,40 @@ fn the_running_kernels_symbols_need_its_build_id() {
     assert!(symbolizer.function(&unknown, 0x1000).is_none());
     assert!(symbolizer.frames(&unknown, 0x1000).is_empty());
 }
+
+/// OV-23: functions of one name in different scopes are different ones, inlined or not.
+#[test]
+fn functions_of_one_name_have_their_scopes() {
+    const SOURCE: &str = "volatile int sink;\n\
+        #define WORK(n) for (int i = 0; i < n; i++) sink += i * sink\n\
+        #define OWN __attribute__((noinline))\n\
+        namespace alpha { static OWN void work() { WORK(11); } static inline void both() { WORK(12); } }\n\
+        namespace beta { static OWN void work() { WORK(13); } }\n\
+        namespace { struct Part { static inline __attribute__((always_inline)) void work() { WORK(14); } }; }\n\
+        template <class F> static inline __attribute__((always_inline)) void call(F f) { f(); }\n\
+        OWN void render() { call([] { WORK(15); }); call([] { WORK(16); \n }); }\n\
+        OWN void hold(void (*f)()) { f(); }\n\
+        int main() { alpha::work(); beta::work(); Part::work(); render(); alpha::both(); hold(alpha::both); }\n";
+    let folder = Folder::new("scopes");
+    let (source, program) = (folder.0.join("scopes.cpp"), folder.0.join("scopes"));
+    std::fs::write(&source, SOURCE).unwrap();
+    for options in [&["-g", "-O2", "-o"][..], &["-g", "-O2", "-flto", "-o"]] {
+        if !tool("g++", options, &[&program, &source]) {
+            return;
+        }
+        let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+        let mut names = std::collections::BTreeSet::new();
+        for address in 0..0x1_0000 {
+            names.extend(file.frames(address).into_iter().map(|frame| frame.name.to_string()));
+        }
+        for name in ["alpha::work()", "beta::work()", "(anonymous namespace)::Part::work"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+        let of_lambdas = |name: &&String| name.starts_with("render()::{lambda at ");
+        assert_eq!(names.iter().filter(of_lambdas).count(), 2, "{names:?}");
+        let bare = |name: &String| matches!(&**name, "work" | "both" | "operator()");
+        assert!(!names.iter().any(bare), "{names:?}");
+        let has = |name: &str| names.contains(name);
+        assert!(has("alpha::both()") != has("alpha::both"), "{names:?}");
+    }
+}
