@@ -201,7 +201,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         decoder: decoder(store),
         profiler: Profiler::default(),
         cpu_slices: CpuSlices::default(),
-        last: i64::MIN,
         kinds: EventKinds::default(),
         count: 0,
         shown: 0,
@@ -320,8 +319,6 @@ struct Conversion<'c> {
     decoder: Decoder,
     profiler: Profiler,
     cpu_slices: CpuSlices,
-    /// The time of the latest record.
-    last: i64,
     kinds: EventKinds,
     count: u64,
     shown: u64,
@@ -344,7 +341,7 @@ impl Conversion<'_> {
             }
             self.convert(record, target)?;
         }
-        for slice in self.cpu_slices.end_all(self.last) {
+        for slice in self.cpu_slices.end_all() {
             target.cpu_slice(&slice, self.names)?;
         }
         Ok(())
@@ -362,7 +359,6 @@ impl Conversion<'_> {
         let is_selected = self.filter.is_none_or(|filter| {
             filter.matches_owned(&record, &stored, &decoded, Some(time), &Style::default())
         });
-        self.last = self.last.max(nanoseconds);
         let process = || self.names.owner(&stored).process;
         for slice in self.cpu_slices.take(&stored, nanoseconds, process, is_selected) {
             target.cpu_slice(&slice, self.names)?;
