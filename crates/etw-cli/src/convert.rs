@@ -212,6 +212,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let Written { count: written, unit } = target.written();
     drop(target);
     new.keep()?;
+    names.report_symbols();
     let outcome = files::report(&records);
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
     if written == 0 && count > 0 {

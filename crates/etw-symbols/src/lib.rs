@@ -20,7 +20,7 @@ mod symbolizer;
 pub use kernel::KernelSymbols;
 pub use module::Module;
 pub use search::Search;
-pub use symbol_file::SymbolFile;
+pub use symbol_file::{DebugLink, SymbolFile};
 pub use symbolizer::Symbolizer;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! [`Module`]: a file with code, as a trace names it.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The name of the kernel's image.
 const KERNEL: &str = "vmlinux";
@@ -10,8 +11,12 @@ const KERNEL: &str = "vmlinux";
 pub struct Module {
     /// The path where it was loaded; `vmlinux`: the kernel.
     pub path: PathBuf,
-    /// The first bytes of its build id; empty: not known.
+    /// The first bytes of its build id; empty: it has none.
     pub build_id: Vec<u8>,
+    /// The bytes from its first address to its last one, in whole pages; 0: not known.
+    pub size: u64,
+    /// A moment when it was loaded. A file without a build id that was written later is another one.
+    pub loaded: Option<SystemTime>,
 }
 
 impl Module {

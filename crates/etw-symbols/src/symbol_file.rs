@@ -5,7 +5,7 @@ use crate::stubs::{Stub, stubs};
 use crate::{Frame, Function};
 use addr2line::demangle_auto;
 use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
@@ -26,12 +26,21 @@ pub struct SymbolFile {
     names: String,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
-    /// The name of the separate debug file, if the file names one.
-    pub debug_link: Option<Vec<u8>>,
+    /// The separate debug file, if the file names one.
+    pub debug_link: Option<DebugLink>,
     /// The file, until its debug information is needed; `None`: it has none.
     bytes: Option<Arc<[u8]>>,
     debug: OnceCell<Option<addr2line::Context<Reader>>>,
     scopes: RefCell<Scopes>,
+}
+
+/// The separate debug file that a file names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugLink {
+    /// Its name, without a folder.
+    pub name: Vec<u8>,
+    /// The CRC-32 of its bytes.
+    pub checksum: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -48,10 +57,32 @@ impl std::fmt::Debug for SymbolFile {
     }
 }
 
-/// The build id of an ELF file's headers, or `None`: the bytes are no ELF file.
-pub(crate) fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
-    let file = object::File::parse(bytes).ok()?;
-    Some(file.build_id().ok().flatten().unwrap_or_default().to_vec())
+/// Facts by which a file is known again.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    /// The build id, or empty.
+    pub build_id: Vec<u8>,
+    /// The bytes from its first to its last address, in whole pages; `None`: it is not loaded as it is.
+    pub size: Option<u64>,
+}
+
+impl Identity {
+    /// Reads the headers of a file. `None`: it is no ELF file.
+    pub fn of(bytes: &[u8]) -> Option<Identity> {
+        /// The smallest page.
+        const PAGE: u64 = 4096;
+        let file = object::File::parse(bytes).ok()?;
+        let starts = file.segments().map(|one| one.address());
+        let ends = file.segments().map(|one| one.address().saturating_add(one.size()));
+        let size = starts.min().zip(ends.max()).and_then(|(start, end)| {
+            end.checked_next_multiple_of(PAGE)?.checked_sub(start / PAGE * PAGE)
+        });
+        Some(Identity { build_id: id_of(&file), size })
+    }
+}
+
+fn id_of(file: &object::File<'_>) -> Vec<u8> {
+    file.build_id().ok().flatten().unwrap_or_default().to_vec()
 }
 
 impl SymbolFile {
@@ -67,8 +98,8 @@ impl SymbolFile {
         let mut parsed = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
-            build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
-            debug_link: link.map(|(name, _)| name.to_vec()),
+            build_id: id_of(&file),
+            debug_link: link.map(|(name, checksum)| DebugLink { name: name.to_vec(), checksum }),
             bytes: None,
             debug: OnceCell::new(),
             scopes: RefCell::default(),

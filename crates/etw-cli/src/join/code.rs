@@ -169,6 +169,11 @@ impl Code {
         self.symbolizer = symbolizer;
     }
 
+    /// Sentences about modules whose names a reader should doubt or miss.
+    pub fn symbol_notes(&self) -> Vec<String> {
+        self.symbolizer.notes()
+    }
+
     /// Processes with images of Linux.
     pub fn linux_processes(&self) -> BTreeSet<u32> {
         let has_source =
