@@ -126,18 +126,29 @@ impl Search {
     pub(crate) fn find(&self, module: &Module) -> Found {
         let mut found = Found::default();
         for path in self.candidates(module) {
+            let is_own = path == module.path;
+            // Nothing shows that two files without build ids are of one program.
+            if is_own && found.file.is_some() && module.build_id.is_empty() {
+                break;
+            }
             let Some(file) = open(&path) else { continue };
-            let times = times(&file).filter(|_| path == module.path);
+            let times = times(&file).filter(|_| is_own);
             match matching(file, module) {
                 Some(Ok(file)) => {
                     found.facts.has_no_id = file.build_id.is_empty();
                     found.facts.times = times.filter(|_| found.facts.has_no_id);
-                    found.file = Some(file);
-                    break;
+                    match &mut found.file {
+                        // The folders of the user may have the names of a stripped program, which has its stubs itself.
+                        Some(first) => first.add_debug_file(file),
+                        None => found.file = Some(file),
+                    }
                 }
                 Some(Err(mismatch)) => found.facts.mismatch = Some(mismatch),
                 None => {}
             }
+        }
+        if found.file.is_some() {
+            found.facts.mismatch = None;
         }
         let file = &mut found.file;
         if file.as_ref().is_some_and(|file| file.has_symbols() && file.has_debug_information()) {
@@ -158,12 +169,19 @@ impl Search {
         found
     }
 
-    /// Paths of a module's own file.
+    /// Paths of files with a module's name: those of the user, which may be its debug files, then its own.
     fn candidates(&self, module: &Module) -> Vec<PathBuf> {
-        let mut all = vec![module.path.clone()];
+        let mut all = Vec::new();
         if let Some(name) = module.path.file_name() {
-            all.extend(self.folders.iter().map(|folder| folder.join(name)));
+            let mut debug = name.to_owned();
+            debug.push(".debug");
+            for folder in &self.folders {
+                all.extend([folder.join(name), folder.join(&debug)]);
+            }
         }
+        // A folder of the user may be the program's own.
+        all.retain(|path| *path != module.path);
+        all.push(module.path.clone());
         all
     }
 

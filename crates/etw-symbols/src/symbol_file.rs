@@ -161,7 +161,7 @@ impl SymbolFile {
         self.bytes.is_some()
     }
 
-    /// Takes the symbols and debug information of the file's separate debug file.
+    /// Takes the symbols of another file of the program, such as its separate debug file, and the debug information that this one lacks.
     pub fn add_debug_file(&mut self, other: SymbolFile) {
         for symbol in &other.symbols {
             let (start, end) = symbol.name;
@@ -169,7 +169,8 @@ impl SymbolFile {
             self.add(symbol.address, symbol.size, name.as_bytes());
         }
         self.sort();
-        if other.bytes.is_some() {
+        self.debug_link = self.debug_link.take().or(other.debug_link);
+        if self.bytes.is_none() && other.bytes.is_some() {
             (self.bytes, self.debug, self.scopes) = (other.bytes, other.debug, other.scopes);
         }
     }

@@ -305,3 +305,36 @@ fn a_linked_debug_file_has_its_checksum() {
     let (name, note) = names();
     assert!(name.is_empty() && note.contains("another checksum"), "{name}: {note}");
 }
+
+/// OV-23: the user's folders have names for a program that was stripped where it is.
+#[test]
+fn files_of_the_users_folders_complete_a_stripped_program() {
+    let folder = Folder::new("folders");
+    let (program, build) = (folder.0.join("program"), folder.0.join("build"));
+    std::fs::create_dir(&build).unwrap();
+    let original = build.join("program");
+    for (options, only_debug) in [("sha1", false), ("sha1", true), ("none", false), ("none", true)]
+    {
+        let id = format!("-Wl,--build-id={options}");
+        if !program_without_id(&original, "known", &[&id]) {
+            return;
+        }
+        let address = address_of(&original, "known");
+        let build_id = SymbolFile::parse(&std::fs::read(&original).unwrap()).unwrap().build_id;
+        let debug = build.join("program.debug");
+        let is_made = tool("strip", &["-o"], &[&program, &original])
+            && (!only_debug || tool("objcopy", &["--only-keep-debug"], &[&original, &debug]));
+        if !is_made {
+            return;
+        }
+        if only_debug {
+            std::fs::remove_file(&original).unwrap();
+        }
+        let module = Module { path: program.clone(), build_id, ..Module::default() };
+        let search = Search { folders: vec![build.clone()], ..nowhere() };
+        let frames = Symbolizer::new(search).frames(&module, address);
+        let shown: Vec<_> = frames.iter().map(|frame| (&*frame.name, frame.line)).collect();
+        assert_eq!(shown, [("known", Some(1))], "{options} {only_debug}");
+        let _ = std::fs::remove_file(debug);
+    }
+}
