@@ -4,6 +4,7 @@ mod code;
 mod code_file;
 mod file_names;
 mod images;
+mod methods;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
@@ -15,7 +16,7 @@ use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
 use etw_types::{
-    Clock, EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
+    EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
 };
 use file_names::FileNames;
 use images::{Image, ImageEvent, Moment, SymbolSource};
@@ -53,8 +54,6 @@ pub struct Names {
     own_processes: BTreeSet<u32>,
     /// Build ids of images, by process and base: whole, or their first 16 bytes.
     build_ids: HashMap<(u32, u64), Vec<u8>>,
-    /// Clocks of the files.
-    clocks: Vec<Clock>,
 }
 
 /// Where symbols of an image of Linux are.
@@ -159,7 +158,7 @@ impl Names {
     /// Gathers the names of a whole trace: rundown events are at its start and at its end.
     pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
         let clocks = records.files().iter().map(|file| *file.clock()).collect();
-        let mut names = Names { clocks, ..Names::default() };
+        let mut names = Names { code: Code::new(clocks), ..Names::default() };
         let mut progress = Progress::of(records.files());
         while let Some(record) = records.next() {
             progress.count(record.position);
@@ -460,7 +459,7 @@ impl Names {
 
     /// The time of a record by the clock of files.
     fn system_time(&self, record: &EventRecord<'_>) -> Option<SystemTime> {
-        let clock = self.clocks.get(record.position.file_index as usize)?;
+        let clock = self.code.clock(record.position.file_index)?;
         let ticks = record.timestamp(clock)?.0.checked_sub(FileTime::UNIX_EPOCH.0)?;
         let elapsed = Duration::from_nanos(u64::try_from(ticks).ok()?.checked_mul(100)?);
         SystemTime::UNIX_EPOCH.checked_add(elapsed)

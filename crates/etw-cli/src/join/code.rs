@@ -2,8 +2,9 @@
 
 use super::code_file::Place;
 use super::images::{Image, ImageEvent, Images, Moment};
+use super::methods::{Method, Methods};
 use etw_symbols::{Symbolizer, jit_dump, perf_map};
-use etw_types::{EventRecord, FileTime, Guid, le};
+use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,15 +45,6 @@ impl StackFrame {
     }
 }
 
-/// Code compiled at run time, or ahead of time by NGEN.
-#[derive(Debug)]
-struct Method {
-    size: u64,
-    /// .NET's number of the method; 0 for a symbol of a perf map.
-    id: u64,
-    name: Box<str>,
-}
-
 /// Where IL is in a method's native code: native offset and IL offset, sorted.
 type IlMap = Box<[(u32, u32)]>;
 
@@ -60,11 +52,13 @@ type IlMap = Box<[(u32, u32)]>;
 #[derive(Debug, Default)]
 pub struct Code {
     images: Images,
-    methods: HashMap<u32, BTreeMap<u64, Method>>,
+    methods: Methods,
     il_maps: HashMap<(u32, u64), IlMap>,
     method_count: usize,
     method_bytes: usize,
     symbolizer: Symbolizer,
+    /// Clocks of the files.
+    clocks: Vec<Clock>,
     /// Functions of the kernel that the trace names, by file and first address: their last addresses and names.
     kernel_functions: BTreeMap<(u32, u64), (u64, Arc<str>)>,
 }
@@ -79,6 +73,16 @@ pub fn is_method(record: &EventRecord<'_>) -> bool {
 }
 
 impl Code {
+    /// Code of files with these clocks.
+    pub fn new(clocks: Vec<Clock>) -> Code {
+        Code { clocks, ..Code::default() }
+    }
+
+    /// The clock of a file.
+    pub fn clock(&self, file_index: u32) -> Option<&Clock> {
+        self.clocks.get(file_index as usize)
+    }
+
     /// Notes a loaded file that an event names.
     pub fn add_image(
         &mut self,
@@ -135,7 +139,8 @@ impl Code {
             true => name,
             false => format!("{namespace}.{name}"),
         };
-        self.add_method(process, start, Method { size: size.into(), id, name: name.into() });
+        let method = Method { size: size.into(), id, name: name.into(), times: None };
+        self.add_method(process, start, method);
     }
 
     fn add_method(&mut self, process: u32, start: u64, method: Method) {
@@ -143,7 +148,7 @@ impl Code {
         if self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES {
             self.method_count += 1;
             self.method_bytes += cost;
-            self.methods.entry(process).or_default().insert(start, method);
+            self.methods.add(process, start, method);
         }
     }
 
@@ -218,7 +223,7 @@ impl Code {
         let mut count = 0;
         for code in perf_map::parse(&place.read(since)?) {
             count += 1;
-            let method = Method { size: code.size, id: 0, name: code.name.into() };
+            let method = Method { size: code.size, id: 0, name: code.name.into(), times: None };
             self.add_method(process, code.start, method);
         }
         Ok(count)
@@ -235,8 +240,12 @@ impl Code {
             return Err(std::io::Error::other("it is not a jitdump file"));
         };
         let count = dump.code.len();
+        // Traces of Linux count 100 ns of the same clock.
+        let ticks = |time: u64| i64::try_from(time / 100).unwrap_or(i64::MAX);
         for code in dump.code {
-            let method = Method { size: code.size, id: 0, name: code.name.into() };
+            let times = ticks(code.since)..code.until.map_or(i64::MAX, ticks);
+            let times = Some(times).filter(|_| dump.is_monotonic);
+            let method = Method { size: code.size, id: 0, name: (&*code.name).into(), times };
             self.add_method(process, code.start, method);
         }
         Ok(count)
@@ -252,7 +261,7 @@ impl Code {
     /// The code at an address: `x.dll+0x234`, `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
     pub fn name_of(&self, process: Option<u32>, address: u64, moment: Moment) -> Option<String> {
         if let Some(process) = process
-            && let Some(name) = self.method_at(process, address)
+            && let Some(name) = self.method_at(process, address, moment)
         {
             return Some(name);
         }
@@ -283,10 +292,8 @@ impl Code {
         let unknown =
             StackFrame { module: "".into(), function: None, file: None, line: 0, address };
         let inside = if is_return { address.wrapping_sub(1) } else { address };
-        let method = process.and_then(|process| {
-            let (start, method) = self.methods.get(&process)?.range(..=inside).next_back()?;
-            (inside - start < method.size).then_some(method)
-        });
+        let method = process
+            .and_then(|process| Some(self.methods.at(process, inside, self.monotonic(moment))?.1));
         if let Some(method) = method {
             return give(StackFrame { function: Some((&*method.name).into()), ..unknown });
         }
@@ -316,12 +323,16 @@ impl Code {
         }
     }
 
-    fn method_at(&self, process: u32, address: u64) -> Option<String> {
-        let (start, method) = self.methods.get(&process)?.range(..=address).next_back()?;
+    /// A moment as 100 ns of Linux' `CLOCK_MONOTONIC`; `None`: the clock of its file is another one.
+    fn monotonic(&self, moment: Moment) -> Option<i64> {
+        let clock = self.clock(moment.file_index)?;
+        let is_monotonic = clock.kind == ClockType::QPC && clock.frequency == 10_000_000;
+        is_monotonic.then_some(moment.time)
+    }
+
+    fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<String> {
+        let (start, method) = self.methods.at(process, address, self.monotonic(moment))?;
         let offset = address - start;
-        if offset >= method.size {
-            return None;
-        }
         let il = || {
             let map = self.il_maps.get(&(process, method.id))?;
             let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
@@ -444,6 +455,30 @@ mod tests {
         let name = code.name_of(Some(7), 0x7f04, MOMENT);
         assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));
         assert_eq!(code.name_of(Some(7), 0x7f30, MOMENT), None);
+    }
+
+    /// OV-23: code that comes to an address later has its name from then on.
+    #[test]
+    fn code_of_a_jitdump_has_the_name_of_its_time() {
+        let words = |all: &[u32]| all.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<_>>();
+        let load = |time: u32, name: &[u8]| {
+            let head = words(&[0, 60, time, 0, 7, 7, 0x1000, 0, 0x1000, 0, 0x20, 0, 1, 0]);
+            [&head[..], name, &[0]].concat()
+        };
+        let header = words(&[0x4a69_5444, 1, 40, 62, 0, 7, 1, 0, 0, 0]);
+        let dump = [header, load(500, b"old"), load(900, b"new")].concat();
+        let path = std::env::temp_dir().join(format!("jit-{}.dump", std::process::id()));
+        std::fs::write(&path, dump).unwrap();
+        let qpc = Clock { frequency: 10_000_000, ..Clock::UNUSABLE };
+        let mut code = Code::new(vec![qpc, Clock { kind: ClockType::SYSTEM, ..qpc }]);
+        let read = code.read_jit_dump(7, &Place::Here(path.clone()), FileTime(0));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), 2);
+        let name = |file_index, time| {
+            code.name_of(Some(7), 0x1001, Moment { file_index, time }).unwrap_or_default()
+        };
+        assert_eq!([name(0, 5), name(0, 8), name(0, 9)], ["old+0x1", "old+0x1", "new+0x1"]);
+        assert_eq!(name(1, 5), "new+0x1", "of another clock");
     }
 
     #[test]
