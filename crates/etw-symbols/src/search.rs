@@ -1,6 +1,6 @@
 //! [`Search`]: the folders and servers where files with symbols are searched.
 
-use crate::debuginfod::{self, hex};
+use crate::debuginfod::{Servers, hex};
 use crate::module::Module;
 use crate::symbol_file::{DebugLink, Identity, SymbolFile};
 use std::fmt;
@@ -21,6 +21,8 @@ pub struct Search {
     pub debug_folders: Vec<PathBuf>,
     /// Ask the servers of `DEBUGINFOD_URLS`.
     pub with_debuginfod: bool,
+    /// Gets a sentence about each server that is given up.
+    pub report: fn(&str),
 }
 
 impl Default for Search {
@@ -30,6 +32,7 @@ impl Default for Search {
             folders: Vec::new(),
             debug_folders: vec![PathBuf::from("/usr/lib/debug")],
             with_debuginfod: urls.is_some_and(|urls| !urls.is_empty()),
+            report: |_| (),
         }
     }
 }
@@ -123,7 +126,7 @@ fn check(identity: &Identity, module: &Module) -> Result<(), Mismatch> {
 
 impl Search {
     /// The symbols of a module, with those of its separate debug file.
-    pub(crate) fn find(&self, module: &Module) -> Found {
+    pub(crate) fn find(&self, module: &Module, servers: &Servers) -> Found {
         let mut found = Found::default();
         for path in self.candidates(module) {
             let is_own = path == module.path;
@@ -157,7 +160,7 @@ impl Search {
         let whole_id = file.as_ref().map_or(&module.build_id, |file| &file.build_id).clone();
         let link = file.as_ref().and_then(|file| file.debug_link.clone());
         let wanted = Module { build_id: whole_id, ..module.clone() };
-        let debug = self.debug_file(&wanted, link.as_ref(), &mut found.facts.mismatch);
+        let debug = self.debug_file(&wanted, link.as_ref(), servers, &mut found.facts.mismatch);
         if debug.is_some() {
             found.facts.mismatch = None;
         }
@@ -189,6 +192,7 @@ impl Search {
         &self,
         module: &Module,
         link: Option<&DebugLink>,
+        servers: &Servers,
         mismatch: &mut Option<Mismatch>,
     ) -> Option<SymbolFile> {
         let of_id = |path: PathBuf| matching(open(&path)?, module)?.ok();
@@ -217,7 +221,7 @@ impl Search {
                 }
             })
         };
-        let by_server = || of_id(debuginfod::find(&module.build_id)?);
+        let by_server = || of_id(servers.find(&module.build_id)?);
         by_id().or_else(&mut by_link).or_else(|| self.with_debuginfod.then(by_server).flatten())
     }
 }

@@ -1,5 +1,6 @@
 //! [`Symbolizer`]: answers addresses of modules, and remembers files and answers.
 
+use crate::debuginfod::Servers;
 use crate::module::Module;
 use crate::search::{Facts, Mismatch, Search};
 use crate::symbol_file::SymbolFile;
@@ -24,9 +25,10 @@ struct Query {
 }
 
 /// Finds names of functions. Files are read when an address first needs them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Symbolizer {
     search: Search,
+    servers: Servers,
     /// By module, whenever it was loaded.
     files: Mutex<HashMap<Module, Arc<Known>>>,
     notes: Mutex<Notes>,
@@ -54,10 +56,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Default for Symbolizer {
+    fn default() -> Symbolizer {
+        Symbolizer::new(Search::default())
+    }
+}
+
 impl Symbolizer {
     /// A symbolizer that has read nothing.
     pub fn new(search: Search) -> Symbolizer {
-        Symbolizer { search, ..Symbolizer::default() }
+        Symbolizer {
+            servers: Servers::new(search.report),
+            search,
+            files: Mutex::default(),
+            notes: Mutex::default(),
+            frames: Mutex::default(),
+            kernel: OnceLock::new(),
+        }
     }
 
     /// The file of a module, if it may be the one that was loaded.
@@ -65,7 +80,7 @@ impl Symbolizer {
         let key = Module { loaded: None, ..module.clone() };
         let known = lock(&self.files).get(&key).cloned();
         let known = known.unwrap_or_else(|| {
-            let found = self.search.find(&key);
+            let found = self.search.find(&key, &self.servers);
             let file = found.file.map(|file| Arc::new(Mutex::new(file)));
             let known = Arc::new(Known { file, facts: found.facts });
             lock(&self.files).insert(key, known.clone());

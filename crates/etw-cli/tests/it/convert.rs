@@ -451,3 +451,15 @@ fn an_empty_conversion_says_what_is_missing() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// OV-23: a misspelt folder would leave functions without names.
+#[test]
+fn a_folder_of_symbols_must_exist() {
+    let sample = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sample.etl"));
+    for command in [&["stat", "--by", "function"][..], &["dump", "--join"]] {
+        let output = etw(&[command, &["--symbols", "/nowhere/symbols"]].concat(), &[sample]);
+        assert_eq!(output.status.code(), Some(2));
+        let text = stderr(&output);
+        assert!(text.contains("--symbols /nowhere/symbols: there is no such folder"), "{text}");
+    }
+}

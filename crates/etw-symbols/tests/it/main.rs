@@ -82,7 +82,7 @@ fn known_address() -> u64 {
 }
 
 fn nowhere() -> Search {
-    Search { folders: Vec::new(), debug_folders: Vec::new(), with_debuginfod: false }
+    Search { debug_folders: Vec::new(), with_debuginfod: false, ..Search::default() }
 }
 
 /// Runs a tool of binutils; `false`: it is not installed.
