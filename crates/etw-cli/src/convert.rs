@@ -220,7 +220,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         // With a filter, the trace may have them.
         let whole = if filter.is_some() { "selection" } else { "trace" };
         let missing = arguments.to.needs(arguments.weight);
-        eprintln!("etw: note: {output}: nothing was written: the {whole} has {missing}");
+        eprintln!("etw: note: {output} has no {unit}: the {whole} has {missing}");
     }
     if let Some(filter) = &filter {
         filter.report(shown, || TraceNames::of(kinds, decoder));
