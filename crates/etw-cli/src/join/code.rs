@@ -281,7 +281,8 @@ impl Code {
         })
     }
 
-    /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it.
+    /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it, unless no call has put it
+    /// on the stack: a signal's handler returns to the first byte of its trampoline, and the first function of a context to that of another one.
     pub fn frames_of(
         &self,
         (process, moment): (Option<u32>, Moment),
@@ -289,20 +290,43 @@ impl Code {
         is_return: bool,
         give: &mut impl FnMut(StackFrame),
     ) {
-        let unknown =
-            StackFrame { module: "".into(), function: None, file: None, line: 0, address };
+        let of = (process, moment);
         let inside = if is_return { address.wrapping_sub(1) } else { address };
-        let method = process
-            .and_then(|process| Some(self.methods.at(process, inside, self.monotonic(moment))?.1));
-        if let Some(method) = method {
-            return give(StackFrame { function: Some((&*method.name).into()), ..unknown });
+        if self.give_functions(of, inside, address, give)
+            || is_return && self.give_functions(of, address, address, give)
+        {
+            return;
         }
-        let Some(image) = self.image_at(process, inside, moment) else { return give(unknown) };
+        let image = self.image_at(process, inside, moment);
+        let (module, address) = image
+            .map_or(("", address), |image| (image.name.as_str(), address.wrapping_sub(image.zero)));
+        give(StackFrame { module: module.into(), function: None, file: None, line: 0, address });
+    }
+
+    /// Gives the functions at an address, which are shown as those at another one. `false`: there are none.
+    fn give_functions(
+        &self,
+        (process, moment): (Option<u32>, Moment),
+        inside: u64,
+        address: u64,
+        give: &mut impl FnMut(StackFrame),
+    ) -> bool {
+        let mut give_function = |module: &Arc<str>, function: Arc<str>, address| {
+            let (module, function) = (module.clone(), Some(function));
+            give(StackFrame { module, function, file: None, line: 0, address });
+            true
+        };
+        let time = self.monotonic(moment);
+        if let Some((_, method)) =
+            process.and_then(|process| self.methods.at(process, inside, time))
+        {
+            return give_function(&"".into(), (&*method.name).into(), address);
+        }
+        let Some(image) = self.image_at(process, inside, moment) else { return false };
         let module: Arc<str> = image.name.as_str().into();
         let offset = address.wrapping_sub(image.zero);
         if let Some((function, _)) = self.kernel_function_at(moment, inside) {
-            let function = Some(function.clone());
-            return give(StackFrame { module, function, address: offset, ..unknown });
+            return give_function(&module, function.clone(), offset);
         }
         let frames = image
             .source
@@ -318,9 +342,7 @@ impl Code {
                 address: offset,
             });
         }
-        if frames.is_empty() {
-            give(StackFrame { module, address: offset, ..unknown });
-        }
+        !frames.is_empty()
     }
 
     /// A moment as 100 ns of Linux' `CLOCK_MONOTONIC`; `None`: the clock of its file is another one.
@@ -439,7 +461,10 @@ mod tests {
         let mut texts = Vec::new();
         // A return address behind the last instruction is that of a call there.
         code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one| texts.push(one.text()));
-        assert_eq!(texts, ["vmlinux!do_it"]);
+        // The first byte of a function is no return address of a call.
+        code.frames_of((Some(7), MOMENT), base + 0x10, true, &mut |one| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x40, true, &mut |one| texts.push(one.text()));
+        assert_eq!(texts, ["vmlinux!do_it", "vmlinux!do_it", "vmlinux+0x40"]);
         let elsewhere = Moment { file_index: 1, time: 0 };
         assert!(code.kernel_function_at(elsewhere, base + 0x14).is_none(), "another boot");
     }
