@@ -64,7 +64,9 @@ fn symbol_source(
     module: Module,
 ) -> Option<SymbolSource> {
     let is_kernel = process == 0 && module.is_kernel();
-    if !is_kernel && !module.path.starts_with("/") {
+    // Programs of 32 bits have another vdso than ours.
+    let is_vdso = module.is_vdso() && base > u64::from(u32::MAX);
+    if !is_kernel && !is_vdso && !module.path.starts_with("/") {
         return None;
     }
     let default_base = if is_kernel { 0 } else { default_base };

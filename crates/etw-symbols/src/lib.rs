@@ -16,6 +16,7 @@ mod search;
 mod stubs;
 mod symbol_file;
 mod symbolizer;
+mod vdso;
 
 pub use kernel::KernelSymbols;
 pub use module::Module;

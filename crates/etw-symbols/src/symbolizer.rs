@@ -2,7 +2,7 @@
 
 use crate::debuginfod::Servers;
 use crate::module::Module;
-use crate::search::{Facts, Mismatch, Search};
+use crate::search::{Facts, Found, Mismatch, Search};
 use crate::symbol_file::SymbolFile;
 use crate::{Frame, Function, KernelSymbols};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -80,7 +80,10 @@ impl Symbolizer {
         let key = Module { loaded: None, ..module.clone() };
         let known = lock(&self.files).get(&key).cloned();
         let known = known.unwrap_or_else(|| {
-            let found = self.search.find(&key, &self.servers);
+            let found = match key.is_vdso() {
+                true => Found { file: crate::vdso::own(&key), ..Found::default() },
+                false => self.search.find(&key, &self.servers),
+            };
             let file = found.file.map(|file| Arc::new(Mutex::new(file)));
             let known = Arc::new(Known { file, facts: found.facts });
             lock(&self.files).insert(key, known.clone());
@@ -134,6 +137,11 @@ impl Symbolizer {
             ));
         }
         all
+    }
+
+    /// Whether a module is this machine's running kernel.
+    pub fn is_running_kernel(&self, module: &Module) -> bool {
+        crate::kernel::is_running(module)
     }
 
     /// The symbols of this machine's kernel, if it is the recorded one.

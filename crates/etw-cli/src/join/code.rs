@@ -1,9 +1,9 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
 use super::code_file::Place;
-use super::images::{Image, ImageEvent, Images, Moment};
+use super::images::{Image, ImageEvent, Images, Moment, SymbolSource};
 use super::methods::{Method, Methods};
-use etw_symbols::{Symbolizer, jit_dump, perf_map};
+use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
 use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,8 @@ pub struct Code {
     method_count: usize,
     method_bytes: usize,
     symbolizer: Symbolizer,
+    /// The traces are of the kernel that runs on this machine.
+    is_of_running_kernel: bool,
     /// Clocks of the files.
     clocks: Vec<Clock>,
     /// Functions of the kernel that the trace names, by file and first address: their last addresses and names.
@@ -171,7 +173,20 @@ impl Code {
 
     /// Answers addresses with the symbols that this symbolizer finds.
     pub fn set_symbolizer(&mut self, symbolizer: Symbolizer) {
+        let images =
+            self.images.iter().filter_map(|(_, image)| Some(&image.source.as_ref()?.module));
+        let mut kernels = images.filter(|module| module.is_kernel()).peekable();
+        self.is_of_running_kernel =
+            kernels.peek().is_some() && kernels.all(|module| symbolizer.is_running_kernel(module));
         self.symbolizer = symbolizer;
+    }
+
+    /// The file of an image's symbols. A vdso without a build id is that of the running kernel, or not known.
+    fn source_of<'i>(&self, image: &'i Image) -> Option<&'i SymbolSource> {
+        let is_known = |module: &Module| {
+            !module.is_vdso() || !module.build_id.is_empty() || self.is_of_running_kernel
+        };
+        image.source.as_ref().filter(|source| is_known(&source.module))
     }
 
     /// Sentences about modules whose names a reader should doubt or miss.
@@ -269,8 +284,7 @@ impl Code {
         if let Some((function, offset)) = self.kernel_function_at(moment, address) {
             return Some(format!("{}!{function}+{offset:#x}", image.name));
         }
-        let source = image.source.as_ref();
-        let function = source.and_then(|source| {
+        let function = self.source_of(image).and_then(|source| {
             self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
         });
         Some(match function {
@@ -328,9 +342,8 @@ impl Code {
         if let Some((function, _)) = self.kernel_function_at(moment, inside) {
             return give_function(&module, function.clone(), offset);
         }
-        let frames = image
-            .source
-            .as_ref()
+        let frames = self
+            .source_of(image)
             .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
         let frames = frames.as_deref().unwrap_or_default();
         for frame in frames {
@@ -467,6 +480,33 @@ mod tests {
         assert_eq!(texts, ["vmlinux!do_it", "vmlinux!do_it", "vmlinux+0x40"]);
         let elsewhere = Moment { file_index: 1, time: 0 };
         assert!(code.kernel_function_at(elsewhere, base + 0x14).is_none(), "another boot");
+    }
+
+    /// OV-23: the vdso has no file, and in traces no build id.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn functions_of_the_vdso_are_those_of_the_recorded_kernel() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let Some(line) = maps.lines().find(|line| line.ends_with(" [vdso]")) else { return };
+        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+        let running = etw_symbols::KernelSymbols::of_this_machine().build_id;
+        let image = |path: &str, size, build_id| {
+            let module = Module { path: path.into(), build_id, size, loaded: None };
+            let source = Some(SymbolSource { module, bias: start });
+            Image { size, zero: start, name: path.to_owned(), source }
+        };
+        let has_names = |kernel: &[u8]| {
+            let mut code = Code::default();
+            let event = (ImageEvent::Rundown, MOMENT);
+            code.add_image(7, start, event, image("[vdso]", end - start, Vec::new()));
+            code.add_image(0, 0xffff << 48, event, image("vmlinux", 0x1000, kernel.to_vec()));
+            code.set_symbolizer(Symbolizer::default());
+            let name = |address| code.name_of(Some(7), address, MOMENT);
+            (start..end).filter_map(name).any(|name| name.starts_with("[vdso]!"))
+        };
+        assert_eq!(has_names(&running), !running.is_empty());
+        assert!(!has_names(&[0xaa; 20]), "another kernel");
     }
 
     #[test]
