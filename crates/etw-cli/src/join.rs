@@ -356,28 +356,7 @@ impl Names {
                     "Image/UnLoad" => ImageEvent::Unload,
                     _ => ImageEvent::Rundown,
                 };
-                const FIELDS: &[&str] = &[
-                    "ImageBase",
-                    "ImageSize",
-                    "ProcessId",
-                    "FileName",
-                    "DefaultBase",
-                    "TimeDateStamp",
-                ];
-                let Some(picked) = Picked::of(FIELDS, record, decoded) else { return };
-                let hex = |number| {
-                    u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok()
-                };
-                if let (Some(base), Some(size), Some(process), Some(name)) =
-                    (hex(0), hex(1), picked.number(2), picked.text(3))
-                {
-                    let stamp = picked.number(5).unwrap_or(0);
-                    let module = self.image_module(record, (process, base, size), stamp, name);
-                    let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
-                    let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-                    let image = Image { size, zero: base, name: name.to_owned(), source };
-                    self.code.add_image(process, base, (event, Moment::of(record)), image);
-                }
+                self.image(event, record, decoded);
             }
             Some("SysConfigEx/VolumeMapping") => {
                 let picked = Picked::of(&["NtPath", "DosPath"], record, decoded);
@@ -435,6 +414,25 @@ impl Names {
     fn add_build_id(&mut self, process: u32, base: u64, id: Vec<u8>) {
         if self.build_ids.len() < LIMIT {
             self.build_ids.insert((process, base), id);
+        }
+    }
+
+    /// Notes an image.
+    fn image(&mut self, event: ImageEvent, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        const FIELDS: &[&str] =
+            &["ImageBase", "ImageSize", "ProcessId", "FileName", "DefaultBase", "TimeDateStamp"];
+        let Some(picked) = Picked::of(FIELDS, record, decoded) else { return };
+        let hex =
+            |number| u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok();
+        if let (Some(base), Some(size), Some(process), Some(name)) =
+            (hex(0), hex(1), picked.number(2), picked.text(3))
+        {
+            let stamp = picked.number(5).unwrap_or(0);
+            let module = self.image_module(record, (process, base, size), stamp, name);
+            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
+            let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
+            let image = Image { size, zero: base, name: name.to_owned(), source };
+            self.code.add_image(process, base, (event, Moment::of(record)), image);
         }
     }
 

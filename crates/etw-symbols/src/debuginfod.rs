@@ -62,7 +62,7 @@ impl Servers {
         let id = hex(build_id);
         let folder = self.cache.as_ref();
         let cached = folder.map(|folder| folder.join(&id).join("debuginfo"));
-        if let Some(path) = cached.filter(is_cached) {
+        if let Some(path) = cached.filter(|path| is_cached(path)) {
             return Some(path);
         }
         if self.is_given_up(CLIENT) {
@@ -113,7 +113,7 @@ impl Servers {
             return Ok(None);
         }
         let path = String::from_utf8(output.stdout).ok();
-        Ok(path.map(|path| PathBuf::from(path.trim_end())).filter(is_cached))
+        Ok(path.map(|path| PathBuf::from(path.trim_end())).filter(|path| is_cached(path)))
     }
 
     /// Asks a server of plain HTTP, and keeps the file that it sends. `None`: it does not have the file; `Err`: it answers nothing, or speaks
@@ -195,7 +195,7 @@ impl std::fmt::Debug for Servers {
 }
 
 /// A server that does not have the file leaves an empty one.
-fn is_cached(path: &PathBuf) -> bool {
+fn is_cached(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.len() > 0)
 }
 

@@ -9,6 +9,7 @@
 mod debuginfod;
 pub mod jit_dump;
 mod kernel;
+mod mangling;
 mod module;
 pub mod perf_map;
 mod scopes;

@@ -3,7 +3,7 @@
 //! GCC writes no linkage name for functions that other files cannot call: those that are static, in anonymous namespaces, of lambdas, or of
 //! templates on local types. The names of what encloses them are in the entries around theirs.
 
-use crate::symbol_file::{is_mangled, readable};
+use crate::mangling::{is_mangled, readable};
 use gimli::{
     AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianArcSlice,
     RunTimeEndian, Unit, UnitHeader, UnitOffset, UnitRef,

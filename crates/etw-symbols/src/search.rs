@@ -78,7 +78,7 @@ pub(crate) struct Facts {
     pub mismatch: Option<Mismatch>,
     /// Neither the trace nor the file has a build id.
     pub has_no_id: bool,
-    /// Of the module's own file, if it has no build id.
+    /// Times of the module's own file, if it has no build id.
     pub times: Option<Times>,
 }
 
