@@ -202,7 +202,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         decoder: decoder(store),
         profiler: Profiler::default(),
         cpu_slices: CpuSlices::default(),
-        last: i64::MIN,
         kinds: EventKinds::default(),
         count: 0,
         shown: 0,
@@ -214,6 +213,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let Written { count: written, unit } = target.written();
     drop(target);
     new.keep()?;
+    names.report_symbols();
     let outcome = files::report(&records);
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
     if written == 0 && count > 0 {
@@ -221,7 +221,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         // With a filter, the trace may have them.
         let whole = if filter.is_some() { "selection" } else { "trace" };
         let missing = arguments.to.needs(arguments.weight);
-        eprintln!("etw: note: {output}: nothing was written: the {whole} has {missing}");
+        eprintln!("etw: note: {output} has no {unit}: the {whole} has {missing}");
     }
     if let Some(filter) = &filter {
         filter.report(shown, || TraceNames::of(kinds, decoder));
@@ -321,8 +321,6 @@ struct Conversion<'c> {
     decoder: Decoder,
     profiler: Profiler,
     cpu_slices: CpuSlices,
-    /// The time of the latest record.
-    last: i64,
     kinds: EventKinds,
     count: u64,
     shown: u64,
@@ -345,7 +343,7 @@ impl Conversion<'_> {
             }
             self.convert(record, target)?;
         }
-        for slice in self.cpu_slices.end_all(self.last) {
+        for slice in self.cpu_slices.end_all() {
             target.cpu_slice(&slice, self.names)?;
         }
         Ok(())
@@ -363,7 +361,6 @@ impl Conversion<'_> {
         let is_selected = self.filter.is_none_or(|filter| {
             filter.matches_owned(&record, &stored, &decoded, Some(time), &Style::default())
         });
-        self.last = self.last.max(nanoseconds);
         let process = || self.names.owner(&stored).process;
         for slice in self.cpu_slices.take(&stored, nanoseconds, process, is_selected) {
             target.cpu_slice(&slice, self.names)?;

@@ -232,6 +232,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces.clone(), read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
+    if let Some(names) = &options.names {
+        names.report_symbols();
+    }
     // Records that were left out may have the names. A log that cannot be read again has none.
     let all = || match left_out {
         0 => traces.clone(),

@@ -132,6 +132,9 @@ impl Scan {
             visit(&Passed { selected: Some((record, &decoded)), ..passed });
         }
         drop(progress);
+        if let Some(names) = &names {
+            names.report_symbols();
+        }
         if let Some(filter) = &self.filter {
             filter.report(shown, || TraceNames::of(kinds, decoder));
         }

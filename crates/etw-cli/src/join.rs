@@ -4,6 +4,7 @@ mod code;
 mod code_file;
 mod file_names;
 mod images;
+mod methods;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
@@ -23,6 +24,7 @@ use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// Microsoft-Windows-Kernel-Process
 const KERNEL_PROCESS: Guid = Guid::from_u128(0x22fb2cd6_0e7b_422b_a0c7_2fad1fd0e716);
@@ -52,6 +54,23 @@ pub struct Names {
     own_processes: BTreeSet<u32>,
     /// Build ids of images, by process and base: whole, or their first 16 bytes.
     build_ids: HashMap<(u32, u64), Vec<u8>>,
+}
+
+/// Where symbols of an image of Linux are.
+fn symbol_source(
+    process: u32,
+    base: u64,
+    default_base: u64,
+    module: Module,
+) -> Option<SymbolSource> {
+    let is_kernel = process == 0 && module.is_kernel();
+    // Programs of 32 bits have another vdso than ours.
+    let is_vdso = module.is_vdso() && base > u64::from(u32::MAX);
+    if !is_kernel && !is_vdso && !module.path.starts_with("/") {
+        return None;
+    }
+    let default_base = if is_kernel { 0 } else { default_base };
+    Some(SymbolSource { module, bias: base.wrapping_sub(default_base) })
 }
 
 /// FileIo: Name, FileCreate, FileRundown.
@@ -140,7 +159,8 @@ impl Visitor for Picked {
 impl Names {
     /// Gathers the names of a whole trace: rundown events are at its start and at its end.
     pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
-        let mut names = Names::default();
+        let clocks = records.files().iter().map(|file| *file.clock()).collect();
+        let mut names = Names { code: Code::new(clocks), ..Names::default() };
         let mut progress = Progress::of(records.files());
         while let Some(record) = records.next() {
             progress.count(record.position);
@@ -219,6 +239,13 @@ impl Names {
     /// Finds names of functions with this symbolizer.
     pub fn set_symbolizer(&mut self, symbolizer: Symbolizer) {
         self.code.set_symbolizer(symbolizer);
+    }
+
+    /// Says which functions have no names, or perhaps wrong ones. For the end of a command.
+    pub fn report_symbols(&self) {
+        for note in self.code.symbol_notes() {
+            eprintln!("etw: note: {note}");
+        }
     }
 
     /// The functions of an event's stack, the innermost first; empty: the event has no stack.
@@ -329,19 +356,7 @@ impl Names {
                     "Image/UnLoad" => ImageEvent::Unload,
                     _ => ImageEvent::Rundown,
                 };
-                let fields = &["ImageBase", "ImageSize", "ProcessId", "FileName", "DefaultBase"];
-                let Some(picked) = Picked::of(fields, record, decoded) else { return };
-                let hex = |number| {
-                    u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok()
-                };
-                if let (Some(base), Some(size), Some(process), Some(name)) =
-                    (hex(0), hex(1), picked.number(2), picked.text(3))
-                {
-                    let source = self.symbol_source(process, base, hex(4).unwrap_or(0), name);
-                    let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-                    let image = Image { size, zero: base, name: name.to_owned(), source };
-                    self.code.add_image(process, base, (event, Moment::of(record)), image);
-                }
+                self.image(event, record, decoded);
             }
             Some("SysConfigEx/VolumeMapping") => {
                 let picked = Picked::of(&["NtPath", "DosPath"], record, decoded);
@@ -402,22 +417,52 @@ impl Names {
         }
     }
 
-    /// Where symbols of an image of Linux are.
-    fn symbol_source(
-        &self,
-        process: u32,
-        base: u64,
-        default_base: u64,
-        path: &str,
-    ) -> Option<SymbolSource> {
-        let build_id = self.build_ids.get(&(process, base)).cloned().unwrap_or_default();
-        let module = Module { path: path.into(), build_id };
-        let is_kernel = process == 0 && module.is_kernel();
-        if !is_kernel && !path.starts_with('/') {
-            return None;
+    /// Notes an image.
+    fn image(&mut self, event: ImageEvent, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        const FIELDS: &[&str] =
+            &["ImageBase", "ImageSize", "ProcessId", "FileName", "DefaultBase", "TimeDateStamp"];
+        let Some(picked) = Picked::of(FIELDS, record, decoded) else { return };
+        let hex =
+            |number| u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok();
+        if let (Some(base), Some(size), Some(process), Some(name)) =
+            (hex(0), hex(1), picked.number(2), picked.text(3))
+        {
+            let stamp = picked.number(5).unwrap_or(0);
+            let module = self.image_module(record, (process, base, size), stamp, name);
+            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
+            let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
+            let image = Image { size, zero: base, name: name.to_owned(), source };
+            self.code.add_image(process, base, (event, Moment::of(record)), image);
         }
-        let default_base = if is_kernel { 0 } else { default_base };
-        Some(SymbolSource { module, bias: base.wrapping_sub(default_base) })
+    }
+
+    /// The file of an image of Linux. `stamp`: the first bytes of its build id.
+    fn image_module(
+        &self,
+        record: &EventRecord<'_>,
+        (process, base, size): (u32, u64, u64),
+        stamp: u32,
+        path: &str,
+    ) -> Module {
+        let known = self.build_ids.get(&(process, base)).cloned();
+        let stamp = || if stamp == 0 { Vec::new() } else { stamp.to_le_bytes().to_vec() };
+        let module = Module {
+            path: path.into(),
+            build_id: known.unwrap_or_else(stamp),
+            ..Module::default()
+        };
+        match module.build_id.is_empty() {
+            true => Module { size, loaded: self.system_time(record), ..module },
+            false => module,
+        }
+    }
+
+    /// The time of a record by the clock of files.
+    fn system_time(&self, record: &EventRecord<'_>) -> Option<SystemTime> {
+        let clock = self.code.clock(record.position.file_index)?;
+        let ticks = record.timestamp(clock)?.0.checked_sub(FileTime::UNIX_EPOCH.0)?;
+        let elapsed = Duration::from_nanos(u64::try_from(ticks).ok()?.checked_mul(100)?);
+        SystemTime::UNIX_EPOCH.checked_add(elapsed)
     }
 
     /// Notes a function of the kernel.
@@ -443,10 +488,10 @@ impl Names {
         }
         self.own_processes.insert(process);
         let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
-        let source = Some(SymbolSource {
-            module: Module { path: module.path.into(), build_id: module.build_id.to_vec() },
-            bias: module.bias,
-        });
+        let (path, build_id) = (module.path.into(), module.build_id);
+        let loaded = self.system_time(record).filter(|_| build_id.is_empty());
+        let file = Module { path, build_id, loaded, ..Module::default() };
+        let source = Some(SymbolSource { module: file, bias: module.bias });
         let image = Image { size: module.size, zero: module.bias, name, source };
         let event = (ImageEvent::Rundown, Moment::of(record));
         self.code.add_image(process, module.base, event, image);

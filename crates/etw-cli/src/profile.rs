@@ -130,7 +130,7 @@ fn reason(state: u8, wait: u8) -> &'static str {
 }
 
 /// The kernel's name in stacks.
-const KERNEL: &str = "vmlinux";
+pub const KERNEL: &str = "vmlinux";
 /// Functions of the kernel with names that begin like this are on every thread's way off its CPU: the tracepoint of the switch, the
 /// scheduler, and its forms for callers that wait for a time or for a device, or that are preempted.
 const WAYS_OFF: [&str; 11] = [

@@ -26,7 +26,14 @@ impl SymbolOptions {
 
     /// Gives the names of a trace, which began at `start`, their functions.
     pub fn apply(&self, names: &mut Names, start: FileTime) -> Result<(), Failure> {
-        let search = Search { folders: self.symbols.clone(), ..Search::default() };
+        if let Some(missing) = self.symbols.iter().find(|folder| !folder.is_dir()) {
+            return Err(Failure::Usage(format!(
+                "--symbols {}: there is no such folder",
+                missing.display()
+            )));
+        }
+        let report: fn(&str) = |text| eprintln!("etw: note: {text}");
+        let search = Search { folders: self.symbols.clone(), report, ..Search::default() };
         names.set_symbolizer(Symbolizer::new(search));
         names.read_perf_maps(&self.perf_map, start)
     }

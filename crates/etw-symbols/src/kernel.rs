@@ -1,6 +1,6 @@
 //! [`KernelSymbols`]: symbols of the running kernel, as `/proc/kallsyms` lists them.
 
-use crate::Function;
+use crate::{Function, Module};
 use object::elf::{FileHeader64, NT_GNU_BUILD_ID};
 use object::read::elf::NoteIterator;
 use std::sync::Arc;
@@ -23,9 +23,8 @@ impl KernelSymbols {
     /// The symbols of this machine's kernel. Without the right to read addresses there are none.
     pub fn of_this_machine() -> KernelSymbols {
         let list = std::fs::read("/proc/kallsyms").unwrap_or_default();
-        let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
         let mut symbols = KernelSymbols::parse(&list);
-        symbols.build_id = build_id_of_notes(&notes);
+        symbols.build_id = running_build_id();
         symbols
     }
 
@@ -64,6 +63,17 @@ impl KernelSymbols {
         let (start, name) = self.functions.get(next.checked_sub(1)?)?;
         Some(Function { name: Arc::from(&**name), offset: address - start })
     }
+}
+
+/// The build id of the running kernel, or empty.
+fn running_build_id() -> Vec<u8> {
+    build_id_of_notes(&std::fs::read("/sys/kernel/notes").unwrap_or_default())
+}
+
+/// Whether a module is the running kernel.
+pub(crate) fn is_running(module: &Module) -> bool {
+    let known = &module.build_id;
+    module.is_kernel() && !known.is_empty() && running_build_id().starts_with(known)
 }
 
 /// The build id in the notes of a kernel.

@@ -9,17 +9,20 @@
 mod debuginfod;
 pub mod jit_dump;
 mod kernel;
+mod mangling;
 mod module;
 pub mod perf_map;
+mod scopes;
 mod search;
 mod stubs;
 mod symbol_file;
 mod symbolizer;
+mod vdso;
 
 pub use kernel::KernelSymbols;
 pub use module::Module;
 pub use search::Search;
-pub use symbol_file::SymbolFile;
+pub use symbol_file::{DebugLink, SymbolFile};
 pub use symbolizer::Symbolizer;
 
 use std::sync::Arc;

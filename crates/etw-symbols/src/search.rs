@@ -1,10 +1,13 @@
 //! [`Search`]: the folders and servers where files with symbols are searched.
 
-use crate::debuginfod::{self, hex};
+use crate::debuginfod::{Servers, hex};
 use crate::module::Module;
-use crate::symbol_file::{SymbolFile, build_id};
+use crate::symbol_file::{DebugLink, Identity, SymbolFile};
+use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The largest file that is read.
 const MAX_FILE: u64 = 4 << 30;
@@ -18,6 +21,8 @@ pub struct Search {
     pub debug_folders: Vec<PathBuf>,
     /// Ask the servers of `DEBUGINFOD_URLS`.
     pub with_debuginfod: bool,
+    /// Gets a sentence about each server that is given up.
+    pub report: fn(&str),
 }
 
 impl Default for Search {
@@ -27,72 +32,197 @@ impl Default for Search {
             folders: Vec::new(),
             debug_folders: vec![PathBuf::from("/usr/lib/debug")],
             with_debuginfod: urls.is_some_and(|urls| !urls.is_empty()),
+            report: |_| (),
         }
     }
 }
 
-/// Reads a regular file; `None`: it does not exist, or is too large.
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let file = std::fs::File::open(path).ok()?;
-    let data = file.metadata().ok()?;
-    if !data.is_file() || data.len() > MAX_FILE {
-        return None;
+/// Why a file is not the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mismatch {
+    BuildId,
+    Size,
+    Checksum,
+    Changed,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mismatch::BuildId => "another build id",
+            Mismatch::Size => "another size",
+            Mismatch::Checksum => "a debug file with another checksum",
+            Mismatch::Changed => "written later",
+        })
     }
+}
+
+/// When a file was written, and when anything of it was changed, such as its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub written: SystemTime,
+    pub changed: SystemTime,
+}
+
+/// The result of a search.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub file: Option<SymbolFile>,
+    pub facts: Facts,
+}
+
+/// Facts about the files that a search met.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts {
+    /// Why a file that has the module's name is not used.
+    pub mismatch: Option<Mismatch>,
+    /// Neither the trace nor the file has a build id.
+    pub has_no_id: bool,
+    /// Times of the module's own file, if it has no build id.
+    pub times: Option<Times>,
+}
+
+/// Opens a regular file; `None`: it does not exist, or is too large.
+fn open(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    let data = file.metadata().ok()?;
+    (data.is_file() && data.len() <= MAX_FILE).then_some(file)
+}
+
+fn read(file: File) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
+fn times(file: &File) -> Option<Times> {
+    let data = file.metadata().ok()?;
+    let written = data.modified().ok()?;
+    #[cfg(unix)]
+    let changed = {
+        use std::os::unix::fs::MetadataExt;
+        use std::time::Duration;
+        let seconds = u64::try_from(data.ctime()).ok()?;
+        let nanoseconds = u32::try_from(data.ctime_nsec()).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))?
+    };
+    #[cfg(not(unix))]
+    let changed = written;
+    Some(Times { written, changed })
+}
+
+/// Whether a file may be a module's. A module without a build id has a file without one, of its size.
+fn check(identity: &Identity, module: &Module) -> Result<(), Mismatch> {
+    let (known, found) = (&module.build_id, &identity.build_id);
+    if known.is_empty() != found.is_empty() || !found.starts_with(known) {
+        return Err(Mismatch::BuildId);
+    }
+    let has_other_size = |size| module.size != 0 && size != module.size;
+    match known.is_empty() && identity.size.is_some_and(has_other_size) {
+        true => Err(Mismatch::Size),
+        false => Ok(()),
+    }
+}
+
 impl Search {
     /// The symbols of a module, with those of its separate debug file.
-    pub(crate) fn find(&self, module: &Module) -> Option<SymbolFile> {
-        let mut file = self.candidates(module).iter().find_map(|path| matching(path, module));
+    pub(crate) fn find(&self, module: &Module, servers: &Servers) -> Found {
+        let mut found = Found::default();
+        for path in self.candidates(module) {
+            let is_own = path == module.path;
+            // Nothing shows that two files without build ids are of one program.
+            if is_own && found.file.is_some() && module.build_id.is_empty() {
+                break;
+            }
+            let Some(file) = open(&path) else { continue };
+            let times = times(&file).filter(|_| is_own);
+            match matching(file, module) {
+                Some(Ok(file)) => {
+                    found.facts.has_no_id = file.build_id.is_empty();
+                    found.facts.times = times.filter(|_| found.facts.has_no_id);
+                    match &mut found.file {
+                        // The folders of the user may have the names of a stripped program, which has its stubs itself.
+                        Some(first) => first.add_debug_file(file),
+                        None => found.file = Some(file),
+                    }
+                }
+                Some(Err(mismatch)) => found.facts.mismatch = Some(mismatch),
+                None => {}
+            }
+        }
+        if found.file.is_some() {
+            found.facts.mismatch = None;
+        }
+        let file = &mut found.file;
         if file.as_ref().is_some_and(|file| file.has_symbols() && file.has_debug_information()) {
-            return file;
+            return found;
         }
         let whole_id = file.as_ref().map_or(&module.build_id, |file| &file.build_id).clone();
         let link = file.as_ref().and_then(|file| file.debug_link.clone());
-        let wanted = Module { path: module.path.clone(), build_id: whole_id };
-        let debug = self.debug_file(&wanted, link.as_deref());
-        match (&mut file, debug) {
+        let wanted = Module { build_id: whole_id, ..module.clone() };
+        let debug = self.debug_file(&wanted, link.as_ref(), servers, &mut found.facts.mismatch);
+        if debug.is_some() {
+            found.facts.mismatch = None;
+        }
+        match (&mut found.file, debug) {
             (Some(file), Some(debug)) => file.add_debug_file(debug),
-            (None, debug) => return debug,
+            (None, debug) => found.file = debug,
             _ => {}
         }
-        file
+        found
     }
 
-    /// Paths of a module's own file.
+    /// Paths of files with a module's name: those of the user, which may be its debug files, then its own.
     fn candidates(&self, module: &Module) -> Vec<PathBuf> {
-        let mut all = vec![module.path.clone()];
+        let mut all = Vec::new();
         if let Some(name) = module.path.file_name() {
-            all.extend(self.folders.iter().map(|folder| folder.join(name)));
+            let mut debug = name.to_owned();
+            debug.push(".debug");
+            for folder in &self.folders {
+                all.extend([folder.join(name), folder.join(&debug)]);
+            }
         }
+        // A folder of the user may be the program's own.
+        all.retain(|path| *path != module.path);
+        all.push(module.path.clone());
         all
     }
 
-    fn debug_file(&self, module: &Module, link: Option<&[u8]>) -> Option<SymbolFile> {
+    fn debug_file(
+        &self,
+        module: &Module,
+        link: Option<&DebugLink>,
+        servers: &Servers,
+        mismatch: &mut Option<Mismatch>,
+    ) -> Option<SymbolFile> {
+        let of_id = |path: PathBuf| matching(open(&path)?, module)?.ok();
         let by_id = || {
             let folders = self.folders.iter().map(|folder| folder.join(".build-id"));
             let folders = folders.chain(self.folders.iter().cloned());
             let system = self.debug_folders.iter().map(|folder| folder.join(".build-id"));
             let mut folders = folders.chain(system);
-            folders.find_map(|folder| matching(&by_build_id(&folder, &module.build_id)?, module))
+            folders.find_map(|folder| of_id(by_build_id(&folder, &module.build_id)?))
         };
-        let by_link = || {
-            let name = std::str::from_utf8(link?).ok()?;
+        let mut by_link = || {
+            let link = link?;
+            let name = std::str::from_utf8(&link.name).ok()?;
             let folder = module.path.parent()?;
             let inside = folder.strip_prefix("/").unwrap_or(folder);
             let own = [folder.join(".debug").join(name), folder.join(name)];
             let system = self.debug_folders.iter().map(|debug| debug.join(inside).join(name));
             let named = self.folders.iter().map(|folder| folder.join(name));
-            own.into_iter().chain(system).chain(named).find_map(|path| matching(&path, module))
+            own.into_iter().chain(system).chain(named).find_map(|path| {
+                match linked(open(&path)?, module, link)? {
+                    Ok(file) => Some(file),
+                    Err(other) => {
+                        *mismatch = Some(other);
+                        None
+                    }
+                }
+            })
         };
-        let by_server = || {
-            let path = debuginfod::find(&module.build_id)?;
-            matching(&path, module)
-        };
-        by_id().or_else(by_link).or_else(|| self.with_debuginfod.then(by_server).flatten())
+        let by_server = || of_id(servers.find(&module.build_id)?);
+        by_id().or_else(&mut by_link).or_else(|| self.with_debuginfod.then(by_server).flatten())
     }
 }
 
@@ -112,11 +242,22 @@ fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
     })
 }
 
-/// Reads a file if its build id is the module's. A module without a build id accepts every file of its path.
-fn matching(path: &Path, module: &Module) -> Option<SymbolFile> {
-    let bytes = read(path)?;
-    if !build_id(&bytes)?.starts_with(&module.build_id) {
-        return None;
+/// Reads a file if it is the module's. `None`: it is no ELF file.
+fn matching(file: File, module: &Module) -> Option<Result<SymbolFile, Mismatch>> {
+    let bytes = read(file)?;
+    if let Err(mismatch) = check(&Identity::of(&bytes)?, module) {
+        return Some(Err(mismatch));
     }
-    SymbolFile::of(bytes.into())
+    SymbolFile::of(bytes.into()).map(Ok)
+}
+
+/// Reads the file of a debug link, which has the module's build id, or the link's checksum.
+fn linked(file: File, module: &Module, link: &DebugLink) -> Option<Result<SymbolFile, Mismatch>> {
+    let bytes = read(file)?;
+    let id = Identity::of(&bytes)?.build_id;
+    let has_id = !id.is_empty() && id == module.build_id;
+    if !has_id && crc32fast::hash(&bytes) != link.checksum {
+        return Some(Err(Mismatch::Checksum));
+    }
+    SymbolFile::of(bytes.into()).map(Ok)
 }

@@ -1,11 +1,12 @@
 //! [`SymbolFile`]: the symbols and debug information of one ELF file.
 
+use crate::mangling::{is_mangled, readable};
+use crate::scopes::{Reader, Scopes};
 use crate::stubs::{Stub, stubs};
 use crate::{Frame, Function};
-use addr2line::demangle_auto;
-use gimli::{EndianArcSlice, RunTimeEndian};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use std::cell::OnceCell;
+use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 /// Bytes of debug sections that are unpacked; only a hostile file has more.
@@ -18,8 +19,6 @@ const MAX_INLINED: usize = 64;
 /// The section that every file with debug information has.
 const DEBUG_SECTION: &str = ".debug_info";
 
-type Reader = EndianArcSlice<RunTimeEndian>;
-
 /// The symbols and debug information of one ELF file.
 pub struct SymbolFile {
     /// By address.
@@ -27,11 +26,21 @@ pub struct SymbolFile {
     names: String,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
-    /// The name of the separate debug file, if the file names one.
-    pub debug_link: Option<Vec<u8>>,
+    /// The separate debug file, if the file names one.
+    pub debug_link: Option<DebugLink>,
     /// The file, until its debug information is needed; `None`: it has none.
     bytes: Option<Arc<[u8]>>,
     debug: OnceCell<Option<addr2line::Context<Reader>>>,
+    scopes: RefCell<Scopes>,
+}
+
+/// The separate debug file that a file names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugLink {
+    /// Its name, without a folder.
+    pub name: Vec<u8>,
+    /// The CRC-32 of its bytes.
+    pub checksum: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -48,10 +57,32 @@ impl std::fmt::Debug for SymbolFile {
     }
 }
 
-/// The build id of an ELF file's headers, or `None`: the bytes are no ELF file.
-pub(crate) fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
-    let file = object::File::parse(bytes).ok()?;
-    Some(file.build_id().ok().flatten().unwrap_or_default().to_vec())
+/// Facts by which a file is known again.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    /// The build id, or empty.
+    pub build_id: Vec<u8>,
+    /// The bytes from its first to its last address, in whole pages; `None`: it is not loaded as it is.
+    pub size: Option<u64>,
+}
+
+impl Identity {
+    /// Reads the headers of a file. `None`: it is no ELF file.
+    pub fn of(bytes: &[u8]) -> Option<Identity> {
+        /// The smallest page.
+        const PAGE: u64 = 4096;
+        let file = object::File::parse(bytes).ok()?;
+        let starts = file.segments().map(|one| one.address());
+        let ends = file.segments().map(|one| one.address().saturating_add(one.size()));
+        let size = starts.min().zip(ends.max()).and_then(|(start, end)| {
+            end.checked_next_multiple_of(PAGE)?.checked_sub(start / PAGE * PAGE)
+        });
+        Some(Identity { build_id: id_of(&file), size })
+    }
+}
+
+fn id_of(file: &object::File<'_>) -> Vec<u8> {
+    file.build_id().ok().flatten().unwrap_or_default().to_vec()
 }
 
 impl SymbolFile {
@@ -67,10 +98,11 @@ impl SymbolFile {
         let mut parsed = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
-            build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
-            debug_link: link.map(|(name, _)| name.to_vec()),
+            build_id: id_of(&file),
+            debug_link: link.map(|(name, checksum)| DebugLink { name: name.to_vec(), checksum }),
             bytes: None,
             debug: OnceCell::new(),
+            scopes: RefCell::default(),
         };
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let is_code = matches!(symbol.kind(), SymbolKind::Text);
@@ -129,7 +161,7 @@ impl SymbolFile {
         self.bytes.is_some()
     }
 
-    /// Takes the symbols and debug information of the file's separate debug file.
+    /// Takes the symbols of another file of the program, such as its separate debug file, and the debug information that this one lacks.
     pub fn add_debug_file(&mut self, other: SymbolFile) {
         for symbol in &other.symbols {
             let (start, end) = symbol.name;
@@ -137,13 +169,20 @@ impl SymbolFile {
             self.add(symbol.address, symbol.size, name.as_bytes());
         }
         self.sort();
-        if other.bytes.is_some() {
-            (self.bytes, self.debug) = (other.bytes, other.debug);
+        self.debug_link = self.debug_link.take().or(other.debug_link);
+        if self.bytes.is_none() && other.bytes.is_some() {
+            (self.bytes, self.debug, self.scopes) = (other.bytes, other.debug, other.scopes);
         }
     }
 
     /// The function at an address of the file's headers.
     pub fn function(&self, address: u64) -> Option<Function> {
+        let (name, offset) = self.symbol(address)?;
+        Some(Function { name: readable(name), offset })
+    }
+
+    /// The symbol at an address: its name as the file has it, and the offset in it.
+    fn symbol(&self, address: u64) -> Option<(&str, u64)> {
         let next = self.symbols.partition_point(|symbol| symbol.address <= address);
         let symbol = self.symbols.get(next.checked_sub(1)?)?;
         let offset = address - symbol.address;
@@ -151,7 +190,7 @@ impl SymbolFile {
             return None;
         }
         let name = self.names.get(symbol.name.0 as usize..symbol.name.1 as usize)?;
-        Some(Function { name: readable(name), offset })
+        Some((name, offset))
     }
 
     /// The functions at an address of the file's headers, the innermost inlined one first.
@@ -178,9 +217,15 @@ impl SymbolFile {
             if found.len() >= MAX_INLINED {
                 break;
             }
-            // Line tables alone name no functions.
             let name = match &frame.function {
-                Some(function) => function.raw_name().ok().map(|name| readable(&name)),
+                Some(function) => {
+                    let entry = frame.dw_die_offset.map(|entry| (entry, function.language));
+                    function.raw_name().ok().map(|name| {
+                        let full = (!is_mangled(&name)).then(|| self.full_name(address, entry?));
+                        full.flatten().unwrap_or_else(|| readable(&name))
+                    })
+                }
+                // Line tables alone name no functions.
                 None => self.function(address).map(|function| function.name),
             };
             let Some(name) = name else { continue };
@@ -195,32 +240,17 @@ impl SymbolFile {
     }
 }
 
-/// Whether a name may be a mangled one: of C++ or of Rust's older scheme, which begin with `_Z` and, in some object formats and in
-/// blocks, with more underscores; or of Rust's newer scheme, with `_R`. Others are as the program has them, though the demangler takes
-/// C's `f` and `t` for types.
-fn is_mangled(name: &str) -> bool {
-    const UNDERSCORES: std::ops::RangeInclusive<usize> = 1..=4;
-    let rest = name.trim_start_matches('_');
-    match name.len() - rest.len() {
-        1 => rest.starts_with(['Z', 'R']),
-        count => UNDERSCORES.contains(&count) && rest.starts_with('Z'),
+impl SymbolFile {
+    /// The name with its scopes of a function of the debug information, at an address of its code.
+    fn full_name(&self, address: u64, entry: (UnitOffset, Option<DwLang>)) -> Option<Arc<str>> {
+        let debug = self.debug.get()?.as_ref()?;
+        let unit = debug.find_dwarf_and_unit(address).skip_all_loads()?;
+        let symbol = |start| {
+            let (name, offset) = self.symbol(start)?;
+            (offset == 0).then(|| name.to_owned())
+        };
+        self.scopes.borrow_mut().name(unit, entry, &symbol)
     }
-}
-
-/// The name as a programmer writes it: demangled, and without the hash that Rust adds.
-fn readable(name: &str) -> Arc<str> {
-    const HASH: usize = 16;
-    if !is_mangled(name) {
-        return name.into();
-    }
-    let name = demangle_auto(name.into(), None);
-    if let Some((path, hash)) = name.rsplit_once("::h")
-        && hash.len() == HASH
-        && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-    {
-        return path.into();
-    }
-    name.as_ref().into()
 }
 
 fn debug_information(bytes: &[u8]) -> Option<addr2line::Context<Reader>> {
@@ -245,23 +275,6 @@ fn debug_information(bytes: &[u8]) -> Option<addr2line::Context<Reader>> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn rusts_hashes_are_left_out_and_other_names_stay() {
-        assert_eq!(&*readable("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
-        assert_eq!(&*readable("_ZN3foo3barEi"), "foo::bar(int)");
-        assert_eq!(&*readable("main"), "main");
-        assert_eq!(&*readable("_ZN"), "_ZN");
-    }
-
-    #[test]
-    fn names_of_c_that_look_like_types_stay() {
-        for name in ["f", "t", "Ss", "St", "i", "N3foo3barE", "ZN3foo3barE", "R", "_R", "__R", ""] {
-            assert_eq!(&*readable(name), name);
-        }
-        assert_eq!(&*readable("__ZN3foo3barEi"), "foo::bar(int)");
-        assert_eq!(&*readable("_RNvC6_123foo3bar"), "123foo::bar");
-    }
-
     /// Symbols of a damaged file may share a name of many megabytes.
     #[test]
     fn names_take_no_more_than_their_share_of_memory() {
@@ -272,6 +285,7 @@ mod tests {
             debug_link: None,
             bytes: None,
             debug: OnceCell::new(),
+            scopes: RefCell::default(),
         };
         let name = vec![b'a'; MAX_NAMES / 4];
         (0..100).for_each(|address| file.add_parts(address, 1, [&name, b"@plt"]));

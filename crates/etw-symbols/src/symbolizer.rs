@@ -1,14 +1,19 @@
 //! [`Symbolizer`]: answers addresses of modules, and remembers files and answers.
 
+use crate::debuginfod::Servers;
 use crate::module::Module;
-use crate::search::Search;
+use crate::search::{Facts, Found, Mismatch, Search};
 use crate::symbol_file::SymbolFile;
 use crate::{Frame, Function, KernelSymbols};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Answers that are remembered.
 const MAX_ANSWERS: usize = 1 << 20;
+
+/// Modules that a note names.
+const MAX_NAMED: usize = 8;
 
 type SharedFile = Arc<Mutex<SymbolFile>>;
 
@@ -20,32 +25,123 @@ struct Query {
 }
 
 /// Finds names of functions. Files are read when an address first needs them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Symbolizer {
     search: Search,
-    files: Mutex<HashMap<Module, Option<SharedFile>>>,
+    servers: Servers,
+    /// By module, whenever it was loaded.
+    files: Mutex<HashMap<Module, Arc<Known>>>,
+    notes: Mutex<Notes>,
     frames: Mutex<HashMap<Query, Arc<[Frame]>>>,
     kernel: OnceLock<KernelSymbols>,
+}
+
+/// The file of a module, and facts about it.
+#[derive(Debug)]
+struct Known {
+    file: Option<SharedFile>,
+    facts: Facts,
+}
+
+/// Modules that need a note.
+#[derive(Debug, Default)]
+struct Notes {
+    /// Their files are not the recorded ones.
+    rejected: BTreeMap<PathBuf, Mismatch>,
+    /// Nothing shows whether their files are the recorded ones.
+    trusted: BTreeSet<PathBuf>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Default for Symbolizer {
+    fn default() -> Symbolizer {
+        Symbolizer::new(Search::default())
+    }
+}
+
 impl Symbolizer {
     /// A symbolizer that has read nothing.
     pub fn new(search: Search) -> Symbolizer {
-        Symbolizer { search, ..Symbolizer::default() }
+        Symbolizer {
+            servers: Servers::new(search.report),
+            search,
+            files: Mutex::default(),
+            notes: Mutex::default(),
+            frames: Mutex::default(),
+            kernel: OnceLock::new(),
+        }
     }
 
+    /// The file of a module, if it may be the one that was loaded.
     fn file(&self, module: &Module) -> Option<SharedFile> {
-        let mut files = lock(&self.files);
-        if let Some(known) = files.get(module) {
-            return known.clone();
+        let key = Module { loaded: None, ..module.clone() };
+        let known = lock(&self.files).get(&key).cloned();
+        let known = known.unwrap_or_else(|| {
+            let found = match key.is_vdso() {
+                true => Found { file: crate::vdso::own(&key), ..Found::default() },
+                false => self.search.find(&key, &self.servers),
+            };
+            let file = found.file.map(|file| Arc::new(Mutex::new(file)));
+            let known = Arc::new(Known { file, facts: found.facts });
+            lock(&self.files).insert(key, known.clone());
+            known
+        });
+        let (path, facts) = (&module.path, &known.facts);
+        let was_written_later = |loaded| facts.times.is_some_and(|times| times.written > loaded);
+        let mismatch = match &known.file {
+            None => facts.mismatch,
+            // The program is the right one without its debug file.
+            Some(_) if facts.mismatch == Some(Mismatch::Checksum) => facts.mismatch,
+            Some(_) => module.loaded.filter(|at| was_written_later(*at)).map(|_| Mismatch::Changed),
+        };
+        if let Some(mismatch) = mismatch {
+            lock(&self.notes).rejected.entry(path.clone()).or_insert(mismatch);
+            if mismatch != Mismatch::Checksum {
+                return None;
+            }
         }
-        let found = self.search.find(module).map(|file| Arc::new(Mutex::new(file)));
-        files.insert(module.clone(), found.clone());
-        found
+        let is_older = |loaded| facts.times.is_some_and(|times| times.changed <= loaded);
+        if facts.has_no_id && !module.loaded.is_some_and(is_older) {
+            lock(&self.notes).trusted.insert(path.clone());
+        }
+        known.file.clone()
+    }
+
+    /// Sentences about modules whose names a reader should doubt or miss, for the end of a command.
+    pub fn notes(&self) -> Vec<String> {
+        let listed = |all: Vec<String>| {
+            let rest = all.len().saturating_sub(MAX_NAMED);
+            let named =
+                all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+            if rest == 0 { named } else { format!("{named} and {rest} more") }
+        };
+        let notes = lock(&self.notes);
+        let rejected =
+            notes.rejected.iter().map(|(path, why)| format!("{} ({why})", path.display()));
+        let trusted = notes.trusted.iter().map(|path| path.display().to_string());
+        let (rejected, trusted): (Vec<_>, Vec<_>) = (rejected.collect(), trusted.collect());
+        let mut all = Vec::new();
+        if !rejected.is_empty() {
+            all.push(format!(
+                "functions have no names where the file is not the recorded one: {}",
+                listed(rejected)
+            ));
+        }
+        if !trusted.is_empty() {
+            all.push(format!(
+                "files without a build id may have been changed since: {}",
+                listed(trusted)
+            ));
+        }
+        all
+    }
+
+    /// Whether a module is this machine's running kernel.
+    pub fn is_running_kernel(&self, module: &Module) -> bool {
+        crate::kernel::is_running(module)
     }
 
     /// The symbols of this machine's kernel, if it is the recorded one.
@@ -71,6 +167,12 @@ impl Symbolizer {
 
     /// The functions at an address, the innermost inlined one first; the address is that of [`function`](Symbolizer::function).
     pub fn frames(&self, module: &Module, address: u64) -> Arc<[Frame]> {
+        // Whether a file may be the recorded one depends on the time.
+        let file = if module.is_kernel() { None } else { self.file(module) };
+        let module = &Module { loaded: None, ..module.clone() };
+        if !module.is_kernel() && file.is_none() {
+            return Arc::default();
+        }
         let key = Query { module: module.clone(), address };
         if let Some(known) = lock(&self.frames).get(&key) {
             return known.clone();
@@ -82,9 +184,7 @@ impl Symbolizer {
                     function.map(|function| Frame { name: function.name, file: None, line: None });
                 frame.into_iter().collect()
             }
-            false => {
-                self.file(module).map_or(Vec::new(), |file| lock(&file).frames(address)).into()
-            }
+            false => file.map_or(Vec::new(), |file| lock(&file).frames(address)).into(),
         };
         let mut frames = lock(&self.frames);
         if frames.len() >= MAX_ANSWERS {

@@ -5,10 +5,11 @@
 use super::stack_table::Table;
 use super::{Event, Target, Written};
 use crate::join::{Names, StackFrame};
-use crate::profile::{Span, SpanKind, owner_names};
+use crate::profile::{KERNEL, Span, SpanKind, owner_names};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -124,6 +125,8 @@ pub struct Pprof<W: Write> {
     /// Names of functions and files, as numbers of strings.
     functions: Table<[i64; 2]>,
     modules: Table<i64>,
+    /// Time of processes by their programs' modules.
+    programs: HashMap<usize, i64>,
     /// Module, function and line.
     locations: Table<(usize, usize, u32)>,
     samples: HashMap<Key, Values>,
@@ -142,6 +145,7 @@ impl<W: Write> Pprof<W> {
             strings,
             functions: Table::default(),
             modules: Table::default(),
+            programs: HashMap::new(),
             locations: Table::default(),
             samples: HashMap::new(),
             order: Vec::new(),
@@ -181,6 +185,27 @@ impl<W: Write> Pprof<W> {
         ValueType { kind: self.string(kind), unit: self.string(unit) }
     }
 
+    /// The modules. Readers take the first one for the main program: it is the program of the processes with the most time, else one that is not
+    /// the kernel.
+    fn mappings(&self) -> Vec<Mapping> {
+        let modules = self.modules.values().iter().enumerate();
+        let mut all: Vec<Mapping> = modules
+            .map(|(number, name)| Mapping {
+                id: number as u64 + 1,
+                filename: *name,
+                has_functions: true,
+                has_inline_frames: true,
+            })
+            .collect();
+        let is_kernel = |one: &Mapping| self.strings.values()[one.filename as usize] == KERNEL;
+        let by_time = self.programs.iter().max_by_key(|(number, time)| (**time, Reverse(**number)));
+        let main = by_time.map(|(number, _)| *number);
+        if let Some(main) = main.or_else(|| all.iter().position(|one| !is_kernel(one))) {
+            all[..=main].rotate_right(1);
+        }
+        all
+    }
+
     fn profile(&mut self) -> Profile {
         let types = [("samples", "count"), ("cpu", "nanoseconds"), ("off_cpu", "nanoseconds")];
         let sample_type = types.map(|(kind, unit)| self.value_type(kind, unit)).to_vec();
@@ -192,18 +217,10 @@ impl<W: Write> Pprof<W> {
         });
         let locations = self.locations.values().iter().enumerate();
         let functions = self.functions.values().iter().enumerate();
-        let modules = self.modules.values().iter().enumerate();
         let id = |number: usize| number as u64 + 1;
         Profile {
             sample: sample.collect(),
-            mapping: modules
-                .map(|(number, name)| Mapping {
-                    id: id(number),
-                    filename: *name,
-                    has_functions: true,
-                    has_inline_frames: true,
-                })
-                .collect(),
+            mapping: self.mappings(),
             location: locations
                 .map(|(number, (module, function, line))| Location {
                     id: id(number),
@@ -215,7 +232,8 @@ impl<W: Write> Pprof<W> {
                 .map(|(number, [name, file])| Function {
                     id: id(number),
                     name: *name,
-                    system_name: *name,
+                    // Readers take this for a mangled name, and shorten the other one.
+                    system_name: 0,
                     filename: *file,
                 })
                 .collect(),
@@ -237,6 +255,14 @@ impl<W: Write> Target for Pprof<W> {
 
     fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
         let locations = span.frames.iter().map(|frame| self.location(frame)).collect();
+        let program = span.process.and_then(|process| names.process_name(process));
+        if let Some(program) =
+            program.filter(|name| span.frames.iter().any(|f| *f.module == **name))
+        {
+            let name = self.string(program);
+            let module = self.modules.number(name);
+            *self.programs.entry(module).or_default() += span.duration;
+        }
         let [process, thread] = owner_names(span, names);
         let mut labels = vec![self.label("process", &process), self.label("thread", &thread)];
         let values = match &span.kind {
@@ -273,5 +299,40 @@ impl<W: Write> Target for Pprof<W> {
 
     fn written(&self) -> Written {
         Written { count: self.order.len() as u64, unit: "stack" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    /// OV-23: pprof shortens names that seem mangled, and takes the first mapping for the program.
+    #[test]
+    fn names_are_whole_and_the_first_mapping_is_no_kernel() {
+        let frame = |module: &str, function: &str| StackFrame {
+            module: module.into(),
+            function: Some(function.into()),
+            file: None,
+            line: 0,
+            address: 0,
+        };
+        let frames = vec![frame("vmlinux", "do_it"), frame("shop", "<Cart>::add(int)")];
+        let kind = SpanKind::Sample;
+        let span = Span { process: Some(7), thread: 7, start: 0, duration: 5, kind, frames };
+        let mut out = Vec::new();
+        let mut target = Pprof::new(&mut out);
+        target.span(&span, &Names::default()).unwrap();
+        target.finish(&Names::default()).unwrap();
+        drop(target);
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&*out).read_to_end(&mut bytes).unwrap();
+        let profile = Profile::decode(&*bytes).unwrap();
+        let text = |number: i64| profile.string_table[number as usize].as_str();
+        let functions = profile.function.iter().map(|one| (text(one.name), text(one.system_name)));
+        assert_eq!(functions.collect::<Vec<_>>(), [("do_it", ""), ("<Cart>::add(int)", "")]);
+        assert_eq!(text(profile.mapping[0].filename), "shop");
+        let of_shop = profile.location.iter().find(|one| one.line[0].function_id == 2).unwrap();
+        assert_eq!(of_shop.mapping_id, profile.mapping[0].id);
     }
 }

@@ -1,9 +1,10 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
 use super::code_file::Place;
-use super::images::{Image, ImageEvent, Images, Moment};
-use etw_symbols::{Symbolizer, jit_dump, perf_map};
-use etw_types::{EventRecord, FileTime, Guid, le};
+use super::images::{Image, ImageEvent, Images, Moment, SymbolSource};
+use super::methods::{Method, Methods};
+use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
+use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,15 +45,6 @@ impl StackFrame {
     }
 }
 
-/// Code compiled at run time, or ahead of time by NGEN.
-#[derive(Debug)]
-struct Method {
-    size: u64,
-    /// .NET's number of the method; 0 for a symbol of a perf map.
-    id: u64,
-    name: Box<str>,
-}
-
 /// Where IL is in a method's native code: native offset and IL offset, sorted.
 type IlMap = Box<[(u32, u32)]>;
 
@@ -60,11 +52,15 @@ type IlMap = Box<[(u32, u32)]>;
 #[derive(Debug, Default)]
 pub struct Code {
     images: Images,
-    methods: HashMap<u32, BTreeMap<u64, Method>>,
+    methods: Methods,
     il_maps: HashMap<(u32, u64), IlMap>,
     method_count: usize,
     method_bytes: usize,
     symbolizer: Symbolizer,
+    /// The traces are of the kernel that runs on this machine.
+    is_of_running_kernel: bool,
+    /// Clocks of the files.
+    clocks: Vec<Clock>,
     /// Functions of the kernel that the trace names, by file and first address: their last addresses and names.
     kernel_functions: BTreeMap<(u32, u64), (u64, Arc<str>)>,
 }
@@ -79,6 +75,16 @@ pub fn is_method(record: &EventRecord<'_>) -> bool {
 }
 
 impl Code {
+    /// Code of files with these clocks.
+    pub fn new(clocks: Vec<Clock>) -> Code {
+        Code { clocks, ..Code::default() }
+    }
+
+    /// The clock of a file.
+    pub fn clock(&self, file_index: u32) -> Option<&Clock> {
+        self.clocks.get(file_index as usize)
+    }
+
     /// Notes a loaded file that an event names.
     pub fn add_image(
         &mut self,
@@ -135,7 +141,8 @@ impl Code {
             true => name,
             false => format!("{namespace}.{name}"),
         };
-        self.add_method(process, start, Method { size: size.into(), id, name: name.into() });
+        let method = Method { size: size.into(), id, name: name.into(), times: None };
+        self.add_method(process, start, method);
     }
 
     fn add_method(&mut self, process: u32, start: u64, method: Method) {
@@ -143,7 +150,7 @@ impl Code {
         if self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES {
             self.method_count += 1;
             self.method_bytes += cost;
-            self.methods.entry(process).or_default().insert(start, method);
+            self.methods.add(process, start, method);
         }
     }
 
@@ -166,7 +173,25 @@ impl Code {
 
     /// Answers addresses with the symbols that this symbolizer finds.
     pub fn set_symbolizer(&mut self, symbolizer: Symbolizer) {
+        let images =
+            self.images.iter().filter_map(|(_, image)| Some(&image.source.as_ref()?.module));
+        let mut kernels = images.filter(|module| module.is_kernel()).peekable();
+        self.is_of_running_kernel =
+            kernels.peek().is_some() && kernels.all(|module| symbolizer.is_running_kernel(module));
         self.symbolizer = symbolizer;
+    }
+
+    /// The file of an image's symbols. A vdso without a build id is that of the running kernel, or not known.
+    fn source_of<'i>(&self, image: &'i Image) -> Option<&'i SymbolSource> {
+        let is_known = |module: &Module| {
+            !module.is_vdso() || !module.build_id.is_empty() || self.is_of_running_kernel
+        };
+        image.source.as_ref().filter(|source| is_known(&source.module))
+    }
+
+    /// Sentences about modules whose names a reader should doubt or miss.
+    pub fn symbol_notes(&self) -> Vec<String> {
+        self.symbolizer.notes()
     }
 
     /// Processes with images of Linux.
@@ -213,7 +238,7 @@ impl Code {
         let mut count = 0;
         for code in perf_map::parse(&place.read(since)?) {
             count += 1;
-            let method = Method { size: code.size, id: 0, name: code.name.into() };
+            let method = Method { size: code.size, id: 0, name: code.name.into(), times: None };
             self.add_method(process, code.start, method);
         }
         Ok(count)
@@ -230,8 +255,12 @@ impl Code {
             return Err(std::io::Error::other("it is not a jitdump file"));
         };
         let count = dump.code.len();
+        // Traces of Linux count 100 ns of the same clock.
+        let ticks = |time: u64| i64::try_from(time / 100).unwrap_or(i64::MAX);
         for code in dump.code {
-            let method = Method { size: code.size, id: 0, name: code.name.into() };
+            let times = ticks(code.since)..code.until.map_or(i64::MAX, ticks);
+            let times = Some(times).filter(|_| dump.is_monotonic);
+            let method = Method { size: code.size, id: 0, name: (&*code.name).into(), times };
             self.add_method(process, code.start, method);
         }
         Ok(count)
@@ -247,7 +276,7 @@ impl Code {
     /// The code at an address: `x.dll+0x234`, `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
     pub fn name_of(&self, process: Option<u32>, address: u64, moment: Moment) -> Option<String> {
         if let Some(process) = process
-            && let Some(name) = self.method_at(process, address)
+            && let Some(name) = self.method_at(process, address, moment)
         {
             return Some(name);
         }
@@ -255,8 +284,7 @@ impl Code {
         if let Some((function, offset)) = self.kernel_function_at(moment, address) {
             return Some(format!("{}!{function}+{offset:#x}", image.name));
         }
-        let source = image.source.as_ref();
-        let function = source.and_then(|source| {
+        let function = self.source_of(image).and_then(|source| {
             self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
         });
         Some(match function {
@@ -267,7 +295,8 @@ impl Code {
         })
     }
 
-    /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it.
+    /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it, unless no call has put it
+    /// on the stack: a signal's handler returns to the first byte of its trampoline, and the first function of a context to that of another one.
     pub fn frames_of(
         &self,
         (process, moment): (Option<u32>, Moment),
@@ -275,26 +304,46 @@ impl Code {
         is_return: bool,
         give: &mut impl FnMut(StackFrame),
     ) {
-        let unknown =
-            StackFrame { module: "".into(), function: None, file: None, line: 0, address };
+        let of = (process, moment);
         let inside = if is_return { address.wrapping_sub(1) } else { address };
-        let method = process.and_then(|process| {
-            let (start, method) = self.methods.get(&process)?.range(..=inside).next_back()?;
-            (inside - start < method.size).then_some(method)
-        });
-        if let Some(method) = method {
-            return give(StackFrame { function: Some((&*method.name).into()), ..unknown });
+        if self.give_functions(of, inside, address, give)
+            || is_return && self.give_functions(of, address, address, give)
+        {
+            return;
         }
-        let Some(image) = self.image_at(process, inside, moment) else { return give(unknown) };
+        let image = self.image_at(process, inside, moment);
+        let (module, address) = image
+            .map_or(("", address), |image| (image.name.as_str(), address.wrapping_sub(image.zero)));
+        give(StackFrame { module: module.into(), function: None, file: None, line: 0, address });
+    }
+
+    /// Gives the functions at an address, which are shown as those at another one. `false`: there are none.
+    fn give_functions(
+        &self,
+        (process, moment): (Option<u32>, Moment),
+        inside: u64,
+        address: u64,
+        give: &mut impl FnMut(StackFrame),
+    ) -> bool {
+        let mut give_function = |module: &Arc<str>, function: Arc<str>, address| {
+            let (module, function) = (module.clone(), Some(function));
+            give(StackFrame { module, function, file: None, line: 0, address });
+            true
+        };
+        let time = self.monotonic(moment);
+        if let Some((_, method)) =
+            process.and_then(|process| self.methods.at(process, inside, time))
+        {
+            return give_function(&"".into(), (&*method.name).into(), address);
+        }
+        let Some(image) = self.image_at(process, inside, moment) else { return false };
         let module: Arc<str> = image.name.as_str().into();
         let offset = address.wrapping_sub(image.zero);
         if let Some((function, _)) = self.kernel_function_at(moment, inside) {
-            let function = Some(function.clone());
-            return give(StackFrame { module, function, address: offset, ..unknown });
+            return give_function(&module, function.clone(), offset);
         }
-        let frames = image
-            .source
-            .as_ref()
+        let frames = self
+            .source_of(image)
             .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
         let frames = frames.as_deref().unwrap_or_default();
         for frame in frames {
@@ -306,17 +355,19 @@ impl Code {
                 address: offset,
             });
         }
-        if frames.is_empty() {
-            give(StackFrame { module, address: offset, ..unknown });
-        }
+        !frames.is_empty()
     }
 
-    fn method_at(&self, process: u32, address: u64) -> Option<String> {
-        let (start, method) = self.methods.get(&process)?.range(..=address).next_back()?;
+    /// A moment as 100 ns of Linux' `CLOCK_MONOTONIC`; `None`: the clock of its file is another one.
+    fn monotonic(&self, moment: Moment) -> Option<i64> {
+        let clock = self.clock(moment.file_index)?;
+        let is_monotonic = clock.kind == ClockType::QPC && clock.frequency == 10_000_000;
+        is_monotonic.then_some(moment.time)
+    }
+
+    fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<String> {
+        let (start, method) = self.methods.at(process, address, self.monotonic(moment))?;
         let offset = address - start;
-        if offset >= method.size {
-            return None;
-        }
         let il = || {
             let map = self.il_maps.get(&(process, method.id))?;
             let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
@@ -423,9 +474,39 @@ mod tests {
         let mut texts = Vec::new();
         // A return address behind the last instruction is that of a call there.
         code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one| texts.push(one.text()));
-        assert_eq!(texts, ["vmlinux!do_it"]);
+        // The first byte of a function is no return address of a call.
+        code.frames_of((Some(7), MOMENT), base + 0x10, true, &mut |one| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x40, true, &mut |one| texts.push(one.text()));
+        assert_eq!(texts, ["vmlinux!do_it", "vmlinux!do_it", "vmlinux+0x40"]);
         let elsewhere = Moment { file_index: 1, time: 0 };
         assert!(code.kernel_function_at(elsewhere, base + 0x14).is_none(), "another boot");
+    }
+
+    /// OV-23: the vdso has no file, and in traces no build id.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn functions_of_the_vdso_are_those_of_the_recorded_kernel() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let Some(line) = maps.lines().find(|line| line.ends_with(" [vdso]")) else { return };
+        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+        let running = etw_symbols::KernelSymbols::of_this_machine().build_id;
+        let image = |path: &str, size, build_id| {
+            let module = Module { path: path.into(), build_id, size, loaded: None };
+            let source = Some(SymbolSource { module, bias: start });
+            Image { size, zero: start, name: path.to_owned(), source }
+        };
+        let has_names = |kernel: &[u8]| {
+            let mut code = Code::default();
+            let event = (ImageEvent::Rundown, MOMENT);
+            code.add_image(7, start, event, image("[vdso]", end - start, Vec::new()));
+            code.add_image(0, 0xffff << 48, event, image("vmlinux", 0x1000, kernel.to_vec()));
+            code.set_symbolizer(Symbolizer::default());
+            let name = |address| code.name_of(Some(7), address, MOMENT);
+            (start..end).filter_map(name).any(|name| name.starts_with("[vdso]!"))
+        };
+        assert_eq!(has_names(&running), !running.is_empty());
+        assert!(!has_names(&[0xaa; 20]), "another kernel");
     }
 
     #[test]
@@ -439,6 +520,30 @@ mod tests {
         let name = code.name_of(Some(7), 0x7f04, MOMENT);
         assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));
         assert_eq!(code.name_of(Some(7), 0x7f30, MOMENT), None);
+    }
+
+    /// OV-23: code that comes to an address later has its name from then on.
+    #[test]
+    fn code_of_a_jitdump_has_the_name_of_its_time() {
+        let words = |all: &[u32]| all.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<_>>();
+        let load = |time: u32, name: &[u8]| {
+            let head = words(&[0, 60, time, 0, 7, 7, 0x1000, 0, 0x1000, 0, 0x20, 0, 1, 0]);
+            [&head[..], name, &[0]].concat()
+        };
+        let header = words(&[0x4a69_5444, 1, 40, 62, 0, 7, 1, 0, 0, 0]);
+        let dump = [header, load(500, b"old"), load(900, b"new")].concat();
+        let path = std::env::temp_dir().join(format!("jit-{}.dump", std::process::id()));
+        std::fs::write(&path, dump).unwrap();
+        let qpc = Clock { frequency: 10_000_000, ..Clock::UNUSABLE };
+        let mut code = Code::new(vec![qpc, Clock { kind: ClockType::SYSTEM, ..qpc }]);
+        let read = code.read_jit_dump(7, &Place::Here(path.clone()), FileTime(0));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), 2);
+        let name = |file_index, time| {
+            code.name_of(Some(7), 0x1001, Moment { file_index, time }).unwrap_or_default()
+        };
+        assert_eq!([name(0, 5), name(0, 8), name(0, 9)], ["old+0x1", "old+0x1", "new+0x1"]);
+        assert_eq!(name(1, 5), "new+0x1", "of another clock");
     }
 
     #[test]

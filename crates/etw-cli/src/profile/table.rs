@@ -55,6 +55,8 @@ pub struct ProfileTable {
     file: String,
     rows: Vec<(String, Figures)>,
     hidden: usize,
+    /// A filter selected the records.
+    is_selection: bool,
     pub outcome: Outcome,
 }
 
@@ -130,7 +132,8 @@ impl ProfileTable {
         let hidden = top.map_or(0, |top| rows.len().saturating_sub(top));
         rows.truncate(rows.len() - hidden);
         let file = scan.trace.path().display().to_string();
-        Ok(ProfileTable { by, file, rows, hidden, outcome: scanned.outcome })
+        let is_selection = scan.filter.is_some();
+        Ok(ProfileTable { by, file, rows, hidden, is_selection, outcome: scanned.outcome })
     }
 
     /// Whether the trace has neither samples nor context switches.
@@ -157,7 +160,9 @@ impl ProfileTable {
     pub fn to_text(&self) -> String {
         let mut text = format!("{}\n  CPU time of samples, and time off the CPU\n\n", self.file);
         if self.rows.is_empty() {
-            text.push_str("  the trace has no CPU samples and no context switches\n");
+            // With a filter, the trace may have them.
+            let whole = if self.is_selection { "selection" } else { "trace" };
+            text.push_str(&format!("  the {whole} has no CPU samples and no context switches\n"));
             return text;
         }
         let heading =

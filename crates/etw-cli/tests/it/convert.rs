@@ -447,7 +447,34 @@ fn an_empty_conversion_says_what_is_missing() {
         let words = ["convert", "--to", format, "--force", "-o", out.to_str().unwrap()];
         let output = etw(&[&words[..], options].concat(), &[sample]);
         let text = stderr(&output);
-        assert!(text.contains("nothing was written: ") && text.contains(missing), "{text}");
+        let kind = if format == "pcapng" { "packet" } else { "stack" };
+        let kind = if format == "speedscope" { "sample" } else { kind };
+        let note = format!("{} has no {kind}: the ", out.display());
+        assert!(text.contains(&note) && text.contains(missing), "{text}");
+        assert!(out.is_file(), "it is written all the same");
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// OV-23: a selection without samples says nothing of the trace.
+#[test]
+fn an_empty_profile_of_a_selection_says_so() {
+    let sample = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sample.etl"));
+    let shown =
+        |options: &[&str]| stdout(&[&["stat", "--by", "thread"], options].concat(), &[sample], 0);
+    assert!(shown(&[]).contains("the trace has no CPU samples and no context switches"));
+    let of_selection = shown(&["--where", "id == 65535"]);
+    assert!(of_selection.contains("the selection has no CPU samples and no"), "{of_selection}");
+}
+
+/// OV-23: a misspelt folder would leave functions without names.
+#[test]
+fn a_folder_of_symbols_must_exist() {
+    let sample = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sample.etl"));
+    for command in [&["stat", "--by", "function"][..], &["dump", "--join"]] {
+        let output = etw(&[command, &["--symbols", "/nowhere/symbols"]].concat(), &[sample]);
+        assert_eq!(output.status.code(), Some(2));
+        let text = stderr(&output);
+        assert!(text.contains("--symbols /nowhere/symbols: there is no such folder"), "{text}");
+    }
 }

@@ -6,6 +6,7 @@ mod replay;
 use etw_symbols::{Module, Search, SymbolFile, Symbolizer};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 /// A function whose name the tests look for.
 #[unsafe(no_mangle)]
@@ -81,7 +82,7 @@ fn known_address() -> u64 {
 }
 
 fn nowhere() -> Search {
-    Search { folders: Vec::new(), debug_folders: Vec::new(), with_debuginfod: false }
+    Search { debug_folders: Vec::new(), with_debuginfod: false, ..Search::default() }
 }
 
 /// Runs a tool of binutils; `false`: it is not installed.
@@ -101,7 +102,9 @@ fn tool(program: &str, arguments: &[&str], paths: &[&Path]) -> bool {
 /// OV-23: names of functions in a program that may have no debug information.
 #[test]
 fn functions_of_a_program_have_names_and_offsets() {
-    let module = Module { path: std::env::current_exe().unwrap(), build_id: Vec::new() };
+    let path = std::env::current_exe().unwrap();
+    let build_id = SymbolFile::parse(&std::fs::read(&path).unwrap()).unwrap().build_id;
+    let module = Module { path, build_id, ..Module::default() };
     let symbolizer = Symbolizer::new(nowhere());
     let address = known_address();
     let function = symbolizer.function(&module, address + 1).unwrap();
@@ -148,7 +151,7 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
         return;
     }
     let id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
-    let module = Module { path: program.clone(), build_id: id.clone() };
+    let module = Module { path: program.clone(), build_id: id.clone(), ..Module::default() };
     let name = |search: Search| {
         let function = Symbolizer::new(search).function(&module, known_address());
         function.map(|function| function.name.to_string())
@@ -164,17 +167,174 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
     let named = Search { folders: vec![folder.0.clone()], ..nowhere() };
     assert_eq!(name(named.clone()).as_deref(), Some("etw_symbols_known_function"));
     // The trace knows 16 bytes of it, and the program is gone.
-    let known = Module { path: "/nowhere/program".into(), build_id: id[..id.len().min(16)].into() };
+    let known = Module {
+        path: "/nowhere/program".into(),
+        build_id: id[..id.len().min(16)].into(),
+        ..Module::default()
+    };
     let function = Symbolizer::new(named.clone()).function(&known, known_address());
     assert_eq!(function.map(|f| f.name.to_string()).as_deref(), Some("etw_symbols_known_function"));
-    let other = Module { path: original, build_id: vec![0xaa; 20] };
+    let other = Module { path: original, build_id: vec![0xaa; 20], ..Module::default() };
     assert!(Symbolizer::new(named).function(&other, known_address()).is_none(), "another build");
 }
 
 #[test]
 fn the_running_kernels_symbols_need_its_build_id() {
     let symbolizer = Symbolizer::new(nowhere());
-    let unknown = Module { path: "vmlinux".into(), build_id: vec![1; 16] };
+    let unknown = Module { path: "vmlinux".into(), build_id: vec![1; 16], ..Module::default() };
     assert!(symbolizer.function(&unknown, 0x1000).is_none());
     assert!(symbolizer.frames(&unknown, 0x1000).is_empty());
+}
+
+/// OV-23: functions of one name in different scopes are different ones, inlined or not.
+#[test]
+fn functions_of_one_name_have_their_scopes() {
+    const SOURCE: &str = "volatile int sink;\n\
+        #define WORK(n) for (int i = 0; i < n; i++) sink += i * sink\n\
+        #define OWN __attribute__((noinline))\n\
+        namespace alpha { static OWN void work() { WORK(11); } static inline void both() { WORK(12); } }\n\
+        namespace beta { static OWN void work() { WORK(13); } }\n\
+        namespace { struct Part { static inline __attribute__((always_inline)) void work() { WORK(14); } }; }\n\
+        template <class F> static inline __attribute__((always_inline)) void call(F f) { f(); }\n\
+        OWN void render() { call([] { WORK(15); }); call([] { WORK(16); \n }); }\n\
+        OWN void hold(void (*f)()) { f(); }\n\
+        int main() { alpha::work(); beta::work(); Part::work(); render(); alpha::both(); hold(alpha::both); }\n";
+    let folder = Folder::new("scopes");
+    let (source, program) = (folder.0.join("scopes.cpp"), folder.0.join("scopes"));
+    std::fs::write(&source, SOURCE).unwrap();
+    for options in [&["-g", "-O2", "-o"][..], &["-g", "-O2", "-flto", "-o"]] {
+        if !tool("g++", options, &[&program, &source]) {
+            return;
+        }
+        let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+        let mut names = std::collections::BTreeSet::new();
+        for address in 0..0x1_0000 {
+            names.extend(file.frames(address).into_iter().map(|frame| frame.name.to_string()));
+        }
+        for name in ["alpha::work()", "beta::work()", "(anonymous namespace)::Part::work"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+        let of_lambdas = |name: &&String| name.starts_with("render()::{lambda at ");
+        assert_eq!(names.iter().filter(of_lambdas).count(), 2, "{names:?}");
+        let bare = |name: &String| matches!(&**name, "work" | "both" | "operator()");
+        assert!(!names.iter().any(bare), "{names:?}");
+        let has = |name: &str| names.contains(name);
+        assert!(has("alpha::both()") != has("alpha::both"), "{names:?}");
+    }
+}
+
+/// A small program without a build id, whose function has the name; `false`: there is no compiler.
+fn program_without_id(program: &Path, function: &str, options: &[&str]) -> bool {
+    let source = program.with_extension("c");
+    let text =
+        format!("int {function}(void) {{ return 7; }} int main(void) {{ return {function}(); }}\n");
+    std::fs::write(&source, text).unwrap();
+    let own = ["-g", "-O0", "-Wl,--build-id=none"];
+    tool("cc", &[&own[..], options, &["-o"]].concat(), &[program, &source])
+}
+
+fn address_of(program: &Path, function: &str) -> u64 {
+    let file = SymbolFile::parse(&std::fs::read(program).unwrap()).unwrap();
+    let is_it = |address: &u64| file.function(*address).is_some_and(|one| &*one.name == function);
+    (0..0x1_0000).find(is_it).unwrap()
+}
+
+/// OV-23: a program without a build id may have been replaced by another one of its name.
+#[test]
+fn another_program_of_a_recorded_name_gives_no_names() {
+    let folder = Folder::new("replaced");
+    let program = folder.0.join("program");
+    if !program_without_id(&program, "known", &[]) {
+        return;
+    }
+    let address = address_of(&program, "known");
+    let hour = Duration::from_secs(3600);
+    let names = |module: &Module| {
+        let symbolizer = Symbolizer::new(nowhere());
+        let names: Vec<_> =
+            symbolizer.frames(module, address).iter().map(|frame| frame.name.to_string()).collect();
+        (names.concat(), symbolizer.notes().concat())
+    };
+    let module = Module {
+        path: program.clone(),
+        loaded: Some(SystemTime::now() + hour),
+        ..Module::default()
+    };
+    assert_eq!(names(&module), ("known".to_owned(), String::new()));
+    let (name, note) = names(&Module { loaded: None, ..module.clone() });
+    assert!(name == "known" && note.contains("may have been changed"), "{name}: {note}");
+    let (name, note) = names(&Module { size: 0x7000_0000, ..module.clone() });
+    assert!(name.is_empty() && note.contains("program (another size)"), "{note}");
+    let (name, note) = names(&Module { loaded: Some(SystemTime::now() - hour), ..module.clone() });
+    assert!(name.is_empty() && note.contains("program (written later)"), "{note}");
+    assert!(program_without_id(&program, "known", &["-Wl,--build-id=sha1"]));
+    let (name, note) = names(&module);
+    assert!(name.is_empty() && note.contains("program (another build id)"), "{note}");
+}
+
+/// OV-23: the debug file that a program names is that of its checksum.
+#[test]
+fn a_linked_debug_file_has_its_checksum() {
+    let folder = Folder::new("checksum");
+    let (program, debug) = (folder.0.join("program"), folder.0.join("program.debug"));
+    if !program_without_id(&program, "known", &[]) {
+        return;
+    }
+    let address = address_of(&program, "known");
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    let is_made = tool("objcopy", &["--only-keep-debug"], &[&program, &debug])
+        && tool("strip", &[], &[&program])
+        && tool("objcopy", &[&link], &[&program]);
+    if !is_made {
+        return;
+    }
+    let module = Module { path: program.clone(), ..Module::default() };
+    let names = || {
+        let symbolizer = Symbolizer::new(nowhere());
+        let names = symbolizer
+            .frames(&module, address)
+            .iter()
+            .map(|one| one.name.to_string())
+            .collect::<String>();
+        (names, symbolizer.notes().concat())
+    };
+    assert_eq!(names().0, "known");
+    let other = folder.0.join("other");
+    assert!(program_without_id(&other, "other", &[]));
+    std::fs::rename(&other, &debug).unwrap();
+    let (name, note) = names();
+    assert!(name.is_empty() && note.contains("another checksum"), "{name}: {note}");
+}
+
+/// OV-23: the user's folders have names for a program that was stripped where it is.
+#[test]
+fn files_of_the_users_folders_complete_a_stripped_program() {
+    let folder = Folder::new("folders");
+    let (program, build) = (folder.0.join("program"), folder.0.join("build"));
+    std::fs::create_dir(&build).unwrap();
+    let original = build.join("program");
+    for (options, only_debug) in [("sha1", false), ("sha1", true), ("none", false), ("none", true)]
+    {
+        let id = format!("-Wl,--build-id={options}");
+        if !program_without_id(&original, "known", &[&id]) {
+            return;
+        }
+        let address = address_of(&original, "known");
+        let build_id = SymbolFile::parse(&std::fs::read(&original).unwrap()).unwrap().build_id;
+        let debug = build.join("program.debug");
+        let is_made = tool("strip", &["-o"], &[&program, &original])
+            && (!only_debug || tool("objcopy", &["--only-keep-debug"], &[&original, &debug]));
+        if !is_made {
+            return;
+        }
+        if only_debug {
+            std::fs::remove_file(&original).unwrap();
+        }
+        let module = Module { path: program.clone(), build_id, ..Module::default() };
+        let search = Search { folders: vec![build.clone()], ..nowhere() };
+        let frames = Symbolizer::new(search).frames(&module, address);
+        let shown: Vec<_> = frames.iter().map(|frame| (&*frame.name, frame.line)).collect();
+        assert_eq!(shown, [("known", Some(1))], "{options} {only_debug}");
+        let _ = std::fs::remove_file(debug);
+    }
 }
