@@ -511,3 +511,81 @@ fn windows_commands_start_and_stop_the_kernels_session() {
     }
     assert!(place.file("merged.etl").exists());
 }
+
+/// OV-24: Windows' system providers record their classes, whichever command enables them.
+#[test]
+fn every_command_enables_system_providers() {
+    let place = Place::new("system-providers");
+    let words = |line: &str| -> Vec<String> {
+        line.split(' ').map(|word| word.replace('_', " ")).collect()
+    };
+    let run = |line: &str| {
+        let words = words(line);
+        place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let classes = |session: &str| {
+        let text = stdout(&place.etw(&["session", "query", session]));
+        let row = text.lines().find_map(|line| line.strip_prefix("system "));
+        row.map(|row| row.trim().to_owned()).unwrap_or(text)
+    };
+    const SCHEDULER: &str = "599a2a76-4d91-4910-9ac7-7d33f2e97a6c";
+    const KERNEL: &str = "9e814aad-3204-11d2-9a82-006008a86939";
+    for (line, wanted) in [
+        (
+            format!(
+                "tracelog -start s -systemlogger -f s.etl -guid #{SCHEDULER} -matchanykw 0x200"
+            ),
+            "cswitch",
+        ),
+        (format!("logman start s -p {{{SCHEDULER}}} 0x200 5 -o s -ow -ets"), "cswitch"),
+        (format!("xperf -start s -on {SCHEDULER}:0x200 -f s.etl"), "cswitch"),
+        (format!("session start s -o s.etl --force -p {SCHEDULER}:5:0x200"), "cswitch"),
+        (format!("session start s -o s.etl --force -p {KERNEL}:5:0x10"), "cswitch"),
+        ("session start s -o s.etl --force -p Windows_Kernel_Trace:5:0x10000".to_owned(), "net"),
+    ] {
+        let output = run(&line);
+        if !output.status.success() {
+            let text = stderr(&output);
+            assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{line}: {text}");
+            return eprintln!("left out: {text}");
+        }
+        assert_eq!(classes("s"), format!("process, thread, img, {wanted}"), "{line}");
+        is_stopped(&place.etw(&["session", "stop", "s"]));
+    }
+    // A running session.
+    assert!(run("session start s -o s.etl --force --system net").status.success());
+    for (line, wanted) in [
+        (format!("session enable s {SCHEDULER}:5:0x200"), "process, thread, img, cswitch, net"),
+        (
+            format!("tracelog -enable s -guid #{SCHEDULER} -matchanykw 2"),
+            "process, thread, img, cswitch, dispatcher, net",
+        ),
+        (format!("session disable s {SCHEDULER}"), "process, thread, img, net"),
+    ] {
+        let output = run(&line);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{line}");
+        assert_eq!(classes("s"), wanted, "{line}");
+    }
+    for (line, status, why) in [
+        (format!("session enable s {SCHEDULER}:5:0x1"), 3, "records none of these events"),
+        ("session enable s Windows_Kernel_Trace".to_owned(), 3, "is the whole kernel"),
+        ("tracelog -start t -systemlogger".to_owned(), 2, "-eflag N FLAG"),
+        (format!("xperf -on {SCHEDULER}"), 2, "is no flag or group of the kernel"),
+    ] {
+        let output = run(&line);
+        let text = stderr(&output);
+        assert!(output.status.code() == Some(status) && text.contains(why), "{line}: {text}");
+    }
+    is_stopped(&place.etw(&["session", "stop", "s"]));
+    // The events of one command.
+    let provider = format!("{SCHEDULER}:5:0x200");
+    let record = ["record", "--force", "-q", "-o", "r.etl", "-p", &provider, "--", "true"];
+    let output = place.etw(&record);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&place.etw(&["stat", "r.etl"]));
+    assert!(text.contains("Thread/CSwitch") && text.contains("Process/End"), "{text}");
+    // A session of programs gets no system events later.
+    assert!(run("session start p -o p.etl -p *Some").status.success());
+    let output = run(&format!("session enable p {SCHEDULER}"));
+    assert!(stderr(&output).contains("start it with --system"), "{}", stderr(&output));
+}

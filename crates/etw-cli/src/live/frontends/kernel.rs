@@ -7,13 +7,11 @@ use crate::output::Failure;
 use etw_host::SystemConfig;
 use etw_system::flags::{FlagError, Masks, Parsed};
 use etw_system::stack_names;
+use etw_system::system_providers::named;
+use etw_types::SYSTEM_TRACE;
 
 /// The kernel's own session, which commands without a session's name are about.
 pub const KERNEL_LOGGER: &str = "NT Kernel Logger";
-/// logman's name of the kernel as a provider.
-pub const KERNEL_PROVIDER: &str = "Windows Kernel Trace";
-/// Its GUID.
-pub const KERNEL_GUID: &str = "9e814aad-3204-11d2-9a82-006008a86939";
 
 /// The kernel's events that a command asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +29,7 @@ pub fn is_kernel_logger(name: &str) -> bool {
 /// Whether a provider is the kernel.
 pub fn is_kernel_provider(name: &str) -> bool {
     let id = name.trim_start_matches(['{', '#']).trim_end_matches('}');
-    name.eq_ignore_ascii_case(KERNEL_PROVIDER) || id.eq_ignore_ascii_case(KERNEL_GUID)
+    named(name).is_some() || id.parse() == Ok(SYSTEM_TRACE)
 }
 
 /// Whether a word is a flag or group of the kernel.

@@ -383,7 +383,13 @@ pub const ROWS: &[Row<Command>] = &[
     kernel_class("nothread", "Record no threads", |c| c.without.push("thread")),
     kernel_class("nodisk", "Record no disk transfers", |c| c.without.push("disk")),
     kernel_class("nonet", "Record no network transfers", |c| c.without.push("net")),
-    kernel_class("systemlogger", "The session records events of the kernel", |_| {}),
+    kernel_class(
+        "systemlogger",
+        "The session records events of the kernel, which other options name",
+        |c| {
+            c.is_system_logger = true;
+        },
+    ),
     option(
         START,
         "eflag",
