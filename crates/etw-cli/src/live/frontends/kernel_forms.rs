@@ -227,11 +227,13 @@ fn files_name_events_of_the_kernel() {
     assert_eq!(hooks, [0x0501, 0x0301, 0x010c, 0x0524]);
     let (masks, _) = asked(&format!("logman start s -pf {providers} -ets"));
     assert_eq!(masks, [PROCESSES, SWITCH]);
-    for form in ["", "!Some", "!Some.Verbose", "!Some -filemode"] {
+    for form in ["", " -filemode", "!Some", "!Some.Verbose", "!Some -filemode"] {
         let (masks, hooks) = asked(&format!("wpr -start {profiles}{form}"));
         assert_eq!((masks, &hooks[..]), (vec![PROCESSES, SWITCH | PROFILE], &[0x0524, 0x030a][..]));
     }
     let heap = config_of(&format!("wpr -start {profiles}!Heap"));
+    assert!(heap.is_err_and(|text| text.contains("Heap.Verbose is for files")));
+    let heap = config_of(&format!("wpr -start {profiles}!Heap -filemode"));
     assert!(heap.is_err_and(|text| text.contains("records nothing")));
     std::fs::remove_dir_all(&place).unwrap();
 }
