@@ -449,9 +449,8 @@ fn functions_have_their_shares_of_the_samples() {
 /// Runs a command line with names that have spaces, which are written with underscores.
 fn words(line: &str) -> Vec<String> {
     let spaced = ["NT_Kernel_Logger", "Windows_Kernel_Trace"];
-    let word = |word: &str| match spaced.contains(&word) {
-        true => word.replace('_', " "),
-        false => word.to_owned(),
+    let word = |word: &str| {
+        spaced.iter().fold(word.to_owned(), |word, one| word.replace(one, &one.replace('_', " ")))
     };
     line.split_whitespace().map(word).collect()
 }
@@ -463,7 +462,7 @@ fn windows_commands_start_and_stop_the_kernels_session() {
     for (start, stop, expected) in [
         (
             "xperf -on Latency+DISPATCHER -stackwalk Profile+CSwitch -setprofint 20000 -f k.etl",
-            "xperf -stop -d merged.etl",
+            "xperf -d merged.etl",
             &["Thread/CSwitch", "PerfInfo/SampleProf", "StackWalk/Stack"][..],
         ),
         (
@@ -516,9 +515,6 @@ fn windows_commands_start_and_stop_the_kernels_session() {
 #[test]
 fn every_command_enables_system_providers() {
     let place = Place::new("system-providers");
-    let words = |line: &str| -> Vec<String> {
-        line.split(' ').map(|word| word.replace('_', " ")).collect()
-    };
     let run = |line: &str| {
         let words = words(line);
         place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>())
@@ -588,4 +584,21 @@ fn every_command_enables_system_providers() {
     assert!(run("session start p -o p.etl -p *Some").status.success());
     let output = run(&format!("session enable p {SCHEDULER}"));
     assert!(stderr(&output).contains("start it with --system"), "{}", stderr(&output));
+}
+
+/// OV-24: an update notes what it cannot record, as a start does.
+#[test]
+fn an_update_of_call_stacks_without_their_class_is_noted() {
+    let place = Place::new("system-update");
+    let output = place.etw(&["xperf", "-on", "PROC_THREAD", "-f", "k.etl"]);
+    if !output.status.success() {
+        let text = stderr(&output);
+        assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    let output = place.etw(&["xperf", "-update", "-stackwalk", "Profile", "-setprofint", "20000"]);
+    let text = stderr(&output);
+    assert!(output.status.success() && text.contains("Profile: no call stacks, because"), "{text}");
+    assert!(text.contains("the interval is that of CPU samples"), "{text}");
+    is_stopped(&place.etw(&["xperf", "-stop"]));
 }

@@ -2,7 +2,9 @@
 
 use crate::frontends::answer::usage;
 use crate::frontends::words::{Words, number};
-use crate::live::system_options::{LONGEST_INTERVAL, SHORTEST_INTERVAL, system_config};
+use crate::live::system_options::{
+    LONGEST_INTERVAL, SHORTEST_INTERVAL, note_without_class, system_config,
+};
 use crate::output::Failure;
 use etw_host::SystemConfig;
 use etw_system::flags::{FlagError, Masks, Parsed};
@@ -128,7 +130,10 @@ impl Kernel {
         let interval = self.interval;
         let asked = match has_flags {
             true => self.config(command)?.unwrap_or_default(),
-            false => SystemConfig { masks: now.masks, stacks: self.stacks, ..now.clone() },
+            false => {
+                note_without_class(&self.stacks, interval, &Masks(now.masks));
+                SystemConfig { masks: now.masks, stacks: self.stacks, ..now.clone() }
+            }
         };
         Ok(SystemConfig {
             masks: asked.masks,

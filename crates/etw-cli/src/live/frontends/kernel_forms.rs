@@ -142,10 +142,19 @@ fn forms_without_events_are_refused_by_name() {
             "xperf -on Base -FileMode NewFile -MaxFile 10 -f k%d.etl",
             "cannot write a series of files",
         ),
-        ("tracelog -start -eflag 0x1", "a flag is needed behind it"),
+        (
+            "tracelog -start -eflag 0x10005",
+            "65541 values are announced, and 0 follow; the form is a number of values",
+        ),
         (
             "tracelog -start -guid #{9e814aad-3204-11d2-9a82-006008a86939}",
             "records the kernel only",
+        ),
+        ("tracelog -start -UseSystemTime", "performance counter (qpc); use -UsePerfCounter"),
+        ("xperf -on Base -ClockType SystemTime", "(qpc); use -ClockType PerfCounter"),
+        (
+            "xperf -on Base -FileMode Append",
+            "a file that is appended to is in system time, and events",
         ),
         ("tracelog -start -gs", "no sequence numbers"),
         ("tracelog -start -ls", "no sequence numbers"),

@@ -419,7 +419,7 @@ pub const ROWS: &[Row<Command>] = &[
         START,
         "stackwalk",
         "NAMES",
-        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...",
+        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...; xperf -help stackwalk lists them",
         Effect::Values(|command, words, name| {
             let names = words.needed(name, "names of events")?;
             command.kernel.add_stacks(names).map_err(|what| words.wrong(name, what))
