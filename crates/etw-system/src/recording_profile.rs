@@ -218,7 +218,7 @@ fn is_true(value: Option<&str>) -> bool {
     matches!(value.map(str::trim), Some("true" | "1"))
 }
 
-/// What a list does with that of the base.
+/// The effect of a list on that of the base.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Set,
@@ -238,7 +238,7 @@ fn operation(list: Node<'_, '_>) -> Result<Operation, ProfileError> {
 /// The elements with an `Id`, which profiles refer to.
 struct Reader<'a, 'i> {
     by_id: HashMap<&'a str, Node<'a, 'i>>,
-    /// What is left of [`WORK`].
+    /// The rest of [`WORK`].
     work: Cell<usize>,
 }
 

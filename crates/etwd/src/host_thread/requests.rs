@@ -95,17 +95,7 @@ impl HostThread {
                 from.answer(&changed.unwrap_or_else(|no| no));
             }
             Request::Disable { session, provider } => {
-                let response = self.find(&session).map(|slot| {
-                    if let Some(done) = self.change_system_provider(slot, &provider, None) {
-                        return done;
-                    }
-                    let ids = match &provider {
-                        ProviderKey::Id(id) => vec![*id],
-                        ProviderKey::Name(name) => self.remove_name(slot, name),
-                    };
-                    ids.iter().for_each(|id| self.disable(slot, id));
-                    done()
-                });
+                let response = self.find(&session).map(|slot| self.disable_key(slot, &provider));
                 from.answer(&response.unwrap_or_else(|no| no));
             }
             Request::CaptureState { session, provider, level, any, all } => {
@@ -467,6 +457,18 @@ impl HostThread {
             hosted.host.since.insert(provider, RawClock::Monotonic.now());
         }
         Ok(())
+    }
+
+    fn disable_key(&mut self, slot: usize, provider: &ProviderKey) -> Response {
+        if let Some(done) = self.change_system_provider(slot, provider, None) {
+            return done;
+        }
+        let ids = match provider {
+            ProviderKey::Id(id) => vec![*id],
+            ProviderKey::Name(name) => self.remove_name(slot, name),
+        };
+        ids.iter().for_each(|id| self.disable(slot, id));
+        done()
     }
 
     pub(super) fn disable(&mut self, slot: usize, provider: &Guid) {
