@@ -2,11 +2,11 @@
 
 use etw_system::recording_profile::read_profiles;
 
-/// A file: each of its profiles records something.
+/// A file: each of its profiles has a name.
 pub fn profiles(data: &[u8]) {
     let Ok(profiles) = read_profiles(data) else { return };
     assert!(!profiles.is_empty());
     for one in profiles {
-        assert!(!one.name.is_empty() && (one.system.is_some() || !one.providers.is_empty()));
+        assert!(!one.name.is_empty());
     }
 }

@@ -113,6 +113,12 @@ pub fn merge_to(output: PathBuf, files: &[PathBuf], inputs: Inputs) -> Result<Ou
     })
 }
 
+/// As `etw merge --force`, of files that the user names.
+#[cfg(target_os = "linux")]
+pub fn merge_files(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
+    merge_recordings(output, files, Inputs::Named)
+}
+
 #[cfg(target_os = "linux")]
 fn merge_recordings(
     output: PathBuf,

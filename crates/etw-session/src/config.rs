@@ -207,10 +207,7 @@ impl SessionConfig {
         self.validate_output()?;
         self.validate_file()?;
         if self.system.is_some() && self.clock == SessionClock::System {
-            return Err(ConfigError::Exclusive {
-                option: ConfigOption::Clock,
-                other: ConfigOption::System,
-            });
+            return Err(ConfigError::SystemClock { appends: self.mode == LogMode::Append });
         }
         self.enable.iter().try_for_each(Enablement::validate)
     }

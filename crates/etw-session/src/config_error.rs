@@ -158,6 +158,11 @@ pub enum ConfigError {
         /// The name of the session's clock.
         clock: &'static str,
     },
+    /// Events of the system are not in system time.
+    SystemClock {
+        /// The file is appended to, and system time is its only clock.
+        appends: bool,
+    },
     /// A number that is not a clock's.
     Clock {
         /// The number.
@@ -200,6 +205,8 @@ impl ConfigError {
             | ConfigError::ExcludedByMode { option, .. }
             | ConfigError::Needs { option, .. }
             | ConfigError::EventLog { option } => *option,
+            ConfigError::SystemClock { appends: true } => ConfigOption::LogMode,
+            ConfigError::SystemClock { appends: false } => ConfigOption::Clock,
             ConfigError::NotCompressible { .. } => ConfigOption::Compressed,
             ConfigError::AppendClock { .. } | ConfigError::Clock { .. } => ConfigOption::Clock,
             ConfigError::NoProvider
@@ -280,6 +287,13 @@ impl fmt::Display for ConfigError {
             ConfigError::AppendClock { clock } => {
                 write!(f, "clock {clock}: a file that is appended to is in system time")
             }
+            ConfigError::SystemClock { appends: true } => f.write_str(
+                "a file that is appended to is in system time, and events of the system are in that of the performance counter; \
+                 use another log mode",
+            ),
+            ConfigError::SystemClock { appends: false } => f.write_str(
+                "clock system: events of the system are in the time of the performance counter (qpc)",
+            ),
             ConfigError::Clock { number } => {
                 write!(f, "clock {number}: must be 1 (QPC), 2 (system time) or 3 (cycles)")
             }

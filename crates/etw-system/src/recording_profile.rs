@@ -1,10 +1,12 @@
 //! Recording profiles of Windows Performance Recorder (`.wprp`): which collectors, providers, keywords and stacks a recording has.
 //!
 //! Profiles, collectors and providers can be based on others of the same file: they have the parts and attributes of those, unless they
-//! have them themselves; a list with `Operation="Add"` adds to that of the base.
+//! have them themselves; a list with `Operation="Add"` adds to that of the base, and one with `Remove` takes away from it.
 //!
-//! A file is hostile: its size and number of elements are bounded, document types are refused, and each error has a line.
+//! A file is hostile: its size, its number of elements and the work that they make are bounded, document types are refused, and each error
+//! has a line.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -15,8 +17,14 @@ use roxmltree::{Document, Node, ParsingOptions};
 pub const MAX_SIZE: usize = 1 << 20;
 /// Elements, attributes and texts of a file.
 const MAX_NODES: u32 = 1 << 16;
-/// Providers, keywords or stacks of a profile.
-const MAX_ITEMS: usize = 4096;
+/// Bytes of an attribute.
+const MAX_TEXT: usize = 1024;
+/// Parts of a profile that are named as left out.
+const MAX_LEFT_OUT: usize = 32;
+/// Elements that are read, of all profiles with their bases, and bytes that are kept.
+const WORK: usize = 1 << 24;
+/// The work that a provider makes: about its bytes.
+const PROVIDER: usize = 512;
 /// Elements that are based on each other.
 const MAX_BASES: usize = 16;
 
@@ -31,12 +39,14 @@ pub struct RecordingProfile {
     pub description: String,
     /// It writes files; otherwise it records into memory.
     pub is_file: bool,
+    /// It is the one of its file that a command without a name records.
+    pub is_default: bool,
     /// The system's events.
     pub system: Option<SystemCollector>,
-    /// The providers of programs.
-    pub providers: Vec<EventProvider>,
-    /// The buffers of the providers' session.
-    pub buffers: Buffers,
+    /// The collectors of programs' events.
+    pub collectors: Vec<EventCollector>,
+    /// Elements and attributes of the file that have no effect here.
+    pub left_out: Vec<String>,
 }
 
 /// The collector of the system's events.
@@ -50,13 +60,33 @@ pub struct SystemCollector {
     pub stacks: Vec<String>,
 }
 
+/// A collector of events of programs, which has a session of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventCollector {
+    /// Its name.
+    pub name: String,
+    /// Its buffers.
+    pub buffers: Buffers,
+    /// Its providers.
+    pub providers: Vec<EventProvider>,
+}
+
 /// Buffers of a collector; `None`: those of the recorder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
     /// KB of a buffer.
     pub size_kb: Option<u32>,
     /// Their number.
-    pub count: Option<u32>,
+    pub count: Option<BufferCount>,
+}
+
+/// How many buffers a collector has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferCount {
+    /// So many.
+    Number(u32),
+    /// Those that fit into so many per cent of the machine's memory, 1 to 100.
+    PercentOfMemory(u32),
 }
 
 impl Buffers {
@@ -68,8 +98,10 @@ impl Buffers {
 }
 
 /// A provider of programs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventProvider {
+    /// Its `Id`.
+    pub id: String,
     /// GUID, registered name, or `*` and the name of which the GUID is made.
     pub name: String,
     /// The highest level; 0: all.
@@ -78,6 +110,25 @@ pub struct EventProvider {
     pub keywords: Keyword,
     /// Its events have call stacks.
     pub has_stacks: bool,
+    /// Its events have the user's SID.
+    pub has_sid: bool,
+    /// Its events have the terminal session.
+    pub has_ts_id: bool,
+    /// The programs whose events are recorded; empty: all.
+    pub executables: Vec<String>,
+    /// The events that are recorded; `None`: all.
+    pub events: Option<EventIds>,
+    /// The events with call stacks; `None`: all.
+    pub stack_events: Option<EventIds>,
+}
+
+/// Events by their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventIds {
+    /// These, or all but these.
+    pub are_included: bool,
+    /// The ids.
+    pub ids: Vec<u16>,
 }
 
 /// Why a file is no list of profiles.
@@ -129,20 +180,16 @@ pub fn read_profiles(bytes: &[u8]) -> Result<Vec<RecordingProfile>, ProfileError
         return wrong(1, "the outermost element is not WindowsPerformanceRecorder".to_owned());
     }
     let reader = Reader::new(root)?;
-    let profiles = elements(root, "Profiles").flat_map(|list| elements(list, "Profile"));
-    let profiles: Vec<RecordingProfile> =
-        profiles.map(|node| reader.profile(node)).collect::<Result<_, _>>()?;
+    let mut profiles = Vec::new();
+    for list in reader.children(root, "Profiles")? {
+        for node in reader.children(list, "Profile")? {
+            profiles.push(reader.profile(node)?);
+        }
+    }
     match profiles.is_empty() {
         true => wrong(1, "the file has no Profile".to_owned()),
         false => Ok(profiles),
     }
-}
-
-fn elements<'a, 'i>(
-    node: Node<'a, 'i>,
-    name: &'static str,
-) -> impl Iterator<Item = Node<'a, 'i>> + use<'a, 'i> {
-    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
 }
 
 fn error<T>(node: Node<'_, '_>, message: String) -> Result<T, ProfileError> {
@@ -166,22 +213,73 @@ fn number(node: Node<'_, '_>, text: &str) -> Result<u64, ProfileError> {
     number.or_else(|_| error(node, format!("{text:?} is not a number")))
 }
 
+/// Whether a boolean attribute is set.
+fn is_true(value: Option<&str>) -> bool {
+    matches!(value.map(str::trim), Some("true" | "1"))
+}
+
+/// The effect of a list on that of the base.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Set,
+    Add,
+    Remove,
+}
+
+fn operation(list: Node<'_, '_>) -> Result<Operation, ProfileError> {
+    match list.attribute("Operation") {
+        None | Some("Set") => Ok(Operation::Set),
+        Some("Add") => Ok(Operation::Add),
+        Some("Remove") => Ok(Operation::Remove),
+        Some(other) => error(list, format!("Operation {other:?} is not Set, Add or Remove")),
+    }
+}
+
 /// The elements with an `Id`, which profiles refer to.
 struct Reader<'a, 'i> {
     by_id: HashMap<&'a str, Node<'a, 'i>>,
+    /// The rest of [`WORK`].
+    work: Cell<usize>,
 }
 
 impl<'a, 'i> Reader<'a, 'i> {
     fn new(root: Node<'a, 'i>) -> Result<Reader<'a, 'i>, ProfileError> {
         let mut by_id = HashMap::new();
-        for node in root.descendants().filter(Node::is_element) {
+        for node in root.descendants().skip(1).filter(Node::is_element) {
+            if let Some(long) = node.attributes().find(|one| one.value().len() > MAX_TEXT) {
+                let what = format!("{} is longer than {MAX_TEXT} bytes", long.name());
+                return error(node, what);
+            }
             if let Some(id) = node.attribute("Id")
                 && by_id.insert(id, node).is_some()
             {
                 return error(node, format!("the Id {id:?} is there twice"));
             }
         }
-        Ok(Reader { by_id })
+        Ok(Reader { by_id, work: Cell::new(WORK) })
+    }
+
+    /// Counts the work that an element makes. Few elements can refer to each other very often.
+    fn count(&self, node: Node<'a, 'i>, work: usize) -> Result<(), ProfileError> {
+        match self.work.get().checked_sub(work) {
+            Some(left) => {
+                self.work.set(left);
+                Ok(())
+            }
+            None => error(node, "the profiles of this file have too many parts".to_owned()),
+        }
+    }
+
+    fn all_children(&self, node: Node<'a, 'i>) -> Result<Vec<Node<'a, 'i>>, ProfileError> {
+        let all: Vec<Node<'a, 'i>> = node.children().filter(Node::is_element).collect();
+        self.count(node, all.len() + 1)?;
+        Ok(all)
+    }
+
+    fn children(&self, node: Node<'a, 'i>, name: &str) -> Result<Vec<Node<'a, 'i>>, ProfileError> {
+        let mut all = self.all_children(node)?;
+        all.retain(|child| child.tag_name().name() == name);
+        Ok(all)
     }
 
     /// An element behind those that derive from it: `node`, its base, and so on.
@@ -212,29 +310,113 @@ impl<'a, 'i> Reader<'a, 'i> {
         }
     }
 
-    /// The elements of one kind: those that the nodes contain, and those that their `...Id` elements name. Each is a family: first the
-    /// element that refers to it, if any, which can have parts of its own.
-    fn referred(
+    /// The lists of an element: its own and, if those change its base's or are missing, those of its bases, which come first. `true`: the list
+    /// takes away.
+    fn lists(
         &self,
-        nodes: &[Node<'a, 'i>],
-        name: &'static str,
-        by_id: &'static str,
-    ) -> Result<Vec<Vec<Node<'a, 'i>>>, ProfileError> {
+        family: &[Node<'a, 'i>],
+        name: &str,
+    ) -> Result<Vec<(Node<'a, 'i>, bool)>, ProfileError> {
         let mut all = Vec::new();
-        for child in nodes.iter().flat_map(Node::children).filter(Node::is_element) {
-            if all.len() >= MAX_ITEMS {
-                return error(child, format!("more than {MAX_ITEMS} of {name}"));
+        for one in family {
+            let mut own = Vec::new();
+            let mut replaces = false;
+            for list in self.children(*one, name)? {
+                let operation = operation(list)?;
+                replaces |= operation == Operation::Set;
+                own.push((list, operation == Operation::Remove));
             }
-            if child.tag_name().name() == name {
-                all.push(self.family(child)?);
-            } else if child.tag_name().name() == by_id {
-                let one = self.named(child, attribute(child, "Value")?, name)?;
-                let mut family = vec![child];
-                family.extend(self.family(one)?);
-                all.push(family);
+            all.splice(0..0, own);
+            if replaces {
+                break;
             }
         }
         Ok(all)
+    }
+
+    /// Adds the values of a list, such as `<Keywords><Keyword Value="..."/></Keywords>`.
+    fn add_values(
+        &self,
+        family: &[Node<'a, 'i>],
+        list: &str,
+        items: [&str; 2],
+        all: &mut Vec<String>,
+    ) -> Result<(), ProfileError> {
+        let mut own: Vec<&'a str> = Vec::new();
+        for (list, is_removed) in self.lists(family, list)? {
+            for item in self.all_children(list)? {
+                if !items.contains(&item.tag_name().name()) {
+                    continue;
+                }
+                let value = attribute(item, "Value")?;
+                self.count(item, own.len() + all.len() + value.len())?;
+                own.retain(|one| !one.eq_ignore_ascii_case(value));
+                if !is_removed {
+                    own.push(value);
+                }
+            }
+        }
+        for value in own {
+            if !all.iter().any(|one| one.eq_ignore_ascii_case(value)) {
+                all.push(value.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Event ids of a list with `FilterIn`.
+    fn event_ids(
+        &self,
+        family: &[Node<'a, 'i>],
+        name: &str,
+    ) -> Result<Option<EventIds>, ProfileError> {
+        let mut all: Option<EventIds> = None;
+        for (list, is_removed) in self.lists(family, name)? {
+            let are_included = is_true(Some(attribute(list, "FilterIn")?));
+            let found = all.get_or_insert_with(EventIds::default);
+            // Those of the element itself come last.
+            found.are_included = are_included;
+            for item in self.children(list, "EventId")? {
+                let value = attribute(item, "Value")?;
+                let Ok(id) = u16::try_from(number(item, value)?) else {
+                    return error(item, format!("EventId {value} is larger than 65535"));
+                };
+                self.count(item, found.ids.len())?;
+                found.ids.retain(|one| *one != id);
+                if !is_removed {
+                    found.ids.push(id);
+                }
+            }
+        }
+        match all {
+            Some(none) if none.ids.is_empty() && none.are_included => {
+                error(family[0], format!("the {name} have no EventId left"))
+            }
+            found => Ok(found.filter(|found| !found.ids.is_empty())),
+        }
+    }
+
+    /// Notes elements that are not known, and attributes that are set, of an element and its bases.
+    fn note(
+        &self,
+        family: &[Node<'a, 'i>],
+        known: &[&str],
+        attributes: &[&str],
+        profile: &mut RecordingProfile,
+    ) -> Result<(), ProfileError> {
+        let mut names = Vec::new();
+        for one in family {
+            names.extend(self.all_children(*one)?.iter().map(|child| child.tag_name().name()));
+        }
+        names.retain(|name| !known.contains(name));
+        names.extend(attributes.iter().filter(|name| is_true(inherited(family, name))));
+        for name in names {
+            let left_out = &mut profile.left_out;
+            if left_out.len() < MAX_LEFT_OUT && !left_out.iter().any(|one| one == name) {
+                left_out.push(name.to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn profile(&self, node: Node<'a, 'i>) -> Result<RecordingProfile, ProfileError> {
@@ -255,39 +437,75 @@ impl<'a, 'i> Reader<'a, 'i> {
                 }
                 None => return error(node, "Profile has no LoggingMode".to_owned()),
             },
+            is_default: is_true(text("Default")),
             ..RecordingProfile::default()
         };
-        for collectors in lists(&family, "Collectors") {
-            for reference in elements(collectors, "SystemCollectorId") {
-                self.add_system(reference, &mut profile)?;
+        self.count(node, profile.name.len() + profile.description.len())?;
+        let known = ["Collectors", "ProblemCategories", "TraceMergeProperties"];
+        self.note(&family, &known, &[], &mut profile)?;
+        let mut collectors: Vec<(Node<'a, 'i>, &str)> = Vec::new();
+        for (list, is_removed) in self.lists(&family, "Collectors")? {
+            if !is_removed {
+                let known = ["SystemCollectorId", "EventCollectorId"];
+                self.note(&[list], &known, &[], &mut profile)?;
             }
-            for reference in elements(collectors, "EventCollectorId") {
-                self.add_events(reference, &mut profile)?;
+            for reference in self.all_children(list)? {
+                if !["SystemCollectorId", "EventCollectorId"].contains(&reference.tag_name().name())
+                {
+                    continue;
+                }
+                let id = attribute(reference, "Value")?;
+                self.count(reference, collectors.len())?;
+                match is_removed {
+                    true => collectors.retain(|(_, one)| *one != id),
+                    false => collectors.push((reference, id)),
+                }
+            }
+        }
+        for (reference, _) in collectors {
+            match reference.tag_name().name() {
+                "SystemCollectorId" => self.add_system(reference, &mut profile)?,
+                _ => self.add_events(reference, &mut profile)?,
             }
         }
         Ok(profile)
     }
 
-    /// The buffers of the collector that a reference names: those of the reference, of the collector, or of its bases.
-    fn buffers(
+    /// The reference to a collector, the collector, and its bases; and the buffers of the first one that has some.
+    fn collector(
         &self,
         reference: Node<'a, 'i>,
         name: &'static str,
-    ) -> Result<Buffers, ProfileError> {
+        profile: &mut RecordingProfile,
+    ) -> Result<(Vec<Node<'a, 'i>>, Buffers), ProfileError> {
         let collector = self.named(reference, attribute(reference, "Value")?, name)?;
         let mut family = vec![reference];
         family.extend(self.family(collector)?);
-        let value = |name: &'static str| -> Result<Option<u32>, ProfileError> {
-            let mut nodes = family.iter().flat_map(|one| elements(*one, name));
-            let Some(node) = nodes.next() else { return Ok(None) };
-            if node.attribute("PercentageOfTotalMemory") == Some("true") {
-                return Ok(None);
+        let known = [
+            "BufferSize",
+            "Buffers",
+            "StackCaching",
+            "SystemProviderId",
+            "SystemProvider",
+            "EventProviders",
+        ];
+        let attributes = ["Private", "ProcessPrivate", "Secure", "Realtime"];
+        self.note(&family, &known, &attributes, profile)?;
+        let mut buffers = Buffers::default();
+        for one in &family {
+            for node in self.all_children(*one)? {
+                match node.tag_name().name() {
+                    "BufferSize" if buffers.size_kb.is_none() => {
+                        buffers.size_kb = Some(small_number(node)?);
+                    }
+                    "Buffers" if buffers.count.is_none() => {
+                        buffers.count = Some(buffer_count(node)?);
+                    }
+                    _ => {}
+                }
             }
-            let text = attribute(node, "Value")?;
-            let number = u32::try_from(number(node, text)?);
-            number.map(Some).or_else(|_| error(node, format!("{text} is too large")))
-        };
-        Ok(Buffers { size_kb: value("BufferSize")?, count: value("Buffers")? })
+        }
+        Ok((family, buffers))
     }
 
     /// Adds a collector of the system's events; a profile that adds to its base may refer to one twice.
@@ -296,12 +514,17 @@ impl<'a, 'i> Reader<'a, 'i> {
         reference: Node<'a, 'i>,
         profile: &mut RecordingProfile,
     ) -> Result<(), ProfileError> {
-        let buffers = self.buffers(reference, "SystemCollector")?;
+        let (_, buffers) = self.collector(reference, "SystemCollector", profile)?;
         let mut system = profile.system.take().unwrap_or_default();
         system.buffers = buffers.or(system.buffers);
-        for provider in self.referred(&[reference], "SystemProvider", "SystemProviderId")? {
-            values(&provider, "Keywords", &["Keyword", "CustomKeyword"], &mut system.keywords)?;
-            values(&provider, "Stacks", &["Stack", "CustomStack"], &mut system.stacks)?;
+        for child in self.all_children(reference)? {
+            let Some(family) = self.provider(child, "SystemProvider", "SystemProviderId")? else {
+                continue;
+            };
+            self.note(&family, &["Keywords", "Stacks"], &[], profile)?;
+            let keywords = ["Keyword", "CustomKeyword"];
+            self.add_values(&family, "Keywords", keywords, &mut system.keywords)?;
+            self.add_values(&family, "Stacks", ["Stack", "CustomStack"], &mut system.stacks)?;
         }
         if system.keywords.is_empty() {
             return error(reference, "the system collector has no keywords".to_owned());
@@ -310,41 +533,128 @@ impl<'a, 'i> Reader<'a, 'i> {
         Ok(())
     }
 
+    /// A provider that an element is or names, behind that element, and before its bases. `None`: the element is something else.
+    fn provider(
+        &self,
+        child: Node<'a, 'i>,
+        name: &'static str,
+        by_id: &str,
+    ) -> Result<Option<Vec<Node<'a, 'i>>>, ProfileError> {
+        if child.tag_name().name() == name {
+            return self.family(child).map(Some);
+        }
+        if child.tag_name().name() != by_id {
+            return Ok(None);
+        }
+        let one = self.named(child, attribute(child, "Value")?, name)?;
+        let mut family = vec![child];
+        family.extend(self.family(one)?);
+        Ok(Some(family))
+    }
+
+    /// Adds a collector of events of programs. A profile that adds to its base may refer to one twice: it then has the providers of both,
+    /// unless the second list is explicitly to be set.
     fn add_events(
         &self,
         reference: Node<'a, 'i>,
         profile: &mut RecordingProfile,
     ) -> Result<(), ProfileError> {
-        profile.buffers = self.buffers(reference, "EventCollector")?.or(profile.buffers);
-        let lists: Vec<Node<'a, 'i>> = elements(reference, "EventProviders").collect();
-        for family in self.referred(&lists, "EventProvider", "EventProviderId")? {
-            let node = family[family.len() - 1];
-            let mut provider = EventProvider {
-                name: match inherited(&family, "Name") {
-                    Some(name) => name.to_owned(),
-                    None => attribute(node, "Name")?.to_owned(),
-                },
-                level: Level(0),
-                keywords: Keyword(0),
-                has_stacks: inherited(&family, "Stack") == Some("true"),
-            };
-            if let Some(level) = inherited(&family, "Level") {
-                let level = u8::try_from(number(node, level)?);
-                provider.level = level
-                    .map(Level)
-                    .or_else(|_| error(node, "a Level is at most 255".to_owned()))?;
+        let (family, buffers) = self.collector(reference, "EventCollector", profile)?;
+        let name = match inherited(&family[1..], "Name") {
+            Some(name) => name,
+            None => attribute(family[1], "Name")?,
+        };
+        self.count(reference, profile.collectors.len() + name.len())?;
+        let at = profile.collectors.iter().position(|one| one.name.eq_ignore_ascii_case(name));
+        let mut collector = match at {
+            Some(at) => profile.collectors.remove(at),
+            None => EventCollector { name: name.to_owned(), ..EventCollector::default() },
+        };
+        collector.buffers = buffers.or(collector.buffers);
+        for (list, is_removed) in self.lists(&[reference], "EventProviders")? {
+            if list.attribute("Operation") == Some("Set") {
+                collector.providers.clear();
             }
-            let mut keywords = Vec::new();
-            values(&family, "Keywords", &["Keyword"], &mut keywords)?;
-            for keyword in keywords {
-                provider.keywords = provider.keywords | Keyword(number(node, &keyword)?);
-            }
-            profile.providers.push(provider);
-            if profile.providers.len() > MAX_ITEMS {
-                return error(node, format!("more than {MAX_ITEMS} providers"));
+            for child in self.all_children(list)? {
+                let found = self.provider(child, "EventProvider", "EventProviderId")?;
+                let Some(family) = found else { continue };
+                let provider = self.event_provider(child, &family, profile)?;
+                self.count(child, collector.providers.len())?;
+                collector.providers.retain(|one| one.id != provider.id);
+                if !is_removed {
+                    collector.providers.push(provider);
+                }
             }
         }
+        profile.collectors.insert(at.unwrap_or(profile.collectors.len()), collector);
         Ok(())
+    }
+
+    /// A provider that `child` is or names.
+    fn event_provider(
+        &self,
+        child: Node<'a, 'i>,
+        family: &[Node<'a, 'i>],
+        profile: &mut RecordingProfile,
+    ) -> Result<EventProvider, ProfileError> {
+        let node = family[family.len() - 1];
+        let known = ["Keywords", "EventFilters", "StackFilters"];
+        let attributes = ["CaptureStateOnly", "EventKey", "ExcludeInPrivate"];
+        self.note(family, &known, &attributes, profile)?;
+        let text = |name| inherited(family, name);
+        let programs = text("ProcessExeFilter").unwrap_or_default().split(';').map(str::trim);
+        let mut provider = EventProvider {
+            id: child.attribute("Value").or(child.attribute("Id")).unwrap_or_default().to_owned(),
+            name: match text("Name") {
+                Some(name) => name.to_owned(),
+                None => attribute(node, "Name")?.to_owned(),
+            },
+            has_stacks: is_true(text("Stack")),
+            has_sid: is_true(text("SID")),
+            has_ts_id: is_true(text("TSID")),
+            executables: programs.filter(|one| !one.is_empty()).map(str::to_owned).collect(),
+            events: self.event_ids(family, "EventFilters")?,
+            stack_events: self.event_ids(family, "StackFilters")?,
+            ..EventProvider::default()
+        };
+        self.count(child, PROVIDER + provider.name.len())?;
+        if let Some(level) = text("Level") {
+            let level = u8::try_from(number(node, level)?);
+            provider.level =
+                level.map(Level).or_else(|_| error(node, "a Level is at most 255".to_owned()))?;
+        }
+        let mut takes_away = false;
+        for (list, is_removed) in self.lists(family, "Keywords")? {
+            takes_away |= is_removed;
+            for item in self.children(list, "Keyword")? {
+                let bits = number(item, attribute(item, "Value")?)?;
+                provider.keywords.0 = match is_removed {
+                    true => provider.keywords.0 & !bits,
+                    false => provider.keywords.0 | bits,
+                };
+            }
+        }
+        // A mask of 0 stands for all keywords.
+        match takes_away && provider.keywords.0 == 0 {
+            true => error(child, format!("the provider {} has no keyword left", provider.name)),
+            false => Ok(provider),
+        }
+    }
+}
+
+/// The `Value` of an element, of 32 bits.
+fn small_number(node: Node<'_, '_>) -> Result<u32, ProfileError> {
+    let text = attribute(node, "Value")?;
+    let number = u32::try_from(number(node, text)?);
+    number.or_else(|_| error(node, format!("{text} is too large")))
+}
+
+fn buffer_count(node: Node<'_, '_>) -> Result<BufferCount, ProfileError> {
+    let number = small_number(node)?;
+    match is_true(node.attribute("PercentageOfTotalMemory")) {
+        false => Ok(BufferCount::Number(number)),
+        true if (1..=100).contains(&number) => Ok(BufferCount::PercentOfMemory(number)),
+        true => error(node, format!("{number} is no percentage of memory: 1 to 100")),
     }
 }
 
@@ -354,164 +664,5 @@ fn inherited<'a>(family: &[Node<'a, '_>], name: &str) -> Option<&'a str> {
     values.map(str::trim).find(|value| !value.is_empty())
 }
 
-/// The lists of an element: its own and, if those add to them or are missing, those of its bases, which come first.
-fn lists<'a, 'i>(family: &[Node<'a, 'i>], name: &'static str) -> Vec<Node<'a, 'i>> {
-    let mut all = Vec::new();
-    for one in family {
-        let own: Vec<Node<'a, 'i>> = elements(*one, name).collect();
-        let replaces = own.iter().any(|list| list.attribute("Operation") != Some("Add"));
-        all.splice(0..0, own);
-        if replaces {
-            break;
-        }
-    }
-    all
-}
-
-/// Adds the values of a list, such as `<Keywords><Keyword Value="..."/></Keywords>`.
-fn values(
-    family: &[Node<'_, '_>],
-    list: &'static str,
-    items: &[&'static str],
-    all: &mut Vec<String>,
-) -> Result<(), ProfileError> {
-    for list in lists(family, list) {
-        for item in items.iter().flat_map(|item| elements(list, item)) {
-            if all.len() >= MAX_ITEMS {
-                return error(item, format!("more than {MAX_ITEMS} values"));
-            }
-            let value = attribute(item, "Value")?;
-            if !all.iter().any(|one| one == value) {
-                all.push(value.to_owned());
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FILE: &str = r#"<?xml version="1.0" encoding="utf-8"?>
-<WindowsPerformanceRecorder Version="1.0">
-  <Profiles>
-    <SystemCollector Id="SC" Name="NT Kernel Logger"><BufferSize Value="512"/><Buffers Value="20"/></SystemCollector>
-    <EventCollector Id="EC" Name="Events"><BufferSize Value="128"/><Buffers Value="3" PercentageOfTotalMemory="true"/></EventCollector>
-    <SystemProvider Id="SP">
-      <Keywords><Keyword Value="ProcessThread"/><Keyword Value="CSwitch"/></Keywords>
-      <Stacks><Stack Value="CSwitch"/></Stacks>
-    </SystemProvider>
-    <EventProvider Id="EP" Name="*Some" Level="4" Stack="true"><Keywords><Keyword Value="0x10"/><Keyword Value="2"/></Keywords></EventProvider>
-    <Profile Id="P.Light.File" Name="P" DetailLevel="Light" LoggingMode="File" Description="Some">
-      <Collectors>
-        <SystemCollectorId Value="SC"><SystemProviderId Value="SP"/></SystemCollectorId>
-        <EventCollectorId Value="EC"><EventProviders><EventProviderId Value="EP"/><EventProvider Id="Q" Name="Other"/></EventProviders></EventCollectorId>
-      </Collectors>
-    </Profile>
-  </Profiles>
-</WindowsPerformanceRecorder>"#;
-
-    #[test]
-    fn collectors_and_providers_are_found_by_their_ids() {
-        let profiles = read_profiles(FILE.as_bytes()).unwrap();
-        let [profile] = &profiles[..] else { panic!("{profiles:?}") };
-        assert_eq!((profile.name.as_str(), profile.level.as_str()), ("P", "Light"));
-        assert!(profile.is_file);
-        let system = profile.system.as_ref().unwrap();
-        assert_eq!(system.keywords, ["ProcessThread", "CSwitch"]);
-        assert_eq!(system.stacks, ["CSwitch"]);
-        assert_eq!(system.buffers, Buffers { size_kb: Some(512), count: Some(20) });
-        assert_eq!(profile.buffers, Buffers { size_kb: Some(128), count: None });
-        let some = EventProvider {
-            name: "*Some".to_owned(),
-            level: Level(4),
-            keywords: Keyword(0x12),
-            has_stacks: true,
-        };
-        let other = EventProvider {
-            name: "Other".to_owned(),
-            level: Level(0),
-            keywords: Keyword(0),
-            has_stacks: false,
-        };
-        assert_eq!(profile.providers, [some, other]);
-    }
-
-    /// OV-24: files of Windows Performance Recorder, which may be in UTF-16.
-    #[test]
-    fn a_file_may_be_in_utf_16() {
-        let profiles = read_profiles(FILE.as_bytes()).unwrap();
-        let text = FILE.replace("utf-8", "utf-16");
-        let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let marked = [&[0xff, 0xfe][..], &units].concat();
-        assert_eq!(read_profiles(&marked).unwrap(), profiles);
-        assert_eq!(read_profiles(&units).unwrap(), profiles);
-        assert!(read_profiles(b"<\xff").is_err());
-        assert!(read_profiles(&[0xff, 0xfe, 0]).is_err());
-    }
-
-    /// OV-24: a profile in memory that is based on one in a file, as most files of profiles have it; and parts that add or replace.
-    #[test]
-    fn profiles_inherit_from_their_bases() {
-        let more = r#"
-    <SystemCollector Id="SC2" Base="SC" Name="Other"><Buffers Value="40"/></SystemCollector>
-    <SystemProvider Id="SP2" Base="SP">
-      <Keywords Operation="Add"><Keyword Value="Loader"/><CustomKeyword Value="0x20000002"/></Keywords>
-      <Stacks><Stack Value="ReadyThread"/></Stacks>
-    </SystemProvider>
-    <EventProvider Id="EP2" Base="EP" Level="5"/>
-    <Profile Id="P.Light.Memory" Name="P" DetailLevel="Light" LoggingMode="Memory" Base="P.Light.File"/>
-    <Profile Id="P.Verbose.File" Base="P.Light.File" DetailLevel="Verbose">
-      <Collectors Operation="Add">
-        <SystemCollectorId Value="SC2"><SystemProviderId Value="SP2"/></SystemCollectorId>
-        <EventCollectorId Value="EC"><BufferSize Value="256"/><EventProviders><EventProviderId Value="EP2"/></EventProviders></EventCollectorId>
-      </Collectors>
-    </Profile>
-    <Profile Id="Q.Light.File" Base="P.Light.File" Name="Q">
-      <Collectors><SystemCollectorId Value="SC2"><SystemProviderId Value="SP2"/></SystemCollectorId></Collectors>
-    </Profile>
-    <Profile Id="Heap.Light.File" Name="Heap" LoggingMode="File"><Collectors><HeapEventCollectorId Value="H"/></Collectors></Profile>
-  </Profiles>"#;
-        let profiles = read_profiles(FILE.replace("</Profiles>", more).as_bytes()).unwrap();
-        let [file, memory, verbose, other, heap] = &profiles[..] else { panic!("{profiles:?}") };
-        assert_eq!(*memory, RecordingProfile { is_file: false, ..file.clone() });
-        let system = verbose.system.as_ref().unwrap();
-        assert_eq!(system.keywords, ["ProcessThread", "CSwitch", "Loader", "0x20000002"]);
-        assert_eq!(system.stacks, ["CSwitch", "ReadyThread"]);
-        assert_eq!(system.buffers, Buffers { size_kb: Some(512), count: Some(40) });
-        assert_eq!(verbose.buffers.size_kb, Some(256));
-        assert_eq!((verbose.name.as_str(), verbose.level.as_str()), ("P", "Verbose"));
-        let [.., last] = &verbose.providers[..] else { panic!("{verbose:?}") };
-        let first = &file.providers[0];
-        assert_eq!(*last, EventProvider { level: Level(5), ..first.clone() });
-        assert_eq!(verbose.providers.len(), 3);
-        let system = other.system.as_ref().unwrap();
-        assert_eq!(system.stacks, ["ReadyThread"]);
-        assert!(other.providers.is_empty() && other.is_file);
-        assert!(heap.system.is_none() && heap.providers.is_empty());
-    }
-
-    #[test]
-    fn an_error_has_the_line_of_its_element() {
-        for (from, to, line) in [
-            (r#"<SystemProviderId Value="SP"/>"#, r#"<SystemProviderId Value="X"/>"#, 13),
-            (r#"LoggingMode="File""#, r#"LoggingMode="Tape""#, 11),
-            (r#"Value="0x10""#, r#"Value="0xzz""#, 10),
-            (r#"Level="4""#, r#"Level="256""#, 10),
-            (r#"<Buffers Value="20"/>"#, r#"<Buffers/>"#, 4),
-            (r#"Id="SP""#, r#"Id="SC""#, 6),
-            (r#"Id="P.Light.File""#, r#"Id="P" Base="Q""#, 11),
-            (r#"Id="P.Light.File""#, r#"Id="P" Base="P""#, 11),
-            ("</Profiles>", "", 18),
-        ] {
-            assert!(FILE.contains(from), "{from}");
-            let error = read_profiles(FILE.replace(from, to).as_bytes()).unwrap_err();
-            assert_eq!(error.line, line, "{to}: {error}");
-        }
-        assert!(read_profiles(b"<!DOCTYPE x [<!ENTITY a \"b\">]><x>&a;</x>").is_err());
-        assert!(read_profiles(&vec![b' '; MAX_SIZE + 1]).is_err());
-        let many = FILE.replace("<Profiles>", &format!("<Profiles>{}", "<a/>".repeat(1 << 17)));
-        assert!(read_profiles(many.as_bytes()).is_err());
-    }
-}
+mod tests;

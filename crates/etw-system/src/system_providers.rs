@@ -1,8 +1,11 @@
-//! System providers: GUIDs under which Windows 11 lets sessions enable classes of kernel events by keyword.
+//! System providers: GUIDs under which Windows 11 lets sessions enable classes of kernel events by keyword, and the kernel's own.
 
-use etw_types::Guid;
+use etw_types::{Guid, SYSTEM_TRACE};
 
 use crate::flags::{Flag, Masks};
+
+/// The name of the kernel as a provider, whose keywords are the bits of `EnableFlags`. Its GUID is [`SYSTEM_TRACE`].
+pub const KERNEL_PROVIDER: &str = "Windows Kernel Trace";
 
 /// A system provider and the flags of its keywords.
 struct SystemProvider {
@@ -74,6 +77,11 @@ static PROVIDERS: &[SystemProvider] = &[
 
 /// The flags of a system provider's keywords; no keyword means all of them. `None`: the GUID is no system provider's.
 pub fn flags_of(provider: &Guid, keywords: u64) -> Option<Masks> {
+    if *provider == SYSTEM_TRACE {
+        // `EnableFlags` has 32 bits.
+        let flags = if keywords == 0 { u32::MAX } else { keywords as u32 };
+        return Some(Masks::of_enable_flags(flags));
+    }
     let provider = PROVIDERS.iter().find(|one| one.guid == *provider)?;
     let mut masks = Masks::default();
     for (keyword, flag) in provider.keywords {
@@ -82,6 +90,16 @@ pub fn flags_of(provider: &Guid, keywords: u64) -> Option<Masks> {
         }
     }
     Some(masks)
+}
+
+/// Whether a GUID is that of a system provider.
+pub fn is_system_provider(id: &Guid) -> bool {
+    *id == SYSTEM_TRACE || PROVIDERS.iter().any(|one| one.guid == *id)
+}
+
+/// The GUID of the system provider with a name, in any case.
+pub fn named(name: &str) -> Option<Guid> {
+    name.eq_ignore_ascii_case(KERNEL_PROVIDER).then_some(SYSTEM_TRACE)
 }
 
 #[cfg(test)]
@@ -97,5 +115,9 @@ mod tests {
         let registry = Guid::from_u128(0x16156bd9_fab4_4cfa_a232_89d1099058e3);
         assert_eq!(flags_of(&registry, 1), Some(Masks::default()));
         assert_eq!(flags_of(&Guid::ZERO, 1), None);
+        let kernel = named("windows kernel trace").unwrap();
+        assert_eq!(flags_of(&kernel, 0x11).unwrap().names(), ["process", "cswitch"]);
+        assert!(is_system_provider(&kernel) && is_system_provider(&registry));
+        assert!(!is_system_provider(&Guid::ZERO) && named("Windows").is_none());
     }
 }

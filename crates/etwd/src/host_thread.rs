@@ -1,7 +1,8 @@
 //! The host thread: it owns the engine, the programs and the sessions, and processes messages between rounds.
 //!
 //! * `program_messages`, `pools`: programs' messages, and their pools; `enablements`: sessions' enablements in programs;
-//! * `requests`, `file_requests`: controllers' requests; `name_requests`: providers that are enabled by name; `pending`: responses that wait for programs;
+//! * `requests`, `file_requests`: controllers' requests; `name_requests`: providers that are enabled by name; `system_providers`: those of the system;
+//!   `pending`: responses that wait for programs;
 //! * `ended_streams`: what consumers of ended sessions have not read;
 //! * `channels`: the logs of channels; `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
 //!   left.
@@ -21,6 +22,7 @@ mod recovery;
 mod requests;
 mod session_recovery;
 mod stop;
+pub(crate) mod system_providers;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;

@@ -44,5 +44,6 @@ mod system_source;
 
 pub use global_host::Host;
 pub use host_options::HostOptions;
+pub use host_thread::system_providers::take_system_providers;
 pub use keeper::{end as end_keeper, keep};
 pub use sessions_file::{begin_work, check_sessions_file};

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use etw_api::{Guid, Status};
 use etw_session::EnableInfo;
+use etw_system::system_providers::is_system_provider;
 use etw_types::{Keyword, Level, LevelKeyword};
 use etw_wire::requests::{Request, Response};
 
 use super::filters;
-use super::{host, private, sessions, system};
+use super::{host, private, sessions};
 use crate::abi::{RawFilterDescriptor, RawGuid, guarded, guid_of};
 
 const DISABLE: u32 = 0;
@@ -212,13 +213,6 @@ fn enable(wanted: Wanted) -> Status {
             }
             return Ok(());
         }
-        let keywords = match code {
-            DISABLE => None,
-            _ => Some(any.0),
-        };
-        if let Some(done) = system::enable(handle, &provider, keywords) {
-            return done;
-        }
         let client = host::connect().map_err(bad_handle)?;
         let session = sessions::by_handle(&client, handle).map_err(bad_handle)?.name;
         let request = match code {
@@ -233,6 +227,7 @@ fn enable(wanted: Wanted) -> Status {
             Response::Done { warnings }
                 if code == ENABLE
                     && timeout_ms > 0
+                    && !is_system_provider(&provider)
                     && !warnings.is_empty()
                     && began.elapsed() >= timeout =>
             {

@@ -1,13 +1,12 @@
-//! Sessions of the system's events: flags, call stacks, sample intervals and system providers.
+//! Sessions of the system's events: flags, call stacks and sample intervals.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use etw_api::{Guid, Status};
 use etw_session::SystemConfig;
 use etw_system::SAMPLE_INTERVAL;
-use etw_system::flags::{Flag, Masks, Parsed};
+use etw_system::flags::{Masks, Parsed};
 use etw_system::stack_names::STACK_NAMES;
-use etw_system::system_providers::flags_of;
 use etw_types::{Hook, le};
 use etw_wire::requests::{Request, SessionStatus};
 
@@ -126,24 +125,4 @@ pub fn interval(handle: u64) -> Result<u32, Status> {
         0 => Ok(INTERVAL.load(Ordering::Relaxed)),
         _ => system_of(handle).map(|(_, system)| system.sample_interval),
     }
-}
-
-/// Enables or disables a system provider. `None`: the provider is another one.
-pub fn enable(handle: u64, provider: &Guid, keywords: Option<u64>) -> Option<Result<(), Status>> {
-    let flags = flags_of(provider, keywords.unwrap_or(0))?;
-    Some(system_of(handle).and_then(|(session, mut system)| {
-        let asked = Parsed::of_masks(flags).masks;
-        if keywords.is_some() && asked == Masks::default() {
-            return Err(Status::ERROR_NOT_SUPPORTED);
-        }
-        let mut masks = Masks(system.masks);
-        for flag in Flag::ALL.iter().filter(|flag| asked.has(**flag)) {
-            match keywords {
-                Some(_) => masks.set(*flag),
-                None => masks.0[flag.word] &= !flag.bit,
-            }
-        }
-        system.masks = masks.0;
-        change(session, system)
-    }))
 }

@@ -97,7 +97,16 @@ impl<'w> Words<'w> {
         let count = self.count(option)?;
         let mut all = Vec::new();
         for _ in 0..count {
-            let text = self.needed(option, what)?;
+            let text = self.value().ok_or_else(|| {
+                let there = all.len();
+                self.wrong(
+                    option,
+                    format!(
+                        "{count} values are announced, and {there} follow; the form is a number of values and as many values, each {what}: \
+                         -{option} 1 VALUE"
+                    ),
+                )
+            })?;
             let value = text.parse();
             all.push(value.map_err(|_| self.wrong(option, format!("{text:?} is not {what}")))?);
         }

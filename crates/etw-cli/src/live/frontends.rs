@@ -12,7 +12,7 @@ pub mod tracelog;
 pub mod wpr;
 pub mod xperf;
 
-use self::kernel::{KERNEL_PROVIDER, Kernel};
+use self::kernel::Kernel;
 use super::host::{self, HostChoice, ask, ask_session};
 use super::options::resolve;
 use super::session;
@@ -22,6 +22,7 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
 use etw_host::{EnableInfo, SessionConfig};
+use etw_system::system_providers::KERNEL_PROVIDER;
 use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, SYSTEM_TRACE, Status};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Update};

@@ -9,6 +9,7 @@ use crate::where_filter::closest;
 use etw_decode::manifest::KeywordName;
 use etw_decode::{Catalog, Schema};
 use etw_host::ProviderKey;
+use etw_system::system_providers;
 use etw_types::{Guid, Keyword, LevelKeyword};
 use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::cell::OnceCell;
@@ -59,8 +60,11 @@ impl<'c> Lookup<'c> {
         }
     }
 
-    /// The GUID of the schemas' provider of a name, if there is one.
-    fn in_schemas(&self, name: &str) -> Result<Option<Guid>, Failure> {
+    /// The GUID of the system's or the schemas' provider of a name, if there is one.
+    fn known_as(&self, name: &str) -> Result<Option<Guid>, Failure> {
+        if let Some(id) = system_providers::named(name) {
+            return Ok(Some(id));
+        }
         for catalog in self.catalogs() {
             match catalog.providers_named(name)[..] {
                 [] => {}
@@ -82,7 +86,7 @@ impl<'c> Lookup<'c> {
             [id] => return Ok(id),
             ref several => return Err(ambiguous(name, several)),
         }
-        self.in_schemas(name)?.ok_or_else(|| {
+        self.known_as(name)?.ok_or_else(|| {
             Failure::Usage(format!(
                 "no provider named {name} is registered or in a schema pack; a program that is not there yet: \
                  by its GUID, or as *{name} if its GUID is that of its name (TraceLogging, EventSource)"
@@ -97,7 +101,7 @@ impl<'c> Lookup<'c> {
             Named::Name(name) => name,
         };
         if self.registered_as(name).is_empty() {
-            if let Some(id) = self.in_schemas(name)? {
+            if let Some(id) = self.known_as(name)? {
                 return Ok(ProviderKey::Id(id));
             }
             self.note_unknown(name);

@@ -15,7 +15,8 @@ use crate::stat::losses::Origin;
 use clap::{Args, Subcommand};
 use etw_host::{CUT, REMOVED};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
-use etw_types::{LevelKeyword, LogFileMode, SYSTEM_TRACE};
+use etw_system::system_providers::is_system_provider;
+use etw_types::{Guid, LevelKeyword, LogFileMode, SYSTEM_TRACE};
 use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::{Value, json};
@@ -324,7 +325,9 @@ fn disable_providers(
             }
             other => lookup.id(other)?.into(),
         };
-        if matches!(&provider, ProviderKey::Id(id) if !enabled.contains_key(&id.to_string())) {
+        // Sessions keep the classes of system providers, not the providers.
+        let is_listed = |id: &Guid| enabled.contains_key(&id.to_string()) || is_system_provider(id);
+        if matches!(&provider, ProviderKey::Id(id) if !is_listed(id)) {
             eprintln!(
                 "etw: note: session {name} has {provider} not enabled; etw session query {name} shows what it has"
             );

@@ -77,7 +77,18 @@ pub fn system_config(
         let names: Vec<&str> = profile.into_iter().chain(switch).collect();
         stack_names::parse(&names.join(",")).unwrap_or_default()
     });
-    let unrecorded = stack_names::unrecorded(&stacks, &parsed.masks);
+    note_without_class(&stacks, sample_interval, &parsed.masks);
+    SystemConfig {
+        masks: parsed.masks.0,
+        stacks,
+        sample_interval: sample_interval.unwrap_or(SAMPLE_INTERVAL),
+        process: None,
+    }
+}
+
+/// Prints which call stacks, and whether an interval, are of events that a session does not record.
+pub fn note_without_class(stacks: &[u16], sample_interval: Option<u32>, masks: &Masks) {
+    let unrecorded = stack_names::unrecorded(stacks, masks);
     if !unrecorded.is_empty() {
         let names: Vec<&str> = unrecorded.iter().map(|(name, _)| *name).collect();
         let mut classes: Vec<&str> = unrecorded.iter().map(|(_, flag)| flag.name()).collect();
@@ -88,16 +99,10 @@ pub fn system_config(
             classes.join(", ")
         );
     }
-    if sample_interval.is_some() && !parsed.masks.has(Flag::PROFILE) {
+    if sample_interval.is_some() && !masks.has(Flag::PROFILE) {
         eprintln!(
             "etw: note: the interval is that of CPU samples, which the session does not record; add profile"
         );
-    }
-    SystemConfig {
-        masks: parsed.masks.0,
-        stacks,
-        sample_interval: sample_interval.unwrap_or(SAMPLE_INTERVAL),
-        process: None,
     }
 }
 

@@ -449,9 +449,8 @@ fn functions_have_their_shares_of_the_samples() {
 /// Runs a command line with names that have spaces, which are written with underscores.
 fn words(line: &str) -> Vec<String> {
     let spaced = ["NT_Kernel_Logger", "Windows_Kernel_Trace"];
-    let word = |word: &str| match spaced.contains(&word) {
-        true => word.replace('_', " "),
-        false => word.to_owned(),
+    let word = |word: &str| {
+        spaced.iter().fold(word.to_owned(), |word, one| word.replace(one, &one.replace('_', " ")))
     };
     line.split_whitespace().map(word).collect()
 }
@@ -463,7 +462,7 @@ fn windows_commands_start_and_stop_the_kernels_session() {
     for (start, stop, expected) in [
         (
             "xperf -on Latency+DISPATCHER -stackwalk Profile+CSwitch -setprofint 20000 -f k.etl",
-            "xperf -stop -d merged.etl",
+            "xperf -d merged.etl",
             &["Thread/CSwitch", "PerfInfo/SampleProf", "StackWalk/Stack"][..],
         ),
         (
@@ -510,4 +509,96 @@ fn windows_commands_start_and_stop_the_kernels_session() {
         }
     }
     assert!(place.file("merged.etl").exists());
+}
+
+/// OV-24: Windows' system providers record their classes, whichever command enables them.
+#[test]
+fn every_command_enables_system_providers() {
+    let place = Place::new("system-providers");
+    let run = |line: &str| {
+        let words = words(line);
+        place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let classes = |session: &str| {
+        let text = stdout(&place.etw(&["session", "query", session]));
+        let row = text.lines().find_map(|line| line.strip_prefix("system "));
+        row.map(|row| row.trim().to_owned()).unwrap_or(text)
+    };
+    const SCHEDULER: &str = "599a2a76-4d91-4910-9ac7-7d33f2e97a6c";
+    const KERNEL: &str = "9e814aad-3204-11d2-9a82-006008a86939";
+    for (line, wanted) in [
+        (
+            format!(
+                "tracelog -start s -systemlogger -f s.etl -guid #{SCHEDULER} -matchanykw 0x200"
+            ),
+            "cswitch",
+        ),
+        (format!("logman start s -p {{{SCHEDULER}}} 0x200 5 -o s -ow -ets"), "cswitch"),
+        (format!("xperf -start s -on {SCHEDULER}:0x200 -f s.etl"), "cswitch"),
+        (format!("session start s -o s.etl --force -p {SCHEDULER}:5:0x200"), "cswitch"),
+        (format!("session start s -o s.etl --force -p {KERNEL}:5:0x10"), "cswitch"),
+        ("session start s -o s.etl --force -p Windows_Kernel_Trace:5:0x10000".to_owned(), "net"),
+    ] {
+        let output = run(&line);
+        if !output.status.success() {
+            let text = stderr(&output);
+            assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{line}: {text}");
+            return eprintln!("left out: {text}");
+        }
+        assert_eq!(classes("s"), format!("process, thread, img, {wanted}"), "{line}");
+        is_stopped(&place.etw(&["session", "stop", "s"]));
+    }
+    // A running session.
+    assert!(run("session start s -o s.etl --force --system net").status.success());
+    for (line, wanted) in [
+        (format!("session enable s {SCHEDULER}:5:0x200"), "process, thread, img, cswitch, net"),
+        (
+            format!("tracelog -enable s -guid #{SCHEDULER} -matchanykw 2"),
+            "process, thread, img, cswitch, dispatcher, net",
+        ),
+        (format!("session disable s {SCHEDULER}"), "process, thread, img, net"),
+    ] {
+        let output = run(&line);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{line}");
+        assert_eq!(classes("s"), wanted, "{line}");
+    }
+    for (line, status, why) in [
+        (format!("session enable s {SCHEDULER}:5:0x1"), 3, "records none of these events"),
+        ("session enable s Windows_Kernel_Trace".to_owned(), 3, "is the whole kernel"),
+        ("tracelog -start t -systemlogger".to_owned(), 2, "-eflag N FLAG"),
+        (format!("xperf -on {SCHEDULER}"), 2, "is no flag or group of the kernel"),
+    ] {
+        let output = run(&line);
+        let text = stderr(&output);
+        assert!(output.status.code() == Some(status) && text.contains(why), "{line}: {text}");
+    }
+    is_stopped(&place.etw(&["session", "stop", "s"]));
+    // The events of one command.
+    let provider = format!("{SCHEDULER}:5:0x200");
+    let record = ["record", "--force", "-q", "-o", "r.etl", "-p", &provider, "--", "true"];
+    let output = place.etw(&record);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&place.etw(&["stat", "r.etl"]));
+    assert!(text.contains("Thread/CSwitch") && text.contains("Process/End"), "{text}");
+    // A session of programs gets no system events later.
+    assert!(run("session start p -o p.etl -p *Some").status.success());
+    let output = run(&format!("session enable p {SCHEDULER}"));
+    assert!(stderr(&output).contains("start it with --system"), "{}", stderr(&output));
+}
+
+/// OV-24: an update notes what it cannot record, as a start does.
+#[test]
+fn an_update_of_call_stacks_without_their_class_is_noted() {
+    let place = Place::new("system-update");
+    let output = place.etw(&["xperf", "-on", "PROC_THREAD", "-f", "k.etl"]);
+    if !output.status.success() {
+        let text = stderr(&output);
+        assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    let output = place.etw(&["xperf", "-update", "-stackwalk", "Profile", "-setprofint", "20000"]);
+    let text = stderr(&output);
+    assert!(output.status.success() && text.contains("Profile: no call stacks, because"), "{text}");
+    assert!(text.contains("the interval is that of CPU samples"), "{text}");
+    is_stopped(&place.etw(&["xperf", "-stop"]));
 }

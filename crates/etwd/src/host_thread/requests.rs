@@ -18,6 +18,7 @@ use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Start
 
 use super::HostThread;
 use super::pending::{PendingResponse, Sent};
+use super::system_providers::take_system_providers;
 use crate::asker::{Asker, done};
 use crate::global_session::{BufferMemory, EndingFiles, GlobalSession, WaitingFlush, config_error};
 use crate::kept_state::{Ending, KeptRecording, RingSet};
@@ -74,6 +75,9 @@ impl HostThread {
             Request::Update { session, update } => self.update(&session, &update, &from),
             Request::Enable { session, provider, info, timeout_ms } => {
                 let enabled = self.find(&session).and_then(|slot| {
+                    if let Some(done) = self.change_system_provider(slot, &provider, Some(&info)) {
+                        return Err(done);
+                    }
                     let ids = self.enable(slot, Enablement { provider, info })?;
                     Ok((slot, ids))
                 });
@@ -83,7 +87,7 @@ impl HostThread {
                         let patience = Duration::from_millis(u64::from(timeout_ms));
                         self.answer_later(slot, sent, patience, (from, done()));
                     }
-                    Err(no) => from.answer(&no),
+                    Err(answer) => from.answer(&answer),
                 }
             }
             Request::System { session, system } => {
@@ -91,14 +95,7 @@ impl HostThread {
                 from.answer(&changed.unwrap_or_else(|no| no));
             }
             Request::Disable { session, provider } => {
-                let response = self.find(&session).map(|slot| {
-                    let ids = match &provider {
-                        ProviderKey::Id(id) => vec![*id],
-                        ProviderKey::Name(name) => self.remove_name(slot, name),
-                    };
-                    ids.iter().for_each(|id| self.disable(slot, id));
-                    done()
-                });
+                let response = self.find(&session).map(|slot| self.disable_key(slot, &provider));
                 from.answer(&response.unwrap_or_else(|no| no));
             }
             Request::CaptureState { session, provider, level, any, all } => {
@@ -196,6 +193,9 @@ impl HostThread {
         if let Err(no) = self.check_identity(&start.config) {
             return from.answer(&no);
         }
+        if let Err(no) = take_system_providers(&mut start.config) {
+            return from.answer(&no);
+        }
         if start.config.system.is_some() && self.system_sessions() >= MAX_SYSTEM_SESSIONS {
             let what = format!(
                 "{MAX_SYSTEM_SESSIONS} sessions record events of the system, which is the limit; stop one first"
@@ -250,7 +250,7 @@ impl HostThread {
     }
 
     /// Records other events of the system from now on.
-    fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
+    pub(super) fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
         match self.global(slot).map(|global| &global.config.system) {
             Some(Some(old)) if *old == system => done(),
             _ => self.replace_system(slot, system),
@@ -457,6 +457,18 @@ impl HostThread {
             hosted.host.since.insert(provider, RawClock::Monotonic.now());
         }
         Ok(())
+    }
+
+    fn disable_key(&mut self, slot: usize, provider: &ProviderKey) -> Response {
+        if let Some(done) = self.change_system_provider(slot, provider, None) {
+            return done;
+        }
+        let ids = match provider {
+            ProviderKey::Id(id) => vec![*id],
+            ProviderKey::Name(name) => self.remove_name(slot, name),
+        };
+        ids.iter().for_each(|id| self.disable(slot, id));
+        done()
     }
 
     pub(super) fn disable(&mut self, slot: usize, provider: &Guid) {

@@ -2,18 +2,18 @@
 
 use crate::frontends::answer::usage;
 use crate::frontends::words::{Words, number};
-use crate::live::system_options::{LONGEST_INTERVAL, SHORTEST_INTERVAL, system_config};
+use crate::live::system_options::{
+    LONGEST_INTERVAL, SHORTEST_INTERVAL, note_without_class, system_config,
+};
 use crate::output::Failure;
 use etw_host::SystemConfig;
 use etw_system::flags::{FlagError, Masks, Parsed};
 use etw_system::stack_names;
+use etw_system::system_providers::named;
+use etw_types::SYSTEM_TRACE;
 
 /// The kernel's own session, which commands without a session's name are about.
 pub const KERNEL_LOGGER: &str = "NT Kernel Logger";
-/// logman's name of the kernel as a provider.
-pub const KERNEL_PROVIDER: &str = "Windows Kernel Trace";
-/// Its GUID.
-pub const KERNEL_GUID: &str = "9e814aad-3204-11d2-9a82-006008a86939";
 
 /// The kernel's events that a command asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub fn is_kernel_logger(name: &str) -> bool {
 /// Whether a provider is the kernel.
 pub fn is_kernel_provider(name: &str) -> bool {
     let id = name.trim_start_matches(['{', '#']).trim_end_matches('}');
-    name.eq_ignore_ascii_case(KERNEL_PROVIDER) || id.eq_ignore_ascii_case(KERNEL_GUID)
+    named(name).is_some() || id.parse() == Ok(SYSTEM_TRACE)
 }
 
 /// Whether a word is a flag or group of the kernel.
@@ -130,7 +130,10 @@ impl Kernel {
         let interval = self.interval;
         let asked = match has_flags {
             true => self.config(command)?.unwrap_or_default(),
-            false => SystemConfig { masks: now.masks, stacks: self.stacks, ..now.clone() },
+            false => {
+                note_without_class(&self.stacks, interval, &Masks(now.masks));
+                SystemConfig { masks: now.masks, stacks: self.stacks, ..now.clone() }
+            }
         };
         Ok(SystemConfig {
             masks: asked.masks,

@@ -142,10 +142,19 @@ fn forms_without_events_are_refused_by_name() {
             "xperf -on Base -FileMode NewFile -MaxFile 10 -f k%d.etl",
             "cannot write a series of files",
         ),
-        ("tracelog -start -eflag 0x1", "a flag is needed behind it"),
+        (
+            "tracelog -start -eflag 0x10005",
+            "65541 values are announced, and 0 follow; the form is a number of values",
+        ),
         (
             "tracelog -start -guid #{9e814aad-3204-11d2-9a82-006008a86939}",
             "records the kernel only",
+        ),
+        ("tracelog -start -UseSystemTime", "performance counter (qpc); use -UsePerfCounter"),
+        ("xperf -on Base -ClockType SystemTime", "(qpc); use -ClockType PerfCounter"),
+        (
+            "xperf -on Base -FileMode Append",
+            "a file that is appended to is in system time, and events",
         ),
         ("tracelog -start -gs", "no sequence numbers"),
         ("tracelog -start -ls", "no sequence numbers"),
@@ -227,11 +236,13 @@ fn files_name_events_of_the_kernel() {
     assert_eq!(hooks, [0x0501, 0x0301, 0x010c, 0x0524]);
     let (masks, _) = asked(&format!("logman start s -pf {providers} -ets"));
     assert_eq!(masks, [PROCESSES, SWITCH]);
-    for form in ["", "!Some", "!Some.Verbose", "!Some -filemode"] {
+    for form in ["", " -filemode", "!Some", "!Some.Verbose", "!Some -filemode"] {
         let (masks, hooks) = asked(&format!("wpr -start {profiles}{form}"));
         assert_eq!((masks, &hooks[..]), (vec![PROCESSES, SWITCH | PROFILE], &[0x0524, 0x030a][..]));
     }
     let heap = config_of(&format!("wpr -start {profiles}!Heap"));
+    assert!(heap.is_err_and(|text| text.contains("Heap.Verbose is for files")));
+    let heap = config_of(&format!("wpr -start {profiles}!Heap -filemode"));
     assert!(heap.is_err_and(|text| text.contains("records nothing")));
     std::fs::remove_dir_all(&place).unwrap();
 }

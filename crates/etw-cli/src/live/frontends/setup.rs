@@ -60,6 +60,11 @@ impl Setup {
                     "; -flush NAME -f FILE writes what a session in memory holds"
                 }
                 ConfigError::Needs { needs: ConfigOption::File, .. } => "; -f or -o names it",
+                ConfigError::SystemClock { appends: false } => match command {
+                    "xperf" => "; use -ClockType PerfCounter",
+                    "tracelog" => "; use -UsePerfCounter",
+                    _ => "; use -ct perf",
+                },
                 _ => "",
             };
             usage(format!("{command}: {}{error}{hint}", option.unwrap_or_default()))

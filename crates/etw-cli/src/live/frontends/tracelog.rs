@@ -16,6 +16,7 @@ use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
 use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
 use etw_host::{FileMode, SessionConfig};
+use etw_system::system_providers::is_system_provider;
 use etw_types::{Keyword, Level};
 use etw_wire::requests::Update;
 use options::*;
@@ -59,6 +60,8 @@ struct Command {
     real_time: bool,
     flush_timer_ms: Option<u32>,
     kernel: Kernel,
+    /// `-systemlogger`: the session has to record events of the kernel.
+    is_system_logger: bool,
     /// Classes of the kernel's session that are left out.
     without: Vec<&'static str>,
 }
@@ -142,6 +145,12 @@ impl Command {
         for word in &self.without {
             self.kernel.remove(word);
         }
+        let is_system =
+            |source: &Source| matches!(source.named(), Named::Id(id) if is_system_provider(&id));
+        if self.is_system_logger && self.kernel.is_empty() && !self.guids.iter().any(is_system) {
+            let what = "name events of the kernel, too: -eflag N FLAG..., -dpcisr and its like, or a system provider with -guid";
+            return Err(TABLE.wrong("systemlogger", what));
+        }
         Ok(())
     }
 
@@ -208,15 +217,15 @@ impl Command {
     fn enablements(&self) -> Vec<Enablement> {
         let filters = (self.filters != Filters::default()).then(|| Box::new(self.filters.clone()));
         let each = self.guids.iter().map(|source| {
-            let (provider, any, level) = match source {
-                Source::One(named) => (named.clone(), None, None),
-                Source::Line { id, any, level } => (Named::Id(*id), *any, *level),
+            let (any, level) = match source {
+                Source::One(_) => (None, None),
+                Source::Line { any, level, .. } => (*any, *level),
             };
             let mut info = EnableInfo { filters: filters.clone(), ..self.info.clone() };
             info.wanted.level = Level(level.unwrap_or(self.level));
             info.wanted.any = Keyword(any.or(self.any).unwrap_or(0));
             info.wanted.all = Keyword(self.all);
-            Enablement { provider, info }
+            Enablement { provider: source.named(), info }
         });
         each.collect()
     }

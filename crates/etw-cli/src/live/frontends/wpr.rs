@@ -1,34 +1,28 @@
 //! `wpr`: records profiles, as Windows Performance Recorder does.
 //!
-//! As on Windows, a recording has two sessions at most: one with the system's events, and one with those of programs. `-stop` merges
-//! them into one file.
+//! As on Windows, a recording has a session for the system's events, and one for each collector of events of programs. `-stop` merges them
+//! into one file.
 
 mod keywords;
 mod options;
 mod profiles;
+mod recording;
 mod status;
 
-use super::kernel::Kernel;
-use super::setup::Setup;
-use super::{Controller, Enablement, all_sessions, worse};
+use super::{Controller, all_sessions, worse};
 use crate::format::safe;
 use crate::frontends::answer::{print, usage};
 use crate::frontends::table::{Help, Table, show_help};
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
-use etw_host::EnableProperties;
-use etw_system::recording_profile::{Buffers, RecordingProfile};
-use etw_types::Level;
 use etw_wire::requests::SessionStatus;
 use options::*;
+use recording::Recording;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The sessions of a recording.
-const SYSTEM: &str = "WPR_initiated_WprApp_WPR System Collector";
-const EVENTS: &str = "WPR_initiated_WprApp_WPR Event Collector";
-/// KB of a buffer, where a profile does not say.
-const BUFFER_KB: u32 = 1024;
+/// The names of a recording's sessions begin like this; a collector's name follows.
+const PREFIX: &str = "WPR_initiated_WprApp_";
 
 static TABLE: Table<Command> = Table {
     command: "wpr",
@@ -85,7 +79,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 
 /// Those sessions that are the recording that runs.
 fn running(mut sessions: Vec<SessionStatus>) -> Vec<SessionStatus> {
-    sessions.retain(|one| [SYSTEM, EVENTS].contains(&one.name.as_str()));
+    sessions.retain(|one| one.name.starts_with(PREFIX));
     sessions
 }
 
@@ -93,94 +87,31 @@ fn not_running() -> Failure {
     Failure::new("wpr: error: There are no trace profiles running. (0xc5583000)")
 }
 
-/// The events that the profiles of a command record together.
-#[derive(Default)]
-struct Recording {
-    kernel: Kernel,
-    has_system: bool,
-    system_buffers: Buffers,
-    providers: Vec<Enablement>,
-    buffers: Buffers,
-    /// The profiles' names.
-    profiles: Vec<String>,
-}
-
-impl Recording {
-    /// The recording of a command's profiles, and whether it writes files.
-    fn of(command: &Command) -> Result<(Recording, bool), Failure> {
-        let mut recording = Recording::default();
-        let mut is_file_mode = command.is_file_mode;
-        for word in &command.profiles {
-            let profile = profiles::find(word, is_file_mode)?;
-            if profile.system.is_none() && profile.providers.is_empty() {
-                return Err(usage(format!(
-                    "wpr: the profile {word} records nothing that exists on Linux"
-                )));
-            }
-            is_file_mode |= profile.is_file;
-            recording.add(&profile)?;
-            recording.profiles.push(status::profile_name(&profile));
-        }
-        Ok((recording, is_file_mode))
-    }
-
-    fn add(&mut self, profile: &RecordingProfile) -> Result<(), Failure> {
-        if let Some(system) = &profile.system {
-            keywords::add(&mut self.kernel, system)?;
-            self.has_system = true;
-            self.system_buffers = largest(self.system_buffers, system.buffers);
-        }
-        self.buffers = largest(self.buffers, profile.buffers);
-        for one in &profile.providers {
-            let level = if one.level == Level(0) { Level(u8::MAX) } else { one.level };
-            let mut enablement = Enablement::parse(&one.name, level, one.keywords)?;
-            if one.has_stacks {
-                enablement.info.properties = EnableProperties::STACK_TRACE;
-            }
-            self.providers.push(enablement);
-        }
-        Ok(())
-    }
-}
-
-fn largest(one: Buffers, other: Buffers) -> Buffers {
-    Buffers { size_kb: one.size_kb.max(other.size_kb), count: one.count.max(other.count) }
-}
-
 /// The kernel's events of the profiles that a command starts.
 #[cfg(test)]
 pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
     let mut command = Command::default();
     TABLE.parse(words, &mut command)?;
-    Recording::of(&command)?.0.kernel.config("wpr")
+    Recording::of(&command)?.kernel.config("wpr")
 }
 
 fn start(command: &Command) -> Result<Outcome, Failure> {
-    let (recording, is_file_mode) = Recording::of(command)?;
-    let Recording { kernel, has_system, system_buffers, providers, buffers, profiles } = recording;
+    let recording = Recording::of(command)?;
     if !running(all_sessions()?).is_empty() {
         return Err(Failure::new(
             "wpr: error: The profiles are already running. (0xc5583001). Use -stop FILE or -cancel first",
         ));
     }
-    let system = if has_system { kernel.config("wpr")? } else { None };
-    let folder = is_file_mode.then(|| make_folder(command.folder.as_deref())).transpose()?;
-    let config = |name: &str, buffers: Buffers, file: &str, system| {
-        let mut setup = Setup::default();
-        setup.config.system = system;
-        setup.file = folder.as_ref().map(|folder| folder.join(file));
-        setup.buffering = folder.is_none();
-        setup.buffer_kb = Some(buffers.size_kb.unwrap_or(BUFFER_KB).into());
-        setup.max_buffers = buffers.count;
-        setup.finish("wpr", name.to_owned(), PathBuf::new)
+    let folder =
+        command.is_file_mode.then(|| make_folder(command.folder.as_deref())).transpose()?;
+    let profiles = recording.profiles.clone();
+    let all = match recording.sessions(folder.as_deref()) {
+        Ok(all) => all,
+        Err(failure) => {
+            folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+            return Err(failure);
+        }
     };
-    let mut all = Vec::new();
-    if system.is_some() {
-        all.push((config(SYSTEM, system_buffers, "system.etl", system)?, Vec::new()));
-    }
-    if !providers.is_empty() {
-        all.push((config(EVENTS, buffers, "events.etl", None)?, providers));
-    }
     let controller = Controller::connect_or_start()?;
     let mut started = Vec::new();
     for (config, providers) in all {
@@ -277,9 +208,14 @@ fn cancel() -> Result<Outcome, Failure> {
 
 fn list(file: Option<&str>) -> Result<Outcome, Failure> {
     let mut text = String::new();
+    let mut names = Vec::new();
     for one in profiles::all(file)? {
         let name = status::profile_name(&one);
-        text += &format!("{:<28}{}\n", safe(&name), safe(&one.description));
+        // Most exist for files and for memory.
+        if !names.contains(&name) {
+            text += &format!("{:<28}{}\n", safe(&name), safe(&one.description));
+            names.push(name);
+        }
     }
     print(&text)
 }

@@ -20,6 +20,7 @@ use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
 use etw_host::{FileMode, SessionConfig};
 use etw_system::flags::{Flag, GROUPS, Masks};
+use etw_system::stack_names::{STACK_NAMES, StackName};
 use etw_wire::requests::{SessionStatus, Update};
 use options::*;
 use std::fmt::Write;
@@ -32,7 +33,7 @@ static TABLE: Table<Command> = Table {
     forms: &[
         "-on FLAGS [-stackwalk NAMES] [-setprofint N] [options] [-start NAME -on ...]...",
         "-start NAME -on PROVIDER+PROVIDER... [options] [-start NAME -on ...]...",
-        "-stop [NAME [NAME]...] [-stop NAME]... [-d MERGED.etl]",
+        "-stop [NAME [NAME]...] [-stop NAME]... [-d MERGED.etl] | -d MERGED.etl",
         "-update [NAME] [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] [-RealTime]",
         "-flush [NAME] [-f FILE] | -capturestate NAME PROVIDER+... | -loggers",
         "-providers [K|KF|KG] | -merge IN.etl... OUT.etl",
@@ -104,6 +105,9 @@ pub fn help() -> Help {
 pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     match parse(words)? {
         Some((action, command)) => act(action, command),
+        None if words.last().is_some_and(|topic| topic.eq_ignore_ascii_case("stackwalk")) => {
+            print(&stack_words())
+        }
         None => show_help(&help()),
     }
 }
@@ -144,6 +148,11 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     }
     let (action, by_name) = match by {
         Some(by) => (by.row.actions, by.name),
+        // A merge alone ends the kernel's session.
+        None if command.merged.is_some() && command.loggers.is_empty() => {
+            command.names.push(KERNEL_LOGGER.to_owned());
+            (STOP, "stop")
+        }
         None if !command.loggers.is_empty() => (START, "on"),
         None => {
             let what = "name a session with -start or -stop, or flags of the kernel with -on";
@@ -212,7 +221,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
         STOP => return stop(&command.names, command.merged),
         MERGE => {
             let output = command.files.pop().unwrap_or_default();
-            return rewrite::merge_to(output, &command.files, Inputs::Named);
+            return rewrite::merge_files(output, &command.files);
         }
         ANALYSE => return analysis::run(command),
         _ => {}
@@ -342,6 +351,16 @@ fn kernel_words(shows_flags: bool, shows_groups: bool) -> String {
     text
 }
 
+/// The names of events with call stacks, and the flags of the kernel that record these events.
+fn stack_words() -> String {
+    let mut text = "Events of -stackwalk, and the flags that record them:\n".to_owned();
+    for StackName { name, class, .. } in STACK_NAMES {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "       {name:<22}: {}", class.xperf);
+    }
+    text
+}
+
 fn loggers() -> Result<Outcome, Failure> {
     let sessions = all_sessions()?;
     print(&sessions.iter().map(shown).collect::<Vec<_>>().join("\n"))
@@ -430,7 +449,7 @@ mod tests {
             let names: Vec<&str> = command.loggers.iter().map(|one| one.name.as_str()).collect();
             assert_eq!((action, &names[..]), (wanted, &[KERNEL_LOGGER][..]), "{line}");
         }
-        for line in ["-stop", "-stop -d m.etl"] {
+        for line in ["-stop", "-stop -d m.etl", "-d m.etl"] {
             let (action, command) = parsed(line).unwrap().unwrap();
             assert_eq!((action, &command.names[..]), (STOP, &[KERNEL_LOGGER.to_owned()][..]));
         }

@@ -8,7 +8,7 @@ use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
 use etw_wire::requests::{Request, Response, SessionStatus};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
-use etwd::{Host, HostOptions};
+use etwd::{Host, HostOptions, take_system_providers};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -36,6 +36,9 @@ pub fn record_command(
     let lookup = arguments.schemas.lookup(None)?;
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     config.system = arguments.system.config()?;
+    if let Err(no) = take_system_providers(&mut config) {
+        expect_session(no)?;
+    }
     let mut command = Command::new(program);
     command.args(words).env(RECORD_VARIABLE, &directory.path);
     signals.leave_to(&mut command);

@@ -54,7 +54,7 @@ fn wpr_records_profiles() {
         assert!(status.contains(&format!("Logging mode   : {mode} ")), "{status}");
         assert!(!status.contains("P.Verbose") && !status.contains("Buffers  "), "{status}");
         let profiles = place.does("wpr -status profiles");
-        assert!(profiles.contains("\nProfiles\n  P.Verbose\n\nWPR Event Coll"), "{profiles}");
+        assert!(profiles.contains("\nProfiles\n  P.Verbose\n\nEvents\n"), "{profiles}");
         let details = place.does("wpr -status profiles collectors details");
         assert!(details.starts_with(&profiles), "{details}");
         for row in ["\n  Buffers        : 8 of 64 KB, ", "level 4, keywords 0x1\n"] {
@@ -137,4 +137,69 @@ fn wpr_status_tells_of_failures() {
     assert!(output.status.success(), "{}", stderr(&output));
     let status = place.does("wpr -status profiles");
     assert!(status.contains("not known: something else than wpr -start"), "{status}");
+}
+
+/// OV-24: each event collector is a session with its own buffers, filters and providers; the parts that have no effect are named.
+#[test]
+fn wpr_has_a_session_for_each_collector() {
+    let place = Place::new("wpr-collectors");
+    let second = SECOND.id();
+    let file = format!(
+        r#"<WindowsPerformanceRecorder Version="1.0"><Profiles>
+        <EventCollector Id="U" Name="Big_Collector"><BufferSize Value="128"/><Buffers Value="16"/></EventCollector>
+        <EventCollector Id="V" Name="Small Collector"><BufferSize Value="64"/><Buffers Value="4"/></EventCollector>
+        <EventProvider Id="A" Name="{NAME}" Level="4"><CaptureStateOnSave><Keyword Value="0x1"/></CaptureStateOnSave></EventProvider>
+        <EventProvider Id="B" Name="{second}" Stack="true">
+          <EventFilters FilterIn="true"><EventId Value="5"/></EventFilters>
+          <StackFilters FilterIn="false"><EventId Value="7"/></StackFilters>
+        </EventProvider>
+        <Profile Id="One.Verbose.Memory" Name="One" DetailLevel="Verbose" LoggingMode="Memory"><Collectors>
+          <EventCollectorId Value="U"><EventProviders><EventProviderId Value="A"/></EventProviders></EventCollectorId>
+          <EventCollectorId Value="V"><EventProviders><EventProviderId Value="B"/></EventProviders></EventCollectorId>
+          <HeapEventCollectorId Value="H"/>
+        </Collectors></Profile>
+        <Profile Id="Two.Light.File" Name="Two" DetailLevel="Light" LoggingMode="File" Default="true"><Collectors>
+          <EventCollectorId Value="U"><EventProviders><EventProviderId Value="B"/></EventProviders></EventCollectorId>
+        </Collectors></Profile>
+        </Profiles></WindowsPerformanceRecorder>"#
+    );
+    std::fs::write(place.file("p.wprp"), file).unwrap();
+    let output = place.etw(&["wpr", "-start", "p.wprp!One"]);
+    let text = stderr(&output);
+    assert!(output.status.success(), "{text}");
+    let note = "profile One.Verbose: HeapEventCollectorId, CaptureStateOnSave: left out";
+    assert!(text.contains(note), "{text}");
+    let status = place.does("wpr -status collectors details");
+    for part in [
+        "\nBig_Collector\n  Logging mode   : Memory",
+        "\n  Buffers        : 16 of 128 KB, ",
+        "\nSmall Collector\n  Logging mode   : Memory",
+        "\n  Buffers        : 4 of 64 KB, ",
+    ] {
+        assert!(status.contains(part), "{part}: {status}");
+    }
+    let small = place.etw(&["session", "query", "WPR_initiated_WprApp_Small Collector"]);
+    let small = String::from_utf8(small.stdout).unwrap();
+    for part in [r#""event_ids":{"ids":[5],"include":true}"#, r#"{"ids":[7],"include":false}"#] {
+        assert!(small.contains(part), "{part}: {small}");
+    }
+    let mut program = place.program();
+    program.writes(10);
+    place.does("wpr -stop one.etl");
+    program.ends();
+    // The filter is about ids, which events of TraceLogging do not have.
+    assert_eq!(place.counts("one.etl")[0], 20);
+    // The default profile of the file, and modes that a profile does not have.
+    for (line, why) in [
+        ("wpr -start p.wprp", "Two.Light is for files (LoggingMode File) only; add -filemode"),
+        ("wpr -start p.wprp!One -filemode", "One.Verbose is for memory (LoggingMode Memory) only"),
+    ] {
+        let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
+    }
+    place.does("wpr -start p.wprp -filemode -recordtempto .");
+    let status = place.does("wpr -status profiles");
+    assert!(status.contains("\n  Two.Light\n\nBig_Collector\n  Logging mode   : File"), "{status}");
+    place.does("wpr -cancel");
 }

@@ -73,3 +73,17 @@ fn xperf_prints_analyses_of_a_trace() {
     assert!(csv.starts_with("Event Name,Type,") && csv.lines().count() > 1, "{csv}");
     assert!(!place.does("xperf -i a.etl -a stack -range 0 10000000").is_empty());
 }
+
+/// OV-24: a message tries nothing that cannot work, and the help lists the events with call stacks.
+#[test]
+fn xperf_names_what_is_missing() {
+    let place = Place::new("xperf-missing");
+    place.does(&format!("record -q -o a.etl -p {NAME} -- true"));
+    let output = place.etw(&["xperf", "-merge", "missing.etl", "a.etl", "c.etl"]);
+    let text = stderr(&output);
+    assert!(output.status.code() == Some(3) && text.contains("missing.etl"), "{text}");
+    assert!(!text.contains("etw merge"), "{text}");
+    let text = place.does("xperf -help stackwalk");
+    assert!(text.contains("ReadyThread") && text.contains(": DISPATCHER\n"), "{text}");
+    place.ends(3, "xperf -d m.etl");
+}

@@ -1,11 +1,12 @@
 //! The options of `logman`, a row each.
 
-use super::super::kernel::{KERNEL_PROVIDER, is_kernel_provider};
+use super::super::kernel::is_kernel_provider;
 use super::providers::{enablement, enablements_of_file};
 use super::*;
 use crate::frontends::table::{ALL, Effect, Row, help_row, option, refused};
 use crate::frontends::words::duration;
 use etw_host::SessionClock;
+use etw_system::system_providers::KERNEL_PROVIDER;
 
 pub const START: u16 = 1;
 pub const STOP: u16 = 1 << 1;

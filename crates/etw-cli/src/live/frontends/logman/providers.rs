@@ -1,6 +1,6 @@
 //! Providers of `logman`: `-p`, `-pf`, and `query providers`.
 
-use super::super::kernel::{KERNEL_GUID, KERNEL_PROVIDER, is_kernel_provider};
+use super::super::kernel::is_kernel_provider;
 use super::super::{Controller, Enablement, ProviderNames, braced};
 use super::{DONE, TABLE};
 use crate::format::safe;
@@ -13,8 +13,9 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::manifest::{NamedValue, NamedValueKind};
 use etw_system::flags::Flag;
+use etw_system::system_providers::KERNEL_PROVIDER;
 use etw_types::winmeta::{self, Predefined};
-use etw_types::{Guid, Keyword, Level};
+use etw_types::{Guid, Keyword, Level, SYSTEM_TRACE};
 use etw_wire::requests::ProviderStatus;
 use std::fmt::Write;
 
@@ -100,7 +101,7 @@ fn flags_in(rest: &str) -> Option<&str> {
 
 /// The kernel as a provider: its GUID, and a keyword for each class that logman names.
 fn kernel_table() -> String {
-    let guid = format!("{{{}}}", KERNEL_GUID.to_ascii_uppercase());
+    let guid = braced(&SYSTEM_TRACE);
     let mut text = format!("\n{:<41}{}\n{:-<79}\n", "Provider", "GUID", "");
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{KERNEL_PROVIDER:<41}{guid}");

@@ -383,7 +383,13 @@ pub const ROWS: &[Row<Command>] = &[
     kernel_class("nothread", "Record no threads", |c| c.without.push("thread")),
     kernel_class("nodisk", "Record no disk transfers", |c| c.without.push("disk")),
     kernel_class("nonet", "Record no network transfers", |c| c.without.push("net")),
-    kernel_class("systemlogger", "The session records events of the kernel", |_| {}),
+    kernel_class(
+        "systemlogger",
+        "The session records events of the kernel, which other options name",
+        |c| {
+            c.is_system_logger = true;
+        },
+    ),
     option(
         START,
         "eflag",
@@ -413,7 +419,7 @@ pub const ROWS: &[Row<Command>] = &[
         START,
         "stackwalk",
         "NAMES",
-        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...",
+        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...; xperf -help stackwalk lists them",
         Effect::Values(|command, words, name| {
             let names = words.needed(name, "names of events")?;
             command.kernel.add_stacks(names).map_err(|what| words.wrong(name, what))

@@ -18,6 +18,15 @@ pub enum Source {
     },
 }
 
+impl Source {
+    pub fn named(&self) -> Named {
+        match self {
+            Source::One(named) => named.clone(),
+            Source::Line { id, .. } => Named::Id(*id),
+        }
+    }
+}
+
 /// `#GUID`, `*NAME`, or the lines of a file.
 pub fn sources(text: &str) -> Result<Vec<Source>, Failure> {
     let wrong = |what: String| TABLE.wrong("guid", what);

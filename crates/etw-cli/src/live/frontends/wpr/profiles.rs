@@ -48,33 +48,48 @@ pub fn all(file: Option<&str>) -> Result<Vec<RecordingProfile>, Failure> {
     read_profiles(&bytes).map_err(|error| usage(format!("wpr: {file}: {error}")))
 }
 
-/// The profile that a word of `-start` names. Without a level it is the verbose one; without a name, the first one of the file.
+/// The profile that a word of `-start` names, for files or for memory. Without a level it is the verbose one; without a name, the default
+/// profile of the file, or its first one.
 pub fn find(word: &str, is_file_mode: bool) -> Result<RecordingProfile, Failure> {
-    let wanted = Wanted::parse(word);
+    let mut wanted = Wanted::parse(word);
     if wanted.name.is_empty() && !is_file(word) {
         return Err(usage(format!("wpr: {word:?} names no profile; wpr -profiles lists them")));
     }
     let profiles = all(wanted.file)?;
-    let level = wanted.level.unwrap_or("Verbose");
-    let is_named = |one: &&RecordingProfile| {
-        wanted.name.is_empty() || one.name.eq_ignore_ascii_case(wanted.name)
+    if wanted.name.is_empty() {
+        let default = profiles.iter().find(|one| one.is_default);
+        if let Some(one) = default.or(profiles.first()) {
+            wanted.name = &one.name;
+            wanted.level = one.is_default.then_some(&one.level);
+        }
+    }
+    let named: Vec<&RecordingProfile> =
+        profiles.iter().filter(|one| one.name.eq_ignore_ascii_case(wanted.name)).collect();
+    let of_level = |level: &str| -> Vec<&RecordingProfile> {
+        named.iter().filter(|one| one.level.eq_ignore_ascii_case(level)).copied().collect()
     };
-    let named: Vec<&RecordingProfile> = profiles.iter().filter(is_named).collect();
-    let of_level: Vec<&RecordingProfile> =
-        named.iter().filter(|one| one.level.eq_ignore_ascii_case(level)).copied().collect();
     let candidates = match wanted.level {
-        Some(_) => of_level,
-        None if of_level.is_empty() => named,
-        None => of_level,
+        Some(level) => of_level(level),
+        None => Some(of_level("Verbose")).filter(|some| !some.is_empty()).unwrap_or(named.clone()),
     };
-    let fitting = candidates.iter().find(|one| one.is_file == is_file_mode);
-    match fitting.or(candidates.first()) {
+    let Some(first) = candidates.first() else {
+        let mut names: Vec<String> =
+            profiles.iter().map(|one| format!("{}.{}", one.name, one.level)).collect();
+        names.dedup();
+        return Err(usage(format!(
+            "wpr: there is no profile {word}; there are {}",
+            names.join(", ")
+        )));
+    };
+    match candidates.iter().find(|one| one.is_file == is_file_mode) {
         Some(profile) => Ok((*profile).clone()),
         None => {
-            let mut names: Vec<String> =
-                profiles.iter().map(|one| format!("{}.{}", one.name, one.level)).collect();
-            names.dedup();
-            Err(usage(format!("wpr: there is no profile {word}; there are {}", names.join(", "))))
+            let name = format!("{}.{}", first.name, first.level);
+            let what = match is_file_mode {
+                true => "for memory (LoggingMode Memory) only; leave -filemode out",
+                false => "for files (LoggingMode File) only; add -filemode",
+            };
+            Err(usage(format!("wpr: the profile {name} is {what}")))
         }
     }
 }
@@ -89,7 +104,7 @@ mod tests {
     #[test]
     fn profiles_of_this_program_are_valid() {
         let all = all(None).unwrap();
-        assert_eq!(all.len(), 10);
+        assert_eq!(all.len(), 20);
         for profile in &all {
             let mut kernel = Kernel::default();
             keywords::add(&mut kernel, profile.system.as_ref().unwrap()).unwrap();

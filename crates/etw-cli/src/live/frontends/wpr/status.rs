@@ -3,7 +3,7 @@
 use super::super::{
     Controller, ProviderNames, all_sessions, braced, enabled, mode_names, shown_file,
 };
-use super::running;
+use super::{PREFIX, running};
 use crate::format::safe;
 use crate::frontends::answer::print;
 use crate::live::host::HostChoice;
@@ -80,7 +80,7 @@ pub fn show(shown: Shown) -> Result<Outcome, Failure> {
 
 /// A session, and what is wrong with it.
 fn collector(session: &SessionStatus) -> String {
-    let name = session.name.rsplit('_').next().unwrap_or_default();
+    let name = session.name.strip_prefix(PREFIX).unwrap_or_default();
     let mode = if session.file.is_some() { "File" } else { "Memory" };
     let mut text = format!(
         "\n{}\n  Logging mode   : {mode} ({})\n  Events lost    : {}\n",

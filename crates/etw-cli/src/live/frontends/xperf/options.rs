@@ -161,7 +161,7 @@ pub const ROWS: &[Row<Command>] = &[
         STOP,
         "d",
         "MERGED.etl",
-        "Merge the files of the stopped sessions",
+        "Merge the files of the stopped sessions; alone: stop the kernel's session and merge its file",
         Effect::Text(|c, file| c.merged = Some(file.into())),
     ),
     option(
@@ -296,7 +296,7 @@ pub const ROWS: &[Row<Command>] = &[
         START | UPDATE,
         "stackwalk",
         "NAMES",
-        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...",
+        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...; -help stackwalk lists them",
         Effect::Values(|command, words, option| {
             let names = words.needed(option, "names of events")?;
             command.logger().kernel.add_stacks(names).map_err(|what| words.wrong(option, what))
