@@ -51,6 +51,8 @@ struct Listener {
 struct Connection {
     process: u32,
     addresses: Addresses,
+    /// The process that closed it; 0: none has, or it is not known.
+    closed_by: u32,
     /// The process asked for it.
     is_asked: bool,
     /// The process ended before it: it has its Disconnect.
@@ -80,7 +82,7 @@ impl Sockets {
 
     fn remove(&mut self, socket: u64) -> Connection {
         let one = self.connections.remove(&socket).unwrap_or_default();
-        self.closing.remove(&(one.process, socket));
+        self.closing.remove(&(one.closed_by, socket));
         one
     }
 
@@ -240,7 +242,8 @@ impl Shaper {
                 if head.process != 0 {
                     one.process = head.process;
                 }
-                let key = (one.process, socket);
+                one.closed_by = one.process;
+                let key = (one.closed_by, socket);
                 self.sockets.closing.insert(key);
                 return;
             }
@@ -311,7 +314,9 @@ impl Shaper {
         addresses: &Addresses,
         out: &mut Records,
     ) {
-        let process = self.sockets.connections.get(&socket).map_or(0, |one| one.process);
+        // The process of a connection that it left to the kernel has ended.
+        let known = self.sockets.connections.get(&socket).filter(|one| !one.is_told);
+        let process = known.map_or(0, |one| one.process);
         let one = Connection { process, addresses: *addresses, ..Connection::default() };
         let head = self.head(event);
         self.network_record(head, 0x060e, (socket, &one), (0, None), out);

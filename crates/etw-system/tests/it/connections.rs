@@ -135,8 +135,10 @@ fn a_process_that_ends_is_disconnected_in_its_life() {
     machine.at(20, 0, 50, Detail::Exit { process: 50, thread: 50 });
     machine.at(21, 0, 50, state(8, 1, 4));
     machine.at(30, 0, 50, switch(50, ThreadState::Dead, 0));
+    machine.at(35, 0, 0, Detail::Retransmit { socket: 8, addresses });
     machine.at(40, 0, 0, state(8, 4, 7));
     let records = machine.end();
+    assert_eq!(of(&records, 0x060e)[0].u32(0), 0, "it has ended");
     assert_eq!(of(&records, 0x060c).len(), 2);
     assert!(of(&records, 0x060f).is_empty());
     let [disconnect] = of(&records, 0x060d)[..] else { panic!("one connection was closed") };
