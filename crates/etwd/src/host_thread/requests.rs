@@ -12,6 +12,7 @@ use etw_session::{
     EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS, SessionClock, SessionConfig,
     SystemConfig,
 };
+use etw_system::StartError;
 use etw_types::{Guid, Keyword, Level, SYSTEM_TRACE, Status};
 use etw_wire::message::FromHost;
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, StartRequest, Update};
@@ -278,6 +279,25 @@ impl HostThread {
         }
     }
 
+    /// Opens the events of another recording. The rings of recordings that earlier changes have ended give their memory back soon.
+    fn open_another(
+        &mut self,
+        system: &SystemConfig,
+        buffer_size: u32,
+    ) -> Result<SystemSource, StartError> {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        const PAUSE: Duration = Duration::from_millis(2);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let opened = SystemSource::open(system, buffer_size);
+            if !matches!(opened, Err(StartError::Rings(_))) || Instant::now() >= end {
+                return opened;
+            }
+            self.round();
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Records these events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
     /// record for a moment, and the keeper has both: the one message that keeps the session says from when on the new one counts.
     fn replace_system(&mut self, slot: usize, system: SystemConfig) -> Response {
@@ -289,7 +309,7 @@ impl HostThread {
         };
         let before = KeptRecording { system: old, ring_set: global.ring_set };
         let number = before.ring_set.number + 1;
-        let mut source = match SystemSource::open(&system, buffer_size) {
+        let mut source = match self.open_another(&system, buffer_size) {
             Ok(source) => source,
             Err(error) => return refused(system_source::status_of(&error), error.to_string()),
         };

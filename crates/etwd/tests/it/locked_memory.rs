@@ -112,7 +112,9 @@ fn a_change_gives_the_memory_of_rings_back() {
         return;
     }
     let Response::Session(_) = answer else { panic!("{answer:?}") };
-    for words in ["process+img", "process+thread", "process"] {
+    // Each one needs the memory of those before the last.
+    let words = ["process+img", "process+thread", "process"];
+    for words in words.into_iter().cycle().take(30) {
         let session = "changing".to_owned();
         let answer = daemon.ask(&Request::System { session, system: system(words) });
         let Response::Done { .. } = answer else { panic!("{words}: {answer:?}") };
