@@ -726,8 +726,8 @@ impl Recorder {
         drop(self.finish_before(i64::MAX));
     }
 
-    /// Ends the recording like [`finish`](Recorder::finish), at a moment that has passed, in 100 ns: later records are those of the recorder
-    /// that took its place. All records have been read from the returned rings. Dropping them closes them.
+    /// Ends the recording like [`finish`](Recorder::finish), at a past moment in 100 ns: another recorder has the later records. Returns
+    /// the rings, whose records are all read; to drop them closes them.
     pub fn finish_before(&mut self, moment: i64) -> FinishedRings {
         if self.is_finished {
             return FinishedRings::default();

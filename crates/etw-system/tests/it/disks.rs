@@ -4,16 +4,14 @@ use etw_system::neutral::*;
 
 use crate::shaper::{Machinery, of};
 
+fn request(operation: DiskOperation, sector: u64, size: u32) -> DiskRequest {
+    DiskRequest { device: 0xfd, sector, size, operation, is_background: false }
+}
+
 #[test]
 fn parts_of_a_disk_request_add_up() {
     let mut machine = Machinery::new();
-    let request = |sector, size| DiskRequest {
-        device: 0xfd,
-        sector,
-        size,
-        operation: DiskOperation::Write,
-        is_background: false,
-    };
+    let request = |sector, size| request(DiskOperation::Write, sector, size);
     machine.at(10, 0, 50, Detail::DiskIssue(request(100, 8192)));
     machine.at(20, 0, 0, Detail::DiskComplete(request(100, 4096)));
     machine.at(30, 0, 0, Detail::DiskComplete(request(108, 4096)));
@@ -41,13 +39,6 @@ fn parts_of_a_disk_request_add_up() {
 #[test]
 fn a_disk_request_belongs_to_the_thread_that_asked_for_it() {
     let mut machine = Machinery::new();
-    let request = |operation, sector, size| DiskRequest {
-        device: 0xfd,
-        sector,
-        size,
-        operation,
-        is_background: false,
-    };
     let read = |sector, size| request(DiskOperation::Read, sector, size);
     machine.at(10, 0, 50, Detail::DiskQueue(read(100, 4096)));
     machine.at(20, 0, 51, Detail::DiskQueue(read(300, 4096)));

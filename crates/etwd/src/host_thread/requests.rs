@@ -263,7 +263,6 @@ impl HostThread {
     pub(super) fn run_system_down(&mut self, slot: usize) {
         /// Another recording takes some 50 ms for its rundown.
         const PATIENCE: Duration = Duration::from_secs(2);
-        const PAUSE: Duration = Duration::from_millis(2);
         let Some(system) = self.global(slot).and_then(|global| global.config.system.clone()) else {
             return;
         };
@@ -271,9 +270,15 @@ impl HostThread {
             log_info!("the system's rundown is missing: {message}");
             return;
         }
-        let end = Instant::now() + PATIENCE;
         let is_before = |global: &GlobalSession| !global.recordings_before.is_empty();
-        while Instant::now() < end && self.global(slot).is_some_and(is_before) {
+        self.rounds_until(PATIENCE, |host| !host.global(slot).is_some_and(is_before));
+    }
+
+    /// Goes on with everything else until something is so, or for so long.
+    fn rounds_until(&mut self, patience: Duration, mut is_so: impl FnMut(&HostThread) -> bool) {
+        const PAUSE: Duration = Duration::from_millis(2);
+        let end = Instant::now() + patience;
+        while !is_so(self) && Instant::now() < end {
             self.round();
             std::thread::sleep(PAUSE);
         }
@@ -286,16 +291,14 @@ impl HostThread {
         buffer_size: u32,
     ) -> Result<SystemSource, StartError> {
         const PATIENCE: Duration = Duration::from_millis(500);
-        const PAUSE: Duration = Duration::from_millis(2);
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let opened = SystemSource::open(system, buffer_size);
-            if !matches!(opened, Err(StartError::Rings(_))) || Instant::now() >= end {
-                return opened;
+        let mut opened = SystemSource::open(system, buffer_size);
+        self.rounds_until(PATIENCE, |_| {
+            if matches!(opened, Err(StartError::Rings(_))) {
+                opened = SystemSource::open(system, buffer_size);
             }
-            self.round();
-            std::thread::sleep(PAUSE);
-        }
+            !matches!(opened, Err(StartError::Rings(_)))
+        });
+        opened
     }
 
     /// Records these events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
