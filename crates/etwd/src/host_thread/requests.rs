@@ -274,7 +274,7 @@ impl HostThread {
         self.rounds_until(PATIENCE, |host| !host.global(slot).is_some_and(is_before));
     }
 
-    /// Goes on with everything else until something is so, or for so long.
+    /// Does everything else until something is so, or for so long.
     fn rounds_until(&mut self, patience: Duration, mut is_so: impl FnMut(&HostThread) -> bool) {
         const PAUSE: Duration = Duration::from_millis(2);
         let end = Instant::now() + patience;
