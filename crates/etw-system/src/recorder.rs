@@ -107,8 +107,8 @@ pub struct Recorder {
     has_arguments: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
-    /// The trace has the last switches of the recorder before, which the kernel may not have told both of them.
-    is_follower: bool,
+    /// The records before this time, in 100 ns, are those of another recorder.
+    since: i64,
     /// Positions in the rings that can be committed when all records before a time are stored.
     released: VecDeque<Released>,
 }
@@ -167,7 +167,8 @@ impl Recorder {
     }
 
     /// Continues the recording of a process that was killed, with the rings that it left. Its records up to the time
-    /// `stored_until`, in 100 ns, are stored. [`begin`](Recorder::begin) adds a rundown behind them.
+    /// `stored_until`, in 100 ns, are stored, and those before `since` are another recorder's. [`begin`](Recorder::begin) adds a rundown behind
+    /// them.
     ///
     /// # Errors
     /// The rings do not fit these options or this machine.
@@ -176,6 +177,7 @@ impl Recorder {
         process: Option<u32>,
         rings: Vec<LeftRing>,
         stored_until: i64,
+        since: i64,
     ) -> Result<Recorder, StartError> {
         let mut notes = Vec::new();
         let (kept, rings): (Vec<LeftRing>, Vec<LeftRing>) =
@@ -223,8 +225,8 @@ impl Recorder {
         // A CPU that has come since is added at the first poll.
         let cpus = recorded.unwrap_or_else(online_cpus);
         let opened = Opened { perf, target, cpus, side_events, notes };
-        let recorder =
-            Recorder { stored_until: Some(stored_until), told, ..Recorder::with(opened, options) };
+        let stored_until = Some(stored_until.max(since.saturating_sub(1)));
+        let recorder = Recorder { stored_until, since, told, ..Recorder::with(opened, options) };
         Ok(recorder.behind_others())
     }
 
@@ -294,7 +296,7 @@ impl Recorder {
             is_finished: false,
             has_arguments,
             stored_until: None,
-            is_follower: false,
+            since: i64::MIN,
             released: VecDeque::new(),
         }
     }
@@ -379,7 +381,7 @@ impl Recorder {
         self.perf.enable(self.side_events..)?;
         let turn = this_turn();
         let moment = (turn.time / TICK) as i64;
-        self.stored_until = Some(moment - 1);
+        (self.stored_until, self.since) = (Some(moment - 1), moment);
         self.run_down(turn);
         // Those that began since that moment and are in the list have records, too.
         self.shaper.found_until(now());
@@ -483,7 +485,7 @@ impl Recorder {
             false => self.perf.complete_until(until, time),
         };
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
-        let is_follower = self.is_follower;
+        let times = (self.since, stored_until);
         let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, .. } = self;
         add_exit_statuses(exit_statuses, shaper, out);
         if out.size() >= *room {
@@ -493,7 +495,7 @@ impl Recorder {
         let mut frames = Vec::new();
         let until = perf.release(until, |given| {
             let Given::Other(parsed) = given else {
-                take_switch(shaper, given, (stored_until, is_follower), out);
+                take_switch(shaper, given, times, out);
                 return is_over(out, *room);
             };
             let completed;
@@ -505,11 +507,12 @@ impl Recorder {
                 false => parsed,
             };
             match parsed.detail {
-                detail if (parsed.time / TICK) as i64 <= stored_until => {
-                    if let PerfDetail::Neutral(detail) = detail {
-                        pass_over(shaper, parsed.cpu, &detail, is_follower);
+                PerfDetail::Neutral(detail) if (parsed.time / TICK) as i64 <= stored_until => {
+                    if (parsed.time / TICK) as i64 >= times.0 {
+                        pass_over(shaper, parsed.cpu, &detail);
                     }
                 }
+                _ if (parsed.time / TICK) as i64 <= stored_until => {}
                 // The frequent ones are not copied whole.
                 PerfDetail::Neutral(Detail::Switch { old, new }) => {
                     shaper.take(&parsed.event(Detail::Switch { old, new }), out);
@@ -669,6 +672,8 @@ impl Recorder {
         if let count @ 1.. = std::mem::take(&mut self.unmarked) {
             let Recorder { shaper, out, .. } = self;
             Giver { shaper, out, turn }.event(Detail::Lost { count });
+            // They may have been any CPU's: a recorder that follows marks them on each.
+            shaper.continues_trace();
         }
     }
 
@@ -705,7 +710,6 @@ impl Recorder {
     /// The records follow those of a recorder that ended with these [`cpu_states`](Recorder::cpu_states). Switches that are missing between them
     /// are counted and marked like others.
     pub fn follow(&mut self, states: impl Iterator<Item = (u16, Option<u32>)>) {
-        self.is_follower = true;
         states.for_each(|(cpu, thread)| self.shaper.follows(cpu, thread));
     }
 
@@ -737,11 +741,12 @@ impl Recorder {
         self.room = usize::MAX;
         self.is_ending = true;
         // Records that an earlier process stored may be later than that moment.
-        let moment = moment.max(self.stored_until.unwrap_or(0));
-        let end = u64::try_from(moment).unwrap_or(0).saturating_mul(TICK);
+        let last = (moment - 1).max(self.stored_until.unwrap_or(0));
+        let end = u64::try_from(last).unwrap_or(0).saturating_add(1).saturating_mul(TICK);
         self.read_until(end);
         let now = this_turn();
-        let turn = Turn { time: now.time.min(end), ..now };
+        // Other recorders have that moment.
+        let turn = Turn { time: now.time.min(end - 1), ..now };
         self.add_last_losses(turn);
         self.count_processes(turn);
         self.look_at_affinities();
@@ -774,22 +779,21 @@ fn take_fork(
 fn take_switch(
     shaper: &mut Shaper,
     given: Given<'_>,
-    (stored_until, is_follower): (i64, bool),
+    (since, stored_until): (i64, i64),
     out: &mut Records,
 ) {
     let Given::Switch(switch) = given else { return };
-    if (switch.time / TICK) as i64 > stored_until {
+    let time = (switch.time / TICK) as i64;
+    if time > stored_until {
         shaper.take(switch, out);
-    } else {
-        pass_over(shaper, switch.cpu, &switch.detail, is_follower);
+    } else if time >= since {
+        pass_over(shaper, switch.cpu, &switch.detail);
     }
 }
 
 /// Passes over an event that the trace has already: after a switch, it is known what the CPU runs.
-fn pass_over(shaper: &mut Shaper, cpu: u16, detail: &Detail<'_>, is_follower: bool) {
-    if let Detail::Switch { new, .. } = detail
-        && !is_follower
-    {
+fn pass_over(shaper: &mut Shaper, cpu: u16, detail: &Detail<'_>) {
+    if let Detail::Switch { new, .. } = detail {
         shaper.runs(cpu, new.thread);
     }
 }

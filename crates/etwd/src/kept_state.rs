@@ -54,12 +54,15 @@ pub(crate) struct KeptSession {
 }
 
 /// The rings of one recording of system events. A session that changes what it records has two of them for a moment.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct RingSet {
     /// Its number in the names of the rings.
     pub number: u64,
     /// The session's events from this time on are in these rings, and those before in the set before.
     pub since: i64,
+    /// Each CPU and its thread at that time, by the set before; `None`: that one has not ended, or an earlier worker kept none.
+    #[serde(default)]
+    pub follows: Option<Vec<(u16, Option<u32>)>>,
 }
 
 /// A recording of system events whose place another one took.

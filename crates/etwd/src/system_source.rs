@@ -18,7 +18,7 @@ use etw_types::{
 
 use crate::haste::{Haste, own_thread};
 use crate::keeper_protocol::{Entry, KeeperLink, ring_name};
-use crate::kept_state::KeptRing;
+use crate::kept_state::{KeptRing, RingSet};
 use crate::shared_rings::SharedRings;
 
 /// The recording of one session.
@@ -30,8 +30,8 @@ pub(crate) struct SystemSource {
     /// The rings that the keeper has: [`Recorder::ring_changes`] at that time.
     kept: Option<u64>,
     keeper: Option<RingKeeper>,
-    /// A worker before has stored some of its events: the trace has later switches than those of the source before.
-    has_stored: bool,
+    /// The state that it follows is the one that was kept.
+    has_kept_states: bool,
 }
 
 /// The extended items that all events of a kind have, for those that no kernel class has.
@@ -105,7 +105,14 @@ fn options(config: &SystemConfig, buffer_size: u32) -> Options {
 impl SystemSource {
     fn of(recorder: Recorder) -> SystemSource {
         let events = ProviderEvents::new();
-        SystemSource { recorder, events, haste: None, kept: None, keeper: None, has_stored: false }
+        SystemSource {
+            recorder,
+            events,
+            haste: None,
+            kept: None,
+            keeper: None,
+            has_kept_states: false,
+        }
     }
 
     /// Opens the events that a session enables. Recording starts with `begin`.
@@ -121,17 +128,14 @@ impl SystemSource {
         Ok(SystemSource::of(recorder))
     }
 
-    /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored, and those before `since` are
-    /// another recording's.
+    /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored.
     pub fn resume(
         config: &SystemConfig,
         buffer_size: u32,
         left: Vec<Entry>,
         stored_until: i64,
-        since: i64,
+        ring_set: &RingSet,
     ) -> io::Result<SystemSource> {
-        let has_stored = stored_until >= since;
-        let stored_until = stored_until.max(since - 1);
         let mut rings = Vec::new();
         for entry in left {
             let KeptRing { size, is_side, is_machine, cpu, is_offline, programs, is_told } =
@@ -142,13 +146,18 @@ impl SystemSource {
             let facts = RingFacts { size, is_side, cpu, is_offline, is_machine, programs, is_told };
             rings.push(LeftRing { facts, events: entry.descriptors });
         }
+        let options = options(config, buffer_size);
         let recorder =
-            Recorder::resume(options(config, buffer_size), config.process, rings, stored_until);
-        let recorder = recorder.map_err(io::Error::other)?;
+            Recorder::resume(options, config.process, rings, stored_until, ring_set.since);
+        let mut recorder = recorder.map_err(io::Error::other)?;
+        let kept_states = ring_set.follows.as_ref();
+        if let Some(states) = kept_states {
+            recorder.follow(states.iter().copied());
+        }
         // The keeper has them.
         let kept = Some(recorder.ring_changes());
         let mut source = SystemSource::of(recorder);
-        (source.kept, source.has_stored) = (kept, has_stored);
+        (source.kept, source.has_kept_states) = (kept, kept_states.is_some());
         Ok(source)
     }
 
@@ -268,7 +277,7 @@ impl EventSource for SystemSource {
     }
 
     fn follow(&mut self, states: &[CpuState]) {
-        if !self.has_stored {
+        if !self.has_kept_states {
             self.recorder.follow(states.iter().map(|one| (one.cpu, one.thread)));
         }
     }

@@ -128,19 +128,24 @@ impl<S: Sink> Engine<S> {
     }
 
     /// Adds a source to a session whose events, from a moment on, are those of this source. The sources before end there, and stay until
-    /// they have [given](Engine::remove_given_sources) the rest of their events.
+    /// they have [given](Engine::remove_given_sources) the rest of their events. Returns the state that this source follows; `None`: there
+    /// was no source before.
     pub fn replace_source(
         &mut self,
         session: usize,
         moment: i64,
         mut source: Box<dyn EventSource>,
-    ) {
+    ) -> Option<Vec<CpuState>> {
         let before = |one: &&mut SessionSource| one.session == session && !one.is_finished;
+        let mut followed = None;
         for one in self.sources.iter_mut().filter(before) {
-            source.follow(&one.source.finish_before(moment));
+            let states = one.source.finish_before(moment);
+            source.follow(&states);
             one.is_finished = true;
+            followed = Some(states);
         }
         self.attach_source(session, source);
+        followed
     }
 
     /// Removes the sources of a session that others have replaced, if they have given all of their events. Returns whether some have not.

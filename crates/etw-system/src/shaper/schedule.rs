@@ -231,7 +231,7 @@ impl Shaper {
     /// [`runs`](Shaper::runs) says which thread the CPU runs.
     pub fn continues_trace(&mut self) {
         for cpu in &mut self.cpus {
-            cpu.has_unknown_past = true;
+            (cpu.thread, cpu.has_unknown_past) = (None, true);
         }
     }
 

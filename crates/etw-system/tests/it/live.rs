@@ -416,7 +416,7 @@ fn losses_at_the_end_are_counted() {
 }
 
 /// The rings of a recorder, as a process that is killed leaves them; the keeper maps them.
-fn left_by(recorder: Recorder) -> (Vec<LeftRing>, Vec<HeldRing>) {
+pub fn left_by(recorder: Recorder) -> (Vec<LeftRing>, Vec<HeldRing>) {
     let mut held = Vec::new();
     let left = recorder.rings().into_iter().map(|ring| {
         let events: Vec<OwnedFd> =
@@ -464,7 +464,7 @@ fn losses_before_a_takeover_are_counted_and_marked() {
         // SAFETY: a descriptor of an event, and numbers.
         assert_eq!(unsafe { libc::ioctl(event.as_raw_fd(), DISABLE, 0) }, 0);
     }
-    let mut next = Recorder::resume(options, None, left, start).unwrap();
+    let mut next = Recorder::resume(options, None, left, start, 0).unwrap();
     next.begin().unwrap();
     next.finish();
     let mut all = Vec::new();
@@ -511,7 +511,7 @@ fn a_cpu_without_a_ring_is_recorded_after_a_takeover() {
         };
         let is_kept = |one: &LeftRing| is_offline || one.facts.cpu != Some(last);
         let rings = left.iter().map(copy).filter(is_kept).collect();
-        let mut next = Recorder::resume(options.clone(), None, rings, start).unwrap();
+        let mut next = Recorder::resume(options.clone(), None, rings, start, 0).unwrap();
         next.begin().unwrap();
         next.poll();
         assert!(next.ring_changes() > changes, "the keeper has to learn of the new rings");

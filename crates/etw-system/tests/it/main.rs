@@ -9,6 +9,7 @@ mod descriptors;
 mod disks;
 mod faults;
 mod file_names;
+mod followers;
 mod ground_truth;
 mod idle_cpus;
 mod invariants;

@@ -122,7 +122,7 @@ impl HostThread {
             events_before: global.events_before,
             series: session.series_files().collect(),
             consumers: global.consumer_count(),
-            ring_set: global.ring_set,
+            ring_set: global.ring_set.clone(),
             recordings_before: global.recordings_before.clone(),
         };
         let mut descriptors = vec![global.state.as_fd()];

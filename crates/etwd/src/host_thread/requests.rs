@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use etw_host::engine::EventSource;
+use etw_host::engine::{CpuState, EventSource};
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
 use etw_session::{
@@ -310,7 +310,7 @@ impl HostThread {
             let what = "the session records no events of the system; start it with some";
             return refused(Status::ERROR_NOT_SUPPORTED, what);
         };
-        let before = KeptRecording { system: old, ring_set: global.ring_set };
+        let before = KeptRecording { system: old, ring_set: global.ring_set.clone() };
         let number = before.ring_set.number + 1;
         let mut source = match self.open_another(&system, buffer_size) {
             Ok(source) => source,
@@ -331,12 +331,18 @@ impl HostThread {
         if let Some(global) = self.global_mut(slot) {
             global.config.system = Some(system);
             global.recordings_before.push(before);
-            global.ring_set = RingSet { number, since };
+            global.ring_set = RingSet { number, since, follows: None };
         }
         self.keep_session(slot);
         kill_point("other recording kept");
-        self.engine.replace_source(slot, since, Box::new(source));
+        let states = self.engine.replace_source(slot, since, Box::new(source));
         kill_point("recording before ended");
+        if let Some(global) = self.global_mut(slot) {
+            let pairs =
+                |states: Vec<CpuState>| states.iter().map(|one| (one.cpu, one.thread)).collect();
+            global.ring_set.follows = states.map(pairs);
+        }
+        self.keep_session(slot);
         Response::Done { warnings }
     }
 

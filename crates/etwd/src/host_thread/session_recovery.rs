@@ -26,7 +26,7 @@ use super::recovery::{KeptRings, RECONNECT_PATIENCE, facts, missing};
 use crate::ended_stream::EndedStream;
 use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd};
 use crate::keeper_protocol::Entry;
-use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream, RingSet};
+use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream};
 use crate::log::log;
 use crate::session_memory::allocate_buffers;
 use crate::system_source::SystemSource;
@@ -284,14 +284,14 @@ impl HostThread {
         let Some(global) = self.global(slot) else { return };
         let Some(system) = global.config.system.clone() else { return };
         let (name, buffer_size) = (global.name().to_owned(), global.config.buffer_size);
-        let last = KeptRecording { system, ring_set: global.ring_set };
+        let last = KeptRecording { system, ring_set: global.ring_set.clone() };
         let mut recordings = global.recordings_before.clone();
         recordings.push(last);
         let last = global.ring_set.number;
         for KeptRecording { system, ring_set } in recordings {
-            let RingSet { number, since } = ring_set;
+            let number = ring_set.number;
             let left = rings.remove(&number).unwrap_or_default().into_values().collect();
-            let resumed = SystemSource::resume(&system, buffer_size, left, stored_until, since);
+            let resumed = SystemSource::resume(&system, buffer_size, left, stored_until, &ring_set);
             let source = resumed.or_else(|error| {
                 log!("session {name}: events of the system since the kill are missing: {error}");
                 match number == last {

@@ -123,7 +123,9 @@ fn kill_at(point: &str, bpf: &str) -> bool {
         (starts, ends, _) => *starts == 1 && *ends <= 1,
     };
     let others: Vec<_> = programs.iter().map(life).filter(|one| !is_whole(one)).collect();
-    assert!(others.is_empty(), "{point}, bpf {bpf}: {others:?} {status:?}");
+    // On a busy machine, a ring may have had no room for their records.
+    let others_lost = status.lost - gaps;
+    assert!(others.len() as u64 <= others_lost, "{point}, bpf {bpf}: {others:?} {status:?}");
     // The two kills: a program that a CPU was ending then may have no end.
     let cpus = std::thread::available_parallelism().unwrap().get();
     let endless = programs.iter().map(life).filter(|(_, ends, _)| *ends == 0).count();
