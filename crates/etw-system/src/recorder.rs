@@ -457,6 +457,7 @@ impl Recorder {
             if changes.is_empty() {
                 return;
             }
+            self.sources.add_changed(&changes);
             self.sources.add_opened(&changes, file_facts);
             self.perf.read(now());
             self.sources.reject_changed(self.perf.descriptor_changes());
@@ -471,6 +472,8 @@ impl Recorder {
         self.sources.add_call_paths(self.perf.take_call_paths());
         if self.has_operations && !self.perf.has_call_paths() {
             self.look_files_up();
+        } else {
+            self.sources.add_changed(&self.perf.take_descriptor_changes());
         }
     }
 
@@ -543,7 +546,7 @@ impl Recorder {
                         let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
                         let named = sources.take_call_paths(thread, time, number, &arguments);
                         for descriptor in shaper.unknown_files(process, call, &arguments, &named) {
-                            let file = sources.file_of(process, descriptor);
+                            let file = sources.file_of(process, descriptor, time);
                             let file = file.as_ref();
                             let detail = Detail::DescriptorFound { process, descriptor, file };
                             shaper.take(&parsed.event(detail), out);

@@ -34,6 +34,8 @@ pub(crate) struct Sources {
     call_path_count: usize,
     /// Descriptors that were closed before their files were looked up.
     pub closed_descriptors: u64,
+    /// When each descriptor of a process was opened, closed or replaced last, among the records that have not been released.
+    changed: HashMap<(u32, i32), u64>,
     /// Threads and times of the files that were looked up last, by process and descriptor.
     looked_up: HashMap<(u32, i32), (u32, u64)>,
 }
@@ -187,10 +189,26 @@ impl Sources {
             !all.is_empty()
         });
         self.call_path_count = self.call_paths.values().map(VecDeque::len).sum();
+        self.changed.retain(|_, time| *time >= until);
     }
 
-    /// The file of a descriptor, as long as that is open.
-    pub fn file_of(&mut self, process: u32, descriptor: i32) -> Option<FileFacts> {
+    /// Descriptors have changed: what is looked up now is not what they were before.
+    pub fn add_changed(&mut self, changes: &[DescriptorChange]) {
+        for one in changes {
+            if self.changed.len() >= LIMIT {
+                self.changed.clear();
+            }
+            let time = self.changed.entry((one.process, one.descriptor)).or_default();
+            *time = one.time.max(*time);
+        }
+    }
+
+    /// The file that a descriptor is of at a time, as long as it is open.
+    pub fn file_of(&mut self, process: u32, descriptor: i32, time: u64) -> Option<FileFacts> {
+        if self.changed.get(&(process, descriptor)).is_some_and(|changed| *changed > time) {
+            self.closed_descriptors += 1;
+            return None;
+        }
         let file = file_facts(process, descriptor);
         self.closed_descriptors += u64::from(file.is_none() && is_closed(process, descriptor));
         file
@@ -358,6 +376,21 @@ mod tests {
         assert_eq!(sources.file_opened_after(50, 91).map(|file| file.path), Some(b"7".to_vec()));
         sources.forget(96);
         assert_eq!((sources.opened_count, sources.opened.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_descriptor_names_no_file_that_it_was_opened_for_later() {
+        let process = std::process::id();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let change = DescriptorChange { time: 20, process, thread: 1, descriptor, is_open: true };
+        let mut sources = Sources::default();
+        sources.add_changed(&[change, DescriptorChange { time: 10, ..change }]);
+        assert!(sources.file_of(process, descriptor, 19).is_none());
+        assert!(sources.file_of(process, descriptor, 21).is_some());
+        assert_eq!(sources.closed_descriptors, 1);
+        sources.forget(21);
+        assert!(sources.changed.is_empty());
     }
 
     /// OV-23: the kernel's record of a program may be read before or behind that of its exec, and the next exec may follow at once.

@@ -287,6 +287,11 @@ impl CallMoment {
     }
 }
 
+/// Process, and first argument or result, of a record of the beginning or the return of a system call.
+pub(super) fn call_values(record: &[u8]) -> Option<(u32, i64)> {
+    Some((le::u32(record, 0x18)?, le::i64(record, WORDS as usize + 8)?))
+}
+
 /// Whether a system call has a record of its own at its end: it names a file by its path, lists buffers, or copies.
 pub(super) fn names_path(number: u64) -> bool {
     static NAMING: LazyLock<[bool; MAX_CALLS]> =

@@ -1,6 +1,7 @@
 //! Records before the watermark passes them: they have facts that must be looked up while a process still lives.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 
@@ -11,7 +12,7 @@ use super::parse::{
 use super::tracepoint::Tracepoint;
 use super::watermark::PathCalls;
 use crate::neutral::Detail;
-use crate::system_calls::{FileOperation, SystemCall};
+use crate::system_calls::{self, FileOperation, SystemCall};
 use crate::thread_ids::ThreadIds;
 
 /// A program that was executed, as soon as its record is read.
@@ -93,8 +94,12 @@ impl Early<'_> {
 
     /// Looks for a call that begins or returns, whose paths programs record.
     pub fn look_at_call(&mut self, record: &[u8]) {
-        if let Some(moment) = CallMoment::parse(record) {
-            self.path_calls.look(moment);
+        let Some(moment) = CallMoment::parse(record) else { return };
+        self.path_calls.look(moment);
+        if changes_descriptor(moment.number)
+            && let Some((process, descriptor)) = bpf::call_values(record)
+        {
+            self.changed.extend(Call { moment, process, descriptor }.descriptor_change());
         }
     }
 
@@ -150,7 +155,7 @@ fn program_found(
     Some(ProgramFound::of(time, &program))
 }
 
-/// A record of a system call, by perf.
+/// A record of a system call.
 struct Call {
     moment: CallMoment,
     process: u32,
@@ -174,6 +179,18 @@ fn call(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>) -> Option<Call> 
         _ => return None,
     };
     Some(Call { moment: CallMoment { thread, time, number, is_return }, process, descriptor })
+}
+
+/// Whether a system call opens, closes or duplicates a descriptor.
+fn changes_descriptor(number: u64) -> bool {
+    static CHANGING: LazyLock<Vec<u64>> = LazyLock::new(|| {
+        use FileOperation::{Close, Open};
+        let is_file = |call| matches!(call, SystemCall::File(Open | Close, _));
+        system_calls::numbers(|call| {
+            is_file(call) || matches!(call, SystemCall::Duplicate | SystemCall::Replace)
+        })
+    });
+    CHANGING.contains(&number)
 }
 
 impl Call {

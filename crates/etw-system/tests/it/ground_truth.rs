@@ -159,6 +159,7 @@ fn plays_its_role() {
         "uses files" => crate::values::use_files(),
         "maps and moves memory" => crate::values::map_and_move_memory(),
         "calls unusually" => crate::unusual_calls::call(),
+        "uses a descriptor twice" => crate::unusual_calls::use_twice(),
         "makes short processes" => (0..2000).for_each(|_| make_short_process()),
         "renames its threads" => {
             let rename = || {

@@ -114,3 +114,63 @@ fn unusual_calls_are_seen_as_they_are() {
     let parts: Vec<_> = parts.filter(|one| one.0 < 4 * PAGE).collect();
     assert_eq!(parts, [(PAGE, PAGE), (0, PAGE), (2 * PAGE, 2 * PAGE)]);
 }
+
+/// Milliseconds for which the program has its files open.
+const OPEN_FOR: u64 = 300;
+
+/// The role of a program that has a file open by the descriptor that a pipe had, and one by that of a memory file.
+pub fn use_twice() {
+    let folder = std::env::var(FOLDER).unwrap();
+    let path = |name: &str| CString::new(format!("{folder}{name}")).unwrap();
+    let [after_pipe, after_memory] = ["/after-pipe", "/after-memory"].map(path);
+    let mut bytes = [7u8; 5];
+    let [from, to] = [bytes.as_mut_ptr().cast(), bytes.as_mut_ptr().cast()];
+    // SAFETY: system calls with paths and a buffer that live.
+    unsafe {
+        let mut ends = [0; 2];
+        libc::pipe(ends.as_mut_ptr());
+        libc::write(ends[1], from, 5);
+        libc::read(ends[0], to, 5);
+        assert_eq!(ends.map(|end| libc::close(end)), [0; 2]);
+        let file = libc::open(after_pipe.as_ptr(), libc::O_CREAT | libc::O_RDWR, 0o600);
+        assert_eq!(file, ends[0]);
+        let memory = libc::memfd_create(c"memory".as_ptr(), 0);
+        libc::write(memory, from, 4);
+        libc::close(memory);
+        let second = libc::open(after_memory.as_ptr(), libc::O_CREAT | libc::O_RDWR, 0o600);
+        assert_eq!(second, memory);
+        libc::write(second, from, 3);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(OPEN_FOR));
+    std::process::exit(0);
+}
+
+/// OV-23: what a descriptor was used for before it became that of a file is nothing that was done to the file.
+#[test]
+fn operations_before_a_file_was_opened_are_none_of_it() {
+    let folder = std::env::temp_dir().join(format!("etw-twice-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let mut is_done = false;
+    let flags = "process,thread,file,fileio,fileiocompletion";
+    let recording = crate::live::record_and_count(flags, None, |live: &mut crate::live::Live| {
+        let mut child = helper("uses a descriptor twice").env(FOLDER, &folder).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(OPEN_FOR / 2));
+        live.poll();
+        is_done = child.wait().unwrap().success();
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    let Some(recording) = recording else { return };
+    assert!(is_done, "the program failed");
+    let records = recording.records;
+    let name = |key: u64| {
+        let named = of(&records, 0x0400).into_iter().find(|one| one.u64(0) == key);
+        named.map(|one| text(one, NAME)).unwrap_or_default()
+    };
+    let top = folder.to_str().unwrap();
+    let transfers = [0x0443, 0x0444].map(|hook| {
+        let all = of(&records, hook).into_iter().map(|one| (name(one.u64(24)), one.u32(36)));
+        all.filter(|(name, _)| name.starts_with(top)).collect::<Vec<_>>()
+    });
+    let written = (format!("{top}/after-memory"), 3);
+    assert_eq!(transfers, [vec![], vec![written]], "{:?}", recording.losses);
+}
