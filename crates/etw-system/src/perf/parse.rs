@@ -29,8 +29,10 @@ const TRAILER: usize = 32;
 const SAMPLE_TIME: usize = 32;
 /// Markers of a call chain are the largest numbers.
 const FIRST_MARKER: u64 = (-4095i64) as u64;
-const CONTEXT_KERNEL: u64 = (-128i64) as u64;
 const CONTEXT_USER: u64 = (-512i64) as u64;
+/// No program has code at this address or behind it, nor in the page at 0.
+const PROGRAMS_END: u64 = if cfg!(target_arch = "x86_64") { 1 << 47 } else { 1 << 48 };
+const PROGRAMS_START: u64 = 0x1000;
 /// PROT_EXEC
 const EXECUTABLE: u32 = 4;
 /// In interrupt or soft interrupt, of `common_flags`.
@@ -560,16 +562,17 @@ fn arguments_sample(record: &[u8]) -> Option<Parsed<'_>> {
     })
 }
 
-/// Divides a call chain at its markers, which are dropped.
+/// Divides a call chain at its markers, which are dropped. The program's frames are the last ones: words of its own stack, which it can make
+/// look like markers or like addresses of the kernel. The first that is no address of a program ends the chain.
 fn split(frames: &[u8], scratch: &mut Scratch) {
     let mut is_user = false;
     for frame in frames.chunks_exact(8) {
         let Some(frame) = le::u64(frame, 0) else { return };
         match frame {
-            CONTEXT_KERNEL => is_user = false,
+            PROGRAMS_START..PROGRAMS_END if is_user => scratch.user.push(frame),
+            _ if is_user => return,
             CONTEXT_USER => is_user = true,
             FIRST_MARKER.. => {}
-            _ if is_user => scratch.user.push(frame),
             _ => scratch.kernel.push(frame),
         }
     }

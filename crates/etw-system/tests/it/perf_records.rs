@@ -34,20 +34,25 @@ fn a_fork_is_read_with_its_trailer() {
 
 #[test]
 fn a_call_chain_is_divided_at_its_markers() {
+    const KERNEL: u64 = 0xffff_ffff_8100_0000;
+    let [in_kernel, in_program] = [-128i64, -512].map(|marker| marker as u64);
     let kinds = Kind::Sample { has_stack: true };
-    let mut body = Vec::new();
-    // identifier, address, pid and tid, time, cpu, chain
-    for number in [7u64, 0x4010, 50 | 51 << 32, 999, 1, 5, -128i64 as u64, 0xffff_ffff_8100_0000] {
-        body.extend(number.to_le_bytes());
+    let stack = |frames: &[u64]| {
+        // identifier, address, pid and tid, time, cpu, chain
+        let head = [7u64, 0x4010, 50 | 51 << 32, 999, 1, frames.len() as u64];
+        let words = head.iter().chain(frames).flat_map(|word| word.to_le_bytes());
+        let bytes = record(9, 0, &words.collect::<Vec<u8>>());
+        let mut scratch = Scratch::default();
+        let stack = parse(&bytes, |_| Some(&kinds), &mut scratch).unwrap().stack;
+        (stack.kernel.to_vec(), stack.user.to_vec())
+    };
+    let whole = stack(&[in_kernel, KERNEL, in_program, 0x4010, 0x4020]);
+    assert_eq!(whole, (vec![KERNEL], vec![0x4010, 0x4020]));
+    // Words of the program's stack that are no addresses of its own code.
+    for word in [KERNEL, in_kernel, in_program, 0x6c65_6e72_656b_2f73, 0xffff_207a_0044_ffff, 7] {
+        let cut = stack(&[in_kernel, KERNEL, in_program, 0x4010, 0x4020, word, KERNEL, 0x4030]);
+        assert_eq!(cut, whole, "{word:#x}");
     }
-    for number in [-512i64 as u64, 0x4010u64, 0x4020] {
-        body.extend(number.to_le_bytes());
-    }
-    let bytes = record(9, 0, &body);
-    let mut scratch = Scratch::default();
-    let parsed = parse(&bytes, |_| Some(&kinds), &mut scratch).unwrap();
-    assert_eq!(parsed.stack.kernel, [0xffff_ffff_8100_0000]);
-    assert_eq!(parsed.stack.user, [0x4010, 0x4020]);
 }
 
 /// OV-23: switches of a CPU without tracepoints name the threads of both sides, in each of their two records.
