@@ -43,6 +43,7 @@ pub(crate) fn numbered(folder: &str) -> Vec<u32> {
 #[derive(Debug, Default)]
 struct Stat {
     name: Vec<u8>,
+    state: u8,
     parent: u32,
     flags: u64,
     priority: i32,
@@ -60,12 +61,18 @@ fn stat(path: &str) -> Option<Stat> {
     let faults = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Stat {
         name: bytes.get(open + 1..close)?.to_vec(),
+        state: fields.first()?.bytes().next()?,
         parent: fields.get(1)?.parse().ok()?,
         flags: fields.get(6)?.parse().ok()?,
         priority: fields.get(15)?.parse::<i32>().ok()?.saturating_add(PRIORITY_SHIFT),
         start_ticks: fields.get(19)?.parse().ok()?,
         faults: faults(7)?.wrapping_add(faults(9)?) as u32,
     })
+}
+
+/// Whether a process has not ended. One that nobody has waited for yet has.
+pub(crate) fn is_running(process: u32) -> bool {
+    stat(&format!("/proc/{process}/stat")).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
 }
 
 fn user(process: u32) -> Option<u32> {

@@ -20,6 +20,7 @@ use crate::perf::{
 };
 use crate::process_files::{self, file_facts};
 use crate::record::{Records, SystemRecord};
+use crate::recorder::hidden::HiddenPrograms;
 use crate::recorder::rundown::Giver;
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
@@ -109,6 +110,7 @@ pub struct Recorder {
     stored_until: Option<i64>,
     /// The records before this time, in 100 ns, are those of another recorder.
     since: i64,
+    hidden: HiddenPrograms,
     /// Positions in the rings that can be committed when all records before a time are stored.
     released: VecDeque<Released>,
 }
@@ -297,6 +299,7 @@ impl Recorder {
             has_arguments,
             stored_until: None,
             since: i64::MIN,
+            hidden: HiddenPrograms::default(),
             released: VecDeque::new(),
         }
     }
@@ -412,6 +415,7 @@ impl Recorder {
         }
         if time >= self.next_look {
             self.next_look = time + CPU_LOOKS;
+            self.end_hidden();
             if let Some(online) = self.online.changed() {
                 self.follow_cpus(online);
             }
@@ -489,7 +493,8 @@ impl Recorder {
         };
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let times = (self.since, stored_until);
-        let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, .. } = self;
+        let target = self.target;
+        let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, hidden, .. } = self;
         add_exit_statuses(exit_statuses, shaper, out);
         if out.size() >= *room {
             return;
@@ -540,6 +545,8 @@ impl Recorder {
                 // The host's own calls would feed the trace.
                 PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })
                     if parsed.process == own => {}
+                PerfDetail::Neutral(Detail::Exit { process, thread })
+                    if hidden.take(target, process, thread) => {}
                 PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
                     let call = SystemCall::of_number(number);
                     let file = call.and_then(|call| {
@@ -750,6 +757,7 @@ impl Recorder {
         let now = this_turn();
         // Other recorders have that moment.
         let turn = Turn { time: now.time.min(end - 1), ..now };
+        self.end_hidden();
         self.add_last_losses(turn);
         self.count_processes(turn);
         self.look_at_affinities();
@@ -878,6 +886,7 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 }
 
 mod cpus;
+mod hidden;
 mod notes;
 mod rundown;
 #[cfg(test)]

@@ -29,6 +29,12 @@ impl Recorder {
                 "missing system calls: {count}, of 32-bit programs, whose numbers of calls are others; their operations on files and memory are missing, too"
             ));
         }
+        let count = self.hidden.count;
+        if count > 0 {
+            notes.push(format!(
+                "missing events of programs that this user may not record, such as those with a set-user-ID bit: {count} were executed; the trace has when their processes began, and to 50 ms when they ended; root or CAP_PERFMON records them"
+            ));
+        }
         let count = self.sources.closed_descriptors;
         if count > 0 {
             notes.push(format!(

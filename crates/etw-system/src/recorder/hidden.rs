@@ -1,0 +1,77 @@
+//! Programs that the kernel hides from this user from the moment on at which a recorded process executes them: those with a set-user-ID bit,
+//! for example. Their process leaves the recording with a record as at its end, and runs on.
+
+use super::Recorder;
+use crate::neutral::Detail;
+use crate::perf::Target;
+use crate::process_files::is_running;
+use crate::recorder::rundown::Giver;
+use crate::shaper::Turn;
+
+/// Processes that are remembered.
+const LIMIT: usize = 1 << 12;
+
+/// Processes with hidden programs.
+#[derive(Debug, Default)]
+pub(super) struct HiddenPrograms {
+    running: Vec<u32>,
+    /// Those that have ended, too.
+    pub count: u64,
+}
+
+impl HiddenPrograms {
+    /// Whether a record of the end of a thread is that of a process that still runs.
+    pub fn take(&mut self, target: Target, process: u32, thread: u32) -> bool {
+        let is_hidden = matches!(target, Target::Tree(_))
+            && process == thread
+            && self.running.len() < LIMIT
+            && is_running(process);
+        if is_hidden && !self.running.contains(&process) {
+            self.running.push(process);
+            self.count += 1;
+        }
+        is_hidden
+    }
+}
+
+impl Recorder {
+    /// Ends the processes with hidden programs that have ended since the last look.
+    pub(super) fn end_hidden(&mut self) {
+        let Recorder { hidden, shaper, out, watermark, .. } = self;
+        hidden.running.retain(|process| {
+            if is_running(*process) {
+                return true;
+            }
+            let turn = Turn { time: *watermark, cpu: 0, process: *process, thread: *process };
+            let detail = Detail::Exit { process: *process, thread: *process };
+            Giver { shaper, out, turn }.event(detail);
+            false
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_runs_on_has_not_ended() {
+        let mut program = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = program.id();
+        let tree = Target::Tree(process);
+        let mut hidden = HiddenPrograms::default();
+        assert!(hidden.take(tree, process, process));
+        assert!(hidden.take(tree, process, process), "it executes another one");
+        assert!(!hidden.take(tree, process, process + 1), "one of its threads has ended");
+        assert!(!hidden.take(Target::Machine, process, process), "nothing is hidden from root");
+        assert_eq!((hidden.count, &hidden.running[..]), (1, &[process][..]));
+        program.kill().unwrap();
+        while is_running(process) {
+            std::thread::yield_now();
+        }
+        assert!(!hidden.take(tree, process, process), "nobody has waited for it yet");
+        program.wait().unwrap();
+        assert!(!hidden.take(tree, process, process));
+    }
+}
