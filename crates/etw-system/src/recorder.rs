@@ -487,10 +487,7 @@ impl Recorder {
         self.perf.read(time);
         self.find_facts();
         self.count_lost_records();
-        let until = match self.is_ending {
-            true => until,
-            false => self.perf.complete_until(until, time),
-        };
+        let until = if self.is_ending { until } else { self.perf.complete_until(until, time) };
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let times = (self.since, stored_until);
         let target = self.target;
