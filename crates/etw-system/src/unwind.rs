@@ -430,7 +430,7 @@ mod tests {
         let functions = tables.functions(1000, &whole);
         assert!(functions.iter().all(|start| tables.rule(*start, &whole).is_some()));
         let mut seed = 1u64;
-        for _ in 0..2000 {
+        for _ in 0..500 {
             let mut next = || {
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 (seed >> 33) as usize
