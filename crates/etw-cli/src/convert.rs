@@ -215,6 +215,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     new.keep()?;
     names.report_symbols();
     let outcome = files::report(&records);
+    conversion.profiler.report();
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
     if written == 0 && count > 0 {
         let output = arguments.output.display();

@@ -9,6 +9,7 @@ mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::output::{Failure, Progress};
+use crate::sample_intervals::SampleIntervals;
 pub use code::StackFrame;
 use code::{Code, is_method};
 use code_file::Place;
@@ -43,6 +44,7 @@ pub struct Names {
     processes: HashMap<u32, String>,
     threads: ThreadTable,
     interrupts: Interrupts,
+    sample_intervals: SampleIntervals,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
     files: FileNames,
@@ -164,21 +166,30 @@ impl Names {
         let mut progress = Progress::of(records.files());
         while let Some(record) = records.next() {
             progress.count(record.position);
-            if is_method(&record) {
-                names.code.learn(&record);
-                continue;
-            }
-            if let Some(hook) = record.hook {
-                names.interrupts.learn(hook, &record);
-            }
-            if !Names::may_tell(&record) {
-                continue;
-            }
-            let decoded = decoder.decode(&record);
-            names.learn(&record, &decoded);
+            names.take(&record, &mut decoder);
         }
         names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
         names
+    }
+
+    /// Learns from a record of the trace.
+    pub fn take(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
+        if is_method(record) {
+            return self.code.learn(record);
+        }
+        if let Some(hook) = record.hook {
+            self.interrupts.learn(hook, record);
+            self.sample_intervals.learn(record);
+        }
+        if Names::may_tell(record) {
+            let decoded = decoder.decode(record);
+            self.learn(record, &decoded);
+        }
+    }
+
+    /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
+    pub fn sample_interval(&self, sample: &EventRecord<'_>) -> Option<i64> {
+        self.sample_intervals.at(sample)
     }
 
     /// Reads perf maps: files called `perf-PID.map`, or folders of them. Those in `/tmp` of our own programs are read in any case, if

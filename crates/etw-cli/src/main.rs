@@ -38,6 +38,7 @@ mod profile;
 mod repair;
 mod report;
 mod rewrite;
+mod sample_intervals;
 mod schemas;
 mod stat;
 mod symbols;
