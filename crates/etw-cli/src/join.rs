@@ -4,6 +4,7 @@ mod code;
 mod code_file;
 mod file_names;
 mod images;
+mod labels;
 mod methods;
 mod stacks;
 
@@ -22,6 +23,8 @@ use etw_types::{
 use file_names::FileNames;
 use images::{Image, ImageEvent, Moment, SymbolSource};
 use stacks::{Stacks, is_stack};
+use labels::ModuleFile;
+pub use labels::file_name;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -36,6 +39,8 @@ const LIMIT: usize = 1 << 20;
 /// Addresses of the kernel begin here.
 const KERNEL_START: u64 = 0xffff << 48;
 /// Volumes of a trace.
+/// The path of executable memory without a file.
+const ANONYMOUS: &str = "//anon";
 const VOLUME_LIMIT: usize = 1 << 8;
 
 /// Names of a trace's processes, threads, files and code, and stacks of its events.
@@ -169,6 +174,7 @@ impl Names {
             names.take(&record, &mut decoder);
         }
         names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
+        names.code.label_modules();
         names
     }
 
@@ -441,8 +447,13 @@ impl Names {
             let stamp = picked.number(5).unwrap_or(0);
             let module = self.image_module(record, (process, base, size), stamp, name);
             let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
-            let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-            let image = Image { size, zero: base, name: name.to_owned(), source };
+            let file = ModuleFile::new(name, &module.build_id);
+            let name = match name {
+                // Regions of a process are different code.
+                ANONYMOUS => format!("anon@{base:#x}").into(),
+                path => file_name(path).into(),
+            };
+            let image = Image { size, zero: base, name, file, source };
             self.code.add_image(process, base, (event, Moment::of(record)), image);
         }
     }
@@ -498,12 +509,13 @@ impl Names {
             return self.add_build_id(process, module.base, module.build_id);
         }
         self.own_processes.insert(process);
-        let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = file_name(&module.path).into();
+        let shown = ModuleFile::new(&module.path, &module.build_id);
         let (path, build_id) = (module.path.into(), module.build_id);
         let loaded = self.system_time(record).filter(|_| build_id.is_empty());
         let file = Module { path, build_id, loaded, ..Module::default() };
         let source = Some(SymbolSource { module: file, bias: module.bias });
-        let image = Image { size: module.size, zero: module.bias, name, source };
+        let image = Image { size: module.size, zero: module.bias, name, file: shown, source };
         let event = (ImageEvent::Rundown, Moment::of(record));
         self.code.add_image(process, module.base, event, image);
     }
@@ -520,8 +532,7 @@ impl Names {
             && self.processes.len() < LIMIT
         {
             // The last part of a path.
-            let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-            self.processes.insert(process, name.to_owned());
+            self.processes.insert(process, file_name(name).to_owned());
         }
     }
 

@@ -167,6 +167,54 @@ fn header_pid_is_the_stored_id_and_pid_the_owners() {
     assert_eq!(count("header.pid == 10"), 0);
 }
 
+/// A sample in each of two images, by their paths, of one process.
+fn sampled_images(paths: [&str; 2]) -> TempFile {
+    let mut file = FileBuilder::new();
+    let bases = [0x7ff6_1234_0000u64, 0x7ff6_1244_0000];
+    for (number, base) in (0..).zip(bases) {
+        let image = [
+            &base.to_le_bytes()[..],
+            &0x1000u64.to_le_bytes(),
+            &10u32.to_le_bytes(),
+            &[0; 12],
+            &base.to_le_bytes(),
+            &[0; 16],
+            &wide(paths[number as usize]),
+        ]
+        .concat();
+        let sample = [&(base + 3).to_le_bytes()[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
+        push_kernel(&mut file, 1 + number, (3, 0x1403), &image);
+        let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+        let time = file.header.start_raw + 10 + number;
+        let stack = [&time.to_le_bytes()[..], &ids, &(base + 3).to_le_bytes()].concat();
+        push_kernel(&mut file, 10 + number, (2, 0x0f2e), &sample);
+        push_kernel(&mut file, 20 + number, (2, 0x1820), &stack);
+    }
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    TempFile::new(&file.finish())
+}
+
+/// OV-23: code without names of functions is told apart by its region or file.
+#[test]
+fn regions_and_files_of_one_name_are_different_modules() {
+    let anonymous = ["anon@0x7ff612340000", "anon@0x7ff612440000"];
+    for (paths, modules) in [
+        (["//anon", "//anon"], anonymous),
+        (["/x/A/app", "/x/B/app"], ["A/app", "B/app"]),
+        (["/x/A/app", "/x/A/q\"\\app"], ["app", "q\"\\app"]),
+    ] {
+        let file = sampled_images(paths);
+        let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+        let functions = modules.map(|module| format!("{module}+0x3"));
+        let stat = |by: &str| stdout(&["stat", "--by", by, "--json"], &[file.path()], 0);
+        for (number, (module, function)) in modules.iter().zip(&functions).enumerate() {
+            assert_eq!(lines[number]["frames"], json!([function]), "{lines:?}");
+            assert!(stat("module").contains(&json!(module).to_string()), "{}", stat("module"));
+            assert!(stat("function").contains(&json!(function).to_string()));
+        }
+    }
+}
+
 /// Idle time is process 0; samples in DPCs and interrupts are counted apart.
 #[test]
 fn idle_dpc_and_interrupt_time_are_rows_of_their_own() {
