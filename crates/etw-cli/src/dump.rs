@@ -211,8 +211,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         tail: arguments.tail,
         gathered,
         catalog: catalog.clone(),
+    let filter = arguments.filter.compile(start)?;
+    let filter = filter.map(|filter| if arguments.join { filter.by_owner() } else { filter });
         own: schemas::own_for(&traces),
-        filter: arguments.filter.compile(start)?,
+        filter,
     };
     let format = arguments.format();
     let options = Options {

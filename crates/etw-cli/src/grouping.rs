@@ -9,6 +9,7 @@ use crate::join::Names;
 use crate::output::{Failure, Progress, counted};
 use crate::times::Times;
 use crate::where_filter::{Filter, TraceNames};
+use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoded, Decoder, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{EventRecord, FileTime};
@@ -72,6 +73,7 @@ impl Scan {
     pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
         let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
         self.run_with(names, |passed| {
+        let with_names = with_names || self.filter.as_ref().is_some_and(Filter::names_owner);
             let Passed { time, names, selected, .. } = *passed;
             if let Some((record, decoded)) = selected {
                 visit(&Scanned { record, decoded, time, names });
@@ -112,7 +114,11 @@ impl Scan {
             let attributed = names.map(|names| names.attributed(&stored));
             let record = attributed.as_ref().unwrap_or(&stored);
             let filter = self.filter.as_ref();
-            let by_header = filter.and_then(|filter| filter.by_owned_header(record, &stored, time));
+            let owned = match names {
+                Some(names) => names.owned(&stored, record),
+                None => Owned::stored(record),
+            };
+            let by_header = filter.and_then(|filter| filter.by_owned_header(owned, time));
             let passed = Passed { stored: &stored, time, names, selected: None };
             if by_header == Some(false) {
                 visit(&passed);
@@ -120,8 +126,8 @@ impl Scan {
             }
             let decoded = decoder.decode(record);
             if let Some(filter) = filter {
-                let is_selected = by_header.is_some()
-                    || filter.matches_owned(record, &stored, &decoded, time, &style);
+                let is_selected =
+                    by_header.is_some() || filter.matches_owned(owned, &decoded, time, &style);
                 if !is_selected {
                     visit(&passed);
                     continue;

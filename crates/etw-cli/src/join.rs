@@ -14,6 +14,7 @@ use crate::sample_intervals::SampleIntervals;
 pub use code::StackFrame;
 use code::{Code, is_method};
 use code_file::Place;
+use etw_decode::expr::Owned;
 use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
@@ -22,9 +23,9 @@ use etw_types::{
 };
 use file_names::FileNames;
 use images::{Image, ImageEvent, Moment, SymbolSource};
-use stacks::{Stacks, is_stack};
 use labels::ModuleFile;
 pub use labels::file_name;
+use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -38,9 +39,9 @@ const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
 const LIMIT: usize = 1 << 20;
 /// Addresses of the kernel begin here.
 const KERNEL_START: u64 = 0xffff << 48;
-/// Volumes of a trace.
 /// The path of executable memory without a file.
 const ANONYMOUS: &str = "//anon";
+/// Volumes of a trace.
 const VOLUME_LIMIT: usize = 1 << 8;
 
 /// Names of a trace's processes, threads, files and code, and stacks of its events.
@@ -173,8 +174,8 @@ impl Names {
             progress.count(record.position);
             names.take(&record, &mut decoder);
         }
-        names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
         names.code.label_modules();
+        names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
         names
     }
 
@@ -446,8 +447,8 @@ impl Names {
         {
             let stamp = picked.number(5).unwrap_or(0);
             let module = self.image_module(record, (process, base, size), stamp, name);
-            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
             let file = ModuleFile::new(name, &module.build_id);
+            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
             let name = match name {
                 // Regions of a process are different code.
                 ANONYMOUS => format!("anon@{base:#x}").into(),
@@ -612,6 +613,16 @@ impl Names {
         record.process_id = owner.process.or(record.process_id);
         record.thread_id = owner.thread.or(record.thread_id);
         record
+    }
+
+    /// A record, and what [`attributed`](Names::attributed) made of it, for expressions.
+    pub fn owned<'r>(
+        &'r self,
+        stored: &'r EventRecord<'r>,
+        attributed: &'r EventRecord<'r>,
+    ) -> Owned<'r> {
+        let process_name = attributed.process_id.and_then(|process| self.process_name(process));
+        Owned { record: attributed, stored, process_name }
     }
 
     /// The name of a process.

@@ -331,3 +331,37 @@ fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
     // Another process that had this id.
     assert_eq!(frames(base + 0x1000), json!([null]));
 }
+
+/// Reads and page allocations name a thread or a process in their payload, and no header names one.
+#[test]
+fn file_and_memory_events_belong_to_the_process_that_they_name() {
+    let mut file = FileBuilder::new();
+    let read = [&[0; 32][..], &20u32.to_le_bytes(), &512u32.to_le_bytes(), &[0; 8]].concat();
+    let allocation = [&[0; 16][..], &10u32.to_le_bytes(), &[0; 4]].concat();
+    // Key, ids, status, directory, flags and no user; the name of the image; three empty texts.
+    let process = [&[0; 8][..], &10u32.to_le_bytes(), &[0; 28], b"q\"\\shop\0", &[0; 6]].concat();
+    push_kernel(&mut file, 1, (4, 0x0304), &process);
+    push_kernel(&mut file, 5, (3, 0x0443), &read);
+    push_kernel(&mut file, 6, (2, 0x0262), &allocation);
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let named = |event: &str| format!("event == \"{event}\" and pid == 10");
+    for event in ["FileIo/Read", "PageFault/VirtualAlloc"] {
+        let lines = dumped(&file, &["--where", &named(event)]);
+        assert_eq!(lines[0]["process"], json!({"pid": 10, "name": "q\"\\shop"}), "{event}");
+        let stat =
+            stdout(&["stat", "--by", "process,cpu", "--where", &named(event)], &[file.path()], 0);
+        assert!(stat.contains("\\shop (10)"), "{stat}");
+    }
+    for filter in ["process like \"*shop\"", "process == 10", "pid == 10"] {
+        let filter = format!("{filter} and event == \"FileIo/Read\"");
+        for by in ["event", "cpu"] {
+            let output = etw(&["stat", "--by", by, "--where", &filter], &[file.path()]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("1 record"), "{by} {filter}: {text}");
+            assert!(!stderr(&output).contains("header's"), "{}", stderr(&output));
+        }
+    }
+    let unnamed = etw(&["dump", "--where", "process == \"shop\""], &[file.path()]);
+    assert!(stderr(&unnamed).contains("dump --join"), "{}", stderr(&unnamed));
+}
