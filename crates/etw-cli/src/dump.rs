@@ -183,6 +183,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let threads = arguments.threads.count();
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let start = start.unwrap_or(FileTime(0));
+    let resolved = |when: Option<When>| when.map(|when| when.resolve(start));
+    let (from, to) = (resolved(arguments.from), resolved(arguments.to));
+    if from.zip(to).is_some_and(|(from, to)| to < from) {
+        return Err(Failure::Usage(
+            "dump: no time is in the span: --to is before --from".to_owned(),
+        ));
+    }
     let mut read_options = RecordsOptions::default();
     // One of two threads decompresses while the other one formats; a third one would only take turns with them.
     read_options.read_ahead_threads = usize::from(threads > 2 && is_compressed(&traces));
@@ -204,15 +211,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         false => None,
     };
+    let filter = arguments.filter.compile(start)?;
+    let filter = filter.map(|filter| if arguments.join { filter.by_owner() } else { filter });
     let selection = Selection {
-        from: arguments.from.map(|when| when.resolve(start)),
-        to: arguments.to.map(|when| when.resolve(start)),
+        from,
+        to,
         limit: arguments.limit,
         tail: arguments.tail,
         gathered,
         catalog: catalog.clone(),
-    let filter = arguments.filter.compile(start)?;
-    let filter = filter.map(|filter| if arguments.join { filter.by_owner() } else { filter });
         own: schemas::own_for(&traces),
         filter,
     };

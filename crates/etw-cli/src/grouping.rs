@@ -18,6 +18,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
+/// Words of `--by` that are tables of their own.
+const TABLES: [&str; 4] = ["thread", "module", "function", "activity"];
 /// Groups past this many are counted together.
 const LIMIT: usize = 1 << 16;
 
@@ -71,9 +73,9 @@ impl Scan {
     /// Calls `visit` with each record that the filter selects, with all schemas of the trace known; how many there were.
     /// `with_names`: processes have their names.
     pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
+        let with_names = with_names || self.filter.as_ref().is_some_and(Filter::names_owner);
         let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
         self.run_with(names, |passed| {
-        let with_names = with_names || self.filter.as_ref().is_some_and(Filter::names_owner);
             let Passed { time, names, selected, .. } = *passed;
             if let Some((record, decoded)) = selected {
                 visit(&Scanned { record, decoded, time, names });
@@ -182,7 +184,7 @@ impl Grouping {
         let (style, times) = (Style::default(), Times::Utc);
         let mut groups: HashMap<Vec<Option<String>>, Group> = HashMap::new();
         let mut others = 0;
-        let by = AskedNames::of_columns("--by", &self.columns);
+        let by = AskedNames::of_columns("--by", &self.columns).or_words(&TABLES);
         let sum = AskedNames::of_columns("--sum", self.sum.as_slice());
         let mut has_text = false;
         let scanned = scan.run(with_names, |scanned| {

@@ -180,6 +180,14 @@ fn main() -> ExitCode {
     {
         return finish(outcome);
     }
+    if let [help, topic] = &words[..]
+        && help == "help"
+        && command().find_subcommand(topic).is_none()
+        && let Some(meant) = topics::closest(topic)
+    {
+        let message = format!("there is no topic {topic}; did you mean etw help {meant}?");
+        return finish(Err(output::Failure::Usage(message)));
+    }
     if is_absent_trace(first) {
         let message = format!("{first}: no such file; etw FILE.etl prints a trace");
         return finish(Err(output::Failure::Message(message)));
