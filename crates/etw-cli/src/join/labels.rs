@@ -17,7 +17,7 @@ impl ModuleFile {
     }
 }
 
-/// Files of one name are told apart by this: a copy of a file is the same module.
+/// Modules are the same if this is: a copy of a file is the same one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity<'f> {
     Id([u8; 4]),

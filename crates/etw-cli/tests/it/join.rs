@@ -194,7 +194,7 @@ fn sampled_images(paths: [&str; 2]) -> TempFile {
     TempFile::new(&file.finish())
 }
 
-/// OV-23: code without names of functions is told apart by its region or file.
+/// OV-23: its region or file is part of the name of code without names of functions.
 #[test]
 fn regions_and_files_of_one_name_are_different_modules() {
     let anonymous = ["anon@0x7ff612340000", "anon@0x7ff612440000"];
