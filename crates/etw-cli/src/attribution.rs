@@ -151,6 +151,14 @@ impl ThreadTable {
         Some(self.lives.get(&thread)?.last()?.process)
     }
 
+    /// The thread that a kernel event names.
+    pub fn named_thread(record: &EventRecord<'_>) -> Option<u32> {
+        match named_owner(record.hook?, record) {
+            Named::Thread(thread) => Some(thread),
+            _ => None,
+        }
+    }
+
     /// The owner of an event.
     pub fn owner(&self, record: &EventRecord<'_>) -> Owner {
         let Some(hook) = record.hook else { return Owner::of_header(record) };

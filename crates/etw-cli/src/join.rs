@@ -9,6 +9,7 @@ mod methods;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
+use crate::file_operations::FileOperations;
 use crate::output::{Failure, Progress};
 use crate::sample_intervals::SampleIntervals;
 pub use code::StackFrame;
@@ -51,6 +52,7 @@ pub struct Names {
     threads: ThreadTable,
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
+    file_operations: FileOperations,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
     files: FileNames,
@@ -187,11 +189,17 @@ impl Names {
         if let Some(hook) = record.hook {
             self.interrupts.learn(hook, record);
             self.sample_intervals.learn(record);
+            self.file_operations.learn(record);
         }
         if Names::may_tell(record) {
             let decoded = decoder.decode(record);
             self.learn(record, &decoded);
         }
+    }
+
+    /// Notes the thread of an operation on a file. [`take`](Names::take) does that, too.
+    pub fn learn_operation(&mut self, record: &EventRecord<'_>) {
+        self.file_operations.learn(record);
     }
 
     /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
@@ -592,8 +600,9 @@ impl Names {
         if owner != Owner::default() {
             return owner;
         }
-        // A kernel event without a thread belongs to the thread of its stack.
+        // A kernel event without a thread belongs to the thread of its stack, or of its operation.
         let thread = self.stacks.thread_of(record);
+        let thread = thread.or_else(|| self.file_operations.thread_of(record));
         let process = thread.and_then(|thread| self.threads.process_at(record, thread));
         Owner { process, thread, interrupt: None }
     }

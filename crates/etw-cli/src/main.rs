@@ -18,6 +18,7 @@ mod distribution;
 mod dump;
 mod event_kinds;
 mod event_log;
+mod file_operations;
 mod files;
 mod format;
 mod frontends;

@@ -343,10 +343,11 @@ fn file_and_memory_events_belong_to_the_process_that_they_name() {
     push_kernel(&mut file, 1, (4, 0x0304), &process);
     push_kernel(&mut file, 5, (3, 0x0443), &read);
     push_kernel(&mut file, 6, (2, 0x0262), &allocation);
+    push_kernel(&mut file, 7, (3, 0x044c), &[0; 20]);
     push_kernel(&mut file, 9, (3, 0x0504), &thread());
     let file = TempFile::new(&file.finish());
     let named = |event: &str| format!("event == \"{event}\" and pid == 10");
-    for event in ["FileIo/Read", "PageFault/VirtualAlloc"] {
+    for event in ["FileIo/Read", "FileIo/OperationEnd", "PageFault/VirtualAlloc"] {
         let lines = dumped(&file, &["--where", &named(event)]);
         assert_eq!(lines[0]["process"], json!({"pid": 10, "name": "q\"\\shop"}), "{event}");
         let stat =
@@ -362,6 +363,10 @@ fn file_and_memory_events_belong_to_the_process_that_they_name() {
             assert!(!stderr(&output).contains("header's"), "{}", stderr(&output));
         }
     }
+    let processes = stdout(&["stat", "--by", "process", "--json"], &[file.path()], 0);
+    let processes: Value = serde_json::from_str(&processes).unwrap();
+    let own = processes["by_process"].as_array().unwrap().iter().find(|row| row["pid"] == 10);
+    assert_eq!(own.unwrap()["count"], 4, "{processes}");
     let unnamed = etw(&["dump", "--where", "process == \"shop\""], &[file.path()]);
     assert!(stderr(&unnamed).contains("dump --join"), "{}", stderr(&unnamed));
 }
