@@ -14,6 +14,8 @@ const LOOKED_UP: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub struct AskedNames {
     option: &'static str,
+    /// Words of the option that are no names of fields.
+    words: &'static [&'static str],
     names: Vec<AskedName>,
 }
 
@@ -27,7 +29,12 @@ impl AskedNames {
     /// The names of an option.
     pub fn new(option: &'static str, names: impl Iterator<Item = String>) -> AskedNames {
         let name = |name| AskedName { name, is_found: AtomicBool::new(false) };
-        AskedNames { option, names: names.map(name).collect() }
+        AskedNames { option, words: &[], names: names.map(name).collect() }
+    }
+
+    /// With further words that the user may have meant.
+    pub fn or_words(self, words: &'static [&'static str]) -> AskedNames {
+        AskedNames { words, ..self }
     }
 
     /// The fields among an option's columns; a name of a header is always found.
@@ -74,7 +81,7 @@ impl AskedNames {
 
     fn note(&self, name: &str, trace: &TraceNames) -> String {
         let start = format!("{}: none of the records has a field {name}", self.option);
-        let known = HEADER_NAMES.into_iter().chain(trace.fields());
+        let known = self.words.iter().copied().chain(HEADER_NAMES).chain(trace.fields());
         match closest(name, known).filter(|meant| !meant.eq_ignore_ascii_case(name)) {
             Some(meant) => format!("{start}; did you mean {meant}?"),
             None => format!("{start}; etw dump --limit 5 shows what events have"),

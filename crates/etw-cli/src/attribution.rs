@@ -151,6 +151,14 @@ impl ThreadTable {
         Some(self.lives.get(&thread)?.last()?.process)
     }
 
+    /// The thread that a kernel event names.
+    pub fn named_thread(record: &EventRecord<'_>) -> Option<u32> {
+        match named_owner(record.hook?, record) {
+            Named::Thread(thread) => Some(thread),
+            _ => None,
+        }
+    }
+
     /// The owner of an event.
     pub fn owner(&self, record: &EventRecord<'_>) -> Owner {
         let Some(hook) = record.hook else { return Owner::of_header(record) };
@@ -221,6 +229,20 @@ fn named_owner(hook: Hook, record: &EventRecord<'_>) -> Named {
         },
         // PageFault/HardFault.
         0x0220 => thread_at(16 + 2 * pointer()),
+        // PageFault: VirtualAlloc, VirtualFree; behind base and size.
+        0x0262 | 0x0263 if version >= 2 => process_at(2 * pointer()),
+        // FileIo: MapFile, UnmapFile, MapFileDCStart, MapFileDCEnd.
+        0x0425..=0x0428 if version >= 2 => process_at(8 + 3 * pointer()),
+        // FileIo of version 2: the thread is behind the IRP. Read and Write have an offset before it.
+        0x0443 | 0x0444 if version == 2 => thread_at(8 + pointer()),
+        0x0440..=0x044b | 0x044d if version == 2 => thread_at(pointer()),
+        // FileIo of version 3: Create; Cleanup, Close, DirEnum, Flush, DirNotify; Read, Write; those with ExtraInfo.
+        0x0440 if version >= 3 => thread_at(2 * pointer()),
+        0x0441 | 0x0442 | 0x0448 | 0x0449 | 0x044d if version >= 3 => thread_at(3 * pointer()),
+        0x0443 | 0x0444 if version >= 3 => thread_at(8 + 3 * pointer()),
+        0x0445..=0x0447 | 0x044a | 0x044b | 0x044f..=0x0451 if version >= 3 => {
+            thread_at(4 * pointer())
+        }
         // DiskIo of version 3: Read and Write, their Inits, FlushBuffers.
         0x010a | 0x010b | 0x0137 | 0x0138 if version >= 3 => thread_at(32 + 2 * pointer()),
         0x010c | 0x010d | 0x010f | 0x013a..=0x013c if version >= 3 => thread_at(pointer()),
@@ -316,7 +338,16 @@ mod tests {
             (0x010c, 3, "IssuingThreadId"),
             (0x010f, 3, "IssuingThreadId"),
             (0x010e, 3, "IssuingThreadId"),
-        ] {
+            (0x0262, 2, "ProcessId"),
+            (0x0263, 2, "ProcessId"),
+            (0x0425, 2, "ProcessId"),
+            (0x0428, 2, "ProcessId"),
+        ]
+        .into_iter()
+        .chain((0x0440..=0x044b).chain([0x044d]).map(|hook| (hook, 2, "TTID")))
+        .chain((0x0440..=0x044b).chain([0x044d]).map(|hook| (hook, 3, "TTID")))
+        .chain((0x044f..=0x0451).map(|hook| (hook, 3, "TTID")))
+        {
             let mut payload = numbers.clone();
             if hook >> 8 == 3 {
                 // No user, no texts.
@@ -330,10 +361,15 @@ mod tests {
             let text = texts.iter().find(|(name, _)| name == field);
             let text = &text.unwrap_or_else(|| panic!("{hook:#x}: {texts:?}")).1;
             let named = match text.strip_prefix("0x") {
-                Some(digits) => u32::from_str_radix(digits, 16).unwrap(),
+                // The thread has the size of a pointer in version 2.
+                Some(digits) => u64::from_str_radix(digits, 16).unwrap() as u32,
                 None => text.parse().unwrap(),
             };
-            let of_field = if field.contains("Thread") { owner.thread } else { owner.process };
+            let of_field = if field.contains("Thread") || field == "TTID" {
+                owner.thread
+            } else {
+                owner.process
+            };
             assert_eq!(of_field, Some(named), "{hook:#x} {field}: {texts:?}");
         }
     }

@@ -70,6 +70,7 @@ impl Views {
         if Names::may_tell(record) {
             self.names.learn(record, &decoder.decode(record));
         }
+        self.names.learn_operation(record);
         let owner = self.names.owner(record);
         // A thread whose process is not known yet may be named by the rundown at the end.
         let key = match owner.process {

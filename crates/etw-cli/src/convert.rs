@@ -171,7 +171,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
-    let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?;
+    let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?.map(Filter::by_owner);
     let (catalog, own) = (arguments.schemas.load_for(&traces)?, schemas::own_for(&traces));
     let records = || Records::with_options(traces.clone(), RecordsOptions::default());
     let decoder = |store| {
@@ -215,6 +215,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     new.keep()?;
     names.report_symbols();
     let outcome = files::report(&records);
+    conversion.profiler.report();
     let Conversion { kinds, decoder, count, shown, .. } = conversion;
     if written == 0 && count > 0 {
         let output = arguments.output.display();
@@ -359,7 +360,8 @@ impl Conversion<'_> {
         let record = self.names.attributed(&stored);
         let named = Named { names: self.names, has_stacks: true };
         let is_selected = self.filter.is_none_or(|filter| {
-            filter.matches_owned(&record, &stored, &decoded, Some(time), &Style::default())
+            let owned = self.names.owned(&stored, &record);
+            filter.matches_owned(owned, &decoded, Some(time), &Style::default())
         });
         let process = || self.names.owner(&stored).process;
         for slice in self.cpu_slices.take(&stored, nanoseconds, process, is_selected) {

@@ -159,6 +159,18 @@ impl Arguments {
         }
     }
 
+    /// The first and the last time of records that are shown.
+    fn span(&self, start: FileTime) -> Result<(Option<FileTime>, Option<FileTime>), Failure> {
+        let resolved = |when: Option<When>| when.map(|when| when.resolve(start));
+        let (from, to) = (resolved(self.from), resolved(self.to));
+        match from.zip(to).is_some_and(|(from, to)| to < from) {
+            true => Err(Failure::Usage(
+                "dump: no time is in the span: --to is before --from".to_owned(),
+            )),
+            false => Ok((from, to)),
+        }
+    }
+
     fn view(&self, start: FileTime) -> View {
         View {
             times: self.times.times(start),
@@ -183,6 +195,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let threads = arguments.threads.count();
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let start = start.unwrap_or(FileTime(0));
+    let (from, to) = arguments.span(start)?;
     let mut read_options = RecordsOptions::default();
     // One of two threads decompresses while the other one formats; a third one would only take turns with them.
     read_options.read_ahead_threads = usize::from(threads > 2 && is_compressed(&traces));
@@ -204,15 +217,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         false => None,
     };
+    let filter = arguments.filter.compile(start)?;
+    let filter = filter.map(|filter| if arguments.join { filter.by_owner() } else { filter });
     let selection = Selection {
-        from: arguments.from.map(|when| when.resolve(start)),
-        to: arguments.to.map(|when| when.resolve(start)),
+        from,
+        to,
         limit: arguments.limit,
         tail: arguments.tail,
         gathered,
         catalog: catalog.clone(),
         own: schemas::own_for(&traces),
-        filter: arguments.filter.compile(start)?,
+        filter,
     };
     let format = arguments.format();
     let options = Options {

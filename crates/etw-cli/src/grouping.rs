@@ -9,6 +9,7 @@ use crate::join::Names;
 use crate::output::{Failure, Progress, counted};
 use crate::times::Times;
 use crate::where_filter::{Filter, TraceNames};
+use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoded, Decoder, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{EventRecord, FileTime};
@@ -17,6 +18,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
+/// Words of `--by` that are tables of their own.
+const TABLES: [&str; 4] = ["thread", "module", "function", "activity"];
 /// Groups past this many are counted together.
 const LIMIT: usize = 1 << 16;
 
@@ -70,6 +73,7 @@ impl Scan {
     /// Calls `visit` with each record that the filter selects, with all schemas of the trace known; how many there were.
     /// `with_names`: processes have their names.
     pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
+        let with_names = with_names || self.filter.as_ref().is_some_and(Filter::names_owner);
         let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
         self.run_with(names, |passed| {
             let Passed { time, names, selected, .. } = *passed;
@@ -112,7 +116,11 @@ impl Scan {
             let attributed = names.map(|names| names.attributed(&stored));
             let record = attributed.as_ref().unwrap_or(&stored);
             let filter = self.filter.as_ref();
-            let by_header = filter.and_then(|filter| filter.by_owned_header(record, &stored, time));
+            let owned = match names {
+                Some(names) => names.owned(&stored, record),
+                None => Owned::stored(record),
+            };
+            let by_header = filter.and_then(|filter| filter.by_owned_header(owned, time));
             let passed = Passed { stored: &stored, time, names, selected: None };
             if by_header == Some(false) {
                 visit(&passed);
@@ -120,8 +128,8 @@ impl Scan {
             }
             let decoded = decoder.decode(record);
             if let Some(filter) = filter {
-                let is_selected = by_header.is_some()
-                    || filter.matches_owned(record, &stored, &decoded, time, &style);
+                let is_selected =
+                    by_header.is_some() || filter.matches_owned(owned, &decoded, time, &style);
                 if !is_selected {
                     visit(&passed);
                     continue;
@@ -176,7 +184,7 @@ impl Grouping {
         let (style, times) = (Style::default(), Times::Utc);
         let mut groups: HashMap<Vec<Option<String>>, Group> = HashMap::new();
         let mut others = 0;
-        let by = AskedNames::of_columns("--by", &self.columns);
+        let by = AskedNames::of_columns("--by", &self.columns).or_words(&TABLES);
         let sum = AskedNames::of_columns("--sum", self.sum.as_slice());
         let mut has_text = false;
         let scanned = scan.run(with_names, |scanned| {

@@ -4,14 +4,18 @@ mod code;
 mod code_file;
 mod file_names;
 mod images;
+mod labels;
 mod methods;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
+use crate::file_operations::FileOperations;
 use crate::output::{Failure, Progress};
+use crate::sample_intervals::SampleIntervals;
 pub use code::StackFrame;
 use code::{Code, is_method};
 use code_file::Place;
+use etw_decode::expr::Owned;
 use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
@@ -20,6 +24,8 @@ use etw_types::{
 };
 use file_names::FileNames;
 use images::{Image, ImageEvent, Moment, SymbolSource};
+use labels::ModuleFile;
+pub use labels::file_name;
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -34,6 +40,8 @@ const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
 const LIMIT: usize = 1 << 20;
 /// Addresses of the kernel begin here.
 const KERNEL_START: u64 = 0xffff << 48;
+/// The path of executable memory without a file.
+const ANONYMOUS: &str = "//anon";
 /// Volumes of a trace.
 const VOLUME_LIMIT: usize = 1 << 8;
 
@@ -43,6 +51,8 @@ pub struct Names {
     processes: HashMap<u32, String>,
     threads: ThreadTable,
     interrupts: Interrupts,
+    sample_intervals: SampleIntervals,
+    file_operations: FileOperations,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
     files: FileNames,
@@ -164,21 +174,37 @@ impl Names {
         let mut progress = Progress::of(records.files());
         while let Some(record) = records.next() {
             progress.count(record.position);
-            if is_method(&record) {
-                names.code.learn(&record);
-                continue;
-            }
-            if let Some(hook) = record.hook {
-                names.interrupts.learn(hook, &record);
-            }
-            if !Names::may_tell(&record) {
-                continue;
-            }
-            let decoded = decoder.decode(&record);
-            names.learn(&record, &decoded);
+            names.take(&record, &mut decoder);
         }
+        names.code.label_modules();
         names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
         names
+    }
+
+    /// Learns from a record of the trace.
+    pub fn take(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
+        if is_method(record) {
+            return self.code.learn(record);
+        }
+        if let Some(hook) = record.hook {
+            self.interrupts.learn(hook, record);
+            self.sample_intervals.learn(record);
+            self.file_operations.learn(record);
+        }
+        if Names::may_tell(record) {
+            let decoded = decoder.decode(record);
+            self.learn(record, &decoded);
+        }
+    }
+
+    /// Notes the thread of an operation on a file. [`take`](Names::take) does that, too.
+    pub fn learn_operation(&mut self, record: &EventRecord<'_>) {
+        self.file_operations.learn(record);
+    }
+
+    /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
+    pub fn sample_interval(&self, sample: &EventRecord<'_>) -> Option<i64> {
+        self.sample_intervals.at(sample)
     }
 
     /// Reads perf maps: files called `perf-PID.map`, or folders of them. Those in `/tmp` of our own programs are read in any case, if
@@ -429,9 +455,14 @@ impl Names {
         {
             let stamp = picked.number(5).unwrap_or(0);
             let module = self.image_module(record, (process, base, size), stamp, name);
+            let file = ModuleFile::new(name, &module.build_id);
             let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
-            let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-            let image = Image { size, zero: base, name: name.to_owned(), source };
+            let name = match name {
+                // Regions of a process are different code.
+                ANONYMOUS => format!("anon@{base:#x}").into(),
+                path => file_name(path).into(),
+            };
+            let image = Image { size, zero: base, name, file, source };
             self.code.add_image(process, base, (event, Moment::of(record)), image);
         }
     }
@@ -487,12 +518,13 @@ impl Names {
             return self.add_build_id(process, module.base, module.build_id);
         }
         self.own_processes.insert(process);
-        let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = file_name(&module.path).into();
+        let shown = ModuleFile::new(&module.path, &module.build_id);
         let (path, build_id) = (module.path.into(), module.build_id);
         let loaded = self.system_time(record).filter(|_| build_id.is_empty());
         let file = Module { path, build_id, loaded, ..Module::default() };
         let source = Some(SymbolSource { module: file, bias: module.bias });
-        let image = Image { size: module.size, zero: module.bias, name, source };
+        let image = Image { size: module.size, zero: module.bias, name, file: shown, source };
         let event = (ImageEvent::Rundown, Moment::of(record));
         self.code.add_image(process, module.base, event, image);
     }
@@ -509,8 +541,7 @@ impl Names {
             && self.processes.len() < LIMIT
         {
             // The last part of a path.
-            let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-            self.processes.insert(process, name.to_owned());
+            self.processes.insert(process, file_name(name).to_owned());
         }
     }
 
@@ -569,8 +600,9 @@ impl Names {
         if owner != Owner::default() {
             return owner;
         }
-        // A kernel event without a thread belongs to the thread of its stack.
+        // A kernel event without a thread belongs to the thread of its stack, or of its operation.
         let thread = self.stacks.thread_of(record);
+        let thread = thread.or_else(|| self.file_operations.thread_of(record));
         let process = thread.and_then(|thread| self.threads.process_at(record, thread));
         Owner { process, thread, interrupt: None }
     }
@@ -590,6 +622,16 @@ impl Names {
         record.process_id = owner.process.or(record.process_id);
         record.thread_id = owner.thread.or(record.thread_id);
         record
+    }
+
+    /// A record, and what [`attributed`](Names::attributed) made of it, for expressions.
+    pub fn owned<'r>(
+        &'r self,
+        stored: &'r EventRecord<'r>,
+        attributed: &'r EventRecord<'r>,
+    ) -> Owned<'r> {
+        let process_name = attributed.process_id.and_then(|process| self.process_name(process));
+        Owned { record: attributed, stored, process_name }
     }
 
     /// The name of a process.

@@ -18,6 +18,7 @@ mod distribution;
 mod dump;
 mod event_kinds;
 mod event_log;
+mod file_operations;
 mod files;
 mod format;
 mod frontends;
@@ -38,6 +39,7 @@ mod profile;
 mod repair;
 mod report;
 mod rewrite;
+mod sample_intervals;
 mod schemas;
 mod stat;
 mod symbols;
@@ -178,6 +180,14 @@ fn main() -> ExitCode {
         && let Some(outcome) = topics::print(topic)
     {
         return finish(outcome);
+    }
+    if let [help, topic] = &words[..]
+        && help == "help"
+        && command().find_subcommand(topic).is_none()
+        && let Some(meant) = topics::closest(topic)
+    {
+        let message = format!("there is no topic {topic}; did you mean etw help {meant}?");
+        return finish(Err(output::Failure::Usage(message)));
     }
     if is_absent_trace(first) {
         let message = format!("{first}: no such file; etw FILE.etl prints a trace");

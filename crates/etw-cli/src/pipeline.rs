@@ -15,6 +15,7 @@ use crate::format::{FileFacts, Heads, Options};
 use crate::join::Names;
 use crate::output::{Failure, Output, Progress};
 use crate::where_filter::Filter;
+use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record::{self, Extent};
@@ -361,8 +362,11 @@ impl Shared<'_> {
                 let clock = &self.facts[file].clock;
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 let attributed = self.options.names.as_ref().map(|names| names.attributed(&record));
-                let shown = attributed.as_ref().unwrap_or(&record);
-                if !filter.matches_owned(shown, &record, &decoded, time, &self.options.style) {
+                let owned = match (&self.options.names, &attributed) {
+                    (Some(names), Some(attributed)) => names.owned(&record, attributed),
+                    _ => Owned::stored(&record),
+                };
+                if !filter.matches_owned(owned, &decoded, time, &self.options.style) {
                     continue;
                 }
                 filter.check_shown(&decoded);
@@ -498,7 +502,8 @@ impl<'r> Reader<'r> {
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 match &self.names {
                     Some(names) => {
-                        filter.by_owned_header(&names.attributed(&record), &record, time)
+                        let attributed = names.attributed(&record);
+                        filter.by_owned_header(names.owned(&record, &attributed), time)
                     }
                     None => filter.by_header(&record, time),
                 }

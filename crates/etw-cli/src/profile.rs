@@ -13,10 +13,6 @@ pub use table::{ProfileBy, ProfileTable};
 
 const CSWITCH: Hook = Hook(0x0524);
 const READY_THREAD: Hook = Hook(0x0532);
-/// PerfInfo: SetInterval, CollectionStart.
-const INTERVALS: [u16; 2] = [0x0f48, 0x0f49];
-/// The source of samples by time.
-const TIMER: u32 = 0;
 /// The time between two samples that Windows has by default, in nanoseconds.
 const DEFAULT_INTERVAL: i64 = 1_000_000;
 /// Threads that are followed; only a hostile trace has more.
@@ -103,7 +99,8 @@ struct Waiting {
 /// Makes the spans of a trace, record by record.
 #[derive(Debug, Default)]
 pub struct Profiler {
-    interval: Option<i64>,
+    /// A sample was of a trace that does not name their interval.
+    has_assumed_interval: bool,
     waiting: HashMap<(u32, u32), Waiting>,
     /// Those that made a thread ready that had not left its CPU yet: Linux records the wake-up of a thread that is about to sleep at once.
     early: HashMap<(u32, u32), Waker>,
@@ -178,7 +175,10 @@ impl Profiler {
     ) -> Option<Span> {
         let has_stacks = names.has_stacks && is_selected;
         let span = self.take(record, time, &Named { has_stacks, ..*names });
-        span.filter(|_| is_selected)
+        let span = span.filter(|_| is_selected)?;
+        let is_sample = matches!(span.kind, SpanKind::Sample);
+        self.has_assumed_interval |= is_sample && names.names.sample_interval(record).is_none();
+        Some(span)
     }
 
     /// The span that ends with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
@@ -193,15 +193,16 @@ impl Profiler {
                 self.ready(record, names);
                 None
             }
-            Hook(number) if INTERVALS.contains(&number) => {
-                let source = le::u32(record.payload, 0);
-                let ticks = le::u32(record.payload, 4).filter(|ticks| *ticks > 0);
-                if let Some(ticks) = ticks.filter(|_| source == Some(TIMER)) {
-                    self.interval = Some(i64::from(ticks) * 100);
-                }
-                None
-            }
             _ => None,
+        }
+    }
+
+    /// Prints that the times of samples rest on an assumption. For the end of a command.
+    pub fn report(&self) {
+        if self.has_assumed_interval {
+            eprintln!(
+                "etw: note: no record names the interval of the CPU samples; 1 ms is assumed"
+            );
         }
     }
 
@@ -220,7 +221,7 @@ impl Profiler {
             };
             frames = names.functions_at(record, owner.process, address?);
         }
-        let duration = self.interval.unwrap_or(DEFAULT_INTERVAL);
+        let duration = names.names.sample_interval(record).unwrap_or(DEFAULT_INTERVAL);
         let kind = SpanKind::Sample;
         Some(Span { process: owner.process, thread, start: time, duration, kind, frames })
     }
@@ -395,18 +396,20 @@ mod tests {
 
     #[test]
     fn samples_last_as_long_as_their_interval_and_idle_time_has_none() {
-        let (mut profiler, names) = (Profiler::default(), Names::default());
-        let names = Named { names: &names, has_stacks: true };
+        let (mut profiler, mut names) = (Profiler::default(), Names::default());
         let sample = |thread: u32| {
             [&0x1234u64.to_le_bytes()[..], &thread.to_le_bytes(), &[1, 0, 0, 0]].concat()
         };
-        let span = profiler.take(&record(0x0f2e, &sample(7)), 5, &names).unwrap();
+        let mut take = |names: &Names, thread, time| {
+            let named = Named { names, has_stacks: true };
+            profiler.take_selected(&record(0x0f2e, &sample(thread)), time, &named, true)
+        };
+        let span = take(&names, 7, 5).unwrap();
         assert_eq!((span.duration, span.frames[0].text()), (1_000_000, "0x1234".to_owned()));
         let interval = [0u32, 2500, 0].map(u32::to_le_bytes).concat();
-        profiler.take(&record(0x0f49, &interval), 6, &names);
-        let span = profiler.take(&record(0x0f2e, &sample(7)), 7, &names).unwrap();
-        assert_eq!(span.duration, 250_000);
-        assert!(profiler.take(&record(0x0f2e, &sample(0)), 8, &names).is_none());
+        names.take(&record(0x0f49, &interval), &mut etw_decode::Decoder::new());
+        assert_eq!(take(&names, 7, 7).unwrap().duration, 250_000);
+        assert!(take(&names, 0, 8).is_none());
     }
 
     /// OV-23: the innermost function of a wait is the one that waits, and none of the scheduler.
@@ -435,7 +438,7 @@ mod tests {
     fn malicious_payloads_give_no_spans() {
         let (mut profiler, names) = (Profiler::default(), Names::default());
         let names = Named { names: &names, has_stacks: true };
-        for hook in [0x0524, 0x0532, 0x0f2e, 0x0f48] {
+        for hook in [0x0524, 0x0532, 0x0f2e] {
             for size in 0..8 {
                 assert!(profiler.take(&record(hook, &[1; 8][..size]), 1, &names).is_none());
             }

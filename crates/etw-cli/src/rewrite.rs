@@ -4,6 +4,7 @@ use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
+use crate::sample_intervals::SampleIntervals;
 use crate::schemas::Schemas;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::{Args, ValueEnum};
@@ -183,6 +184,9 @@ impl Selection {
         // Kept records need the records that describe them.
         if Store::is_schema_record(record) {
             self.decoder.decode(record);
+            return true;
+        }
+        if SampleIntervals::is_named_by(record) {
             return true;
         }
         let Some(filter) = &self.filter else { return true };

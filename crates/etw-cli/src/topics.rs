@@ -17,8 +17,9 @@ const PROVIDERS: &str = "\
 Providers on the command line: PROVIDER[:LEVEL[:ANY[:ALL]]]
 
 PROVIDER  a GUID; a name; *Name, the GUID that a name hashes to (TraceLogging, EventSource)
-          A name is looked up in schemas (--manifest, --pack, etw pack). If it is in none, the host
-          keeps it, and enables every provider that a program registers under it, now or later.
+          A name is looked up in schemas (--manifest, --pack, etw pack) and among the providers of
+          Windows and .NET. If it is in none, the host keeps it, and enables every provider that a
+          program registers under it, now or later.
 LEVEL     0 to 255, or critical error warning informational verbose; default: verbose
 ANY, ALL  keyword masks in hex, or names of keywords where the schema is known: Sales,Net
           An event passes if it has no keyword, or one bit of ANY (0: any) and all bits of ALL.
@@ -34,7 +35,25 @@ Environment variables
 ETW_RUNTIME_DIR  directory of the host of sessions, for programs and for this command
 ETW_DIAGNOSE=1   programs report on stderr why their events arrive or do not arrive
 ETW_LISTENER=off programs do not wait for a host that does not run
+ETW_SYSTEM_UNWIND=0
+                 call stacks of the system's events follow frame pointers only
+ETW_SYSTEM_BPF=0 the system's events are recorded without BPF programs
 ETW_PACKS        schema packs that are used without being named
+ETW_MACHINE_PACKS
+                 folder of the packs for all users
+XDG_DATA_HOME    base of the user's packs: .../etw/packs
+XDG_CONFIG_HOME  etw daemon: base of openetw/sessions.json
+LISTEN_FDS, LISTEN_PID
+                 etw daemon: the socket of a service manager
+TRACE_FORMAT_SEARCH_PATH
+                 folders of TMF files
+TRACE_FORMAT_PREFIX
+                 etw tracefmt: the prefix of a message
+DEBUGINFOD_URLS  servers of debug files, for names of functions
+DEBUGINFOD_TIMEOUT
+                 seconds after which such a server is given up: 90
+DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME
+                 where debuginfod-find keeps files
 NO_COLOR         no colours on terminals (see --color)
 PAGER            the program that shows long output on terminals; empty or cat: none (see --no-pager)
 ";
@@ -72,6 +91,12 @@ pub fn print(topic: &str) -> Option<Result<Outcome, Failure>> {
     })
 }
 
+/// The topic that a misspelt word may mean.
+pub fn closest(topic: &str) -> Option<&'static str> {
+    let names = TOPICS.iter().map(|(name, _)| *name).chain(["where", "topics"]);
+    where_filter::closest(topic, names)
+}
+
 fn columns() -> String {
     let mut text = "Columns of every record\n".to_owned();
     for (name, about) in HEADER_COLUMNS {
@@ -83,6 +108,26 @@ fn columns() -> String {
 
 #[cfg(test)]
 mod tests {
+    /// The variables that the book lists for the command.
+    #[test]
+    fn every_variable_of_the_command_is_explained() {
+        let book = include_str!("../../../docs/reference/environment.md");
+        let rows = book.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+        let mut count = 0;
+        for (names, rest) in rows {
+            let readers = rest.split(" | ").next().unwrap();
+            let is_ours = |reader: &str| readers.contains(reader);
+            if ["`etw`", "`etw ", "decodes", "hosts", "the same"].into_iter().any(is_ours) {
+                for name in names.split(", ") {
+                    let name = name.trim_matches('`');
+                    assert!(super::ENVIRONMENT.contains(name), "{name}");
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 10, "{count}");
+    }
+
     #[test]
     fn every_listed_topic_is_there() {
         let list = super::list();
@@ -90,5 +135,6 @@ mod tests {
             assert!(list.contains(name) && super::print(name).is_some(), "{name}");
         }
         assert!(super::print("nothing").is_none());
+        assert_eq!((super::closest("wher"), super::closest("dmp")), (Some("where"), None));
     }
 }

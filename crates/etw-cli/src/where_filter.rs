@@ -39,6 +39,7 @@ impl WhereOption {
             Expr::parse(text, time).map_err(|error| Failure::Usage(pointed(text, &error)))?;
         Ok(Some(Filter {
             expr,
+            is_by_owner: false,
             is_shown: AtomicBool::new(false),
             checked: AtomicU32::new(0),
             hidden: Mutex::default(),
@@ -53,6 +54,8 @@ const CHECKED_RECORDS: u32 = 1000;
 #[derive(Debug)]
 pub struct Filter {
     expr: Expr,
+    /// `pid`, `tid` and `process` are those of the event's owner.
+    is_by_owner: bool,
     /// Whether a record was shown.
     is_shown: AtomicBool,
     checked: AtomicU32,
@@ -68,7 +71,20 @@ impl std::ops::Deref for Filter {
     }
 }
 
+/// Names of header values that are the owner's where the owner is known.
+const OWNER_NAMES: [&str; 3] = ["pid", "tid", "process"];
+
 impl Filter {
+    /// For records with the ids of their owners.
+    pub fn by_owner(self) -> Filter {
+        Filter { is_by_owner: true, ..self }
+    }
+
+    /// Whether a test is of a record's process or thread.
+    pub fn names_owner(&self) -> bool {
+        self.names().headers.iter().any(|name| OWNER_NAMES.contains(&name.as_str()))
+    }
+
     /// Marks that a record is shown.
     #[inline]
     pub fn mark_shown(&self) {
@@ -134,6 +150,14 @@ impl Filter {
             let headers = names.headers.iter();
             hidden.extend(headers.filter(|name| trace.fields.contains_key(*name)).cloned());
         }
+        // Such a field is where the owner's id comes from.
+        hidden.retain(|name| !self.is_by_owner || !OWNER_NAMES.contains(&name.as_str()));
+        if shown == 0 && !self.is_by_owner && names.headers.iter().any(|name| name == "process") {
+            notes.push(
+                "process is the header's pid here; dump --join, stat and convert know names and owners"
+                    .to_owned(),
+            );
+        }
         notes.extend(hidden.iter().map(|name| {
             format!("{name} is the header's; events also have a field of this name: fields.{name}")
         }));
@@ -142,7 +166,7 @@ impl Filter {
 }
 
 /// Names of every record.
-pub const HEADER_NAMES: [&str; 23] = [
+pub const HEADER_NAMES: [&str; 24] = [
     "provider",
     "provider_name",
     "event",
@@ -153,6 +177,7 @@ pub const HEADER_NAMES: [&str; 23] = [
     "channel",
     "task",
     "keyword",
+    "process",
     "pid",
     "tid",
     "cpu",
@@ -301,10 +326,11 @@ Values     12 0x1f -3 1.5   \"text\" 'text'   GUID, *Name (a provider's GUID by 
            times: \"2026-01-02T03:04:05Z\", +1.5s from the start of the trace
 Of every record
            provider (a GUID or a name) provider_name event id version level opcode
-           channel task keyword pid tid cpu time raw_timestamp header decoded message
+           channel task keyword process pid tid cpu time raw_timestamp header decoded message
            activity_id related_activity_id size
-           header.pid header.tid: the stored ids, where dump --join and convert take pid and
-           tid from the thread that a kernel event names
+           process: the process by its id or its name (process == \"shop\")
+           header.pid header.tid: the stored ids, where dump --join, stat and convert take
+           process, pid and tid from the thread that a kernel event names
 Of records of event logs
            channel_name record_id
 Of the event

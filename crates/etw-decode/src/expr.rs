@@ -19,8 +19,8 @@
 //! ```
 //!
 //! Names of every record: `provider` (a GUID or a name) `provider_name` `event` `id` `version` `level` `opcode` `channel` `task`
-//! `keyword` `pid` `tid` `cpu` `time` `raw_timestamp` `header` `decoded` `message` `activity_id` `related_activity_id` `size`. Every other
-//! name is a field of the event, at any depth, in any case; an array has a value if one of its elements has. Texts are those of JSON
+//! `keyword` `process` (an id, or a name where it is known) `pid` `tid` `cpu` `time` `raw_timestamp` `header` `decoded` `message`
+//! `activity_id` `related_activity_id` `size`. Every other name is a field of the event, at any depth, in any case; an array has a value if one of its elements has. Texts are those of JSON
 //! without their quotes. A test of what an event lacks is false.
 
 mod comparison;
@@ -32,7 +32,7 @@ use crate::decoded::Decoded;
 use crate::value::Style;
 use comparison::{Literal, Test};
 use etw_types::{EventRecord, FileTime};
-use node::{Context, Finder, Node, Owned, TextName};
+use node::{Context, Finder, Node, TextName};
 use parser::Parser;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,6 +81,24 @@ struct FieldTest {
     test: Test,
     /// Whether a record had such a field.
     was_found: AtomicBool,
+}
+
+/// A record, with the process and thread to which its event belongs.
+#[derive(Clone, Copy, Debug)]
+pub struct Owned<'r> {
+    /// With the ids of the owner in place of the stored ones: those of `pid`, `tid` and `process`.
+    pub record: &'r EventRecord<'r>,
+    /// As it is stored: `header.pid` and `header.tid`.
+    pub stored: &'r EventRecord<'r>,
+    /// The name of the process, which `process` can be compared with, too.
+    pub process_name: Option<&'r str>,
+}
+
+impl<'r> Owned<'r> {
+    /// A record whose owner is the one that its header stores.
+    pub fn stored(record: &'r EventRecord<'r>) -> Owned<'r> {
+        Owned { record, stored: record, process_name: None }
+    }
 }
 
 /// Names in an expression.
@@ -161,18 +179,12 @@ impl Expr {
     /// Whether a record matches, if its header alone decides. `time`: the time of the record.
     #[inline]
     pub fn by_header(&self, record: &EventRecord<'_>, time: Option<FileTime>) -> Option<bool> {
-        self.root.by_header(Owned { record, stored: record }, time)
+        self.root.by_header(Owned::stored(record), time)
     }
 
-    /// As [`by_header`](Expr::by_header) for a record that has the process and thread to which its event belongs in place of those
-    /// that `stored` has: `pid` is the owner's, `header.pid` the stored one.
-    pub fn by_owned_header(
-        &self,
-        record: &EventRecord<'_>,
-        stored: &EventRecord<'_>,
-        time: Option<FileTime>,
-    ) -> Option<bool> {
-        self.root.by_header(Owned { record, stored }, time)
+    /// As [`by_header`](Expr::by_header) for a record with the process and thread to which its event belongs.
+    pub fn by_owned_header(&self, owned: Owned<'_>, time: Option<FileTime>) -> Option<bool> {
+        self.root.by_header(owned, time)
     }
 
     /// Whether a record matches.
@@ -183,19 +195,17 @@ impl Expr {
         time: Option<FileTime>,
         style: &Style,
     ) -> bool {
-        self.matches_owned(record, record, decoded, time, style)
+        self.matches_owned(Owned::stored(record), decoded, time, style)
     }
 
-    /// As [`matches`](Expr::matches) for a record with the ids of its owner, and the record as it is stored.
+    /// As [`matches`](Expr::matches) for a record with the process and thread to which its event belongs.
     pub fn matches_owned(
         &self,
-        record: &EventRecord<'_>,
-        stored: &EventRecord<'_>,
+        owned: Owned<'_>,
         decoded: &Decoded<'_>,
         time: Option<FileTime>,
         style: &Style,
     ) -> bool {
-        let owned = Owned { record, stored };
         if let Some(known) = self.root.by_header(owned, time) {
             return known;
         }
@@ -204,7 +214,7 @@ impl Expr {
             let mut finder =
                 Finder { fields: &self.fields, found: &mut found, path: Vec::new(), style };
             // A payload that does not fit its schema still has the fields before the error.
-            let _ = decoded.visit(record, &mut finder);
+            let _ = decoded.visit(owned.record, &mut finder);
         }
         let context = Context { owned, decoded, time, style, found: &found };
         self.root.holds(&context)

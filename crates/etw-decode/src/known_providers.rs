@@ -77,6 +77,14 @@ pub fn known_provider_name(provider: &Guid) -> Option<&'static str> {
     Some(&TABLE[start..end])
 }
 
+/// The providers of Windows and .NET of a name, in any case of letters.
+pub fn known_providers_named(name: &str) -> Vec<Guid> {
+    let is_named = |known: &&Provider| {
+        TABLE.as_bytes()[known.start..known.end].eq_ignore_ascii_case(name.as_bytes())
+    };
+    PROVIDERS.iter().filter(is_named).map(|known| Guid::from_u128(known.id)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,10 +102,12 @@ mod tests {
             assert!(seen.insert(guid), "{line}");
             assert_eq!(guid.to_u128(), provider.id);
             assert_eq!(known_provider_name(&guid), Some(name));
+            assert!(known_providers_named(&name.to_uppercase()).contains(&guid), "{line}");
             assert!(name == name.trim() && !name.is_empty(), "{line:?}");
         }
         assert_eq!(seen.len(), COUNT);
         assert_eq!(known_provider_name(&Guid::ZERO), None);
+        assert_eq!(known_providers_named("No-Provider"), []);
         assert!(TABLE.len() <= 150 << 10);
     }
 

@@ -103,7 +103,7 @@ pub use field_path::FieldError;
 pub use fields::{FieldValue, Fields};
 pub use from_field::FromField;
 pub use inserts::Inserts;
-pub use known_providers::known_provider_name;
+pub use known_providers::{known_provider_name, known_providers_named};
 pub use map::{Map, MapKind};
 pub use message::Message;
 pub use parsed::Parsed;

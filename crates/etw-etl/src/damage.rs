@@ -273,6 +273,8 @@ pub enum FoundInstead {
     Zeros,
     /// An event log (`.evtx`, or `.evt` of Windows XP).
     EventLog,
+    /// A file of another format, by its magic number: the format.
+    Format(&'static str),
     /// Text: its start.
     Text(String),
     /// Other bytes: the first eight.
@@ -291,6 +293,7 @@ impl fmt::Display for FoundInstead {
                 "it is an event log; etw dump and etw log show read it, etw relog -o OUT.etl makes a trace of it, and in Rust \
                  etw_eventlog::trace::open opens it",
             ),
+            FoundInstead::Format(name) => write!(f, "it is {name}"),
             FoundInstead::Zeros => f.write_str("it starts with zeros"),
             FoundInstead::Text(start) => write!(f, "it starts with the text {start:?}"),
             FoundInstead::Bytes(start) => {

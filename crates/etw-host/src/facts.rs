@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use etw_etl::header::LogfileHeader;
 use etw_etl::write::Starter;
@@ -67,7 +68,7 @@ impl SessionFacts {
                 start_buffers: 1,
                 pointer_size: 8,
                 events_lost: 0,
-                cpu_speed_mhz: cycles.map_or(1000, |counter| counter.mhz.max(1)),
+                cpu_speed_mhz: cycles.map_or_else(cpu_mhz, |counter| counter.mhz.max(1)),
                 timer_sources: [0; 2],
                 time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
                 boot_time: FileTime(now.0 - qpc),
@@ -202,6 +203,30 @@ impl SessionTime {
     }
 }
 
+/// The speed of a processor in MHz as the system tells it; 1000 if it does not, because the header must have one. Readers need it only
+/// for times in cycles.
+fn cpu_mhz() -> u32 {
+    const UNKNOWN: u32 = 1000;
+    static MHZ: OnceLock<u32> = OnceLock::new();
+    *MHZ.get_or_init(|| {
+        let in_khz = |name: &str| {
+            let path = format!("/sys/devices/system/cpu/cpu0/cpufreq/{name}");
+            let khz = std::fs::read_to_string(path).ok()?.trim().parse::<u32>().ok()?;
+            Some(khz / 1000).filter(|mhz| *mhz > 0)
+        };
+        let of_cpuinfo = || mhz_of_cpuinfo(&std::fs::read_to_string("/proc/cpuinfo").ok()?);
+        let nominal = in_khz("base_frequency").or_else(|| in_khz("cpuinfo_max_freq"));
+        nominal.or_else(of_cpuinfo).unwrap_or(UNKNOWN)
+    })
+}
+
+/// The speed of the first processor in `/proc/cpuinfo`.
+fn mhz_of_cpuinfo(text: &str) -> Option<u32> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu MHz"))?;
+    let mhz = line.trim_start().strip_prefix(':')?.trim().parse::<f64>().ok()?.round();
+    Some(mhz as u32).filter(|mhz| *mhz > 0)
+}
+
 /// Number of processors that may ever run, from the highest one's number.
 fn configured_cpus() -> u32 {
     #[cfg(target_os = "linux")]
@@ -241,6 +266,18 @@ mod tests {
         for cut in [0, 10, 23, 24, 100, 24 + LogfileHeader::fixed_size(8) - 1] {
             assert!(SessionFacts::read(&facts.to_bytes()[..cut]).is_err());
         }
+    }
+
+    #[test]
+    fn the_header_has_the_speed_of_the_processor() {
+        let text = "processor\t: 0\ncpu MHz\t\t: 2099.998\ncpu MHz\t\t: 800.0\n";
+        assert_eq!(mhz_of_cpuinfo(text), Some(2100));
+        for unknown in ["", "processor\t: 0\n", "cpu MHz\t\t: fast\n", "cpu MHz\t\t: 0.0\n"] {
+            assert_eq!(mhz_of_cpuinfo(unknown), None, "{unknown:?}");
+        }
+        let facts = |cycles| SessionFacts::new("s", None, SessionClock::Qpc, cycles);
+        assert_eq!(facts(None).header.cpu_speed_mhz, cpu_mhz());
+        assert!(cpu_mhz() > 0);
     }
 
     #[test]

@@ -133,6 +133,9 @@ pub enum FlagError {
 impl fmt::Display for FlagError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            FlagError::Unknown(word) if word.trim_matches(['+', ',', ' ']).is_empty() => f.write_str(
+                "no class of system events is named; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
+            ),
             FlagError::Unknown(word) => write!(
                 f,
                 "{word}: no class of system events; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"

@@ -4,7 +4,7 @@
 
 use super::stack_table::Table;
 use super::{Event, Target, Written};
-use crate::join::{Names, StackFrame};
+use crate::join::{Names, StackFrame, file_name};
 use crate::profile::{KERNEL, Span, SpanKind, owner_names};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -256,10 +256,10 @@ impl<W: Write> Target for Pprof<W> {
     fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
         let locations = span.frames.iter().map(|frame| self.location(frame)).collect();
         let program = span.process.and_then(|process| names.process_name(process));
-        if let Some(program) =
-            program.filter(|name| span.frames.iter().any(|f| *f.module == **name))
-        {
-            let name = self.string(program);
+        // A module's label has its folder where other files have its name, too.
+        let is_program = |module: &str| program.is_some_and(|name| file_name(module) == name);
+        if let Some(frame) = span.frames.iter().find(|frame| is_program(&frame.module)) {
+            let name = self.string(&frame.module);
             let module = self.modules.number(name);
             *self.programs.entry(module).or_default() += span.duration;
         }

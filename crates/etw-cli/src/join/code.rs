@@ -96,6 +96,11 @@ impl Code {
         self.images.add(process, base, event, image);
     }
 
+    /// Names modules so that different files have different names. For the end of a trace.
+    pub fn label_modules(&mut self) {
+        self.images.label();
+    }
+
     /// Notes a function of the kernel that the trace names.
     pub fn add_kernel_function(&mut self, of: Moment, (start, last): (u64, u64), name: &str) {
         let cost = name.len() + 64;
@@ -312,9 +317,10 @@ impl Code {
             return;
         }
         let image = self.image_at(process, inside, moment);
-        let (module, address) = image
-            .map_or(("", address), |image| (image.name.as_str(), address.wrapping_sub(image.zero)));
-        give(StackFrame { module: module.into(), function: None, file: None, line: 0, address });
+        let (module, address) = image.map_or(("".into(), address), |image| {
+            (image.name.clone(), address.wrapping_sub(image.zero))
+        });
+        give(StackFrame { module, function: None, file: None, line: 0, address });
     }
 
     /// Gives the functions at an address, which are shown as those at another one. `false`: there are none.
@@ -337,7 +343,7 @@ impl Code {
             return give_function(&"".into(), (&*method.name).into(), address);
         }
         let Some(image) = self.image_at(process, inside, moment) else { return false };
-        let module: Arc<str> = image.name.as_str().into();
+        let module = image.name.clone();
         let offset = address.wrapping_sub(image.zero);
         if let Some((function, _)) = self.kernel_function_at(moment, inside) {
             return give_function(&module, function.clone(), offset);
@@ -393,6 +399,7 @@ fn wide_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::labels::ModuleFile;
     use super::*;
     use etw_types::HeaderType;
 
@@ -465,7 +472,8 @@ mod tests {
     fn functions_of_the_kernel_are_those_that_the_trace_names() {
         let mut code = Code::default();
         let base = 0xffff_ffff_8100_0000;
-        let image = Image { size: 0x1000, zero: base, name: "vmlinux".to_owned(), source: None };
+        let (name, file) = ("vmlinux".into(), ModuleFile::default());
+        let image = Image { size: 0x1000, zero: base, name, file, source: None };
         code.add_image(0, base, (ImageEvent::Rundown, MOMENT), image);
         code.add_kernel_function(MOMENT, (base + 0x10, base + 0x1f), "do_it");
         let name = |address| code.name_of(Some(7), address, MOMENT);
@@ -494,7 +502,8 @@ mod tests {
         let image = |path: &str, size, build_id| {
             let module = Module { path: path.into(), build_id, size, loaded: None };
             let source = Some(SymbolSource { module, bias: start });
-            Image { size, zero: start, name: path.to_owned(), source }
+            let file = ModuleFile::default();
+            Image { size, zero: start, name: path.into(), file, source }
         };
         let has_names = |kernel: &[u8]| {
             let mut code = Code::default();

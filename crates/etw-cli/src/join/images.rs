@@ -1,8 +1,10 @@
 //! Images of a trace by process, address and time: a process may load one where another one was.
 
+use super::labels::{ModuleFile, labels};
 use etw_symbols::Module;
 use etw_types::EventRecord;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Images of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 20;
@@ -29,7 +31,8 @@ pub struct Image {
     pub size: u64,
     /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
     pub zero: u64,
-    pub name: String,
+    pub name: Arc<str>,
+    pub file: ModuleFile,
     /// The file with its symbols, if it was loaded on Linux.
     pub source: Option<SymbolSource>,
 }
@@ -109,6 +112,18 @@ impl Images {
         }
     }
 
+    /// Names images by more than their files' names where other files have these, too. For the end of a trace.
+    pub fn label(&mut self) {
+        let images =
+            || self.all.values().flat_map(BTreeMap::values).flatten().map(|one| &one.image);
+        let labels = labels(&images().map(|image| &image.file).collect());
+        for one in self.all.values_mut().flat_map(BTreeMap::values_mut).flatten() {
+            if let Some(label) = labels.get(&one.image.file) {
+                one.image.name = label.as_str().into();
+            }
+        }
+    }
+
     /// The image at an address of a process. If none is known to be loaded at that moment, the last one that was.
     pub fn at(&self, process: u32, address: u64, moment: Moment) -> Option<&Image> {
         let bases = self.all.get(&process)?.range(..=address).rev().take(MAX_BASES);
@@ -141,7 +156,7 @@ mod tests {
     use super::*;
 
     fn image(name: &str, size: u64) -> Image {
-        Image { size, zero: 0, name: name.to_owned(), source: None }
+        Image { size, zero: 0, name: name.into(), file: ModuleFile::default(), source: None }
     }
 
     fn at(time: i64) -> Moment {
@@ -165,7 +180,7 @@ mod tests {
         add(0x1400, 0x800, Rundown, 90, "third");
         // Only its end is known.
         add(0x9000, 0x100, Unload, 60, "fourth");
-        let name = |address, time| images.at(7, address, at(time)).map(|image| image.name.as_str());
+        let name = |address, time| images.at(7, address, at(time)).map(|image| &*image.name);
         assert_eq!(name(0x1500, 5), Some("first"));
         assert_eq!(name(0x1500, 19), Some("first"));
         assert_eq!(name(0x1500, 30), Some("second"));
@@ -185,7 +200,7 @@ mod tests {
         let mut images = Images::default();
         images.add(7, 0x1000, (ImageEvent::Load, at(10)), image("first", 0x100));
         images.add(7, 0x1000, (ImageEvent::Load, at(20)), image("second", 0x100));
-        let name = |time| images.at(7, 0x1010, at(time)).map(|image| image.name.as_str());
+        let name = |time| images.at(7, 0x1010, at(time)).map(|image| &*image.name);
         assert_eq!((name(10), name(20)), (Some("first"), Some("second")));
     }
 }

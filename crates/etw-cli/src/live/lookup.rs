@@ -7,7 +7,7 @@ use crate::output::Failure;
 use crate::schemas;
 use crate::where_filter::closest;
 use etw_decode::manifest::KeywordName;
-use etw_decode::{Catalog, Schema};
+use etw_decode::{Catalog, Schema, known_providers_named};
 use etw_host::ProviderKey;
 use etw_system::system_providers;
 use etw_types::{Guid, Keyword, LevelKeyword};
@@ -75,7 +75,16 @@ impl<'c> Lookup<'c> {
         Ok(None)
     }
 
-    /// The GUID of a provider that is registered or in a schema.
+    /// The GUID of the provider of Windows or .NET of a name, if there is one.
+    fn built_in(name: &str) -> Result<Option<Guid>, Failure> {
+        match known_providers_named(name)[..] {
+            [] => Ok(None),
+            [id] => Ok(Some(id)),
+            ref several => Err(ambiguous(name, several)),
+        }
+    }
+
+    /// The GUID of a provider that is registered, in a schema, or of Windows or .NET.
     pub fn id(&self, named: &Named) -> Result<Guid, Failure> {
         let name = match named {
             Named::Id(id) => return Ok(*id),
@@ -86,7 +95,11 @@ impl<'c> Lookup<'c> {
             [id] => return Ok(id),
             ref several => return Err(ambiguous(name, several)),
         }
-        self.known_as(name)?.ok_or_else(|| {
+        let known = match self.known_as(name)? {
+            None => Lookup::built_in(name)?,
+            known => known,
+        };
+        known.ok_or_else(|| {
             Failure::Usage(format!(
                 "no provider named {name} is registered or in a schema pack; a program that is not there yet: \
                  by its GUID, or as *{name} if its GUID is that of its name (TraceLogging, EventSource)"
@@ -102,6 +115,14 @@ impl<'c> Lookup<'c> {
         };
         if self.registered_as(name).is_empty() {
             if let Some(id) = self.known_as(name)? {
+                return Ok(ProviderKey::Id(id));
+            }
+            // The hash of a name is its provider's GUID, whatever name that registers under.
+            if let Some(id) = Lookup::built_in(name)?.filter(|id| *id != Guid::from_name(name)) {
+                let shown = safe(name);
+                eprintln!(
+                    "etw: note: {shown} is {id}; *{shown} is the provider whose GUID is that of the name"
+                );
                 return Ok(ProviderKey::Id(id));
             }
             self.note_unknown(name);
@@ -200,4 +221,25 @@ fn unknown_keyword(name: &str, provider: &Named, known: &[KeywordName]) -> Failu
     let near =
         closest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));
     Failure::Usage(format!("keyword {name:?} of {provider}: {near}its keywords are {all}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_windows_providers_are_known_without_a_schema() {
+        let lookup = Lookup::new(None, Arc::default());
+        let key = |name: &str| lookup.key(&Named::Name(name.to_owned())).unwrap();
+        let process: Guid = "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716".parse().unwrap();
+        let name = "Microsoft-Windows-Kernel-Process";
+        assert_eq!(key(name), ProviderKey::Id(process));
+        assert_eq!(lookup.id(&Named::Name(name.to_lowercase())).unwrap(), process);
+        assert_eq!(key("My-Provider"), ProviderKey::Name("My-Provider".to_owned()));
+        // Programs may register the provider of a hashed name under that name.
+        let hashed = "Microsoft-Windows-Containers-Wcifs-Mapping".to_owned();
+        assert_eq!(lookup.id(&Named::Name(hashed.clone())).unwrap(), Guid::from_name(&hashed));
+        assert_eq!(key(&hashed), ProviderKey::Name(hashed));
+        assert!(lookup.key(&Named::Name("Microsoft-Windows-Dwm-Core".to_owned())).is_err());
+    }
 }

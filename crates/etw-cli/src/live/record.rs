@@ -13,7 +13,7 @@ use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
 use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use etw_wire::requests::{Request, SessionStatus, StartRequest};
 use std::path::PathBuf;
 
@@ -23,6 +23,7 @@ mod command_of_system;
 mod command_with_host;
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("events").args(["provider", "system"]).multiple(true).required(true))]
 pub struct Arguments {
     /// Record to this file
     #[arg(short, long, value_name = "FILE")]
@@ -30,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     replace: ReplaceOption,
     /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
-    #[arg(short, long, value_name = "PROVIDER", required_unless_present = "system")]
+    #[arg(short, long, value_name = "PROVIDER")]
     provider: Vec<Wanted>,
     /// Record all programs through the machine's host instead of your own
     #[arg(long)]

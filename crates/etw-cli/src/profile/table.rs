@@ -124,6 +124,7 @@ impl ProfileTable {
                 }
             }
         })?;
+        profiler.report();
         let mut rows: Vec<(String, Figures)> = figures.into_iter().collect();
         rows.sort_by(|(a_row, a), (b_row, b)| {
             let key = |one: &Figures| (one.cpu, one.total_cpu, one.off_cpu);

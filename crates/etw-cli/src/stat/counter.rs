@@ -4,8 +4,10 @@ use super::fit::FitCounts;
 use super::losses::Losses;
 use crate::breakdown::Views;
 use crate::event_kinds::{EventKinds, ResolvedKind};
+use crate::join::Names;
 use crate::output::Progress;
 use crate::where_filter::{Filter, TraceNames};
+use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoder, Store, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{Clock, EventRecord, FileTime, Guid, HeaderType, Hook};
@@ -114,6 +116,8 @@ struct Selector<'f> {
     /// Knows all schemas of the trace: records may be described behind them.
     decoder: Decoder,
     style: Style,
+    /// Those of the owners of records, if the filter asks for them.
+    names: Option<Names>,
     /// Kinds of all records, for notes on names that no record has.
     kinds: EventKinds,
 }
@@ -123,16 +127,26 @@ impl<'f> Selector<'f> {
         let gathered = filter.needs_schema().then(|| crate::dump::gather(vec![trace.clone()]));
         let mut decoder = new_decoder(gathered.unwrap_or_default(), schemas);
         decoder.set_learning(false);
-        Selector { filter, decoder, style: Style::default(), kinds: EventKinds::default() }
+        let records = || Records::new(vec![trace.clone()]);
+        let names = filter
+            .names_owner()
+            .then(|| Names::gather(records(), new_decoder(Arc::default(), schemas)));
+        let (style, kinds) = (Style::default(), EventKinds::default());
+        Selector { filter, decoder, style, names, kinds }
     }
 
     fn selects(&mut self, record: &EventRecord<'_>, time: Option<FileTime>) -> bool {
         if self.filter.needs_names() {
             self.kinds.number(record);
         }
-        let is_selected = self.filter.by_header(record, time).unwrap_or_else(|| {
+        let attributed = self.names.as_ref().map(|names| names.attributed(record));
+        let owned = match (&self.names, &attributed) {
+            (Some(names), Some(attributed)) => names.owned(record, attributed),
+            _ => Owned::stored(record),
+        };
+        let is_selected = self.filter.by_owned_header(owned, time).unwrap_or_else(|| {
             let decoded = self.decoder.decode(record);
-            let is_selected = self.filter.matches(record, &decoded, time, &self.style);
+            let is_selected = self.filter.matches_owned(owned, &decoded, time, &self.style);
             if is_selected {
                 self.filter.check_shown(&decoded);
             }

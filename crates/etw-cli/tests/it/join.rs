@@ -167,6 +167,54 @@ fn header_pid_is_the_stored_id_and_pid_the_owners() {
     assert_eq!(count("header.pid == 10"), 0);
 }
 
+/// A sample in each of two images, by their paths, of one process.
+fn sampled_images(paths: [&str; 2]) -> TempFile {
+    let mut file = FileBuilder::new();
+    let bases = [0x7ff6_1234_0000u64, 0x7ff6_1244_0000];
+    for (number, base) in (0..).zip(bases) {
+        let image = [
+            &base.to_le_bytes()[..],
+            &0x1000u64.to_le_bytes(),
+            &10u32.to_le_bytes(),
+            &[0; 12],
+            &base.to_le_bytes(),
+            &[0; 16],
+            &wide(paths[number as usize]),
+        ]
+        .concat();
+        let sample = [&(base + 3).to_le_bytes()[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
+        push_kernel(&mut file, 1 + number, (3, 0x1403), &image);
+        let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+        let time = file.header.start_raw + 10 + number;
+        let stack = [&time.to_le_bytes()[..], &ids, &(base + 3).to_le_bytes()].concat();
+        push_kernel(&mut file, 10 + number, (2, 0x0f2e), &sample);
+        push_kernel(&mut file, 20 + number, (2, 0x1820), &stack);
+    }
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    TempFile::new(&file.finish())
+}
+
+/// OV-23: its region or file is part of the name of code without names of functions.
+#[test]
+fn regions_and_files_of_one_name_are_different_modules() {
+    let anonymous = ["anon@0x7ff612340000", "anon@0x7ff612440000"];
+    for (paths, modules) in [
+        (["//anon", "//anon"], anonymous),
+        (["/x/A/app", "/x/B/app"], ["A/app", "B/app"]),
+        (["/x/A/app", "/x/A/q\"\\app"], ["app", "q\"\\app"]),
+    ] {
+        let file = sampled_images(paths);
+        let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+        let functions = modules.map(|module| format!("{module}+0x3"));
+        let stat = |by: &str| stdout(&["stat", "--by", by, "--json"], &[file.path()], 0);
+        for (number, (module, function)) in modules.iter().zip(&functions).enumerate() {
+            assert_eq!(lines[number]["frames"], json!([function]), "{lines:?}");
+            assert!(stat("module").contains(&json!(module).to_string()), "{}", stat("module"));
+            assert!(stat("function").contains(&json!(function).to_string()));
+        }
+    }
+}
+
 /// Idle time is process 0; samples in DPCs and interrupts are counted apart.
 #[test]
 fn idle_dpc_and_interrupt_time_are_rows_of_their_own() {
@@ -282,4 +330,43 @@ fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
     assert_eq!(frames(base), json!(["Compiled:add+0x4"]));
     // Another process that had this id.
     assert_eq!(frames(base + 0x1000), json!([null]));
+}
+
+/// Reads and page allocations name a thread or a process in their payload, and no header names one.
+#[test]
+fn file_and_memory_events_belong_to_the_process_that_they_name() {
+    let mut file = FileBuilder::new();
+    let read = [&[0; 32][..], &20u32.to_le_bytes(), &512u32.to_le_bytes(), &[0; 8]].concat();
+    let allocation = [&[0; 16][..], &10u32.to_le_bytes(), &[0; 4]].concat();
+    // Key, ids, status, directory, flags and no user; the name of the image; three empty texts.
+    let process = [&[0; 8][..], &10u32.to_le_bytes(), &[0; 28], b"q\"\\shop\0", &[0; 6]].concat();
+    push_kernel(&mut file, 1, (4, 0x0304), &process);
+    push_kernel(&mut file, 5, (3, 0x0443), &read);
+    push_kernel(&mut file, 6, (2, 0x0262), &allocation);
+    push_kernel(&mut file, 7, (3, 0x044c), &[0; 20]);
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let named = |event: &str| format!("event == \"{event}\" and pid == 10");
+    for event in ["FileIo/Read", "FileIo/OperationEnd", "PageFault/VirtualAlloc"] {
+        let lines = dumped(&file, &["--where", &named(event)]);
+        assert_eq!(lines[0]["process"], json!({"pid": 10, "name": "q\"\\shop"}), "{event}");
+        let stat =
+            stdout(&["stat", "--by", "process,cpu", "--where", &named(event)], &[file.path()], 0);
+        assert!(stat.contains("\\shop (10)"), "{stat}");
+    }
+    for filter in ["process like \"*shop\"", "process == 10", "pid == 10"] {
+        let filter = format!("{filter} and event == \"FileIo/Read\"");
+        for by in ["event", "cpu"] {
+            let output = etw(&["stat", "--by", by, "--where", &filter], &[file.path()]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("1 record"), "{by} {filter}: {text}");
+            assert!(!stderr(&output).contains("header's"), "{}", stderr(&output));
+        }
+    }
+    let processes = stdout(&["stat", "--by", "process", "--json"], &[file.path()], 0);
+    let processes: Value = serde_json::from_str(&processes).unwrap();
+    let own = processes["by_process"].as_array().unwrap().iter().find(|row| row["pid"] == 10);
+    assert_eq!(own.unwrap()["count"], 4, "{processes}");
+    let unnamed = etw(&["dump", "--where", "process == \"shop\""], &[file.path()]);
+    assert!(stderr(&unnamed).contains("dump --join"), "{}", stderr(&unnamed));
 }

@@ -36,6 +36,7 @@ mod results;
 mod rewrite;
 #[cfg(target_os = "linux")]
 mod rootless;
+mod sampling;
 mod stat;
 #[cfg(target_os = "linux")]
 mod system_events;

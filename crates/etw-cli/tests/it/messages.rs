@@ -24,6 +24,10 @@ fn errors_name_option_and_path() {
     ends(2, "session start x --real-time -p A:loud", &["--provider", "\"loud\" is not a level"]);
     ends(2, "session start x --real-time -p A:4:Sales", &["keyword \"Sales\" of A", "--manifest"]);
     ends(2, "record -p A -- true", &["--output <FILE>"]);
+    ends(2, "record -o x.etl -- true", &["--provider <PROVIDER>", "--system <FLAGS>"]);
+    let no_class = ["--system: no class of system events is named; use words such as profile"];
+    ends(125, "record -o x.etl --system  -- true", &no_class);
+    ends(2, "help wher", &["did you mean etw help where?"]);
     for (line, expected) in [
         (
             "session start x -o a.etl --mode circular -p A",
@@ -46,6 +50,8 @@ fn errors_name_option_and_path() {
     ends(3, "session flush x -o y.etl", &["this session has a file of its own"]);
     ends(3, "session update x -o /absent/x.etl", &missing);
     place.does("session stop x");
+    ends(2, "dump --from +2s --to +1s x.etl", &["--to is before --from"]);
+    ends(0, "stat --by functon x.etl", &["a field functon; did you mean function?"]);
     place.does("session start x --buffering -p A");
     ends(3, "session flush x -o /absent/x.etl", &missing);
     let text = place.ends(0, "session stop x");

@@ -7,7 +7,7 @@ use prost::Message;
 use serde_json::Value;
 use std::collections::HashMap;
 
-fn push_kernel(
+pub fn push_kernel(
     file: &mut FileBuilder,
     (cpu, after): (u16, i64),
     (version, hook): (u8, u16),
@@ -28,7 +28,7 @@ fn push_switch(file: &mut FileBuilder, (cpu, after): (u16, i64), old: u32, new: 
 }
 
 /// The processes of threads 20 and 30.
-fn push_threads(file: &mut FileBuilder, after: i64) {
+pub fn push_threads(file: &mut FileBuilder, after: i64) {
     for (process, thread) in [(10u32, 20u32), (11, 30)] {
         let thread = [&process.to_le_bytes()[..], &thread.to_le_bytes(), &[0; 64]].concat();
         push_kernel(file, (0, after), (3, 0x0504), &thread);
@@ -76,7 +76,7 @@ fn a_filter_leaves_the_times_of_waits_as_they_are() {
 }
 
 /// Bytes of a conversion.
-fn converted(file: &TempFile, format: &str, options: &[&str]) -> Vec<u8> {
+pub fn converted(file: &TempFile, format: &str, options: &[&str]) -> Vec<u8> {
     let out = file.path().with_extension(format);
     let words = ["convert", "--to", format, "-o", out.to_str().unwrap()];
     stdout(&[&words[..], options].concat(), &[file.path()], 0);

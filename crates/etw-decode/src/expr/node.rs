@@ -1,7 +1,7 @@
 //! The tree of an expression, and its evaluation.
 
-use super::FieldTest;
 use super::comparison::{Literal, Operator, Subject, Test};
+use super::{FieldTest, Owned};
 use crate::decoded::Decoded;
 use crate::field::Field;
 use crate::value::{Style, Value};
@@ -17,6 +17,7 @@ pub(super) enum Node {
     Or(Vec<Node>),
     Not(Box<Node>),
     Number(NumberName, Test),
+    Process(Test),
     Time(Test),
     Provider(Test),
     Guid(GuidName, Test),
@@ -62,19 +63,10 @@ pub(super) enum TextName {
     ChannelName,
 }
 
-/// A record, with the process and thread to which its event belongs.
-#[derive(Clone, Copy)]
-pub(super) struct Owned<'r> {
-    /// With the ids of the owner in place of the stored ones.
-    pub record: &'r EventRecord<'r>,
-    /// As it is stored.
-    pub stored: &'r EventRecord<'r>,
-}
-
 /// The number of a header; `None` where the record has none.
 #[inline(always)]
 fn number(name: NumberName, owned: Owned<'_>) -> Option<i128> {
-    let Owned { record, stored } = owned;
+    let Owned { record, stored, .. } = owned;
     let descriptor = &record.descriptor;
     let is_event = record.header.is_event();
     let is_message = record.header == HeaderType::Message;
@@ -170,6 +162,12 @@ impl Node {
             Node::Number(name, test) => {
                 Some(number(*name, owned).is_some_and(|number| test.holds(Subject::Number(number))))
             }
+            Node::Process(test) => Some(owned.record.process_id.is_some_and(|id| {
+                test.holds(match owned.process_name {
+                    Some(name) => Subject::Named(id.into(), name),
+                    None => Subject::Number(id.into()),
+                })
+            })),
             Node::Time(test) => {
                 Some(time.is_some_and(|time| test.holds(Subject::Number(time.0.into()))))
             }

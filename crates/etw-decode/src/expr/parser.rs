@@ -126,6 +126,11 @@ impl<'t> Parser<'t> {
             _ => (Kind::Any, None),
         };
         let is_header = !is_field && name.len() == 1;
+        if is_header && lower == "process" {
+            let test = self.operator(Kind::Any, false)?;
+            self.headers.push(lower);
+            return Ok(Node::Process(test));
+        }
         let kind = if is_header && lower == "provider" { Kind::Text } else { kind };
         let test = self.operator(kind, is_header && lower == "provider")?;
         if is_header && kind != Kind::Any {

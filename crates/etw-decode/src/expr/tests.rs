@@ -173,10 +173,17 @@ fn header_pid_is_the_stored_id_where_pid_is_the_owners() {
     (stored.process_id, stored.thread_id) = (Some(4), Some(8));
     let mut record = stored;
     (record.process_id, record.thread_id) = (Some(10), Some(20));
-    let owned = |text: &str| parse(text).unwrap().by_owned_header(&record, &stored, None);
+    let owned = |text: &str| {
+        let owned = Owned { record: &record, stored: &stored, process_name: Some("shop") };
+        parse(text).unwrap().by_owned_header(owned, None)
+    };
     assert_eq!(owned("pid == 10 and tid == 20"), Some(true));
     assert_eq!(owned("header.pid == 4 and Header.TID in (8..9)"), Some(true));
     assert_eq!(owned("header.pid == 10"), Some(false));
+    assert_eq!(owned("process == 10 and process == \"shop\" and process like \"SH*\""), Some(true));
+    assert_eq!(owned("process == 4 or process == \"other\""), Some(false));
+    assert_eq!(parse("process == 4").unwrap().by_header(&stored, None), Some(true));
+    assert_eq!(parse("process == \"shop\"").unwrap().by_header(&stored, None), Some(false));
     let plain = parse("header.pid == pid").map(|_| ());
     assert!(plain.is_err(), "a name is not a value");
     assert_eq!(parse("header.pid == 4").unwrap().by_header(&stored, None), Some(true));

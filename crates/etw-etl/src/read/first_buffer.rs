@@ -34,6 +34,9 @@ pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, Fo
     if logfile.is_none() && (bytes.starts_with(b"ElfFile\0") || bytes.get(4..8) == Some(b"LfLe")) {
         return Ok(Err(FoundInstead::EventLog));
     }
+    if let Some(name) = other_format(&bytes).filter(|_| logfile.is_none()) {
+        return Ok(Err(FoundInstead::Format(name)));
+    }
     if logfile.is_none() && !buffer.is_plausible() {
         let range = source.size().min(SALVAGE_RANGE);
         let Some(found) = find_buffer(source, 1, range)? else {
@@ -87,6 +90,34 @@ pub(super) fn read_logfile(buffer: &[u8]) -> Option<(LogfileHeader, i64, u8)> {
     let width = first.pointer_size;
     let header = LogfileHeader::read(first.payload, u32::from(width)).filter(|_| is_header)?;
     Some((header, first.order_time, width))
+}
+
+/// Starts of files of other formats. Somewhere inside of a large one are bytes that look like a buffer.
+const OTHER_FORMATS: [(&[u8], &str); 14] = [
+    (b"\x7fELF", "a program or library (ELF)"),
+    (b"\xcf\xfa\xed\xfe", "a program or library (Mach-O)"),
+    (b"\x1f\x8b\x08", "compressed (gzip); decompress it first"),
+    (b"PK\x03\x04", "an archive (ZIP); unpack it first"),
+    (b"7z\xbc\xaf\x27\x1c", "an archive (7z); unpack it first"),
+    (b"MSCF\0\0\0\0", "an archive (CAB); unpack it first"),
+    (b"\xfd7zXZ\0", "compressed (xz); decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed (Zstandard); decompress it first"),
+    (b"PERFILE2", "a recording of perf"),
+    (b"\x0a\x0d\x0d\x0a", "a capture of packets (pcapng)"),
+    (b"SQLite format 3\0", "a database (SQLite)"),
+    (b"!<arch>\n", "an archive (ar)"),
+    (b"%PDF-", "a document (PDF)"),
+    (b"Microsoft C/C++ MSF 7.00\r\n", "symbols of a program (PDB)"),
+];
+
+/// The other format that the start of a file is of.
+fn other_format(bytes: &[u8]) -> Option<&'static str> {
+    // `MZ` alone is too little: behind it is the offset of `PE`.
+    let pe = bytes.get(0x3c..0x40).and_then(|at| Some(u32::from_le_bytes(at.try_into().ok()?)));
+    let is_pe = bytes.starts_with(b"MZ")
+        && pe.and_then(|at| bytes.get(at as usize..)).is_some_and(|at| at.starts_with(b"PE\0\0"));
+    let known = OTHER_FORMATS.iter().find(|(magic, _)| bytes.starts_with(magic));
+    known.map(|(_, name)| *name).or(is_pe.then_some("a program or library (PE)"))
 }
 
 /// Describes the start of a file that is no trace.

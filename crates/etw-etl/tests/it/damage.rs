@@ -603,6 +603,40 @@ fn a_file_that_is_not_a_trace_is_an_error() {
     }
 }
 
+/// Programs and archives have bytes that look like buffers.
+#[test]
+fn files_of_other_formats_are_no_damaged_traces() {
+    let sound = Sound::uniform();
+    let with_start = |start: &[u8]| {
+        let mut bytes = sound.bytes.clone();
+        bytes[..GRID].fill(0xee);
+        bytes[..start.len()].copy_from_slice(start);
+        open(&bytes)
+    };
+    let mut pe = b"MZ".to_vec();
+    pe.resize(0x3c, 0);
+    pe.extend([0x80, 0, 0, 0]);
+    pe.resize(0x80, 0);
+    let dos = pe.clone();
+    pe.extend(b"PE\0\0");
+    for (start, format) in [
+        (&b"\x7fELF\x02\x01\x01\0"[..], "(ELF)"),
+        (&pe, "(PE)"),
+        (b"\x1f\x8b\x08\0", "gzip"),
+        (b"PK\x03\x04", "ZIP"),
+        (b"PERFILE2", "perf"),
+    ] {
+        let error = with_start(start).err().expect("another format").to_string();
+        assert!(error.contains(format), "{error}");
+    }
+    for start in [&b""[..], &dos, b"\x7fEL", b"PK"] {
+        assert!(with_start(start).is_ok(), "a trace whose first buffer is destroyed: {start:?}");
+    }
+    let mut header = sound.bytes.clone();
+    header[..4].copy_from_slice(b"\x7fELF");
+    assert!(open(&header).is_ok(), "its logfile header can be read");
+}
+
 #[test]
 fn a_path_that_is_not_a_file_is_an_error_at_once() {
     let directory = std::env::temp_dir();

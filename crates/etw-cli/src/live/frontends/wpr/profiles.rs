@@ -73,9 +73,14 @@ pub fn find(word: &str, is_file_mode: bool) -> Result<RecordingProfile, Failure>
         None => Some(of_level("Verbose")).filter(|some| !some.is_empty()).unwrap_or(named.clone()),
     };
     let Some(first) = candidates.first() else {
-        let mut names: Vec<String> =
-            profiles.iter().map(|one| format!("{}.{}", one.name, one.level)).collect();
-        names.dedup();
+        let mut names: Vec<String> = Vec::new();
+        for one in &profiles {
+            let name = format!("{}.{}", one.name, one.level);
+            // A profile may have a form for files and one for memory.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         return Err(usage(format!(
             "wpr: there is no profile {word}; there are {}",
             names.join(", ")
@@ -122,6 +127,8 @@ mod tests {
             let profile = find(word, true).unwrap();
             assert_eq!((profile.name.as_str(), profile.level.as_str()), (name, level));
         }
+        let unknown = find("Colour", true).unwrap_err();
+        assert_eq!(unknown.message().unwrap().matches("CPU.Light").count(), 1);
         for word in ["Colour", "CPU.heavy", "/nowhere/x.wprp", "/nowhere/x.wprp!CPU"] {
             assert!(find(word, true).is_err(), "{word}");
         }
