@@ -121,14 +121,18 @@ impl ExitStatuses {
     }
 }
 
+/// The exit code of a wait status, or 128 and the signal.
+pub(crate) fn status_of(wait_status: u32) -> u32 {
+    let signal = wait_status & 0x7f;
+    if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal }
+}
+
 /// Reads a message; `None`: it says something else, or is cut.
 fn parse(message: &[u8]) -> Option<Ended> {
     if le::u32(message, EVENT)? != EXIT {
         return None;
     }
-    let wait_status = le::u32(message, STATUS)?;
-    let signal = wait_status & 0x7f;
-    let status = if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal };
+    let status = status_of(le::u32(message, STATUS)?);
     let [process, thread] = [PROCESS, THREAD].map(|at| le::u32(message, at));
     Some(Ended { time: le::u64(message, TIME)?, process: process?, thread: thread?, status })
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::elf::{ElfFile, Extent};
+use crate::exit_statuses::status_of;
 use crate::neutral::{
     ExecFacts, FileFacts, FileId, Image, Listening, ProcessCounters, ProcessFacts, StackBounds,
 };
@@ -43,6 +44,9 @@ pub(crate) fn numbered(folder: &str) -> Vec<u32> {
 #[derive(Debug, Default)]
 struct Stat {
     name: Vec<u8>,
+    has_ended: bool,
+    /// The status for its parent, if it has ended and this user may know.
+    wait_status: u32,
     parent: u32,
     flags: u64,
     priority: i32,
@@ -60,6 +64,8 @@ fn stat(path: &str) -> Option<Stat> {
     let faults = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Stat {
         name: bytes.get(open + 1..close)?.to_vec(),
+        has_ended: matches!(*fields.first()?, "Z" | "X"),
+        wait_status: fields.get(49).and_then(|field| field.parse().ok()).unwrap_or(0),
         parent: fields.get(1)?.parse().ok()?,
         flags: fields.get(6)?.parse().ok()?,
         priority: fields.get(15)?.parse::<i32>().ok()?.saturating_add(PRIORITY_SHIFT),
@@ -157,7 +163,7 @@ fn arguments(folder: &str) -> Vec<u8> {
     Vec::new()
 }
 
-/// Facts about a process.
+/// Facts about a process. If it has ended, and its parent does not know yet, there is no program any more.
 pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
     let stat = stat(&format!("/proc/{id}/stat"))?;
     let is_kernel = stat.flags & KERNEL_THREAD != 0;
@@ -266,19 +272,28 @@ pub(crate) fn process_counters(process: u32) -> Option<ProcessCounters> {
 }
 
 /// A thread of `/proc`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListedThread {
     pub id: u32,
     pub name: Vec<u8>,
     pub priority: i32,
     pub affinity: u64,
+    pub has_ended: bool,
+}
+
+/// The exit status of a process that has ended, and whose parent does not know yet.
+pub(crate) fn exit_status(process: u32) -> Option<u32> {
+    let stat = stat(&format!("/proc/{process}/stat"))?;
+    stat.has_ended.then(|| status_of(stat.wait_status))
 }
 
 /// The threads of a process.
 pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
     let numbers = numbered(&format!("/proc/{process}/task"));
     let listed = numbers.into_iter().filter_map(|id| {
-        let Stat { name, priority, .. } = stat(&format!("/proc/{process}/task/{id}/stat"))?;
-        Some(ListedThread { id, name, priority, affinity: affinity_of(id) })
+        let stat = stat(&format!("/proc/{process}/task/{id}/stat"))?;
+        let Stat { name, priority, has_ended, .. } = stat;
+        Some(ListedThread { id, name, priority, affinity: affinity_of(id), has_ended })
     });
     listed.collect()
 }

@@ -875,6 +875,7 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 }
 
 mod cpus;
+mod lives;
 mod notes;
 mod rundown;
 #[cfg(test)]

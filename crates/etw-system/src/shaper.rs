@@ -424,6 +424,7 @@ impl Shaper {
         }
         match event.detail {
             Detail::ProcessFound(facts) => self.process_found(event, facts, out),
+            Detail::DefunctFound { facts, status } => self.defunct_found(event, facts, status, out),
             Detail::ThreadFound { process, thread, name, priority, affinity } => {
                 let found = FoundThread { thread, name, priority, affinity };
                 self.thread_found(event, process, &found, out);

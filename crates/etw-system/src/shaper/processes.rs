@@ -107,6 +107,8 @@ pub(super) enum Moment {
     Before = 3,
     /// It exists when the recording ends.
     After = 4,
+    /// It had ended when the recording began, and its parent does not know yet.
+    Defunct = 39,
 }
 
 /// A thread that existed when the recording began.
@@ -135,6 +137,18 @@ impl Shaper {
             self.process_record(head, Moment::Before, &system_process(), out);
         }
         self.processes.insert(facts.id, process);
+    }
+
+    pub(super) fn defunct_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        facts: &ProcessFacts,
+        exit_status: u32,
+        out: &mut Records,
+    ) {
+        let head = Head { process: facts.id, thread: 0, ..self.head(event) };
+        let process = Process { facts: facts.clone(), exit_status, ..Process::default() };
+        self.process_record(head, Moment::Defunct, &process, out);
     }
 
     pub(super) fn thread_found(
@@ -174,10 +188,8 @@ impl Shaper {
         thread: u32,
         out: &mut Records,
     ) {
-        let is_unseen = thread != 0 && self.is_unseen(event, process, thread);
-        if is_unseen {
-            self.add_loss(event, out);
-            self.unseen += 1;
+        if thread != 0 {
+            self.count_unseen(event, process, thread, out);
         }
         if !self.processes.contains_key(&process) {
             let facts = ProcessFacts { id: process, session: u32::MAX, ..ProcessFacts::default() };
@@ -187,6 +199,38 @@ impl Shaper {
             let found = FoundThread { thread, name: &[], priority: NORMAL_PRIORITY, affinity: 0 };
             self.thread_found(event, process, &found, out);
         }
+    }
+
+    fn count_unseen(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        if self.is_unseen(event, process, thread) {
+            self.add_loss(event, out);
+            self.unseen += 1;
+        }
+    }
+
+    /// A thread ends whose beginning was lost. So are those of its process's other threads: the first one of them lives until its own end, and
+    /// behind that there are no lives. Returns whether there is one.
+    fn ensure_ending(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (process, thread): (u32, u32),
+        out: &mut Records,
+    ) -> bool {
+        if !self.processes.contains_key(&process) && thread != process {
+            if self.ended_last.contains(&process) {
+                self.count_unseen(event, process, thread, out);
+                return false;
+            }
+            self.ensure(event, process, process, out);
+        }
+        self.ensure(event, process, thread, out);
+        true
     }
 
     /// Whether a thread has begun since the recording began, and nobody saw it. One that has just ended is still seen now and then, and the
@@ -453,7 +497,9 @@ impl Shaper {
         thread: u32,
         out: &mut Records,
     ) {
-        self.ensure(event, process, thread, out);
+        if !self.ensure_ending(event, (process, thread), out) {
+            return;
+        }
         if let Some(one) = self.threads.get_mut(&thread) {
             one.said_end = event.time;
         }
@@ -614,7 +660,8 @@ impl Shaper {
         // In a container, a program may have the id of the kernel's process.
         let is_system = facts.is_kernel || id == 0;
         let key = KEY | (facts.start / KEY_TICK) << 22 & !KEY | u64::from(id);
-        let status = if moment == Moment::End { process.exit_status } else { STILL_ACTIVE };
+        let has_ended = matches!(moment, Moment::End | Moment::Defunct);
+        let status = if has_ended { process.exit_status } else { STILL_ACTIVE };
         let mut payload = Payload::new()
             .u64(key)
             .u32(id)

@@ -271,3 +271,38 @@ fn a_switch_with_one_of_its_two_records_is_whole() {
         of(&records, 0x0302).iter().map(|one| (one.u32(8), microseconds(one))).collect();
     assert_eq!(ends, [(60, 70)]);
 }
+
+/// The records of a process's life: hook and time.
+fn life_of_process(records: &[Taken], process: u32) -> Vec<(u16, i64)> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304 | 0x0327);
+    let own = records.iter().filter(is_life).filter(|one| one.u32(8) == process);
+    own.map(|one| (one.hook, microseconds(one))).collect()
+}
+
+/// OV-23: a process of several threads whose beginnings were lost has one beginning and one end.
+#[test]
+fn a_process_whose_threads_end_unseen_ends_once() {
+    for (order, end) in [([70, 71, 72], 20), ([71, 72, 70], 40), ([72, 70, 71], 30)] {
+        let mut machine = Machinery::without_switches();
+        for (at, thread) in order.into_iter().enumerate() {
+            let exit = Detail::Exit { process: 70, thread };
+            machine.of_process(20 + 10 * at as u64, (70, thread), exit);
+        }
+        assert!(machine.shaper.take_unseen() > 0);
+        let life = life_of_process(&machine.end(), 70);
+        assert_eq!(life, [(0x0303, 20), (0x0302, end)], "{order:?}");
+    }
+}
+
+/// OV-23: a process that had ended when the recording began, and whose parent did not know yet, has a Defunct with its status, and no life.
+#[test]
+fn a_process_that_has_ended_before_is_defunct() {
+    let mut machine = Machinery::beginning();
+    let facts = ProcessFacts { id: 70, parent: 50, ..ProcessFacts::default() };
+    machine.at(0, 0, 0, Detail::DefunctFound { facts: &facts, status: 84 });
+    machine.at(0, 0, 0, Detail::AllFound);
+    machine.at(10, 0, 50, fork(70, 50));
+    let records = machine.end();
+    assert_eq!(life_of_process(&records, 70), [(0x0327, 0), (0x0301, 10), (0x0304, 1_000_000)]);
+    assert_eq!(of(&records, 0x0327)[0].u32(20), 84);
+}

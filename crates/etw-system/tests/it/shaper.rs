@@ -48,7 +48,18 @@ impl Machinery {
         Machinery::recording(masks, Machine { cpus: 2, ..Machine::default() }, &[0x0f2e])
     }
 
+    /// The rundown at the beginning goes on.
+    pub fn beginning() -> Machinery {
+        Machinery::listing(all_flags(), Machine { cpus: 2, ..Machine::default() }, &[0x0f2e])
+    }
+
     fn recording(masks: Masks, machine: Machine, hooks: &[u16]) -> Machinery {
+        let mut one = Machinery::listing(masks, machine, hooks);
+        one.at(0, 0, 0, Detail::AllFound);
+        one
+    }
+
+    fn listing(masks: Masks, machine: Machine, hooks: &[u16]) -> Machinery {
         let options = Options {
             masks,
             stacks: hooks.to_vec(),
@@ -77,7 +88,6 @@ impl Machinery {
         for image in &images {
             one.at(0, 0, 0, Detail::Map { process: 0, image });
         }
-        one.at(0, 0, 0, Detail::AllFound);
         one
     }
 
