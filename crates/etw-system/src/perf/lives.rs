@@ -88,6 +88,6 @@ mod tests {
             moment(60, 60, Life::Exec)
         );
         assert_eq!(LifeMoment::of(&record(3, 0, &[60, 61, name, 0])), None);
-        (0..exit.len()).for_each(|size| assert_eq!(LifeMoment::of(&exit[..size]), None));
+        (0..TRAILER + 20).for_each(|size| assert_eq!(LifeMoment::of(&exit[..size]), None));
     }
 }

@@ -79,6 +79,8 @@ pub(super) struct Thread {
     pub out_since: u64,
     /// When it said its end; 0: it has not.
     pub said_end: u64,
+    /// It executes a program, and has the id of a first thread that has ended.
+    pub has_taken_id: bool,
     /// It was ready to run when it left its CPU.
     pub is_ready: bool,
     /// The stack with which it left its CPU.
@@ -275,13 +277,20 @@ impl Shaper {
 
     /// Another thread of a process executes a program while the first one has ended, and takes its id: a thread with that id begins. It is
     /// the other one, whose record ends with the exec.
-    fn restart_first_thread(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+    pub(super) fn restart_first_thread(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        out: &mut Records,
+    ) {
         let Some(owner) = self.processes.get_mut(&process) else { return };
         let other = owner.threads.last().and_then(|other| self.threads.get(other));
         let Some(Thread { name, priority, affinity, .. }) = other.cloned() else { return };
         let id = owner.id();
         owner.threads.push(process);
-        let one = Thread { process: id, name, priority, affinity, ..Thread::default() };
+        let has_taken_id = true;
+        let one =
+            Thread { process: id, name, priority, affinity, has_taken_id, ..Thread::default() };
         let head = Head { time: ticks(event.time), cpu: event.cpu, process: id, thread: process };
         let head = self.apart(head, out);
         self.thread_record(head, Moment::Start, process, &one, out);
@@ -398,6 +407,7 @@ impl Shaper {
             self.restart_first_thread(event, process, out);
         }
         self.ensure(event, process, process, out);
+        self.complete_id(event, process, out);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
         self.keep_descriptors(event, process, out);
@@ -441,6 +451,18 @@ impl Shaper {
         if let Some(thread) = self.threads.get_mut(&process) {
             thread.name = facts.name.clone();
             (thread.entry, thread.stack) = Default::default();
+        }
+    }
+
+    /// The thread that executes a program has the id of the process now.
+    fn complete_id(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+        let Some(first) = self.threads.get_mut(&process) else { return };
+        (first.said_end, first.has_taken_id) = (0, false);
+        let runs = |one: &Thread| one.process == process && one.said_end == 0;
+        let other = self.cpu(event.cpu).thread.filter(|other| *other != process);
+        if let Some(other) = other.filter(|other| self.threads.get(other).is_some_and(runs)) {
+            self.take_id(event, (other, process), out);
+            self.cpu(event.cpu).thread = Some(process);
         }
     }
 
@@ -504,7 +526,9 @@ impl Shaper {
             one.said_end = event.time;
         }
         // Its last switch is its end, if the trace sees that.
-        let is_told = self.is_of_threads || !self.has(Flag::SWITCH);
+        let is_told = self.is_of_threads
+            || !self.has(Flag::SWITCH)
+            || self.lacks_switch_to(event.cpu, thread);
         let (said, since, cpu) = (event.time, event.time, event.cpu);
         self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         if self.is_of_threads && self.cpu(event.cpu).thread == Some(thread) {

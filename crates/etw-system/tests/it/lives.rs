@@ -29,40 +29,36 @@ fn a_thread_whose_beginning_nobody_saw_is_a_loss() {
     assert_eq!(begins, [20, 50, 60].map(|time| [(time, 0), (time, 0x0503)]).concat());
 }
 
-/// OV-23: if the switch is lost with which a thread left its CPU behind its last word, it lives on until its last switch, or for as long as
-/// ends take at most; and if it runs even then, it has a life of its own.
+/// The hooks of a thread's beginnings and ends, and their times.
+fn life_of_thread(records: &[Taken], thread: u32) -> Vec<(u16, i64)> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0501..=0x0504) && one.u32(4) == thread;
+    records.iter().filter(is_life).map(|one| (one.hook, microseconds(one))).collect()
+}
+
+/// OV-23: if the switch may be lost with which a thread left its CPU behind its last word, its end is at its last word, or a little later, and
+/// it has no second life.
 #[test]
-fn a_thread_that_ends_among_losses_lives_until_its_last_switch() {
+fn a_thread_that_ends_among_losses_ends_with_its_last_word() {
     const MS: u64 = 1000;
     let mut machine = Machinery::new();
-    for thread in [61, 62] {
+    for thread in [61, 62, 63] {
         machine.at(10, 0, 50, thread_of(50, thread));
-        machine.at(20, 1, 0, switch(0, ThreadState::Ready, thread));
-        machine.at(30, 1, thread, Detail::Exit { process: 50, thread });
-        machine.at(40, 1, 0, Detail::Lost { count: 1 });
     }
-    for time in 1..12_000 {
-        machine.at(time * MS, 0, 50, Detail::Sample { address: 0x4010 });
-        if time == 1000 {
-            machine.at(time * MS + 1, 1, 0, switch(0, ThreadState::Ready, 61));
-            machine.at(time * MS + 2, 1, 61, switch(61, ThreadState::Dead, 62));
-        }
-    }
-    machine.of_process(12_000 * MS, (50, 62), switch(62, ThreadState::Preempted, 0));
-    assert_eq!(machine.shaper.take_unseen(), 0, "it was seen");
-    machine.at(12_001 * MS, 1, 0, switch(0, ThreadState::Ready, 62));
-    machine.of_process(12_002 * MS, (50, 62), switch(62, ThreadState::Dead, 0));
+    machine.at(20, 1, 0, switch(0, ThreadState::Ready, 61));
+    machine.at(30, 1, 61, Detail::Exit { process: 50, thread: 61 });
+    machine.at(40, 0, 0, Detail::Lost { count: 1 });
+    // No switch shows that they run.
+    machine.of_process(50, (50, 62), Detail::Exit { process: 50, thread: 62 });
+    machine.at(60, 0, 50, Detail::Exit { process: 50, thread: 63 });
+    machine.at(MS, 0, 50, Detail::Sample { address: 0x4010 });
+    machine.at(3 * MS, 0, 50, Detail::Sample { address: 0x4010 });
+    machine.of_process(4 * MS, (50, 62), switch(62, ThreadState::Preempted, 0));
+    machine.of_process(900 * MS, (50, 61), switch(61, ThreadState::Dead, 0));
     let records = machine.end();
-    let lives =
-        |one: &&Taken| matches!(one.hook, 0x0501..=0x0504) && [61, 62].contains(&one.u32(4));
-    let lives: Vec<_> = records
-        .iter()
-        .filter(lives)
-        .map(|one| (one.hook, one.u32(4), (one.time - (SECOND / 100) as i64) / 10_000))
-        .collect();
-    let begin = [(0x0501, 61, 0), (0x0501, 62, 0)];
-    let again = [(0x0503, 62, 12_000), (0x0502, 62, 12_002)];
-    assert_eq!(lives, [&begin[..], &[(0x0502, 61, 1000), (0x0502, 62, 10_001)], &again].concat());
+    let ends = [61, 62, 63].map(|thread| life_of_thread(&records, thread));
+    let expected = [3000, 50, 60].map(|end| vec![(0x0501, 10), (0x0502, end)]);
+    assert_eq!(ends, expected);
+    assert_eq!(life_of_process(&records, 50), [(0x0303, 0), (0x0304, 1_000_000)]);
 }
 
 /// An id may be used again while the processes of the beginning are listed: the list has the first process, or the second one.
@@ -305,4 +301,73 @@ fn a_process_that_has_ended_before_is_defunct() {
     let records = machine.end();
     assert_eq!(life_of_process(&records, 70), [(0x0327, 0), (0x0301, 10), (0x0304, 1_000_000)]);
     assert_eq!(of(&records, 0x0327)[0].u32(20), 84);
+}
+
+/// OV-23: a thread that executes a program has the id of its process's first thread from then on: nothing is missing in the switches, and
+/// no thread leaves a CPU behind its end, whether the first thread still runs, and whether the other one leaves its CPU, before the exec is
+/// recorded.
+#[test]
+fn a_thread_that_takes_an_id_leaves_no_gap() {
+    let facts = ExecFacts::default();
+    for case in 0..8 {
+        let [is_first_gone, leaves_before, first_leaves_last] = [1, 2, 4].map(|bit| case & bit > 0);
+        let mut machine = Machinery::new();
+        machine.at(10, 0, 0, switch(0, ThreadState::Ready, 50));
+        machine.at(20, 0, 50, thread_of(50, 51));
+        machine.at(30, 1, 0, switch(0, ThreadState::Ready, 51));
+        machine.at(40, 0, 50, Detail::Exit { process: 50, thread: 50 });
+        let first_leaves = |machine: &mut Machinery, id| {
+            machine.at(50, 0, id, switch(id, ThreadState::Dead, 0));
+        };
+        if is_first_gone {
+            first_leaves(&mut machine, 50);
+        } else if !first_leaves_last {
+            first_leaves(&mut machine, 51);
+        }
+        if leaves_before {
+            machine.of_process(60, (50, 50), switch(50, ThreadState::Preempted, 0));
+            machine.at(70, 1, 0, switch(0, ThreadState::Ready, 50));
+        }
+        machine.of_process(80, (50, 50), Detail::Exec { process: 50, facts: &facts });
+        if !is_first_gone && first_leaves_last {
+            machine.at(90, 0, 51, switch(51, ThreadState::Dead, 0));
+        }
+        machine.of_process(100, (50, 50), switch(50, ThreadState::Sleeping, 0));
+        assert_eq!(machine.shaper.take_gaps(), 0, "{case}");
+        let records = machine.end();
+        assert!(!records.iter().any(is_loss), "{case}");
+        let end = records.iter().position(|one| one.hook == 0x0502 && one.u32(4) == 51).unwrap();
+        let names = |one: &Taken| one.hook == 0x0524 && [one.u32(0), one.u32(4)].contains(&51);
+        assert!(!records[end..].iter().any(names), "{case}: a switch behind the end of its thread");
+        assert_eq!(life_of_process(&records, 50), [(0x0303, 0), (0x0304, 1_000_000)]);
+    }
+}
+
+/// OV-23: the same where the kernel follows some threads only.
+#[test]
+fn a_followed_thread_that_takes_an_id_leaves_no_gap() {
+    for leaves_before in [false, true] {
+        let mut machine = Machinery::new();
+        machine.at(10, 0, 50, Detail::SwitchIn);
+        machine.at(20, 0, 50, thread_of(50, 51));
+        machine.of_process(30, (50, 51), Detail::SwitchIn);
+        machine.at(40, 0, 50, Detail::Exit { process: 50, thread: 50 });
+        if leaves_before {
+            machine.of_process(50, (50, 50), Detail::SwitchOut { state: ThreadState::Preempted });
+            machine.of_process(60, (50, 50), Detail::SwitchIn);
+        }
+        machine.of_process(70, (50, 50), Detail::Exec { process: 50, facts: &Default::default() });
+        machine.of_process(80, (50, 50), Detail::SwitchOut { state: ThreadState::Sleeping });
+        assert_eq!(machine.shaper.take_gaps(), 0);
+        let switches = machine.end();
+        let switches: Vec<_> = of(&switches, 0x0524)
+            .iter()
+            .filter(|one| one.cpu == 1)
+            .map(|one| (one.u32(4), one.u32(0)))
+            .collect();
+        let back = [(50, 0), (0, 50)];
+        let back = if leaves_before { &back[..] } else { &[] };
+        let expected = [&[(0, 51), (51, 50)][..], back, &[(50, 0)]];
+        assert_eq!(switches, expected.concat(), "{leaves_before}");
+    }
 }
