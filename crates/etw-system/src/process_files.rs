@@ -1,9 +1,10 @@
 //! Processes, threads and mappings as `/proc` lists them, and the files that are mapped.
 
+use std::borrow::Cow;
 #[cfg(feature = "unwind")]
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
@@ -74,7 +75,8 @@ fn stat(path: &str) -> Option<Stat> {
     })
 }
 
-fn user(process: u32) -> Option<u32> {
+/// The user of a process.
+pub(crate) fn user(process: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
@@ -100,10 +102,21 @@ fn living_folder(process: u32) -> String {
 fn link_text(link: &str) -> Vec<u8> {
     let path = std::fs::read_link(link);
     let mut path = path.map_or(Vec::new(), |path| path.into_os_string().into_vec());
-    if let Some(stripped) = path.strip_suffix(DELETED) {
+    if let Some(stripped) = path.strip_suffix(DELETED)
+        && !is_named(link, &path)
+    {
         path.truncate(stripped.len());
     }
     path
+}
+
+/// Whether the file of a link in a process's folder has this name, which may look like a deleted one's.
+fn is_named(link: &str, path: &[u8]) -> bool {
+    let root = link.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let named = [root.as_bytes(), b"/root", path].concat();
+    let [named, linked] = [path_of(&named), path_of(link.as_bytes())].map(std::fs::metadata);
+    let id = |data: Metadata| (data.dev(), data.ino());
+    named.map(id).is_ok_and(|named| linked.map(id).is_ok_and(|linked| named == linked))
 }
 
 /// The program that a process executes now. `name`: its short name. `known_user`: its user, if the caller knows.
@@ -303,6 +316,7 @@ pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> 
     let maps = std::fs::read(format!("{}/maps", living_folder(process))).unwrap_or_default();
     let mut stack = StackBounds::default();
     for line in maps.split(|byte| *byte == b'\n') {
+        let line = &*with_line_breaks(line);
         if line.ends_with(b" [stack]")
             && let Some((limit, base)) = range_of_line(line)
         {
@@ -313,6 +327,18 @@ pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> 
         }
     }
     stack
+}
+
+/// A line of a list of mappings; the kernel writes a line break of a name as `\\012`.
+fn with_line_breaks(line: &[u8]) -> Cow<'_, [u8]> {
+    const BREAK: &[u8] = b"\\012";
+    let mut rest = line;
+    let mut all = Vec::new();
+    while let Some(at) = rest.windows(BREAK.len()).position(|part| part == BREAK) {
+        all.extend([&rest[..at], b"\n"].concat());
+        rest = &rest[at + BREAK.len()..];
+    }
+    if all.is_empty() { Cow::Borrowed(line) } else { Cow::Owned([&all, rest].concat()) }
 }
 
 /// The first address of a mapping, and that behind it.
@@ -601,6 +627,37 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(opened.is_some() && other.is_none());
+    }
+
+    /// A copy of a program that is named oddly has that name in the lists of its process.
+    #[test]
+    fn odd_names_of_programs_are_read() {
+        let folder = std::env::temp_dir().join(format!("etw-odd-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["two\nlines", "old (deleted)"] {
+            for is_deleted in [false, true] {
+                let path = folder.join(name);
+                std::fs::copy("/bin/sleep", &path).unwrap();
+                let mut child = std::process::Command::new(&path).arg("1000").spawn().unwrap();
+                if is_deleted {
+                    std::fs::remove_file(&path).unwrap();
+                }
+                let program = exec_facts(child.id(), b"", false, None).path;
+                let mut images = Vec::new();
+                // The kernel may still load it.
+                while images.len() < 3 {
+                    images.clear();
+                    each_mapping(child.id(), |mapping| images.push(mapping.path.to_vec()));
+                }
+                child.kill().unwrap();
+                child.wait().unwrap();
+                let path = path.as_os_str().as_bytes();
+                assert_eq!(program, path);
+                let remark = if is_deleted { DELETED } else { b"" };
+                assert!(images.contains(&[path, remark].concat()), "{images:?}");
+            }
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -58,7 +58,8 @@ fn listed(process: u32, command: Option<u32>, images: &mut Images) -> Option<Lis
         facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
         // The path of a deleted file has a remark in the list of mappings.
         let is_program = |image: &&Arc<Image>| {
-            image.path.strip_suffix(DELETED).unwrap_or(&image.path) == facts.exec.path
+            let rest = image.path.strip_prefix(&facts.exec.path[..]);
+            rest.is_some_and(|rest| rest.is_empty() || rest == DELETED)
         };
         let program = found.iter().find(is_program);
         facts.entry = program.map_or(0, |image| image.entry);
