@@ -370,9 +370,8 @@ impl Shaper {
         let Detail::Fork { process, parent_process, .. } = event.detail else { return };
         let parent = self.processes.get(&parent_process).map(|parent| parent.facts.clone());
         let parent = parent.unwrap_or_default();
-        // Without a program of its own it has the parent's name, and no command line: readers then use that of its end.
         let unit = parent.exec.unit.clone();
-        let mut exec = soon.cloned().unwrap_or(ExecFacts { arguments: Vec::new(), ..parent.exec });
+        let mut exec = soon.cloned().unwrap_or(parent.exec);
         exec.unit = exec.unit.or(unit);
         let facts = ProcessFacts {
             id: process,
@@ -385,9 +384,18 @@ impl Shaper {
             exec,
             ..ProcessFacts::default()
         };
-        let one = Process { facts, ..Process::default() };
+        let mut one = Process { facts, ..Process::default() };
         if !one.facts.is_kernel {
+            // Without a program of its own it has the parent's name and command line. It may still execute one, and readers use the command
+            // line of the end if there is none here.
+            let inherited = match soon {
+                None => std::mem::take(&mut one.facts.exec.arguments),
+                Some(_) => Vec::new(),
+            };
             self.process_record(creator, Moment::Start, &one, out);
+            if soon.is_none() {
+                one.facts.exec.arguments = inherited;
+            }
             if self.has(Flag::PROCESS) {
                 self.add_stack(creator, PROCESS_START, event.stack, out);
             }

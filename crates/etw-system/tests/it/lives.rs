@@ -371,3 +371,37 @@ fn a_followed_thread_that_takes_an_id_leaves_no_gap() {
         assert_eq!(switches, expected.concat(), "{leaves_before}");
     }
 }
+
+/// The SID's last number and the command line of a process's records, by hook.
+fn user_and_line(records: &[Taken], process: u32) -> Vec<(u16, u32, String)> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304) && one.u32(8) == process;
+    let facts = |one: &Taken| {
+        let name_end = one.payload[68..].iter().position(|byte| *byte == 0).unwrap() + 69;
+        let units = one.payload[name_end..].chunks_exact(2).map(|unit| unit[0]);
+        let line = units.take_while(|unit| *unit > 0).map(char::from).collect();
+        (one.hook, one.u32(64), line)
+    };
+    records.iter().filter(is_life).map(facts).collect()
+}
+
+/// OV-23: a process that executes no program has the command line of its parent at its end; its start has none, since it may still execute
+/// one.
+#[test]
+fn a_process_without_a_program_has_the_command_line_of_its_parent() {
+    let mut machine = Machinery::without_switches();
+    let facts = |line: &str| {
+        let (path, arguments) = (b"/bin/a".to_vec(), line.replace(' ', "\0").into_bytes());
+        ExecFacts { path, arguments, ..ExecFacts::default() }
+    };
+    machine.at(5, 0, 50, Detail::Exec { process: 50, facts: &facts("a alpha") });
+    machine.at(10, 0, 50, fork(60, 50));
+    machine.at(20, 0, 60, fork(61, 60));
+    machine.at(30, 0, 60, Detail::Exec { process: 60, facts: &facts("b beta") });
+    machine.at(40, 0, 61, Detail::Exit { process: 61, thread: 61 });
+    let records = machine.end();
+    let lines = |process| -> Vec<(u16, String)> {
+        user_and_line(&records, process).into_iter().map(|one| (one.0, one.2)).collect()
+    };
+    assert_eq!(lines(60), [(0x0301, String::new()), (0x0304, "b beta".into())]);
+    assert_eq!(lines(61), [(0x0301, String::new()), (0x0302, "a alpha".into())]);
+}
