@@ -74,6 +74,8 @@ pub enum Detail<'a> {
     /// A thread of a process ended with this status: the exit code, or 128 and the signal. The last one is the status of the
     /// process. This event may come early: before the beginning of the process.
     ExitStatus { process: u32, thread: u32, status: u32 },
+    /// A process has another user. This event may come early, too.
+    User { process: u32, user: u32 },
     /// Executable code was mapped.
     Map { process: u32, image: &'a Arc<Image> },
     /// A CPU changed its thread.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use crate::clocks::{Suspension, now};
-use crate::exit_statuses::{Ended, ExitStatuses};
+use crate::exit_statuses::{ExitStatuses, Fact, Message};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent};
@@ -677,10 +677,15 @@ impl Recorder {
         }
     }
 
-    /// Gives the shaper the CPUs that living threads may use.
-    fn look_at_affinities(&mut self) {
+    /// Gives the shaper the CPUs that living threads may use, and the users of processes.
+    fn look_at_living(&mut self) {
         for thread in self.shaper.thread_ids() {
             self.shaper.set_affinity(thread, process_files::affinity_of(thread));
+        }
+        for process in self.shaper.process_ids() {
+            if let Some(user) = process_files::user(process) {
+                self.shaper.set_user(process, user);
+            }
         }
     }
 
@@ -749,7 +754,7 @@ impl Recorder {
         let turn = Turn { time: now.time.min(end - 1), ..now };
         self.add_last_losses(turn);
         self.count_processes(turn);
-        self.look_at_affinities();
+        self.look_at_living();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.shaper.finish(turn, &mut self.out);
         self.take_rings()
@@ -825,13 +830,18 @@ fn add_program(
     }
 }
 
-/// Adds the exit statuses that have come. A thread says its status before it leaves its CPU, so no process ends without one.
+/// Adds the exit statuses and users that have come. A thread says its status before it leaves its CPU, so no process ends without one.
 fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out: &mut Records) {
     let Some(source) = source else { return };
-    source.read(|ended| {
-        let turn = Turn { time: ended.time, cpu: 0, process: 0, thread: 0 };
-        let Ended { process, thread, status, .. } = ended;
-        Giver { shaper, out, turn }.event(Detail::ExitStatus { process, thread, status });
+    source.read(|Message { time, process, thread, fact }| {
+        let detail = match fact {
+            Fact::Ended { status } => Detail::ExitStatus { process, thread, status },
+            // The others of its threads follow it.
+            Fact::User { user } if thread == process => Detail::User { process, user },
+            Fact::User { .. } => return,
+        };
+        let turn = Turn { time, cpu: 0, process: 0, thread: 0 };
+        Giver { shaper, out, turn }.event(detail);
     });
 }
 

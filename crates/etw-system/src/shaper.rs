@@ -17,6 +17,7 @@ mod rundown;
 mod schedule;
 mod sockets;
 mod symbols;
+mod users;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -37,6 +38,7 @@ pub use rundown::Turn;
 use sockets::{Sockets, StateChange, Transferred};
 pub use symbols::KernelFunction;
 use symbols::Symbols;
+use users::UserChanges;
 
 /// The process of the kernel's threads.
 const SYSTEM: u32 = 4;
@@ -152,6 +154,7 @@ pub struct Shaper {
     ended_last: VecDeque<u32>,
     /// Exit statuses of processes that have not ended yet.
     exit_statuses: HashMap<u32, VecDeque<ExitStatus>>,
+    user_changes: UserChanges,
     /// Threads whose starts wait for the stacks of their creators.
     creations: Vec<Creation>,
     /// CPUs whose idle threads the rundown has.
@@ -299,6 +302,7 @@ impl Shaper {
             lacks_states: false,
             ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
+            user_changes: UserChanges::default(),
             creations: Vec::new(),
             idle_cpus: Vec::new(),
             is_found: false,
@@ -349,6 +353,11 @@ impl Shaper {
     /// The threads that live.
     pub fn thread_ids(&self) -> Vec<u32> {
         self.threads.keys().copied().filter(|thread| thread & FOREIGN == 0).collect()
+    }
+
+    /// The processes that live.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.processes.values().filter(|one| !one.facts.is_kernel).map(|one| one.facts.id).collect()
     }
 
     /// The program that a process executes.
@@ -410,8 +419,14 @@ impl Shaper {
 
     #[inline(never)]
     fn take_any(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
-        if let Detail::ExitStatus { process, thread, status } = event.detail {
-            return self.exit_status(process, ExitStatus { time: event.time, thread, status });
+        match event.detail {
+            Detail::ExitStatus { process, thread, status } => {
+                return self.exit_status(process, ExitStatus { time: event.time, thread, status });
+            }
+            Detail::User { process, user } => {
+                return self.user_changes.add(process, event.time, user);
+            }
+            _ => {}
         }
         let known;
         let event = match event.thread {
@@ -450,7 +465,7 @@ impl Shaper {
                 self.renamed(event, process, thread, name, out);
             }
             Detail::Exit { process, thread } => self.exited(event, process, thread, out),
-            Detail::ExitStatus { .. } => {}
+            Detail::ExitStatus { .. } | Detail::User { .. } => {}
             Detail::Map { process, image } => self.mapped(event, process, image, out),
             Detail::Switch { old, new } => self.switched(event, old, new, out),
             Detail::SwitchedFrom { thread } => self.switched_from(event, thread, out),
@@ -596,6 +611,7 @@ impl Shaper {
             ("faults", self.faults.len()),
             ("ending threads", self.ending.len()),
             ("exit statuses", self.exit_statuses.len()),
+            ("users", self.user_changes.len()),
             ("creations", self.creations.len()),
         ];
         all.extend(self.calls.remembered());

@@ -100,8 +100,10 @@ mod tests {
         Listed { facts, threads, ..Listed::default() }
     }
 
-    /// Ids of processes and their threads; with a name, a thread is one that was listed.
-    fn shown(all: &[Listed]) -> Vec<(u32, u32, Vec<(u32, bool)>)> {
+    /// Ids of processes with their users, and of threads: with a name, one was listed.
+    type Shown = (u32, u32, Vec<(u32, bool)>);
+
+    fn shown(all: &[Listed]) -> Vec<Shown> {
         let threads =
             |one: &Listed| one.threads.iter().map(|one| (one.id, !one.name.is_empty())).collect();
         all.iter().map(|one| (one.facts.id, one.facts.user, threads(one))).collect()

@@ -368,6 +368,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         let Detail::Fork { process, parent_process, .. } = event.detail else { return };
+        self.change_user(parent_process, event.time);
         let parent = self.processes.get(&parent_process).map(|parent| parent.facts.clone());
         let parent = parent.unwrap_or_default();
         let unit = parent.exec.unit.clone();
@@ -416,6 +417,7 @@ impl Shaper {
         }
         self.ensure(event, process, process, out);
         self.complete_id(event, process, out);
+        self.change_user(process, event.time);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
         self.keep_descriptors(event, process, out);
@@ -590,6 +592,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         let is_untold = self.forget_untold(process);
+        self.change_user(process, event.time);
         let Some(one) = self.processes.remove(&process) else { return };
         self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(event, (process, thread), out);

@@ -384,6 +384,27 @@ fn user_and_line(records: &[Taken], process: u32) -> Vec<(u16, u32, String)> {
     records.iter().filter(is_life).map(facts).collect()
 }
 
+/// OV-23: a process has the user of the time of each record, and its children begin with it. Changes may be known early.
+#[test]
+fn a_process_has_the_user_that_it_has_then() {
+    let mut machine = Machinery::without_switches();
+    for (time, process, user) in [(15, 60, 7), (25, 60, 8), (35, 61, 9), (45, 60, 10)] {
+        machine.at(time, 0, 0, Detail::User { process, user });
+    }
+    machine.at(10, 0, 50, fork(60, 50));
+    machine.at(20, 0, 60, fork(61, 60));
+    machine.at(30, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    machine.at(40, 0, 50, fork(60, 50));
+    machine.shaper.set_user(50, 11);
+    let records = machine.end();
+    let users = |process| -> Vec<(u16, u32)> {
+        user_and_line(&records, process).iter().map(|one| (one.0, one.1)).collect()
+    };
+    assert_eq!(users(60), [(0x0301, 0), (0x0302, 8), (0x0301, 0), (0x0304, 10)]);
+    assert_eq!(users(61), [(0x0301, 7), (0x0304, 9)]);
+    assert_eq!(users(50), [(0x0303, 0), (0x0304, 11)]);
+}
+
 /// OV-23: a process that executes no program has the command line of its parent at its end; its start has none, since it may still execute
 /// one.
 #[test]
