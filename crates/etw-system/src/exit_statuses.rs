@@ -31,7 +31,7 @@ pub(crate) struct ExitStatuses {
     socket: OwnedFd,
 }
 
-/// What the connector says of a thread.
+/// A message about a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     /// Nanoseconds of `CLOCK_MONOTONIC`.

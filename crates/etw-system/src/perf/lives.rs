@@ -4,7 +4,7 @@ use super::Perf;
 use super::parse::{EXIT, FORK, TRAILER, common_of, is_exec};
 use etw_types::le;
 
-/// What a record says of the life of a thread.
+/// The part of a life that a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Begin,

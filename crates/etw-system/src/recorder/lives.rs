@@ -20,7 +20,7 @@ pub(super) struct Listed {
     pub status: Option<u32>,
 }
 
-/// What the rings say of the lives of threads.
+/// Lives of threads, as the rings show them.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     /// The first moment of each thread whose record is still to be shown.

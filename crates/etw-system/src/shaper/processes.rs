@@ -536,9 +536,8 @@ impl Shaper {
             one.said_end = event.time;
         }
         // Its last switch is its end, if the trace sees that.
-        let is_told = self.is_of_threads
-            || !self.has(Flag::SWITCH)
-            || self.lacks_switch_to(event.cpu, thread);
+        let is_told =
+            self.is_of_threads || !self.has(Flag::SWITCH) || self.lacks_switch_to(event, thread);
         let (said, since, cpu) = (event.time, event.time, event.cpu);
         self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         if self.is_of_threads && self.cpu(event.cpu).thread == Some(thread) {

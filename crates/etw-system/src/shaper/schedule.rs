@@ -1,6 +1,5 @@
 //! Context switches, wake-ups and samples: CSwitch, ReadyThread, SampledProfile.
 
-use super::processes::Thread;
 use super::{EndingThread, FOREIGN, KEY, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
@@ -139,10 +138,10 @@ impl Shaper {
 
     /// Whether `other` executes a program, and so takes the id of its process's first thread, which has said its end.
     fn is_taken(&self, first: u32, other: u32) -> bool {
-        let has_ended = |one: &Thread| one.said_end > 0 || one.has_taken_id;
+        let owner = |thread| self.threads.get(&thread).filter(|one| one.process == first);
         other != first
-            && self.threads.get(&other).is_some_and(|one| one.process == first)
-            && self.threads.get(&first).is_some_and(|one| one.process == first && has_ended(one))
+            && owner(other).is_some()
+            && owner(first).is_some_and(|one| one.said_end > 0 || one.has_taken_id)
     }
 
     /// A thread that executes a program takes the id of its process's first thread: switches say so. If the first thread still runs on another
@@ -169,7 +168,7 @@ impl Shaper {
         if !self.has(Flag::SWITCH) {
             return;
         }
-        let priority = |thread| self.threads.get(&thread).map_or(0, |one: &Thread| one.priority);
+        let priority = |thread| self.threads.get(&thread).map_or(0, |one| one.priority);
         let process = self.process_of(new).unwrap_or(0);
         let WaitState { state, reason } = wait_state(ThreadState::Dead);
         let payload = Payload::new()
@@ -269,12 +268,14 @@ impl Shaper {
         }
     }
 
-    /// Whether switches of a CPU are missing: a thread runs there, and they do not show it.
-    pub(super) fn lacks_switch_to(&mut self, cpu: u16, thread: u32) -> bool {
-        let cpu = self.cpu(cpu);
+    /// Whether switches of an event's CPU are missing: a thread runs there, and they do not show it. None are recorded before the rundown at
+    /// the start is complete.
+    pub(super) fn lacks_switch_to(&mut self, event: &NeutralEvent<'_>, thread: u32) -> bool {
+        let is_early = event.time <= self.found_until;
+        let cpu = self.cpu(event.cpu);
         match cpu.thread {
             Some(shown) => shown != thread && shown & FOREIGN == 0,
-            None => cpu.is_behind_loss,
+            None => cpu.is_behind_loss || is_early && !cpu.has_unknown_past,
         }
     }
 

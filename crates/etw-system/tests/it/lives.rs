@@ -61,6 +61,17 @@ fn a_thread_that_ends_among_losses_ends_with_its_last_word() {
     assert_eq!(life_of_process(&records, 50), [(0x0303, 0), (0x0304, 1_000_000)]);
 }
 
+/// OV-23: switches are recorded when the rundown at the start is complete: a thread that ends before that ends with its last word.
+#[test]
+fn a_thread_that_ends_before_switches_are_recorded_ends_with_its_last_word() {
+    let mut machine = Machinery::new();
+    machine.shaper.found_until(SECOND + 100_000);
+    machine.at(50, 0, 1, Detail::Exit { process: 1, thread: 1 });
+    machine.at(150, 0, 0, switch(0, ThreadState::Ready, 50));
+    let records = machine.end();
+    assert_eq!(life_of_process(&records, 1), [(0x0303, 0), (0x0302, 50)]);
+}
+
 /// An id may be used again while the processes of the beginning are listed: the list has the first process, or the second one.
 #[test]
 fn an_id_that_is_used_again_during_the_list_of_processes_is_another_process() {
@@ -75,7 +86,7 @@ fn an_id_that_is_used_again_during_the_list_of_processes_is_another_process() {
         .filter(|one| matches!(one.hook, 0x0301..=0x0304) && one.u32(8) == 1)
         .map(|one| (one.hook, (one.time - (SECOND / 100) as i64) / 10))
         .collect();
-    assert_eq!(life, [(0x0303, 0), (0x0302, 20), (0x0301, 20), (0x0304, 1_000_000)]);
+    assert_eq!(life, [(0x0303, 0), (0x0302, 10), (0x0301, 20), (0x0304, 1_000_000)]);
 }
 
 /// A program that calls the kernel is known, even if its beginning was lost.

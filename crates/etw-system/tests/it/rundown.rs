@@ -107,7 +107,7 @@ fn counts(records: &[Taken], hooks: [u16; 2], at: usize) -> HashMap<u32, u32> {
     counts
 }
 
-/// What the rundown has was born before it, unless that was another life with the same id, which has ended.
+/// All that the rundown has was born before it, unless that was another life with the same id, which has ended.
 fn check_births(records: &[Taken], lives: &[Life], [begin, end]: [u16; 2], at: usize) {
     for life in lives {
         let of_life = |hook| {
