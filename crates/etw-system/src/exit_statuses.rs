@@ -1,4 +1,4 @@
-//! Exit statuses of processes, from the kernel's process connector: perf records do not have them.
+//! Exit statuses and users of processes, from the kernel's process connector: perf records do not have them.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -14,10 +14,13 @@ const TIME: usize = EVENT + 8;
 const THREAD: usize = EVENT + 16;
 const PROCESS: usize = EVENT + 20;
 const STATUS: usize = EVENT + 24;
+const USER: usize = EVENT + 24;
 /// `CN_IDX_PROC`, `CN_VAL_PROC` and the multicast group.
 const PROCESSES: u32 = 1;
 const LISTEN: u32 = 1;
 const EXIT: u32 = 0x8000_0000;
+/// `PROC_EVENT_UID`: a thread has other users.
+const USERS: u32 = 4;
 const NLMSG_DONE: u16 = 3;
 /// Room for messages between two polls, in bytes.
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
@@ -28,15 +31,22 @@ pub(crate) struct ExitStatuses {
     socket: OwnedFd,
 }
 
-/// A thread of a process has ended.
+/// A message about a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct Message {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub time: u64,
     pub process: u32,
     pub thread: u32,
-    /// The exit code, or 128 and the signal.
-    pub status: u32,
+    pub fact: Fact,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// It has ended, with its exit code, or 128 and the signal.
+    Ended { status: u32 },
+    /// It has this user now.
+    User { user: u32 },
 }
 
 impl ExitStatuses {
@@ -67,7 +77,7 @@ impl ExitStatuses {
         }
         all.send(&LISTEN.to_le_bytes())?;
         // Since Linux 6.6 a listener can ask for some events only. Earlier kernels ignore the longer message.
-        all.send(&[LISTEN.to_le_bytes(), EXIT.to_le_bytes()].concat())?;
+        all.send(&[LISTEN.to_le_bytes(), (EXIT | USERS).to_le_bytes()].concat())?;
         Ok(all)
     }
 
@@ -100,8 +110,8 @@ impl ExitStatuses {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Gives the ends that have come since the last call, in their order.
-    pub fn read(&self, mut give: impl FnMut(Ended)) {
+    /// Gives the messages that have come since the last call, in their order.
+    pub fn read(&self, mut give: impl FnMut(Message)) {
         let mut buffer = [0u8; 256];
         loop {
             // SAFETY: a buffer of the size that is passed, which outlives the call.
@@ -109,8 +119,8 @@ impl ExitStatuses {
                 unsafe { libc::recv(self.raw(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
             match size {
                 0.. => {
-                    if let Some(ended) = parse(&buffer[..size as usize]) {
-                        give(ended);
+                    if let Some(message) = parse(&buffer[..size as usize]) {
+                        give(message);
                     }
                 }
                 // The socket's buffer was too small: those messages are lost, and later ones follow.
@@ -121,16 +131,21 @@ impl ExitStatuses {
     }
 }
 
-/// Reads a message; `None`: it says something else, or is cut.
-fn parse(message: &[u8]) -> Option<Ended> {
-    if le::u32(message, EVENT)? != EXIT {
-        return None;
-    }
-    let wait_status = le::u32(message, STATUS)?;
+/// The exit code of a wait status, or 128 and the signal.
+pub(crate) fn status_of(wait_status: u32) -> u32 {
     let signal = wait_status & 0x7f;
-    let status = if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal };
+    if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal }
+}
+
+/// Reads a message; `None`: it says something else, or is cut.
+fn parse(message: &[u8]) -> Option<Message> {
+    let fact = match le::u32(message, EVENT)? {
+        EXIT => Fact::Ended { status: status_of(le::u32(message, STATUS)?) },
+        USERS => Fact::User { user: le::u32(message, USER)? },
+        _ => return None,
+    };
     let [process, thread] = [PROCESS, THREAD].map(|at| le::u32(message, at));
-    Some(Ended { time: le::u64(message, TIME)?, process: process?, thread: thread?, status })
+    Some(Message { time: le::u64(message, TIME)?, process: process?, thread: thread?, fact })
 }
 
 #[cfg(test)]
@@ -149,11 +164,13 @@ mod tests {
             }
             bytes
         };
-        let ended = |status| Some(Ended { time: 900, process: 50, thread: 51, status });
+        let of = |fact| Some(Message { time: 900, process: 50, thread: 51, fact });
+        let ended = |status| of(Fact::Ended { status });
         assert_eq!(parse(&message(EXIT, 7 << 8)), ended(7));
         assert_eq!(parse(&message(EXIT, 9)), ended(137));
         assert_eq!(parse(&message(EXIT, 0x80 | 11)), ended(139));
         assert_eq!(parse(&message(2, 7 << 8)), None);
+        assert_eq!(parse(&message(4, 1000)), of(Fact::User { user: 1000 }));
         let whole = message(EXIT, 0);
         for size in 0..STATUS + 4 {
             assert_eq!(parse(&whole[..size]), None);

@@ -41,6 +41,8 @@ impl Stack<'_> {
 pub enum Detail<'a> {
     /// A process that existed when the recording began.
     ProcessFound(&'a ProcessFacts),
+    /// A process that had ended when the recording began, and whose parent did not know yet. `status`: as of [`ExitStatus`](Detail::ExitStatus).
+    DefunctFound { facts: &'a ProcessFacts, status: u32 },
     /// A thread that existed when the recording began.
     /// `affinity`: a bit for each of the first 64 CPUs that it may use; 0: not known.
     ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32, affinity: u64 },
@@ -72,6 +74,8 @@ pub enum Detail<'a> {
     /// A thread of a process ended with this status: the exit code, or 128 and the signal. The last one is the status of the
     /// process. This event may come early: before the beginning of the process.
     ExitStatus { process: u32, thread: u32, status: u32 },
+    /// A process has another user. This event may come early, too.
+    User { process: u32, user: u32 },
     /// Executable code was mapped.
     Map { process: u32, image: &'a Arc<Image> },
     /// A CPU changed its thread.

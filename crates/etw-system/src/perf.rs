@@ -4,6 +4,7 @@ mod attribute;
 pub(crate) mod bpf;
 mod early;
 mod kept_rings;
+mod lives;
 mod losses;
 mod parse;
 mod ring;
@@ -27,6 +28,7 @@ use early::Early;
 pub(crate) use early::{Begun, DescriptorChange, Executed, ProgramFound};
 use kept_rings::map;
 pub use kept_rings::{FinishedRings, HeldRing};
+pub(crate) use lives::{Life, LifeMoment};
 pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,

@@ -1,9 +1,10 @@
 //! Processes, threads and mappings as `/proc` lists them, and the files that are mapped.
 
+use std::borrow::Cow;
 #[cfg(feature = "unwind")]
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::elf::{ElfFile, Extent};
+use crate::exit_statuses::status_of;
 use crate::neutral::{
     ExecFacts, FileFacts, FileId, Image, Listening, ProcessCounters, ProcessFacts, StackBounds,
 };
@@ -43,7 +45,9 @@ pub(crate) fn numbered(folder: &str) -> Vec<u32> {
 #[derive(Debug, Default)]
 struct Stat {
     name: Vec<u8>,
-    state: u8,
+    has_ended: bool,
+    /// The status for its parent, if it has ended and this user may know.
+    wait_status: u32,
     parent: u32,
     flags: u64,
     priority: i32,
@@ -61,7 +65,8 @@ fn stat(path: &str) -> Option<Stat> {
     let faults = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Stat {
         name: bytes.get(open + 1..close)?.to_vec(),
-        state: fields.first()?.bytes().next()?,
+        has_ended: matches!(*fields.first()?, "Z" | "X"),
+        wait_status: fields.get(49).and_then(|field| field.parse().ok()).unwrap_or(0),
         parent: fields.get(1)?.parse().ok()?,
         flags: fields.get(6)?.parse().ok()?,
         priority: fields.get(15)?.parse::<i32>().ok()?.saturating_add(PRIORITY_SHIFT),
@@ -72,10 +77,11 @@ fn stat(path: &str) -> Option<Stat> {
 
 /// Whether a process has not ended. One that nobody has waited for yet has.
 pub(crate) fn is_running(process: u32) -> bool {
-    stat(&format!("/proc/{process}/stat")).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
+    stat(&format!("/proc/{process}/stat")).is_some_and(|stat| !stat.has_ended)
 }
 
-fn user(process: u32) -> Option<u32> {
+/// The user of a process.
+pub(crate) fn user(process: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
@@ -101,10 +107,21 @@ fn living_folder(process: u32) -> String {
 fn link_text(link: &str) -> Vec<u8> {
     let path = std::fs::read_link(link);
     let mut path = path.map_or(Vec::new(), |path| path.into_os_string().into_vec());
-    if let Some(stripped) = path.strip_suffix(DELETED) {
+    if let Some(stripped) = path.strip_suffix(DELETED)
+        && !is_named(link, &path)
+    {
         path.truncate(stripped.len());
     }
     path
+}
+
+/// Whether the file of a link in a process's folder has this name, which may look like a deleted one's.
+fn is_named(link: &str, path: &[u8]) -> bool {
+    let root = link.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let named = [root.as_bytes(), b"/root", path].concat();
+    let [named, linked] = [path_of(&named), path_of(link.as_bytes())].map(std::fs::metadata);
+    let id = |data: Metadata| (data.dev(), data.ino());
+    named.map(id).is_ok_and(|named| linked.map(id).is_ok_and(|linked| named == linked))
 }
 
 /// The program that a process executes now. `name`: its short name. `known_user`: its user, if the caller knows.
@@ -164,7 +181,7 @@ fn arguments(folder: &str) -> Vec<u8> {
     Vec::new()
 }
 
-/// Facts about a process.
+/// Facts about a process. If it has ended, and its parent does not know yet, there is no program any more.
 pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
     let stat = stat(&format!("/proc/{id}/stat"))?;
     let is_kernel = stat.flags & KERNEL_THREAD != 0;
@@ -273,19 +290,28 @@ pub(crate) fn process_counters(process: u32) -> Option<ProcessCounters> {
 }
 
 /// A thread of `/proc`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListedThread {
     pub id: u32,
     pub name: Vec<u8>,
     pub priority: i32,
     pub affinity: u64,
+    pub has_ended: bool,
+}
+
+/// The exit status of a process that has ended, and whose parent does not know yet.
+pub(crate) fn exit_status(process: u32) -> Option<u32> {
+    let stat = stat(&format!("/proc/{process}/stat"))?;
+    stat.has_ended.then(|| status_of(stat.wait_status))
 }
 
 /// The threads of a process.
 pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
     let numbers = numbered(&format!("/proc/{process}/task"));
     let listed = numbers.into_iter().filter_map(|id| {
-        let Stat { name, priority, .. } = stat(&format!("/proc/{process}/task/{id}/stat"))?;
-        Some(ListedThread { id, name, priority, affinity: affinity_of(id) })
+        let stat = stat(&format!("/proc/{process}/task/{id}/stat"))?;
+        let Stat { name, priority, has_ended, .. } = stat;
+        Some(ListedThread { id, name, priority, affinity: affinity_of(id), has_ended })
     });
     listed.collect()
 }
@@ -295,6 +321,7 @@ pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> 
     let maps = std::fs::read(format!("{}/maps", living_folder(process))).unwrap_or_default();
     let mut stack = StackBounds::default();
     for line in maps.split(|byte| *byte == b'\n') {
+        let line = &*with_line_breaks(line);
         if line.ends_with(b" [stack]")
             && let Some((limit, base)) = range_of_line(line)
         {
@@ -305,6 +332,18 @@ pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> 
         }
     }
     stack
+}
+
+/// A line of a list of mappings; the kernel writes a line break of a name as `\\012`.
+fn with_line_breaks(line: &[u8]) -> Cow<'_, [u8]> {
+    const BREAK: &[u8] = b"\\012";
+    let mut rest = line;
+    let mut all = Vec::new();
+    while let Some(at) = rest.windows(BREAK.len()).position(|part| part == BREAK) {
+        all.extend([&rest[..at], b"\n"].concat());
+        rest = &rest[at + BREAK.len()..];
+    }
+    if all.is_empty() { Cow::Borrowed(line) } else { Cow::Owned([&all, rest].concat()) }
 }
 
 /// The first address of a mapping, and that behind it.
@@ -593,6 +632,37 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(opened.is_some() && other.is_none());
+    }
+
+    /// A copy of a program that is named oddly has that name in the lists of its process.
+    #[test]
+    fn odd_names_of_programs_are_read() {
+        let folder = std::env::temp_dir().join(format!("etw-odd-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["two\nlines", "old (deleted)"] {
+            for is_deleted in [false, true] {
+                let path = folder.join(name);
+                std::fs::copy("/bin/sleep", &path).unwrap();
+                let mut child = std::process::Command::new(&path).arg("1000").spawn().unwrap();
+                if is_deleted {
+                    std::fs::remove_file(&path).unwrap();
+                }
+                let program = exec_facts(child.id(), b"", false, None).path;
+                let mut images = Vec::new();
+                // The kernel may still load it.
+                while images.len() < 3 {
+                    images.clear();
+                    each_mapping(child.id(), |mapping| images.push(mapping.path.to_vec()));
+                }
+                child.kill().unwrap();
+                child.wait().unwrap();
+                let path = path.as_os_str().as_bytes();
+                assert_eq!(program, path);
+                let remark = if is_deleted { DELETED } else { b"" };
+                assert!(images.contains(&[path, remark].concat()), "{images:?}");
+            }
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

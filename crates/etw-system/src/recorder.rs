@@ -9,7 +9,7 @@ use std::time::Duration;
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use crate::clocks::{Suspension, now};
-use crate::exit_statuses::{Ended, ExitStatuses};
+use crate::exit_statuses::{ExitStatuses, Fact, Message};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent};
@@ -684,13 +684,6 @@ impl Recorder {
         }
     }
 
-    /// Gives the shaper the CPUs that living threads may use.
-    fn look_at_affinities(&mut self) {
-        for thread in self.shaper.thread_ids() {
-            self.shaper.set_affinity(thread, process_files::affinity_of(thread));
-        }
-    }
-
     /// Gives the shaper the counters of all processes.
     fn count_processes(&mut self, turn: Turn) {
         if !self.has_counters {
@@ -757,7 +750,7 @@ impl Recorder {
         self.end_hidden();
         self.add_last_losses(turn);
         self.count_processes(turn);
-        self.look_at_affinities();
+        self.look_at_living();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.shaper.finish(turn, &mut self.out);
         self.take_rings()
@@ -833,13 +826,18 @@ fn add_program(
     }
 }
 
-/// Adds the exit statuses that have come. A thread says its status before it leaves its CPU, so no process ends without one.
+/// Adds the exit statuses and users that have come. A thread says its status before it leaves its CPU, so no process ends without one.
 fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out: &mut Records) {
     let Some(source) = source else { return };
-    source.read(|ended| {
-        let turn = Turn { time: ended.time, cpu: 0, process: 0, thread: 0 };
-        let Ended { process, thread, status, .. } = ended;
-        Giver { shaper, out, turn }.event(Detail::ExitStatus { process, thread, status });
+    source.read(|Message { time, process, thread, fact }| {
+        let detail = match fact {
+            Fact::Ended { status } => Detail::ExitStatus { process, thread, status },
+            // The others of its threads follow it.
+            Fact::User { user } if thread == process => Detail::User { process, user },
+            Fact::User { .. } => return,
+        };
+        let turn = Turn { time, cpu: 0, process: 0, thread: 0 };
+        Giver { shaper, out, turn }.event(detail);
     });
 }
 
@@ -884,6 +882,7 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 
 mod cpus;
 mod hidden;
+mod lives;
 mod notes;
 mod rundown;
 #[cfg(test)]

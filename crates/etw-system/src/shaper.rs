@@ -17,6 +17,7 @@ mod rundown;
 mod schedule;
 mod sockets;
 mod symbols;
+mod users;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -37,6 +38,7 @@ pub use rundown::Turn;
 use sockets::{Sockets, StateChange, Transferred};
 pub use symbols::KernelFunction;
 use symbols::Symbols;
+use users::UserChanges;
 
 /// The process of the kernel's threads.
 const SYSTEM: u32 = 4;
@@ -152,6 +154,7 @@ pub struct Shaper {
     ended_last: VecDeque<u32>,
     /// Exit statuses of processes that have not ended yet.
     exit_statuses: HashMap<u32, VecDeque<ExitStatus>>,
+    user_changes: UserChanges,
     /// Threads whose starts wait for the stacks of their creators.
     creations: Vec<Creation>,
     /// CPUs whose idle threads the rundown has.
@@ -187,6 +190,10 @@ struct Cpu {
     thread: Option<u32>,
     /// The trace has switches of this CPU, of which the last one is not known.
     has_unknown_past: bool,
+    /// Events were lost since its last switch.
+    is_behind_loss: bool,
+    /// The thread that runs is the first one of a process, shown as idle: another one executes a program with its id, and it has that one's.
+    leaves_as: Option<u32>,
     /// Interrupts whose handlers run, with their begin.
     interrupts: Vec<(u32, u64)>,
     /// When the handlers of soft interrupts began; 0: not running.
@@ -229,6 +236,8 @@ pub(crate) const FOREIGN: u32 = 1 << 31;
 const END_DELAY: u64 = 250_000_000;
 /// The same where switches do not show which one is the last, behind its last switch so far: it may wait for locks of the kernel.
 const STATELESS_DELAY: u64 = 50_000_000;
+/// The same if its last switch may be lost: its end is not much later than its last word.
+const LOSS_DELAY: u64 = 2_000_000;
 /// A thread whose end has a record is known so long, for samples without its ids.
 const TOLD_DELAY: u64 = 20_000_000;
 /// Threads whose ends are remembered: a later sample of one does not begin it again.
@@ -293,6 +302,7 @@ impl Shaper {
             lacks_states: false,
             ended_last: VecDeque::new(),
             exit_statuses: HashMap::new(),
+            user_changes: UserChanges::default(),
             creations: Vec::new(),
             idle_cpus: Vec::new(),
             is_found: false,
@@ -343,6 +353,11 @@ impl Shaper {
     /// The threads that live.
     pub fn thread_ids(&self) -> Vec<u32> {
         self.threads.keys().copied().filter(|thread| thread & FOREIGN == 0).collect()
+    }
+
+    /// The processes that live.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.processes.values().filter(|one| !one.facts.is_kernel).map(|one| one.facts.id).collect()
     }
 
     /// The program that a process executes.
@@ -404,8 +419,14 @@ impl Shaper {
 
     #[inline(never)]
     fn take_any(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
-        if let Detail::ExitStatus { process, thread, status } = event.detail {
-            return self.exit_status(process, ExitStatus { time: event.time, thread, status });
+        match event.detail {
+            Detail::ExitStatus { process, thread, status } => {
+                return self.exit_status(process, ExitStatus { time: event.time, thread, status });
+            }
+            Detail::User { process, user } => {
+                return self.user_changes.add(process, event.time, user);
+            }
+            _ => {}
         }
         let known;
         let event = match event.thread {
@@ -424,6 +445,7 @@ impl Shaper {
         }
         match event.detail {
             Detail::ProcessFound(facts) => self.process_found(event, facts, out),
+            Detail::DefunctFound { facts, status } => self.defunct_found(event, facts, status, out),
             Detail::ThreadFound { process, thread, name, priority, affinity } => {
                 let found = FoundThread { thread, name, priority, affinity };
                 self.thread_found(event, process, &found, out);
@@ -443,7 +465,7 @@ impl Shaper {
                 self.renamed(event, process, thread, name, out);
             }
             Detail::Exit { process, thread } => self.exited(event, process, thread, out),
-            Detail::ExitStatus { .. } => {}
+            Detail::ExitStatus { .. } | Detail::User { .. } => {}
             Detail::Map { process, image } => self.mapped(event, process, image, out),
             Detail::Switch { old, new } => self.switched(event, old, new, out),
             Detail::SwitchedFrom { thread } => self.switched_from(event, thread, out),
@@ -464,9 +486,9 @@ impl Shaper {
             }
             Detail::Lost { .. } => {
                 self.add_loss(event, out);
-                // Handlers that were running may have ended unseen.
-                let cpu = self.cpu(event.cpu);
-                *cpu = Cpu::default();
+                // They may be other CPUs' switches. Handlers that were running may have ended unseen.
+                *self.cpu(event.cpu) = Cpu::default();
+                self.cpus.iter_mut().for_each(|cpu| cpu.is_behind_loss = true);
             }
             _ => self.take_device_event(event, out),
         }
@@ -476,9 +498,15 @@ impl Shaper {
     fn end_delay(&self, ending: &EndingThread) -> u64 {
         match (ending.is_told, self.lacks_states) {
             (true, _) => TOLD_DELAY,
+            _ if self.is_perhaps_lost(ending) => LOSS_DELAY,
             (false, true) => STATELESS_DELAY,
             (false, false) => END_DELAY,
         }
+    }
+
+    /// Whether the last switch of a thread on its way out may be one of those that were lost.
+    fn is_perhaps_lost(&self, ending: &EndingThread) -> bool {
+        self.last_loss >= ending.since
     }
 
     /// Ends the threads that have left their CPUs unseen.
@@ -491,7 +519,7 @@ impl Shaper {
                 continue;
             }
             let is_late = event.time.saturating_sub(first.said) >= LONGEST_END;
-            match !is_late && self.will_run(&first) {
+            match !is_late && !self.is_perhaps_lost(&first) && self.will_run(&first) {
                 true => self.ending.push_back(EndingThread { since: event.time, ..first }),
                 false => self.ended(event, first.process, first.thread, out),
             }
@@ -499,11 +527,8 @@ impl Shaper {
     }
 
     /// Whether the last switch that is known of a thread brought it to a CPU, or took it from one before its last one: it was ready to run,
-    /// or waits behind its last word, such as for files that the kernel closes for it. The switch that says so may be lost.
+    /// or waits behind its last word, such as for files that the kernel closes for it.
     fn will_run(&self, ending: &EndingThread) -> bool {
-        if self.last_loss >= ending.said {
-            return true;
-        }
         // In a container, a thread has its machine's id until it has left its CPU for the first time.
         let last_cpu = self.cpus.get(usize::from(ending.cpu)).and_then(|cpu| cpu.thread);
         let runs = last_cpu.is_some_and(|thread| thread & FOREIGN != 0)
@@ -586,6 +611,7 @@ impl Shaper {
             ("faults", self.faults.len()),
             ("ending threads", self.ending.len()),
             ("exit statuses", self.exit_statuses.len()),
+            ("users", self.user_changes.len()),
             ("creations", self.creations.len()),
         ];
         all.extend(self.calls.remembered());

@@ -10,8 +10,8 @@ use crate::neutral::{
 
 const LOST: u32 = 2;
 const COMM: u32 = 3;
-const EXIT: u32 = 4;
-const FORK: u32 = 7;
+pub(super) const EXIT: u32 = 4;
+pub(super) const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH: u32 = 14;
@@ -24,7 +24,7 @@ const SWITCH_PREEMPTED: u16 = 0x4000;
 const MMAP_BUILD_ID: u16 = 0x4000;
 
 /// Bytes that `sample_id_all` adds: thread, time, CPU, identifier.
-const TRAILER: usize = 32;
+pub(super) const TRAILER: usize = 32;
 /// Where a sample has its time.
 const SAMPLE_TIME: usize = 32;
 /// Markers of a call chain are the largest numbers.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Recorder;
+use super::lives::{Listed, Lives};
+use super::{Recorder, TICK};
+use crate::clocks::now;
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::Target;
 use crate::process_files::{self, DELETED, Images, ListedThread, each_mapping};
@@ -10,33 +12,62 @@ use crate::record::Records;
 use crate::shaper::{Shaper, Turn};
 
 impl Recorder {
-    /// Gives the shaper everything that exists now.
+    /// Gives the shaper everything that exists at the moment of the turn, which is that of the rundown's records. What the rings show later
+    /// is not in it.
     pub(super) fn run_down(&mut self, turn: Turn) {
         self.shaper.begin(turn, &mut self.out);
+        let processes = match self.target {
+            Target::Tree(process) => vec![process],
+            Target::Machine => process_files::numbered("/proc"),
+        };
+        let images = &mut self.sources.images;
+        let listed = processes.iter().filter_map(|id| listed(*id, self.command, images)).collect();
+        let listeners = match self.has_network && self.target == Target::Machine {
+            true => process_files::listeners(),
+            false => Vec::new(),
+        };
+        // Whatever is missing in the list has a record by now.
+        self.perf.read(now());
+        let stored_until = self.stored_until.unwrap_or(i64::MIN);
+        let is_shown = |time: u64| (time / TICK) as i64 > stored_until;
+        let lives = Lives::of(&self.perf.lives(), is_shown);
+        let (living, defunct) = lives.living(listed);
         let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
-        if let Target::Tree(process) = self.target {
+        match self.target {
             // The kernel shows where it lies to those who may record its frames, unless `kernel.kptr_restrict` hides it.
-            if !give.shaper.kernel_images().is_empty() {
-                give.kernel(&[]);
-            }
-            if let Some(facts) = facts_of(process, self.command) {
-                give.process(facts, &mut self.sources.images);
-            }
-            return give.event(Detail::AllFound);
+            Target::Tree(_) if give.shaper.kernel_images().is_empty() => {}
+            Target::Tree(_) => give.kernel(&[]),
+            Target::Machine => give.kernel(&self.cpus),
         }
-        give.kernel(&self.cpus);
-        for process in process_files::numbered("/proc") {
-            if let Some(facts) = facts_of(process, self.command) {
-                give.process(facts, &mut self.sources.images);
-            }
+        living.iter().for_each(|one| give.process(one));
+        for Listed { facts, status, .. } in &defunct {
+            give.event(Detail::DefunctFound { facts, status: status.unwrap_or(0) });
         }
-        if self.has_network {
-            for (process, at) in process_files::listeners() {
-                give.event(Detail::ListenerFound { process, at });
-            }
+        for (process, at) in listeners {
+            give.event(Detail::ListenerFound { process, at });
         }
         give.event(Detail::AllFound);
     }
+}
+
+/// A process with its threads and images; `None`: it has ended.
+fn listed(process: u32, command: Option<u32>, images: &mut Images) -> Option<Listed> {
+    let mut facts = facts_of(process, command)?;
+    let mut found: Vec<Arc<Image>> = Vec::new();
+    if !facts.is_kernel {
+        facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
+        // The path of a deleted file has a remark in the list of mappings.
+        let is_program = |image: &&Arc<Image>| {
+            let rest = image.path.strip_prefix(&facts.exec.path[..]);
+            rest.is_some_and(|rest| rest.is_empty() || rest == DELETED)
+        };
+        let program = found.iter().find(is_program);
+        facts.entry = program.map_or(0, |image| image.entry);
+    }
+    let threads = process_files::threads(process);
+    let has_ended = threads.iter().all(|one| one.has_ended);
+    let status = if has_ended { process_files::exit_status(process) } else { None };
+    Some(Listed { facts, threads, images: found, status })
 }
 
 /// Facts about a process. The recorded command has the arguments of the program that started it until it executes its own: it has none.
@@ -89,24 +120,14 @@ impl Giver<'_> {
         self.event(Detail::ThreadFound { process, thread, name, priority: 0, affinity: 0 });
     }
 
-    fn process(&mut self, mut facts: ProcessFacts, images: &mut Images) {
+    fn process(&mut self, Listed { facts, threads, images, .. }: &Listed) {
         let process = facts.id;
-        let mut found: Vec<Arc<Image>> = Vec::new();
-        if !facts.is_kernel {
-            facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
-            // The path of a deleted file has a remark in the list of mappings.
-            let is_program = |image: &&Arc<Image>| {
-                image.path.strip_suffix(DELETED).unwrap_or(&image.path) == facts.exec.path
-            };
-            let program = found.iter().find(is_program);
-            facts.entry = program.map_or(0, |image| image.entry);
+        self.event(Detail::ProcessFound(facts));
+        for ListedThread { id: thread, name, priority, affinity, .. } in threads {
+            let (thread, priority, affinity) = (*thread, *priority, *affinity);
+            self.event(Detail::ThreadFound { process, thread, name, priority, affinity });
         }
-        self.event(Detail::ProcessFound(&facts));
-        for one in process_files::threads(process) {
-            let ListedThread { id: thread, name, priority, affinity } = one;
-            self.event(Detail::ThreadFound { process, thread, name: &name, priority, affinity });
-        }
-        for image in &found {
+        for image in images {
             self.event(Detail::Map { process, image });
         }
     }

@@ -79,6 +79,8 @@ pub(super) struct Thread {
     pub out_since: u64,
     /// When it said its end; 0: it has not.
     pub said_end: u64,
+    /// It executes a program, and has the id of a first thread that has ended.
+    pub has_taken_id: bool,
     /// It was ready to run when it left its CPU.
     pub is_ready: bool,
     /// The stack with which it left its CPU.
@@ -107,6 +109,8 @@ pub(super) enum Moment {
     Before = 3,
     /// It exists when the recording ends.
     After = 4,
+    /// It had ended when the recording began, and its parent does not know yet.
+    Defunct = 39,
 }
 
 /// A thread that existed when the recording began.
@@ -135,6 +139,18 @@ impl Shaper {
             self.process_record(head, Moment::Before, &system_process(), out);
         }
         self.processes.insert(facts.id, process);
+    }
+
+    pub(super) fn defunct_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        facts: &ProcessFacts,
+        exit_status: u32,
+        out: &mut Records,
+    ) {
+        let head = Head { process: facts.id, thread: 0, ..self.head(event) };
+        let process = Process { facts: facts.clone(), exit_status, ..Process::default() };
+        self.process_record(head, Moment::Defunct, &process, out);
     }
 
     pub(super) fn thread_found(
@@ -174,10 +190,8 @@ impl Shaper {
         thread: u32,
         out: &mut Records,
     ) {
-        let is_unseen = thread != 0 && self.is_unseen(event, process, thread);
-        if is_unseen {
-            self.add_loss(event, out);
-            self.unseen += 1;
+        if thread != 0 {
+            self.count_unseen(event, process, thread, out);
         }
         if !self.processes.contains_key(&process) {
             let facts = ProcessFacts { id: process, session: u32::MAX, ..ProcessFacts::default() };
@@ -187,6 +201,38 @@ impl Shaper {
             let found = FoundThread { thread, name: &[], priority: NORMAL_PRIORITY, affinity: 0 };
             self.thread_found(event, process, &found, out);
         }
+    }
+
+    fn count_unseen(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        if self.is_unseen(event, process, thread) {
+            self.add_loss(event, out);
+            self.unseen += 1;
+        }
+    }
+
+    /// A thread ends whose beginning was lost. So are those of its process's other threads: the first one of them lives until its own end, and
+    /// behind that there are no lives. Returns whether there is one.
+    fn ensure_ending(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (process, thread): (u32, u32),
+        out: &mut Records,
+    ) -> bool {
+        if !self.processes.contains_key(&process) && thread != process {
+            if self.ended_last.contains(&process) {
+                self.count_unseen(event, process, thread, out);
+                return false;
+            }
+            self.ensure(event, process, process, out);
+        }
+        self.ensure(event, process, thread, out);
+        true
     }
 
     /// Whether a thread has begun since the recording began, and nobody saw it. One that has just ended is still seen now and then, and the
@@ -231,13 +277,20 @@ impl Shaper {
 
     /// Another thread of a process executes a program while the first one has ended, and takes its id: a thread with that id begins. It is
     /// the other one, whose record ends with the exec.
-    fn restart_first_thread(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+    pub(super) fn restart_first_thread(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        out: &mut Records,
+    ) {
         let Some(owner) = self.processes.get_mut(&process) else { return };
         let other = owner.threads.last().and_then(|other| self.threads.get(other));
         let Some(Thread { name, priority, affinity, .. }) = other.cloned() else { return };
         let id = owner.id();
         owner.threads.push(process);
-        let one = Thread { process: id, name, priority, affinity, ..Thread::default() };
+        let has_taken_id = true;
+        let one =
+            Thread { process: id, name, priority, affinity, has_taken_id, ..Thread::default() };
         let head = Head { time: ticks(event.time), cpu: event.cpu, process: id, thread: process };
         let head = self.apart(head, out);
         self.thread_record(head, Moment::Start, process, &one, out);
@@ -315,11 +368,11 @@ impl Shaper {
         out: &mut Records,
     ) {
         let Detail::Fork { process, parent_process, .. } = event.detail else { return };
+        self.change_user(parent_process, event.time);
         let parent = self.processes.get(&parent_process).map(|parent| parent.facts.clone());
         let parent = parent.unwrap_or_default();
-        // Without a program of its own it has the parent's name, and no command line: readers then use that of its end.
         let unit = parent.exec.unit.clone();
-        let mut exec = soon.cloned().unwrap_or(ExecFacts { arguments: Vec::new(), ..parent.exec });
+        let mut exec = soon.cloned().unwrap_or(parent.exec);
         exec.unit = exec.unit.or(unit);
         let facts = ProcessFacts {
             id: process,
@@ -332,9 +385,18 @@ impl Shaper {
             exec,
             ..ProcessFacts::default()
         };
-        let one = Process { facts, ..Process::default() };
+        let mut one = Process { facts, ..Process::default() };
         if !one.facts.is_kernel {
+            // Without a program of its own it has the parent's name and command line. It may still execute one, and readers use the command
+            // line of the end if there is none here.
+            let inherited = match soon {
+                None => std::mem::take(&mut one.facts.exec.arguments),
+                Some(_) => Vec::new(),
+            };
             self.process_record(creator, Moment::Start, &one, out);
+            if soon.is_none() {
+                one.facts.exec.arguments = inherited;
+            }
             if self.has(Flag::PROCESS) {
                 self.add_stack(creator, PROCESS_START, event.stack, out);
             }
@@ -354,6 +416,8 @@ impl Shaper {
             self.restart_first_thread(event, process, out);
         }
         self.ensure(event, process, process, out);
+        self.complete_id(event, process, out);
+        self.change_user(process, event.time);
         // The first thread of a process may have ended before another one executes a program and takes its id.
         self.ending.retain(|one| one.process != process);
         self.keep_descriptors(event, process, out);
@@ -397,6 +461,18 @@ impl Shaper {
         if let Some(thread) = self.threads.get_mut(&process) {
             thread.name = facts.name.clone();
             (thread.entry, thread.stack) = Default::default();
+        }
+    }
+
+    /// The thread that executes a program has the id of the process now.
+    fn complete_id(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+        let Some(first) = self.threads.get_mut(&process) else { return };
+        (first.said_end, first.has_taken_id) = (0, false);
+        let runs = |one: &Thread| one.process == process && one.said_end == 0;
+        let other = self.cpu(event.cpu).thread.filter(|other| *other != process);
+        if let Some(other) = other.filter(|other| self.threads.get(other).is_some_and(runs)) {
+            self.take_id(event, (other, process), out);
+            self.cpu(event.cpu).thread = Some(process);
         }
     }
 
@@ -453,12 +529,15 @@ impl Shaper {
         thread: u32,
         out: &mut Records,
     ) {
-        self.ensure(event, process, thread, out);
+        if !self.ensure_ending(event, (process, thread), out) {
+            return;
+        }
         if let Some(one) = self.threads.get_mut(&thread) {
             one.said_end = event.time;
         }
         // Its last switch is its end, if the trace sees that.
-        let is_told = self.is_of_threads || !self.has(Flag::SWITCH);
+        let is_told =
+            self.is_of_threads || !self.has(Flag::SWITCH) || self.lacks_switch_to(event, thread);
         let (said, since, cpu) = (event.time, event.time, event.cpu);
         self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         if self.is_of_threads && self.cpu(event.cpu).thread == Some(thread) {
@@ -512,6 +591,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         let is_untold = self.forget_untold(process);
+        self.change_user(process, event.time);
         let Some(one) = self.processes.remove(&process) else { return };
         self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(event, (process, thread), out);
@@ -614,7 +694,8 @@ impl Shaper {
         // In a container, a program may have the id of the kernel's process.
         let is_system = facts.is_kernel || id == 0;
         let key = KEY | (facts.start / KEY_TICK) << 22 & !KEY | u64::from(id);
-        let status = if moment == Moment::End { process.exit_status } else { STILL_ACTIVE };
+        let has_ended = matches!(moment, Moment::End | Moment::Defunct);
+        let status = if has_ended { process.exit_status } else { STILL_ACTIVE };
         let mut payload = Payload::new()
             .u64(key)
             .u32(id)

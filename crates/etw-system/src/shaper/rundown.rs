@@ -89,6 +89,7 @@ impl Shaper {
         for one in std::mem::take(&mut self.ending).into_iter().filter(|one| !one.is_told) {
             self.ended(&now, one.process, one.thread, out);
         }
+        self.process_ids().into_iter().for_each(|process| self.change_user(process, time));
         for Configuration { hook, version, payload } in
             std::mem::take(&mut self.machine.configuration)
         {

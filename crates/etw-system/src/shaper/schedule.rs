@@ -87,6 +87,10 @@ impl Shaper {
         if self.lacks_states && !self.ending.is_empty() {
             self.still_runs(old.thread, event.time);
         }
+        let old = match old.state == ThreadState::Dead || self.lacks_states {
+            true => self.with_first_id(event.cpu, old),
+            false => old,
+        };
         let new = match new.thread {
             super::NO_ID => SwitchedIn { thread: self.ending_on(event.cpu), ..new },
             _ => new,
@@ -117,6 +121,66 @@ impl Shaper {
         of_cpu.or(self.ending.back()).map_or(0, |one| one.thread)
     }
 
+    /// The first thread of a process leaves its CPU for the last time, while another one executes a program with its id.
+    fn with_first_id(&mut self, cpu: u16, old: SwitchedOut) -> SwitchedOut {
+        let cpu = self.cpu(cpu);
+        let (shown, is_shown_as_idle) = (cpu.thread, cpu.leaves_as.take() == Some(old.thread));
+        match shown {
+            Some(0) if is_shown_as_idle => {
+                SwitchedOut { thread: 0, priority: 0, state: ThreadState::Ready }
+            }
+            Some(first) if first != old.thread && self.is_taken(first, old.thread) => {
+                SwitchedOut { thread: first, ..old }
+            }
+            _ => old,
+        }
+    }
+
+    /// Whether `other` executes a program, and so takes the id of its process's first thread, which has said its end.
+    fn is_taken(&self, first: u32, other: u32) -> bool {
+        let owner = |thread| self.threads.get(&thread).filter(|one| one.process == first);
+        other != first
+            && owner(other).is_some()
+            && owner(first).is_some_and(|one| one.said_end > 0 || one.has_taken_id)
+    }
+
+    /// A thread that executes a program takes the id of its process's first thread: switches say so. If the first thread still runs on another
+    /// CPU, that is idle from then on.
+    pub(super) fn take_id(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (other, first): (u32, u32),
+        out: &mut Records,
+    ) {
+        let is_elsewhere =
+            |(cpu, one): (usize, &super::Cpu)| cpu as u16 != event.cpu && one.thread == Some(first);
+        let elsewhere = self.cpus.iter().enumerate().find(|one| is_elsewhere(*one));
+        if let Some(cpu) = elsewhere.map(|(cpu, _)| cpu as u16) {
+            self.id_record(&NeutralEvent { cpu, ..*event }, (first, 0), out);
+            let cpu = self.cpu(cpu);
+            (cpu.thread, cpu.leaves_as) = (Some(0), Some(other));
+        }
+        self.id_record(event, (other, first), out);
+    }
+
+    /// Adds the switch of a thread that never runs again under its id.
+    fn id_record(&mut self, event: &NeutralEvent<'_>, (old, new): (u32, u32), out: &mut Records) {
+        if !self.has(Flag::SWITCH) {
+            return;
+        }
+        let priority = |thread| self.threads.get(&thread).map_or(0, |one| one.priority);
+        let process = self.process_of(new).unwrap_or(0);
+        let WaitState { state, reason } = wait_state(ThreadState::Dead);
+        let payload = Payload::new()
+            .u32(new)
+            .u32(old)
+            .bytes(&[priority(new), priority(old), 0, 0, reason, 1, state, event.cpu as u8])
+            .u64(0);
+        let head = Head { time: ticks(event.time), cpu: event.cpu, process, thread: new };
+        let head = self.apart(head, out);
+        out.perf_info(head, CSWITCH, 4, &payload);
+    }
+
     fn change_thread(
         &mut self,
         event: &NeutralEvent<'_>,
@@ -144,14 +208,10 @@ impl Shaper {
         }
         let cpu = self.cpu(event.cpu);
         let is_past_unknown = std::mem::take(&mut cpu.has_unknown_past);
-        let is_broken = match cpu.thread.replace(new.thread) {
-            Some(before) => before != old.thread,
-            None => is_past_unknown,
-        };
-        if is_broken && self.has(Flag::SWITCH) {
-            // The kernel leaves switches out now and then, and says nothing.
-            self.add_loss(event, out);
-            self.gaps += 1;
+        cpu.is_behind_loss = false;
+        let before = cpu.thread.replace(new.thread);
+        if before.map_or(is_past_unknown, |before| before != old.thread) {
+            self.mend_chain(event, (before, old.thread), out);
         }
         let mut waited = 0;
         let mut process = 0;
@@ -189,6 +249,36 @@ impl Shaper {
         }
     }
 
+    /// The thread that leaves a CPU is not the one that came.
+    #[cold]
+    fn mend_chain(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (before, old): (Option<u32>, u32),
+        out: &mut Records,
+    ) {
+        match before.filter(|before| self.is_taken(old, *before)) {
+            Some(other) => self.take_id(event, (other, old), out),
+            None if self.has(Flag::SWITCH) => {
+                // The kernel leaves switches out now and then, and says nothing.
+                self.add_loss(event, out);
+                self.gaps += 1;
+            }
+            None => {}
+        }
+    }
+
+    /// Whether switches of an event's CPU are missing: a thread runs there, and they do not show it. None are recorded before the rundown at
+    /// the start is complete.
+    pub(super) fn lacks_switch_to(&mut self, event: &NeutralEvent<'_>, thread: u32) -> bool {
+        let is_early = event.time <= self.found_until;
+        let cpu = self.cpu(event.cpu);
+        match cpu.thread {
+            Some(shown) => shown != thread && shown & FOREIGN == 0,
+            None => cpu.is_behind_loss || is_early && !cpu.has_unknown_past,
+        }
+    }
+
     /// Adds the stack of a thread: the one with which it left a CPU is the one with which it comes back.
     pub(super) fn add_stack_of_switch(&mut self, head: Head, out: &mut Records) {
         let Some(thread) = self.threads.get_mut(&head.thread) else { return };
@@ -203,7 +293,7 @@ impl Shaper {
         }
     }
 
-    /// A thread leaves its CPU, and nobody saw its beginning, or its end was assumed too early: it begins here, unless it does not come back.
+    /// A thread leaves its CPU, and nobody saw its beginning: it begins here, unless it does not come back.
     fn begin_unseen(&mut self, event: &NeutralEvent<'_>, old: SwitchedOut, out: &mut Records) {
         let SwitchedOut { thread, state, .. } = old;
         let is_own = event.thread == thread && event.process != super::NO_ID;
@@ -211,19 +301,13 @@ impl Shaper {
         if !self.is_found || !is_own || is_nobody || state == ThreadState::Dead {
             return;
         }
-        let has_ended = self.ended_last.contains(&thread);
-        if has_ended && self.lacks_states {
+        if self.ended_last.contains(&thread) {
             return;
         }
         self.ensure(event, event.process, thread, out);
         if let Some(one) = self.threads.get_mut(&thread) {
             one.out_since = event.time;
             one.is_ready = matches!(state, ThreadState::Ready | ThreadState::Preempted);
-        }
-        if has_ended {
-            let (said, since) = (event.time, event.time);
-            let (cpu, process, is_told) = (event.cpu, event.process, false);
-            self.ending.push_back(EndingThread { said, since, cpu, process, thread, is_told });
         }
     }
 
@@ -303,13 +387,17 @@ impl Shaper {
         let cpu = self.cpu(event.cpu);
         let known = cpu.thread.replace(event.thread);
         let new = SwitchedIn { thread: 0, priority: NICE_0 };
-        if known.is_some_and(|thread| thread != event.thread) {
+        let others = known.filter(|thread| *thread != event.thread);
+        let is_ended = !self.threads.contains_key(&event.thread);
+        if is_ended && others.is_some_and(|other| self.process_of(other) == Some(event.thread)) {
+            self.restart_first_thread(event, event.thread, out);
+        }
+        if let Some(other) = others.filter(|other| self.is_taken(event.thread, *other)) {
+            self.take_id(event, (other, event.thread), out);
+        } else if let Some(thread) = others {
             // Its beginning was lost.
-            let out_of = SwitchedOut {
-                thread: known.unwrap_or(0),
-                priority: NICE_0,
-                state: ThreadState::Ready,
-            };
+            let (priority, state) = (NICE_0, ThreadState::Ready);
+            let out_of = SwitchedOut { thread, priority, state };
             let new = SwitchedIn { thread: event.thread, priority: NICE_0 };
             self.switched(event, out_of, new, out);
         }

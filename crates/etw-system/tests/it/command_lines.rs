@@ -137,3 +137,42 @@ fn perf_alone_records_command_lines() {
     let status = command.env("ETW_SYSTEM_BPF", "0").stderr(Stdio::inherit()).status().unwrap();
     assert!(status.success());
 }
+
+/// OV-23: a process that changes its user without another program has that user when it ends, or when the recording does.
+#[test]
+fn a_process_that_changes_its_user_ends_with_that_one() {
+    let process = |microseconds| {
+        // SAFETY: the child makes system calls only.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: they take numbers.
+            unsafe {
+                libc::setuid(OTHER_USER);
+                libc::usleep(microseconds);
+                libc::_exit(0);
+            }
+        }
+        child
+    };
+    let wait = |child| {
+        // SAFETY: a number, and no memory.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+    };
+    let mut children = [0; 2];
+    let recording = record_and_count("process", None, |_| {
+        children = [100, 20_000_000].map(process);
+        wait(children[0]);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    });
+    let Some(recording) = recording else { return };
+    // SAFETY: it takes numbers.
+    unsafe { libc::kill(children[1], libc::SIGKILL) };
+    wait(children[1]);
+    let has_connector = !recording.notes.iter().any(|note| note.starts_with("exit statuses"));
+    // SAFETY: it takes nothing and returns a number.
+    if unsafe { libc::getuid() } != 0 || !has_connector || !is_first_namespace() {
+        return eprintln!("left out: without rights");
+    }
+    let users = children.map(|child| last_user(&recording.records, child as u32));
+    assert_eq!(users, [Some(OTHER_USER); 2]);
+}

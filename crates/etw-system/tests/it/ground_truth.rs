@@ -66,10 +66,10 @@ pub fn last_command_line(records: &[Taken], process: u32) -> Option<String> {
     (hook == END).then_some(end.command_line)
 }
 
-/// The user of a process at its end; `None`: it has no end, or it is the system.
+/// The user of a process at its end, or that of the recording; `None`: it has none, or it is the system.
 pub fn last_user(records: &[Taken], process: u32) -> Option<u32> {
     let (hook, end) = life(records, process).pop()?;
-    end.user.filter(|_| hook == END)
+    end.user.filter(|_| matches!(hook, END | LEFT))
 }
 
 /// A program that a test ran, and what its events have to say.
@@ -387,7 +387,10 @@ fn forks_without_programs_are_in_the_tree() {
     let mut of_shell = children(shell);
     of_shell.sort_by_key(|one| one.id);
     assert_eq!(of_shell.len(), 3, "{of_shell:?}");
-    assert!(of_shell.iter().all(|one| one.name == b"sh" && one.command_line.is_empty()));
+    let line = last_command_line(records, shell).unwrap();
+    assert!(of_shell.iter().all(|one| one.name == b"sh" && one.command_line == line));
+    let starts_empty = |one: &Fields| life(records, one.id)[0].1.command_line.is_empty();
+    assert!(of_shell.iter().all(starts_empty), "they may still execute a program");
     // `sleep`, and `true` beside the innermost shell, which may be the same process as the one around it.
     let inner: Vec<Fields> = of_shell.iter().flat_map(|one| children(one.id)).collect();
     let names = |wanted: &[u8]| inner.iter().filter(|one| one.name == wanted).count();

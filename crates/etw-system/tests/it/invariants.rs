@@ -188,8 +188,8 @@ pub fn check_lives(records: &[Taken]) {
     let mut processes = HashSet::new();
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let mut images = HashSet::new();
-    // Without switches, nobody knows when a thread that has said its end runs for the last time.
-    let has_switches = records.iter().any(|one| one.hook == 0x0524);
+    // Without switches, or without some of them, nobody knows when a thread that has said its end runs for the last time.
+    let has_switches = records.iter().any(|one| one.hook == 0x0524) && !records.iter().any(is_loss);
     let mut ended = HashSet::new();
     let (mut switches, mut unknown) = (0, Vec::new());
     for record in records {

@@ -431,7 +431,8 @@ pub fn left_by(recorder: Recorder) -> (Vec<LeftRing>, Vec<HeldRing>) {
     (left, held)
 }
 
-fn now() -> i64 {
+/// 100 ns of `CLOCK_MONOTONIC`.
+pub fn now() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a value that outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

@@ -29,40 +29,47 @@ fn a_thread_whose_beginning_nobody_saw_is_a_loss() {
     assert_eq!(begins, [20, 50, 60].map(|time| [(time, 0), (time, 0x0503)]).concat());
 }
 
-/// OV-23: if the switch is lost with which a thread left its CPU behind its last word, it lives on until its last switch, or for as long as
-/// ends take at most; and if it runs even then, it has a life of its own.
+/// The hooks of a thread's beginnings and ends, and their times.
+fn life_of_thread(records: &[Taken], thread: u32) -> Vec<(u16, i64)> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0501..=0x0504) && one.u32(4) == thread;
+    records.iter().filter(is_life).map(|one| (one.hook, microseconds(one))).collect()
+}
+
+/// OV-23: if the switch may be lost with which a thread left its CPU behind its last word, its end is at its last word, or a little later, and
+/// it has no second life.
 #[test]
-fn a_thread_that_ends_among_losses_lives_until_its_last_switch() {
+fn a_thread_that_ends_among_losses_ends_with_its_last_word() {
     const MS: u64 = 1000;
     let mut machine = Machinery::new();
-    for thread in [61, 62] {
+    for thread in [61, 62, 63] {
         machine.at(10, 0, 50, thread_of(50, thread));
-        machine.at(20, 1, 0, switch(0, ThreadState::Ready, thread));
-        machine.at(30, 1, thread, Detail::Exit { process: 50, thread });
-        machine.at(40, 1, 0, Detail::Lost { count: 1 });
     }
-    for time in 1..12_000 {
-        machine.at(time * MS, 0, 50, Detail::Sample { address: 0x4010 });
-        if time == 1000 {
-            machine.at(time * MS + 1, 1, 0, switch(0, ThreadState::Ready, 61));
-            machine.at(time * MS + 2, 1, 61, switch(61, ThreadState::Dead, 62));
-        }
-    }
-    machine.of_process(12_000 * MS, (50, 62), switch(62, ThreadState::Preempted, 0));
-    assert_eq!(machine.shaper.take_unseen(), 0, "it was seen");
-    machine.at(12_001 * MS, 1, 0, switch(0, ThreadState::Ready, 62));
-    machine.of_process(12_002 * MS, (50, 62), switch(62, ThreadState::Dead, 0));
+    machine.at(20, 1, 0, switch(0, ThreadState::Ready, 61));
+    machine.at(30, 1, 61, Detail::Exit { process: 50, thread: 61 });
+    machine.at(40, 0, 0, Detail::Lost { count: 1 });
+    // No switch shows that they run.
+    machine.of_process(50, (50, 62), Detail::Exit { process: 50, thread: 62 });
+    machine.at(60, 0, 50, Detail::Exit { process: 50, thread: 63 });
+    machine.at(MS, 0, 50, Detail::Sample { address: 0x4010 });
+    machine.at(3 * MS, 0, 50, Detail::Sample { address: 0x4010 });
+    machine.of_process(4 * MS, (50, 62), switch(62, ThreadState::Preempted, 0));
+    machine.of_process(900 * MS, (50, 61), switch(61, ThreadState::Dead, 0));
     let records = machine.end();
-    let lives =
-        |one: &&Taken| matches!(one.hook, 0x0501..=0x0504) && [61, 62].contains(&one.u32(4));
-    let lives: Vec<_> = records
-        .iter()
-        .filter(lives)
-        .map(|one| (one.hook, one.u32(4), (one.time - (SECOND / 100) as i64) / 10_000))
-        .collect();
-    let begin = [(0x0501, 61, 0), (0x0501, 62, 0)];
-    let again = [(0x0503, 62, 12_000), (0x0502, 62, 12_002)];
-    assert_eq!(lives, [&begin[..], &[(0x0502, 61, 1000), (0x0502, 62, 10_001)], &again].concat());
+    let ends = [61, 62, 63].map(|thread| life_of_thread(&records, thread));
+    let expected = [3000, 50, 60].map(|end| vec![(0x0501, 10), (0x0502, end)]);
+    assert_eq!(ends, expected);
+    assert_eq!(life_of_process(&records, 50), [(0x0303, 0), (0x0304, 1_000_000)]);
+}
+
+/// OV-23: switches are recorded when the rundown at the start is complete: a thread that ends before that ends with its last word.
+#[test]
+fn a_thread_that_ends_before_switches_are_recorded_ends_with_its_last_word() {
+    let mut machine = Machinery::new();
+    machine.shaper.found_until(SECOND + 100_000);
+    machine.at(50, 0, 1, Detail::Exit { process: 1, thread: 1 });
+    machine.at(150, 0, 0, switch(0, ThreadState::Ready, 50));
+    let records = machine.end();
+    assert_eq!(life_of_process(&records, 1), [(0x0303, 0), (0x0302, 50)]);
 }
 
 /// An id may be used again while the processes of the beginning are listed: the list has the first process, or the second one.
@@ -79,7 +86,7 @@ fn an_id_that_is_used_again_during_the_list_of_processes_is_another_process() {
         .filter(|one| matches!(one.hook, 0x0301..=0x0304) && one.u32(8) == 1)
         .map(|one| (one.hook, (one.time - (SECOND / 100) as i64) / 10))
         .collect();
-    assert_eq!(life, [(0x0303, 0), (0x0302, 20), (0x0301, 20), (0x0304, 1_000_000)]);
+    assert_eq!(life, [(0x0303, 0), (0x0302, 10), (0x0301, 20), (0x0304, 1_000_000)]);
 }
 
 /// A program that calls the kernel is known, even if its beginning was lost.
@@ -270,4 +277,163 @@ fn a_switch_with_one_of_its_two_records_is_whole() {
     let ends: Vec<_> =
         of(&records, 0x0302).iter().map(|one| (one.u32(8), microseconds(one))).collect();
     assert_eq!(ends, [(60, 70)]);
+}
+
+/// The records of a process's life: hook and time.
+fn life_of_process(records: &[Taken], process: u32) -> Vec<(u16, i64)> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304 | 0x0327);
+    let own = records.iter().filter(is_life).filter(|one| one.u32(8) == process);
+    own.map(|one| (one.hook, microseconds(one))).collect()
+}
+
+/// OV-23: a process of several threads whose beginnings were lost has one beginning and one end.
+#[test]
+fn a_process_whose_threads_end_unseen_ends_once() {
+    for (order, end) in [([70, 71, 72], 20), ([71, 72, 70], 40), ([72, 70, 71], 30)] {
+        let mut machine = Machinery::without_switches();
+        for (at, thread) in order.into_iter().enumerate() {
+            let exit = Detail::Exit { process: 70, thread };
+            machine.of_process(20 + 10 * at as u64, (70, thread), exit);
+        }
+        assert!(machine.shaper.take_unseen() > 0);
+        let life = life_of_process(&machine.end(), 70);
+        assert_eq!(life, [(0x0303, 20), (0x0302, end)], "{order:?}");
+    }
+}
+
+/// OV-23: a process that had ended when the recording began, and whose parent did not know yet, has a Defunct with its status, and no life.
+#[test]
+fn a_process_that_has_ended_before_is_defunct() {
+    let mut machine = Machinery::beginning();
+    let facts = ProcessFacts { id: 70, parent: 50, ..ProcessFacts::default() };
+    machine.at(0, 0, 0, Detail::DefunctFound { facts: &facts, status: 84 });
+    machine.at(0, 0, 0, Detail::AllFound);
+    machine.at(10, 0, 50, fork(70, 50));
+    let records = machine.end();
+    assert_eq!(life_of_process(&records, 70), [(0x0327, 0), (0x0301, 10), (0x0304, 1_000_000)]);
+    assert_eq!(of(&records, 0x0327)[0].u32(20), 84);
+}
+
+/// OV-23: a thread that executes a program has the id of its process's first thread from then on: nothing is missing in the switches, and
+/// no thread leaves a CPU behind its end, whether the first thread still runs, and whether the other one leaves its CPU, before the exec is
+/// recorded.
+#[test]
+fn a_thread_that_takes_an_id_leaves_no_gap() {
+    let facts = ExecFacts::default();
+    for case in 0..8 {
+        let [is_first_gone, leaves_before, first_leaves_last] = [1, 2, 4].map(|bit| case & bit > 0);
+        let mut machine = Machinery::new();
+        machine.at(10, 0, 0, switch(0, ThreadState::Ready, 50));
+        machine.at(20, 0, 50, thread_of(50, 51));
+        machine.at(30, 1, 0, switch(0, ThreadState::Ready, 51));
+        machine.at(40, 0, 50, Detail::Exit { process: 50, thread: 50 });
+        let first_leaves = |machine: &mut Machinery, id| {
+            machine.at(50, 0, id, switch(id, ThreadState::Dead, 0));
+        };
+        if is_first_gone {
+            first_leaves(&mut machine, 50);
+        } else if !first_leaves_last {
+            first_leaves(&mut machine, 51);
+        }
+        if leaves_before {
+            machine.of_process(60, (50, 50), switch(50, ThreadState::Preempted, 0));
+            machine.at(70, 1, 0, switch(0, ThreadState::Ready, 50));
+        }
+        machine.of_process(80, (50, 50), Detail::Exec { process: 50, facts: &facts });
+        if !is_first_gone && first_leaves_last {
+            machine.at(90, 0, 51, switch(51, ThreadState::Dead, 0));
+        }
+        machine.of_process(100, (50, 50), switch(50, ThreadState::Sleeping, 0));
+        assert_eq!(machine.shaper.take_gaps(), 0, "{case}");
+        let records = machine.end();
+        assert!(!records.iter().any(is_loss), "{case}");
+        let end = records.iter().position(|one| one.hook == 0x0502 && one.u32(4) == 51).unwrap();
+        let names = |one: &Taken| one.hook == 0x0524 && [one.u32(0), one.u32(4)].contains(&51);
+        assert!(!records[end..].iter().any(names), "{case}: a switch behind the end of its thread");
+        assert_eq!(life_of_process(&records, 50), [(0x0303, 0), (0x0304, 1_000_000)]);
+    }
+}
+
+/// OV-23: the same where the kernel follows some threads only.
+#[test]
+fn a_followed_thread_that_takes_an_id_leaves_no_gap() {
+    for leaves_before in [false, true] {
+        let mut machine = Machinery::new();
+        machine.at(10, 0, 50, Detail::SwitchIn);
+        machine.at(20, 0, 50, thread_of(50, 51));
+        machine.of_process(30, (50, 51), Detail::SwitchIn);
+        machine.at(40, 0, 50, Detail::Exit { process: 50, thread: 50 });
+        if leaves_before {
+            machine.of_process(50, (50, 50), Detail::SwitchOut { state: ThreadState::Preempted });
+            machine.of_process(60, (50, 50), Detail::SwitchIn);
+        }
+        machine.of_process(70, (50, 50), Detail::Exec { process: 50, facts: &Default::default() });
+        machine.of_process(80, (50, 50), Detail::SwitchOut { state: ThreadState::Sleeping });
+        assert_eq!(machine.shaper.take_gaps(), 0);
+        let switches = machine.end();
+        let switches: Vec<_> = of(&switches, 0x0524)
+            .iter()
+            .filter(|one| one.cpu == 1)
+            .map(|one| (one.u32(4), one.u32(0)))
+            .collect();
+        let back = [(50, 0), (0, 50)];
+        let back = if leaves_before { &back[..] } else { &[] };
+        let expected = [&[(0, 51), (51, 50)][..], back, &[(50, 0)]];
+        assert_eq!(switches, expected.concat(), "{leaves_before}");
+    }
+}
+
+/// The SID's last number and the command line of a process's records, by hook.
+fn user_and_line(records: &[Taken], process: u32) -> Vec<(u16, u32, String)> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304) && one.u32(8) == process;
+    let facts = |one: &Taken| {
+        let name_end = one.payload[68..].iter().position(|byte| *byte == 0).unwrap() + 69;
+        let units = one.payload[name_end..].chunks_exact(2).map(|unit| unit[0]);
+        let line = units.take_while(|unit| *unit > 0).map(char::from).collect();
+        (one.hook, one.u32(64), line)
+    };
+    records.iter().filter(is_life).map(facts).collect()
+}
+
+/// OV-23: a process has the user of the time of each record, and its children begin with it. Changes may be known early.
+#[test]
+fn a_process_has_the_user_that_it_has_then() {
+    let mut machine = Machinery::without_switches();
+    for (time, process, user) in [(15, 60, 7), (25, 60, 8), (35, 61, 9), (45, 60, 10)] {
+        machine.at(time, 0, 0, Detail::User { process, user });
+    }
+    machine.at(10, 0, 50, fork(60, 50));
+    machine.at(20, 0, 60, fork(61, 60));
+    machine.at(30, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    machine.at(40, 0, 50, fork(60, 50));
+    machine.shaper.set_user(50, 11);
+    let records = machine.end();
+    let users = |process| -> Vec<(u16, u32)> {
+        user_and_line(&records, process).iter().map(|one| (one.0, one.1)).collect()
+    };
+    assert_eq!(users(60), [(0x0301, 0), (0x0302, 8), (0x0301, 0), (0x0304, 10)]);
+    assert_eq!(users(61), [(0x0301, 7), (0x0304, 9)]);
+    assert_eq!(users(50), [(0x0303, 0), (0x0304, 11)]);
+}
+
+/// OV-23: a process that executes no program has the command line of its parent at its end; its start has none, since it may still execute
+/// one.
+#[test]
+fn a_process_without_a_program_has_the_command_line_of_its_parent() {
+    let mut machine = Machinery::without_switches();
+    let facts = |line: &str| {
+        let (path, arguments) = (b"/bin/a".to_vec(), line.replace(' ', "\0").into_bytes());
+        ExecFacts { path, arguments, ..ExecFacts::default() }
+    };
+    machine.at(5, 0, 50, Detail::Exec { process: 50, facts: &facts("a alpha") });
+    machine.at(10, 0, 50, fork(60, 50));
+    machine.at(20, 0, 60, fork(61, 60));
+    machine.at(30, 0, 60, Detail::Exec { process: 60, facts: &facts("b beta") });
+    machine.at(40, 0, 61, Detail::Exit { process: 61, thread: 61 });
+    let records = machine.end();
+    let lines = |process| -> Vec<(u16, String)> {
+        user_and_line(&records, process).into_iter().map(|one| (one.0, one.2)).collect()
+    };
+    assert_eq!(lines(60), [(0x0301, String::new()), (0x0304, "b beta".into())]);
+    assert_eq!(lines(61), [(0x0301, String::new()), (0x0302, "a alpha".into())]);
 }

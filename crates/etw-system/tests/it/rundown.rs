@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::invariants::Taken;
-use crate::live::{is_first_namespace, record_and_count};
+use crate::invariants::{Taken, check_lives, take_from};
+use crate::live::{is_first_namespace, left_by, now, record_and_count};
+use etw_system::flags::Masks;
+use etw_system::{Options, Recorder};
 
 /// Something lived between these times at least.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     id: u32,
+    /// It did not live before this time, in 100 ns.
+    not_before: i64,
     since: Instant,
     until: Instant,
 }
@@ -33,15 +37,16 @@ struct Churn {
 }
 
 /// Lives for so long; some threads outlive a step of the rundown, others do not.
-fn live_for(round: u64) -> Life {
+fn live_for(round: u64, not_before: i64) -> Life {
     // SAFETY: it takes nothing and returns a number.
     let id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     let since = Instant::now();
     std::thread::sleep(Duration::from_micros(round % 7 * 500));
-    Life { id, since, until: Instant::now() }
+    Life { id, not_before, since, until: Instant::now() }
 }
 
 fn make_process(round: u64) -> Life {
+    let not_before = now();
     // SAFETY: the child makes two system calls and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -56,7 +61,7 @@ fn make_process(round: u64) -> Life {
     let mut status = 0;
     // SAFETY: memory that outlives the call.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    Life { id: child as u32, since, until }
+    Life { id: child as u32, not_before, since, until }
 }
 
 impl Churn {
@@ -71,7 +76,10 @@ impl Churn {
                     }
                     let life = match is_process {
                         true => make_process(round),
-                        false => std::thread::spawn(move || live_for(round)).join().unwrap(),
+                        false => {
+                            let begin = now();
+                            std::thread::spawn(move || live_for(round, begin)).join().unwrap()
+                        }
                     };
                     let mut lives = lives.lock().unwrap();
                     let all = if is_process { &mut lives.processes } else { &mut lives.threads };
@@ -97,6 +105,18 @@ fn counts(records: &[Taken], hooks: [u16; 2], at: usize) -> HashMap<u32, u32> {
         *counts.entry(record.u32(at)).or_default() += 1;
     }
     counts
+}
+
+/// All that the rundown has was born before it, unless that was another life with the same id, which has ended.
+fn check_births(records: &[Taken], lives: &[Life], [begin, end]: [u16; 2], at: usize) {
+    for life in lives {
+        let of_life = |hook| {
+            let own = records.iter().filter(move |one| one.hook == hook && one.u32(at) == life.id);
+            own.map(|one| one.time).filter(|time| *time < life.not_before)
+        };
+        let begins = of_life(begin).count();
+        assert!(begins <= of_life(end).count(), "in the rundown before its birth: {life:?}");
+    }
 }
 
 /// OV-23: nothing falls between the rundown and the live events, at both ends: a process or thread that lived while the recording ran has
@@ -137,6 +157,8 @@ fn nothing_is_missing_between_rundown_and_live_events() {
             ("thread", threads, 4, [0x0501, 0x0503], [0x0502, 0x0504]),
         ];
         for (kind, ids, at, starts, ends) in kinds {
+            let all = if kind == "process" { &lives.processes } else { &lives.threads };
+            check_births(records, all, [starts[1], ends[0]], at);
             let (starts, ends) = (counts(records, starts, at), counts(records, ends, at));
             for id in ids {
                 let count = |of: &HashMap<u32, u32>| of.get(&id).copied().unwrap_or(0);
@@ -192,4 +214,116 @@ fn a_process_without_its_first_thread_is_found_whole() {
     assert!(starts[0].payload.windows(line.len()).any(|part| part == line), "the command line");
     let images = recording.records.iter().filter(|one| one.hook == 0x1403 && one.u32(16) == id);
     assert!(images.count() > 1);
+}
+
+/// Makes a process of several threads, which ends with a status after a while.
+fn process_of_threads(status: i32, after: Duration) -> libc::pid_t {
+    extern "C" fn wait(_: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: it takes nothing.
+        unsafe { libc::pause() };
+        std::ptr::null_mut()
+    }
+    // SAFETY: the child makes threads and system calls only.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: the threads use no memory of the first one.
+        unsafe {
+            for _ in 0..5 {
+                let mut thread = std::mem::zeroed();
+                let argument = std::ptr::null_mut();
+                libc::pthread_create(&raw mut thread, std::ptr::null(), wait, argument);
+            }
+            libc::usleep(after.as_micros() as u32);
+            libc::_exit(status);
+        }
+    }
+    child
+}
+
+fn wait_for(child: libc::pid_t) {
+    // SAFETY: a number, and no memory.
+    assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+}
+
+/// The hooks of a process's records.
+fn hooks_of(records: &[Taken], process: libc::pid_t) -> Vec<u16> {
+    let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304 | 0x0327);
+    let own = records.iter().filter(is_life).filter(|one| one.u32(8) == process as u32);
+    own.map(|one| one.hook).collect()
+}
+
+fn options() -> Options {
+    let masks = Masks::parse("process,thread").unwrap().masks;
+    Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() }
+}
+
+/// OV-23: behind a kill, the rundown has what lived at its moment: what ended before the next recorder looked has one end, and what began has
+/// a start.
+#[test]
+fn the_rundown_behind_a_kill_has_what_lived_at_its_moment() {
+    let mut recorder = match Recorder::open(options(), None) {
+        Ok(recorder) => recorder,
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    recorder.begin().unwrap();
+    let ending = process_of_threads(9, Duration::from_millis(60));
+    std::thread::sleep(Duration::from_millis(30));
+    let start = now();
+    let (left, _held) = left_by(recorder);
+    let churn = Churn::new();
+    wait_for(ending);
+    let new = process_of_threads(8, Duration::from_secs(20));
+    std::thread::sleep(Duration::from_millis(30));
+    let mut next = Recorder::resume(options(), None, left, start, 0).unwrap();
+    next.begin().unwrap();
+    let lives = churn.end();
+    let mut records = Vec::new();
+    next.finish();
+    take_from(&mut next, &mut records);
+    // SAFETY: it takes numbers.
+    unsafe { libc::kill(new, libc::SIGKILL) };
+    wait_for(new);
+    if next.take_losses().total() > 0 || !is_first_namespace() {
+        return eprintln!("left out: the rings were full, or a namespace");
+    }
+    assert_eq!(hooks_of(&records, ending), [0x0303, 0x0302]);
+    assert_eq!(hooks_of(&records, new), [0x0301, 0x0304]);
+    check_births(&records, &lives.processes, [0x0303, 0x0302], 8);
+    check_births(&records, &lives.threads, [0x0503, 0x0502], 4);
+    check_lives(&records);
+}
+
+/// OV-23: a process that has ended, and whose parent does not know yet, has no life in a recording that begins or takes another one's
+/// place, and its exit status.
+#[test]
+fn a_process_that_its_parent_has_not_waited_for_is_defunct() {
+    let mut first = match Recorder::open(options(), None) {
+        Ok(recorder) => recorder,
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    first.begin().unwrap();
+    let child = process_of_threads(84, Duration::from_millis(10));
+    std::thread::sleep(Duration::from_millis(60));
+    let mut second = Recorder::open(options(), None).unwrap();
+    let since = second.begin_in_place().unwrap();
+    first.finish_before(since);
+    second.finish();
+    let all = [&mut first, &mut second].map(|one| {
+        let mut records = Vec::new();
+        take_from(one, &mut records);
+        records
+    });
+    wait_for(child);
+    if !is_first_namespace() {
+        return eprintln!("left out: a namespace");
+    }
+    assert_eq!(
+        all.each_ref().map(|one| hooks_of(one, child)),
+        [vec![0x0301, 0x0302], vec![0x0327]]
+    );
+    let is_defunct = |one: &&Taken| one.hook == 0x0327 && one.u32(8) == child as u32;
+    let defunct = all[1].iter().find(is_defunct).unwrap();
+    // SAFETY: it takes nothing.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    assert!(defunct.u32(20) == 84 || !is_root);
 }

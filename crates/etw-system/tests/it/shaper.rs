@@ -48,7 +48,18 @@ impl Machinery {
         Machinery::recording(masks, Machine { cpus: 2, ..Machine::default() }, &[0x0f2e])
     }
 
+    /// The rundown at the beginning goes on.
+    pub fn beginning() -> Machinery {
+        Machinery::listing(all_flags(), Machine { cpus: 2, ..Machine::default() }, &[0x0f2e])
+    }
+
     fn recording(masks: Masks, machine: Machine, hooks: &[u16]) -> Machinery {
+        let mut one = Machinery::listing(masks, machine, hooks);
+        one.at(0, 0, 0, Detail::AllFound);
+        one
+    }
+
+    fn listing(masks: Masks, machine: Machine, hooks: &[u16]) -> Machinery {
         let options = Options {
             masks,
             stacks: hooks.to_vec(),
@@ -77,7 +88,6 @@ impl Machinery {
         for image in &images {
             one.at(0, 0, 0, Detail::Map { process: 0, image });
         }
-        one.at(0, 0, 0, Detail::AllFound);
         one
     }
 
@@ -248,13 +258,14 @@ fn a_thread_that_says_its_end_lives_for_as_long_as_it_will_run() {
     // 61 is taken from its CPU, 62 waits and is lost, 63 is seen by its samples only, 64 is lost while it is ready, 65 runs for long, 66 waits
     // for what the kernel does at its end.
     switch(&mut machine, 1, 0, 61, ThreadState::Ready);
-    for thread in 61..=64 {
-        machine.at(2 * MS, 1, thread, Detail::Exit { process: 50, thread });
-    }
+    machine.at(2 * MS, 1, 61, Detail::Exit { process: 50, thread: 61 });
+    machine.at(2 * MS, 0, 63, Detail::Exit { process: 50, thread: 63 });
     switch(&mut machine, 3, 61, 62, ThreadState::Preempted);
+    machine.at(3 * MS, 1, 62, Detail::Exit { process: 50, thread: 62 });
     switch(&mut machine, 4, 62, 66, ThreadState::Sleeping);
     machine.at(4 * MS, 1, 66, Detail::Exit { process: 50, thread: 66 });
     switch(&mut machine, 5, 66, 64, ThreadState::Blocked);
+    machine.at(5 * MS, 1, 64, Detail::Exit { process: 50, thread: 64 });
     switch(&mut machine, 5, 64, 65, ThreadState::Preempted);
     machine.at(6 * MS, 1, 65, Detail::Exit { process: 50, thread: 65 });
     for time in [200, 400, 600] {
