@@ -27,6 +27,7 @@ use early::Early;
 pub(crate) use early::{Begun, DescriptorChange, Executed, ProgramFound};
 use kept_rings::map;
 pub use kept_rings::{FinishedRings, HeldRing};
+pub(crate) use losses::CallEvents;
 pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
