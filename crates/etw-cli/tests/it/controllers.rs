@@ -4,7 +4,7 @@ use ::etw::{ControlCode, Level, Provider, define_provider, write_event};
 use etw_wire::host_client::Client;
 use etw_wire::requests::Request;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};

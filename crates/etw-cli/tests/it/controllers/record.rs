@@ -117,6 +117,35 @@ fn a_recorded_command_gives_its_exit_status() {
     }
 }
 
+/// A file that a full disk has left incomplete is a recording that failed, whatever the command's status.
+#[test]
+fn a_full_disk_fails_the_recording() {
+    let place = Place::new("record-full");
+    // SAFETY: it has no arguments.
+    let namespaces = if unsafe { libc::geteuid() } == 0 { "-m" } else { "-Urm" };
+    let script = "mkdir disk && mount -t tmpfs -o size=256k none disk && exec \"$0\" \"$@\"";
+    let run = |program: &Path| {
+        let mut command = place.command("unshare".as_ref());
+        command.args([namespaces, "sh", "-c", script]).arg(program).stderr(Stdio::piped());
+        command
+    };
+    let permitted = run("true".as_ref()).output().unwrap();
+    if !permitted.status.success() {
+        return eprintln!("left out: {}", stderr(&permitted));
+    }
+    std::fs::remove_dir(place.file("disk")).unwrap();
+    let mut command = run(env!("CARGO_BIN_EXE_etw").as_ref());
+    command.args(["record", "-o", "disk/f.etl", "-p", NAME, "--"]);
+    command.arg(std::env::current_exe().unwrap()).args(PROGRAM).env(ROLE, "program");
+    let mut program = Program::start(&mut command);
+    program.writes(20_000);
+    drop(program.input.take());
+    let mut text = String::new();
+    program.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(program.child.wait().unwrap().code(), Some(125), "{text}");
+    assert!(text.contains("the file is not complete") && text.contains("LOST"), "{text}");
+}
+
 /// An existing trace is replaced with `--force` alone, by every command.
 #[test]
 fn an_existing_trace_is_replaced_with_force_alone() {
