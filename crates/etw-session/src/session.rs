@@ -39,6 +39,8 @@ pub struct Session<B> {
     out: usize,
     /// Buffers begun.
     begun: u64,
+    /// No more events come, but reports on the session itself.
+    is_reporting: bool,
     next_sequence: i64,
     next_place: Place,
     contents: FileContents,
@@ -175,6 +177,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             messages: 0,
             unread_buffers: 0,
             is_unread: false,
+            is_reporting: false,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);
