@@ -56,6 +56,8 @@ pub struct Session<B> {
     state_memory: Option<B>,
     /// In a session in memory: the time of the last event that was overwritten, until earlier ones are, too.
     overwritten_until: Option<i64>,
+    /// The time of the latest event that was overwritten with its buffer.
+    last_overwritten: Option<i64>,
     /// The provider of the session's reports on itself.
     reports: Guid,
     /// The last sequence number of a message.
@@ -173,6 +175,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             buffer_lost_since: false,
             state_memory: None,
             overwritten_until: None,
+            last_overwritten: None,
             reports: Guid::ZERO,
             messages: 0,
             unread_buffers: 0,

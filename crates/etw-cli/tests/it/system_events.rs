@@ -144,6 +144,25 @@ fn missing_command_lines_are_told() {
     assert!(told > 0, "{summary}");
 }
 
+/// P11: a snapshot whose buffers do not hold the rundown says so, and no other one does.
+#[test]
+fn a_snapshot_without_its_rundown_is_told() {
+    let place = Place::new("system-snapshot");
+    for (buffers, size, is_told) in [("4", "4", true), ("64", "64", false)] {
+        let start = ["session", "start", "m", "--buffering", "--system", "process,image"];
+        let start = [&start[..], &["--buffers", buffers, "--buffer-size", size]].concat();
+        let output = place.etw(&start);
+        if !output.status.success() {
+            return eprintln!("left out: {}", stderr(&output));
+        }
+        let output = place.etw(&["session", "flush", "m", "--force", "-o", "m.etl"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stderr(&output);
+        assert_eq!(text.contains("lacks a part of the system's rundown"), is_told, "{text}");
+        place.etw(&["session", "stop", "m"]);
+    }
+}
+
 /// OV-23: a session of a host.
 #[test]
 fn a_session_records_events_of_the_system() {

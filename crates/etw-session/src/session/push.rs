@@ -97,7 +97,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let events = oldest.events - oldest.reports;
         self.ledger.overwrite(events);
         self.overwritten_until = self.overwritten_until.max(Some(oldest.last_time));
+        self.last_overwritten = self.last_overwritten.max(Some(oldest.last_time));
         Some(oldest.memory)
+    }
+
+    /// Whether a session in memory has overwritten an event of this time or a later one.
+    pub fn has_overwritten_since(&self, time: i64) -> bool {
+        self.last_overwritten.is_some_and(|last| last >= time)
     }
 
     /// In a session in memory: overwrites the events that are earlier than one that was overwritten with its buffer. Buffers of two
