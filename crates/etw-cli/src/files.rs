@@ -97,7 +97,8 @@ pub fn notes(file: &TraceFile) -> Vec<String> {
     }
     let totals = file.totals();
     if !file.is_finalised() {
-        notes.push("not finalised: the session did not complete its header".into());
+        let what = "not finalised: the session did not complete its header; events that were only in its memory are not in this file";
+        notes.push(what.into());
     }
     if totals.wrapped {
         notes.push("circular and wrapped: the oldest events were overwritten".into());

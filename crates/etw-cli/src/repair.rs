@@ -31,6 +31,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut text = String::new();
     files::tell_damage(&mut text, &report.damage, |_| path);
     eprint!("{text}");
+    if folded.is_none() && report.outcome == RepairOutcome::Finalised {
+        let path = path.display();
+        eprintln!("etw: note: {path}: events that were only in the session's memory are not in it");
+    }
     let text = format!("{}: {}", path.display(), verdict(&report));
     arguments.json.print(&text, || object(path, &report, folded.as_ref()))?;
     Ok(if report.damage.is_empty() { Outcome::Done } else { Outcome::Damaged })

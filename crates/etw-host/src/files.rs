@@ -229,18 +229,22 @@ impl Files {
     /// Those of the system.
     pub fn create(pattern: &Path, facts: SessionFacts, preallocate: u64) -> io::Result<Files> {
         let mut files = Files::new(pattern, facts, preallocate);
-        let path = files.name(1);
+        files.begin(1)?;
+        Ok(files)
+    }
+
+    /// Creates a file with its header. If that fails, the file before stays the current one.
+    fn begin(&mut self, number: u32) -> io::Result<()> {
+        let path = self.name(number);
         let is_new = !path.exists();
-        match files.open(1, true) {
-            Ok(()) => Ok(files),
-            Err(error) => {
-                // A file without a header is no trace. What counts is why it has none, not whether it can be removed.
-                if is_new {
-                    let _ = std::fs::remove_file(&path);
-                }
-                Err(error)
+        let before = self.current.take();
+        self.open(number, true).inspect_err(|_| {
+            self.current = before;
+            // A file without a header is no trace. What counts is why it has none, not whether it can be removed.
+            if is_new {
+                let _ = std::fs::remove_file(&path);
             }
-        }
+        })
     }
 
     /// Opens an existing file, to append to it or to complete it.
@@ -385,7 +389,8 @@ impl Files {
                     self.earlier_error.get_or_insert(error);
                 }
             }
-            self.open(number, true).map_err(|error| {
+            // If the disk is full, the header of the file before has the losses until there is another file.
+            self.begin(number).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", self.name(number).display()))
             })?;
         }
@@ -570,6 +575,10 @@ fn removed(path: &Path) -> io::Error {
 #[cfg(unix)]
 fn take_out(file: &File, size: u64, holes: &BTreeSet<u64>, slots: &mut u64) -> io::Result<()> {
     let mut left = holes.clone();
+    // A write that failed may have written a part. The buffers that are moved need the space.
+    for slot in holes {
+        let _ = give_back(file, slot * size, size);
+    }
     // From the last one on, so that the others keep their offsets.
     while let Some(slot) = left.last().copied() {
         if !collapse(file, slot * size, size) {
@@ -597,8 +606,24 @@ fn collapse(_: &File, _: u64, _: u64) -> bool {
     false
 }
 
+/// Gives the space of a range back to the file system, if that can: zeros are read there.
+#[cfg(target_os = "linux")]
+fn give_back(file: &File, at: u64, size: u64) -> bool {
+    use std::os::fd::AsRawFd;
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let (at, size) = (at as libc::off_t, size as libc::off_t);
+    // SAFETY: plain numbers, an open descriptor.
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, at, size) == 0 }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn give_back(_: &File, _: u64, _: u64) -> bool {
+    false
+}
+
 /// Removes slots by copying the buffers behind them. A process that is killed between copying a buffer and clearing its old
-/// slot leaves the buffer twice.
+/// slot leaves the buffer twice. On a full disk the old slot's space is that of the new one, so the buffer is in this process alone
+/// meanwhile.
 #[cfg(unix)]
 fn move_down(file: &File, size: u64, holes: &BTreeSet<u64>, slots: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
@@ -606,8 +631,15 @@ fn move_down(file: &File, size: u64, holes: &BTreeSet<u64>, slots: u64) -> io::R
     let mut buffer = vec![0; usize::try_from(size).unwrap_or(0)];
     for from in (to + 1..slots).filter(|slot| !holes.contains(slot)) {
         file.read_exact_at(&mut buffer, from * size)?;
-        file.write_all_at(&buffer, to * size)?;
-        file.write_all_at(&[0; BufferHeader::SIZE], from * size)?;
+        let is_given_back = match file.write_all_at(&buffer, to * size) {
+            Ok(()) => give_back(file, from * size, size),
+            Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error),
+            Err(error) if !give_back(file, from * size, size) => return Err(error),
+            Err(_) => file.write_all_at(&buffer, to * size).map(|()| true)?,
+        };
+        if !is_given_back {
+            file.write_all_at(&[0; BufferHeader::SIZE], from * size)?;
+        }
         to += 1;
     }
     Ok(())

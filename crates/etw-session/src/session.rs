@@ -39,6 +39,8 @@ pub struct Session<B> {
     out: usize,
     /// Buffers begun.
     begun: u64,
+    /// No more events come, but reports on the session itself.
+    is_reporting: bool,
     next_sequence: i64,
     next_place: Place,
     contents: FileContents,
@@ -54,6 +56,8 @@ pub struct Session<B> {
     state_memory: Option<B>,
     /// In a session in memory: the time of the last event that was overwritten, until earlier ones are, too.
     overwritten_until: Option<i64>,
+    /// The time of the latest event that was overwritten with its buffer.
+    last_overwritten: Option<i64>,
     /// The provider of the session's reports on itself.
     reports: Guid,
     /// The last sequence number of a message.
@@ -171,10 +175,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             buffer_lost_since: false,
             state_memory: None,
             overwritten_until: None,
+            last_overwritten: None,
             reports: Guid::ZERO,
             messages: 0,
             unread_buffers: 0,
             is_unread: false,
+            is_reporting: false,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);

@@ -1,4 +1,8 @@
-//! `CLOCK_MONOTONIC`, the clock of events, and the time in which the machine was suspended: the clock stands still then.
+//! The machine's `CLOCK_MONOTONIC`, the clock of events, and the time in which the machine was suspended: the clock stands still then.
+
+use std::sync::OnceLock;
+
+use etw_types::time_namespace_offset;
 
 /// Clocks that are read one after the other differ by less, in nanoseconds.
 const LEAST: u64 = 10_000_000;
@@ -10,6 +14,22 @@ pub(crate) struct Suspension {
     ahead: u64,
 }
 
+/// Nanoseconds by which the clocks of this process's time namespace are ahead of the machine's, by which the kernel records.
+struct Offsets {
+    monotonic: u64,
+    boottime: u64,
+}
+
+fn offsets() -> &'static Offsets {
+    static OFFSETS: OnceLock<Offsets> = OnceLock::new();
+    OFFSETS.get_or_init(|| {
+        // A kernel without the file has no time namespaces.
+        let text = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        let of = |clock| time_namespace_offset(&text, clock).unwrap_or(0) as u64;
+        Offsets { monotonic: of("monotonic"), boottime: of("boottime") }
+    })
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a value that outlives the call.
@@ -17,14 +37,14 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// Nanoseconds of the machine's `CLOCK_MONOTONIC`.
 pub(crate) fn now() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
+    read(libc::CLOCK_MONOTONIC).wrapping_sub(offsets().monotonic)
 }
 
 fn ahead() -> u64 {
     let monotonic = now();
-    read(libc::CLOCK_BOOTTIME).saturating_sub(monotonic)
+    read(libc::CLOCK_BOOTTIME).wrapping_sub(offsets().boottime).saturating_sub(monotonic)
 }
 
 impl Suspension {

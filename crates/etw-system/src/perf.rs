@@ -29,6 +29,7 @@ pub(crate) use early::{Begun, DescriptorChange, Executed, ProgramFound};
 use kept_rings::map;
 pub use kept_rings::{FinishedRings, HeldRing};
 pub(crate) use lives::{Life, LifeMoment};
+pub(crate) use losses::CallEvents;
 pub use losses::ClassLosses;
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,

@@ -15,7 +15,7 @@ use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
-    ClassLosses, FinishedRings, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail,
+    CallEvents, ClassLosses, FinishedRings, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail,
     ProgramFound, ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
 use crate::process_files::{self, file_facts};
@@ -69,6 +69,7 @@ pub struct Recorder {
     largest_stack: u32,
     notes: Vec<String>,
     target: Target,
+    call_events: CallEvents,
     /// The process of the recorded command, which executes its program when the recording has begun.
     command: Option<u32>,
     /// The CPUs that are online.
@@ -277,6 +278,7 @@ impl Recorder {
             has_network,
             notes,
             target,
+            call_events: CallEvents::of(&options.masks),
             command: None,
             known_cpus: cpus.clone(),
             cpus,
@@ -393,7 +395,8 @@ impl Recorder {
 
     /// The recording lacks nothing yet.
     fn begin_count(&mut self) {
-        self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
+        self.known_losses =
+            self.perf.counted_losses(self.target, self.call_events, false).unwrap_or_default();
         self.tell();
     }
 
@@ -656,7 +659,8 @@ impl Recorder {
                 return;
             }
         }
-        self.known_losses = self.perf.counted_losses(self.target, false).unwrap_or_default();
+        self.known_losses =
+            self.perf.counted_losses(self.target, self.call_events, false).unwrap_or_default();
         // The earlier process may not have counted those whose records are in the rings. Their classes are not known.
         self.losses.add(SYSTEM_TRACE, of_records);
         self.lost_beginnings += of_records;
@@ -664,7 +668,7 @@ impl Recorder {
 
     /// Adds what the kernel's counters have counted since the last call. Returns the number; `None`: it does not count.
     fn count_losses(&mut self, is_over: bool) -> Option<u64> {
-        let counted = self.perf.counted_losses(self.target, is_over)?;
+        let counted = self.perf.counted_losses(self.target, self.call_events, is_over)?;
         let new = counted.since(&self.known_losses);
         self.lost_beginnings += new.of(class_of(PROCESS_START));
         self.losses.add_all(&new);

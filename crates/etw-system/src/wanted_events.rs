@@ -85,6 +85,10 @@ impl fmt::Display for StartError {
                 "{}: the kernel's tracepoints cannot be read ({source}); run as root, give CAP_PERFMON and CAP_BPF, or mount tracefs with your group (gid=)",
                 classes.join(", ")
             ),
+            StartError::Rings(error) if error.raw_os_error() == Some(libc::EMFILE) => write!(
+                f,
+                "the host has no descriptors for perf rings ({error}); raise its limit of open files (ulimit -n)"
+            ),
             StartError::Rings(error) => write!(
                 f,
                 "the kernel gives no memory for perf rings ({error}); raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK, or give CAP_IPC_LOCK"
@@ -616,6 +620,13 @@ pub(crate) fn own_events(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rings_without_descriptors_need_no_memory() {
+        let text = |code| StartError::Rings(io::Error::from_raw_os_error(code)).to_string();
+        assert!(text(libc::EMFILE).contains("ulimit -n"), "{}", text(libc::EMFILE));
+        assert!(text(libc::EPERM).contains("perf_event_mlock_kb"), "{}", text(libc::EPERM));
+    }
 
     #[test]
     fn rings_of_many_cpus_are_smaller() {

@@ -64,6 +64,7 @@ mod session_report;
 mod severity;
 mod status;
 mod time;
+mod time_namespace;
 pub mod winmeta;
 
 pub use buffer_header::{BufferFlags, BufferHeader, BufferType};
@@ -100,6 +101,7 @@ pub use session_report::{
 pub use severity::Severity;
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};
+pub use time_namespace::time_namespace_offset;
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

@@ -38,10 +38,20 @@ impl std::fmt::Display for ClientError {
             ClientError::NoProgram => f.write_str(
                 "no host of sessions is running, and there is neither etwd nor etw in PATH; ETW_DAEMON names one",
             ),
+            ClientError::Io(error) if is_end(error) => write!(
+                f,
+                "the host of sessions ended before it answered ({error}); another worker may have taken over: etw session list shows its sessions"
+            ),
             ClientError::Io(error) => write!(f, "the host of sessions: {error}"),
             ClientError::Refused { message, .. } => f.write_str(message),
         }
     }
+}
+
+/// Whether the connection ended, and not a request failed.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    [BrokenPipe, ConnectionAborted, ConnectionReset].contains(&error.kind())
 }
 
 impl std::error::Error for ClientError {
@@ -69,5 +79,17 @@ impl ClientError {
 impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> ClientError {
         ClientError::Io(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_ends_before_its_answer_is_looked_for_again() {
+        let text = |kind: io::ErrorKind| ClientError::Io(kind.into()).to_string();
+        assert!(text(io::ErrorKind::ConnectionAborted).contains("etw session list"));
+        assert!(!text(io::ErrorKind::TimedOut).contains("etw session list"));
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 pub use crate::client_error::ClientError;
@@ -62,11 +62,26 @@ impl Client {
         program: &Path,
         arguments: &[&str],
     ) -> Result<Client, ClientError> {
-        let directory = &*std::path::absolute(directory).unwrap_or(directory.to_owned());
         match Client::connect(directory) {
             Err(ClientError::NoHost(_)) => {}
             other => return other,
         }
+        let (client, _) = Client::start(directory, program, arguments)?;
+        std::thread::sleep(GATHERING);
+        Ok(client)
+    }
+
+    /// Starts a host, as [`connect_or_start`](Self::connect_or_start) does, and connects. No program is waited for. If another host was
+    /// faster, the connection is to that one, and the process ends.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn start(
+        directory: &Path,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<(Client, Child), ClientError> {
+        let directory = &*std::path::absolute(directory).unwrap_or(directory.to_owned());
         Directory::open_or_make(directory)?;
         let mut command = host_command::command(program, arguments, directory);
         // The reason if the host does not become ready.
@@ -75,11 +90,7 @@ impl Client {
         loop {
             match Client::connect(directory) {
                 Err(ClientError::NoHost(_)) if Instant::now() < end => {}
-                Ok(client) => {
-                    std::thread::sleep(GATHERING);
-                    return Ok(client);
-                }
-                other => return other,
+                other => return other.map(|client| (client, child)),
             }
             if let Some(status) = child.try_wait()? {
                 if !status.success() {

@@ -10,8 +10,8 @@
 //!   nobody: a program, controller or consumer that does not read is disconnected.
 //! * Storage and consumers have a thread each.
 //!
-//! [`Host`] is all of this in one process; `etw record` runs one. The daemon has two processes: a [keeper](keep()), which only
-//! holds sockets and memory, and a worker with the host. A new worker replaces one that is killed, and takes over.
+//! [`Host`] is all of this in one process. The daemon and `etw record` have two: a [keeper](keep()), which only holds sockets and
+//! memory, and a worker with the host. A new worker replaces one that is killed, and takes over.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
@@ -46,4 +46,4 @@ pub use global_host::Host;
 pub use host_options::HostOptions;
 pub use host_thread::system_providers::take_system_providers;
 pub use keeper::{end as end_keeper, keep};
-pub use sessions_file::{begin_work, check_sessions_file};
+pub use sessions_file::{begin_work, check_sessions_file, default_sessions_file};

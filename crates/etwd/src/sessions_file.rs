@@ -28,7 +28,7 @@ struct Sessions {
 }
 
 /// Starts a host as the worker of a keeper. It takes over the keeper's sessions; the first worker starts the sessions of the file
-/// `sessions`, or of the default file if it exists.
+/// `sessions`.
 ///
 /// # Errors
 /// A host that cannot start; a file that cannot be read. A session that cannot start is logged, and the others start.
@@ -39,13 +39,11 @@ pub fn begin_work(
 ) -> io::Result<Host> {
     // A worker that takes over does not read the file: if it has become invalid, no session stops.
     let mut is_resumed = true;
-    let path = sessions.map(Path::to_owned).or_else(|| default_file().filter(|path| path.exists()));
     let (host, starts) = Host::work(options, keeper, || {
         is_resumed = false;
-        path.as_deref().map_or(Ok(Vec::new()), read)
+        sessions.map_or(Ok(Vec::new()), read)
     })?;
-    let shown = path.unwrap_or_default();
-    let shown = shown.display();
+    let shown = sessions.unwrap_or(Path::new("")).display();
     for (number, start) in starts.iter().enumerate() {
         let name = start.name();
         let error = match StartRequest::try_from(start.clone()) {
@@ -99,9 +97,9 @@ fn read(path: &Path) -> io::Result<Vec<StartJson>> {
     Ok(read.sessions)
 }
 
-/// The path of the default file.
-fn default_file() -> Option<PathBuf> {
-    file_of(rustix::process::geteuid().is_root())
+/// The file of sessions that this user's daemon reads, if it exists.
+pub fn default_sessions_file() -> Option<PathBuf> {
+    file_of(rustix::process::geteuid().is_root()).filter(|path| path.exists())
 }
 
 fn file_of(is_of_root: bool) -> Option<PathBuf> {

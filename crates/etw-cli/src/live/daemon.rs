@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Be the worker of a keeper, which is at the other end of standard input
     #[arg(long, hide = true)]
     worker: bool,
+    /// Host the session of one command: keep no logs of channels, and start no other sessions
+    #[arg(long, hide = true)]
+    of_command: bool,
     /// Runtime directory; default: your own, for root that of the machine
     directory: Option<PathBuf>,
 }
@@ -59,13 +62,20 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let directory =
         arguments.directory.clone().unwrap_or_else(etw_wire::runtime_directory::of_user);
     let mut options = HostOptions::new(directory);
-    options.logs = Scope::of_host(is_root());
+    if !arguments.of_command {
+        options.logs = Scope::of_host(is_root());
+    }
     options.idle_exit = arguments.idle_exit.map(Duration::from_secs);
     if !arguments.worker {
         orphans::remove();
         return keep(arguments, &options, &signals);
     }
-    let host = worker(options, arguments.sessions.as_deref()).map_err(Failure::new)?;
+    let sessions = match (&arguments.sessions, arguments.of_command) {
+        (Some(named), _) => Some(named.clone()),
+        (None, false) => etwd::default_sessions_file(),
+        (None, true) => None,
+    };
+    let host = worker(options, sessions.as_deref()).map_err(Failure::new)?;
     let host = std::sync::Arc::new(host);
     let waiting = host.clone();
     std::thread::spawn(move || {
@@ -98,6 +108,9 @@ fn keep(
 ) -> Result<Outcome, Failure> {
     let program = std::env::current_exe().map_err(Failure::new)?;
     let mut words = vec!["daemon".to_owned(), "--worker".to_owned()];
+    if arguments.of_command {
+        words.push("--of-command".to_owned());
+    }
     if let Some(idle) = arguments.idle_exit {
         words.extend(["--idle-exit".to_owned(), idle.to_string()]);
     }

@@ -7,7 +7,7 @@ use command_with_host::record_command;
 
 use super::host::{HostChoice, ask_session};
 use super::options::{EnableOptions, NameSchemas, SessionOptions, asked_names, enablements};
-use super::session::{explain_zero, is_removed, outcome, summary, summary_object};
+use super::session::{explain_zero, outcome, summary, summary_object};
 use super::signals::Signals;
 use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
@@ -89,8 +89,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             other => other,
         })?;
     print_summary(arguments, &status, outcome(&status)?, Some(exit_status))?;
-    // Nothing was recorded if the trace is gone.
-    let is_recorded = !is_removed(&status);
+    // The trace is gone, or not complete.
+    let is_recorded = status.error.is_none();
     Ok(Outcome::OfCommand(if is_recorded { exit_status } else { RECORDING_FAILED }))
 }
 

@@ -503,7 +503,7 @@ fn has_only_consumers(status: &SessionStatus) -> bool {
 }
 
 /// Whether a session's current file was removed while it was written.
-pub fn is_removed(status: &SessionStatus) -> bool {
+fn is_removed(status: &SessionStatus) -> bool {
     let Some(file) = &status.file else { return false };
     status.error.as_ref().is_some_and(|error| *error == format!("{} {REMOVED}", file.display()))
 }

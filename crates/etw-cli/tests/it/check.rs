@@ -39,5 +39,6 @@ fn a_file_that_was_not_finalised_is_sound_with_a_note() {
     let text = stdout(&["check"], &[file.path()], 0);
     assert!(text.contains("sound"), "{text}");
     assert!(text.contains("note: not finalised"), "{text}");
+    assert!(text.contains("only in its memory are not in this file"), "{text}");
     assert!(text.contains("131072 bytes reserved"), "{text}");
 }

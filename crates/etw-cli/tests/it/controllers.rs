@@ -4,7 +4,7 @@ use ::etw::{ControlCode, Level, Provider, define_provider, write_event};
 use etw_wire::host_client::Client;
 use etw_wire::requests::Request;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -25,6 +25,8 @@ const SECOND_NAME: &str = "*OpenEtw.Test.Second";
 // Its GUID is not the hash of its name.
 define_provider!(THIRD, "OpenEtw.Test.Third", id("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"));
 pub const ROLE: &str = "ETW_CLI_TEST_CONTROLLERS";
+/// The arguments with which this program is the one that writes.
+const PROGRAM: [&str; 4] = ["controllers::program", "--exact", "--nocapture", "--test-threads=1"];
 
 /// A folder with a host's runtime directory; the host ends with it.
 pub struct Place {
@@ -174,18 +176,8 @@ impl Place {
     }
 
     fn start_program(&self, role: &str) -> Program {
-        let mut child = self
-            .command(&std::env::current_exe().unwrap())
-            .args(["controllers::program", "--exact", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let mut program = Program { child, input, output: BufReader::new(output.unwrap()) };
-        program.expect("ready");
-        program
+        let mut command = self.command(&std::env::current_exe().unwrap());
+        Program::start(command.args(PROGRAM).env(ROLE, role))
     }
 }
 
@@ -206,6 +198,15 @@ pub struct Program {
 }
 
 impl Program {
+    /// `command` starts it.
+    fn start(command: &mut Command) -> Program {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut program = Program { child, input, output: BufReader::new(output.unwrap()) };
+        program.expect("ready");
+        program
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -44,6 +44,34 @@ fn a_command_is_recorded_with_events_of_the_system() {
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
 }
 
+/// The kernel records by the machine's clock, whatever the clock of the recording's time namespace.
+#[test]
+fn a_recording_in_a_time_namespace_has_the_times_of_the_machine() {
+    let place = Place::new("system-time");
+    for offset in ["100000", "-1"] {
+        let etw = env!("CARGO_BIN_EXE_etw");
+        let mut command = place.command("unshare".as_ref());
+        command.args(["--time", "--monotonic", offset, "--boottime", offset, etw]);
+        command.args(["record", "--force", "-o", "t.etl", "--system", "process", "--"]);
+        let Ok(output) = command.args(["sh", "-c", "true; /bin/true"]).output() else { return };
+        if output.status.code() != Some(0) {
+            return eprintln!("left out: {}", stderr(&output));
+        }
+        let stat = stdout(&place.etw(&["stat", "--format", "json", "t.etl"]));
+        let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
+        let (start, end) = (stat["start"].as_str().unwrap(), stat["end"].as_str().unwrap());
+        let events = stdout(&place.etw(&["dump", "--format", "json", "t.etl"]));
+        let mut ends = 0;
+        for line in events.lines() {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            let time = event["timestamp"].as_str().unwrap();
+            assert!(start <= time && time <= end, "{offset}: {start} to {end}: {event}");
+            ends += usize::from(event["event"] == "Process/End");
+        }
+        assert!(ends > 0, "{offset}: {events}");
+    }
+}
+
 /// The events that no class of Windows' kernel has: the program that was executed, whole build ids, and what PerfView needs for symbols.
 fn check_events_of_linux(json: &str, work: &str) {
     let events: Vec<serde_json::Value> =
@@ -114,6 +142,25 @@ fn missing_command_lines_are_told() {
     let told = notes.filter_map(count).sum::<usize>();
     assert!(known + told >= PROGRAMS, "{known} known, {told} told: {summary}");
     assert!(told > 0, "{summary}");
+}
+
+/// P11: a snapshot whose buffers do not hold the rundown says so, and no other one does.
+#[test]
+fn a_snapshot_without_its_rundown_is_told() {
+    let place = Place::new("system-snapshot");
+    for (buffers, size, is_told) in [("4", "4", true), ("64", "64", false)] {
+        let start = ["session", "start", "m", "--buffering", "--system", "process,image"];
+        let start = [&start[..], &["--buffers", buffers, "--buffer-size", size]].concat();
+        let output = place.etw(&start);
+        if !output.status.success() {
+            return eprintln!("left out: {}", stderr(&output));
+        }
+        let output = place.etw(&["session", "flush", "m", "--force", "-o", "m.etl"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stderr(&output);
+        assert_eq!(text.contains("lacks a part of the system's rundown"), is_told, "{text}");
+        place.etw(&["session", "stop", "m"]);
+    }
 }
 
 /// OV-23: a session of a host.

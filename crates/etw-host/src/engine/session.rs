@@ -362,6 +362,7 @@ impl<S: Sink> HostedSession<S> {
         }
         if !self.is_reporting {
             self.is_reporting = true;
+            session.begin_report();
             // In other modes the buffers with the modules may be overwritten, or in another file.
             if !session.keeps_first_buffers() {
                 self.modules.repeat();
@@ -383,7 +384,7 @@ impl<S: Sink> HostedSession<S> {
         let Some(reports) = &mut self.reports else { return true };
         while let Some(report) = reports.front() {
             let event = report.event(now, process, thread);
-            // A full file has no space for it: the report is then left out.
+            // If it has no space in the last buffer of a full file, the report is left out.
             if session.push_report(&event).is_err() && can_wait {
                 return false;
             }

@@ -58,18 +58,9 @@ static OFFSET: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn find_time_namespace() {
     #[cfg(target_os = "linux")]
     if let Ok(text) = std::fs::read_to_string("/proc/self/timens_offsets") {
-        OFFSET.store(monotonic_offset(&text).unwrap_or(0), Ordering::Relaxed);
+        let offset = etw_types::time_namespace_offset(&text, "monotonic").unwrap_or(0);
+        OFFSET.store(offset as u64, Ordering::Relaxed);
     }
-}
-
-/// The offset, from lines with a clock's name, seconds and nanoseconds.
-#[cfg(target_os = "linux")]
-fn monotonic_offset(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("monotonic"))?;
-    let mut numbers = line.split_ascii_whitespace();
-    let seconds: i64 = numbers.next()?.parse().ok()?;
-    let nanos: i64 = numbers.next()?.parse().ok()?;
-    Some(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos) as u64)
 }
 
 #[cfg(not(unix))]
@@ -78,23 +69,4 @@ fn monotonic() -> u64 {
     use std::time::Instant;
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    /// proc(5): a line for each clock; the offset may be negative.
-    #[test]
-    fn the_offset_of_a_time_namespace_is_parsed() {
-        let text = "monotonic     86400       500\nboottime  7  0\n";
-        assert_eq!(monotonic_offset(text), Some(86_400_000_000_500));
-        assert_eq!(
-            monotonic_offset("boottime 7 0\nmonotonic -2 5"),
-            Some((-1_999_999_995i64) as u64)
-        );
-        for wrong in ["", "monotonic", "monotonic 5", "monotonic x 0", "boottime 1 1"] {
-            assert_eq!(monotonic_offset(wrong), None, "{wrong}");
-        }
-    }
 }

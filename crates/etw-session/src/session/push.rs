@@ -35,10 +35,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if HEADER_SIZE + size.next_multiple_of(8) > self.settings.buffer_size as usize {
             return Err(Cause::TooLargeForSession);
         }
-        if self.state != State::Running {
+        let is_open = match self.state {
+            State::Running => true,
+            State::FileFull => self.is_reporting,
+            State::Stopped => false,
+        };
+        if !is_open {
             return Err(Cause::SessionFull);
         }
-        if self.settings.policy.is_full(self.begun, self.settings.slots) {
+        // The last buffer of a file is for the reports at its end.
+        let reserved = u64::from(!self.is_reporting);
+        if self.settings.policy.is_full(self.begun + reserved, self.settings.slots) {
             self.state = State::FileFull;
             return Err(Cause::SessionFull);
         }
@@ -90,7 +97,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let events = oldest.events - oldest.reports;
         self.ledger.overwrite(events);
         self.overwritten_until = self.overwritten_until.max(Some(oldest.last_time));
+        self.last_overwritten = self.last_overwritten.max(Some(oldest.last_time));
         Some(oldest.memory)
+    }
+
+    /// Whether a session in memory has overwritten an event of this time or a later one.
+    pub fn has_overwritten_since(&self, time: i64) -> bool {
+        self.last_overwritten.is_some_and(|last| last >= time)
     }
 
     /// In a session in memory: overwrites the events that are earlier than one that was overwritten with its buffer. Buffers of two
@@ -218,6 +231,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub(crate) fn push_admitted(&mut self, event: &Event<'_>) {
         let items = self.extra(event);
         self.put_counted(event, &items, event.size(items.as_slice()));
+    }
+
+    /// No more events come: the session's reports may use the last buffer of a file of limited size.
+    pub fn begin_report(&mut self) {
+        self.is_reporting = true;
     }
 
     /// Puts a report on the session itself into its stream: in no ledger.

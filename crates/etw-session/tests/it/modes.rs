@@ -35,12 +35,19 @@ fn a_sequential_file_has_buffers_in_the_order_in_which_they_filled() {
     assert_eq!((session.state(), session.facts().buffers), (State::Stopped, 6));
 }
 
-/// OV-4: at its maximum size, a sequential file accepts no more events, and later ones are counted as lost.
+/// OV-4: at its maximum size, a sequential file accepts no more events, and later ones are counted as lost. Its last buffer is for the
+/// session's reports at the end.
 #[test]
 fn a_full_file_takes_no_more() {
     let mut session = session(LogMode::Sequential { max_size: Some(4 * 1024) }, 8);
     let taken = (0..50).filter(|number| push(&mut session, *number, 0).is_ok()).count() as u64;
-    assert_eq!((taken, session.state()), (3 * IN_A_BUFFER, State::FileFull));
+    assert_eq!((taken, session.state()), (2 * IN_A_BUFFER, State::FileFull));
+    let report = Event::default();
+    assert_eq!(session.push_report(&report), Err(Cause::SessionFull), "events may still come");
+    session.begin_report();
+    let reports = (0..50).filter(|_| session.push_report(&report).is_ok()).count() as u64;
+    assert!(reports > 0 && reports < 50, "{reports}");
+    assert_eq!(session.ledger().stored, taken);
     session.stop(0);
     assert_eq!(store(&mut session, 1).last().unwrap().0, Place { file: 1, slot: 3 });
     assert_eq!(session.ledger().lost(Cause::SessionFull), 50 - taken);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use etw_types::Guid;
+use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use super::attribute::Counts;
 use super::{Event, Kind, Perf, Target, Tracepoint, kind_of_program};
+use crate::flags::{Flag, Masks};
 
 /// Numbers of lost events, by class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,46 @@ impl ClassLosses {
     }
 }
 
+/// The events that the records of system calls become: their own, or those of files and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallEvents {
+    class: Guid,
+    /// The two records of a call become one event.
+    is_pair: bool,
+}
+
+impl CallEvents {
+    pub fn of(masks: &Masks) -> CallEvents {
+        let files = [Flag::FILE_IO_INIT, Flag::FILE_IO].map(|flag| masks.has(flag));
+        let (hook, is_pair) = match files {
+            _ if masks.has(Flag::SYSCALL) => (SYSCALL_ENTER, false),
+            // An event of the start, and one of the end.
+            [true, true] => (FILE_CREATE, false),
+            _ if files.contains(&true) || masks.has(Flag::FILE_NAME) => (FILE_CREATE, true),
+            _ if masks.has(Flag::MAP_FILE) => (MAP_FILE, true),
+            _ if masks.has(Flag::VIRTUAL_ALLOC) => (VIRTUAL_ALLOC, true),
+            // The calls have call stacks of loaded images.
+            _ => (IMAGE_LOAD, true),
+        };
+        CallEvents { class: Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE), is_pair }
+    }
+
+    /// Adds the losses of so many records of calls and of paths. A path and its call may be lost together, and are one event.
+    fn add_to(self, losses: &mut ClassLosses, records: u64, paths: u64) {
+        let events = if self.is_pair { records.div_ceil(2) } else { records };
+        let of_paths = Kind::Paths.class();
+        let alone = if self.class == of_paths { paths.saturating_sub(events) } else { paths };
+        losses.add(self.class, events);
+        losses.add(of_paths, alone);
+    }
+}
+
+const SYSCALL_ENTER: u16 = 0x0f33;
+const FILE_CREATE: u16 = 0x0440;
+const MAP_FILE: u16 = 0x0425;
+const VIRTUAL_ALLOC: u16 = 0x0262;
+const IMAGE_LOAD: u16 = 0x030a;
+
 impl Counts {
     /// Events that the kernel counted, without a record that was read or lost.
     fn without_record(self, seen: u64) -> u64 {
@@ -80,15 +121,28 @@ impl Perf {
     /// The kernel also leaves out events without a word: it counts them, but writes no record, or does not run the program. Those of perf
     /// events are known when the recording has ended, and all that has been recorded is read (`is_over`). `None`: an older kernel does not
     /// count losses, or only some of them, because the events are inherited by child processes.
-    pub fn counted_losses(&mut self, target: Target, is_over: bool) -> Option<ClassLosses> {
+    pub fn counted_losses(
+        &mut self,
+        target: Target,
+        calls: CallEvents,
+        is_over: bool,
+    ) -> Option<ClassLosses> {
         let mut losses = ClassLosses::default();
+        let (mut of_calls, mut of_paths) = (0, 0);
+        let mut add = |kind: &Kind, records: u64| match kind {
+            Kind::Tracepoint {
+                point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, ..
+            } => of_calls += records,
+            Kind::Paths => of_paths += records,
+            kind => losses.add(kind.class(), kind.events_of(records)),
+        };
         if let Target::Tree(_) = target {
             return None;
         }
         let mut beside: BTreeMap<usize, (Tracepoint, u64)> = BTreeMap::new();
         for (index, (event, kind)) in self.events.iter().zip(&self.event_kinds).enumerate() {
             let counts = event.counts()?;
-            losses.add(kind.class(), kind.events_of(counts.lost));
+            add(kind, counts.lost);
             if let Kind::Count { point } = kind {
                 beside.entry(*point as usize).or_insert((*point, 0)).1 += counts.all;
             }
@@ -96,20 +150,21 @@ impl Perf {
                 let before = self.counted_before.get(index).copied().unwrap_or(0);
                 let seen = self.seen.get(&event.id().ok()?).copied().unwrap_or(0);
                 let left_out = counts.without_record(seen).saturating_sub(before);
-                losses.add(kind.class(), left_out);
+                add(kind, left_out);
             }
         }
-        let Some(programs) = &self.programs else { return Some(losses) };
-        for (point, count) in programs.losses() {
-            losses.add(kind_of_program(point).class(), count);
+        if let Some(programs) = &self.programs {
+            for (point, count) in programs.losses() {
+                add(&kind_of_program(point), count);
+            }
+            for (number, (point, count)) in beside {
+                let Some(runs) = programs.runs(point) else { continue };
+                let missing = count.saturating_sub(runs);
+                let before = self.left_out.insert(number, missing).unwrap_or(0);
+                add(&kind_of_program(point), surely_left_out(missing, before, is_over));
+            }
         }
-        for (number, (point, count)) in beside {
-            let Some(runs) = programs.runs(point) else { continue };
-            let missing = count.saturating_sub(runs);
-            let before = self.left_out.insert(number, missing).unwrap_or(0);
-            let class = kind_of_program(point).class();
-            losses.add(class, surely_left_out(missing, before, is_over));
-        }
+        calls.add_to(&mut losses, of_calls, of_paths);
         Some(losses)
     }
 
@@ -149,6 +204,37 @@ mod tests {
             (u64::MAX, 1, 2, u64::MAX - 3),
         ] {
             assert_eq!(Counts { all, lost }.without_record(seen), expected, "{all} {lost} {seen}");
+        }
+    }
+
+    /// OV-23: no class has losses that is not recorded, and no event is lost twice.
+    #[test]
+    fn lost_system_calls_are_lost_events_of_what_is_recorded() {
+        let class = |hook| Hook(hook).class_guid().unwrap();
+        let (calls, files, memory) = (class(0x0f33), class(0x0440), class(0x0262));
+        let both = &[Flag::FILE_IO, Flag::FILE_IO_INIT][..];
+        for (flags, records, paths, expected) in [
+            (&[Flag::SYSCALL][..], 10, 0, &[(calls, 10)][..]),
+            (both, 10, 0, &[(files, 10)]),
+            (both, 10, 3, &[(files, 10)]),
+            (both, 2, 5, &[(files, 5)]),
+            (&[Flag::FILE_IO], 9, 4, &[(files, 5)]),
+            (&[Flag::FILE_IO_INIT], 10, 0, &[(files, 5)]),
+            (
+                &[Flag::SYSCALL, Flag::FILE_IO, Flag::FILE_IO_INIT],
+                10,
+                3,
+                &[(calls, 10), (files, 3)],
+            ),
+            (&[Flag::VIRTUAL_ALLOC], 10, 0, &[(memory, 5)]),
+            (&[Flag::MAP_FILE], 10, 0, &[(files, 5)]),
+            (&[Flag::IMAGE], 2, 0, &[(class(0x030a), 1)]),
+        ] {
+            let mut masks = Masks::default();
+            flags.iter().for_each(|flag| masks.set(*flag));
+            let mut found = ClassLosses::default();
+            CallEvents::of(&masks).add_to(&mut found, records, paths);
+            assert_eq!(found, losses(expected), "{flags:?}");
         }
     }
 

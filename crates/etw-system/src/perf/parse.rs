@@ -137,6 +137,7 @@ impl Kind {
                 InterruptEntry | InterruptExit | SoftInterruptEntry | SoftInterruptExit => 0x0f43,
                 DiskQueue | DiskIssue | DiskRequeue | DiskComplete => 0x010a,
                 SocketState | SocketSend | SocketReceive | Retransmit => 0x060a,
+                // Their losses have the class of `CallEvents`.
                 SyscallEnter | SyscallExit => 0x0f33,
                 PageFault | FileFault | FilePages => 0x020a,
                 Exec => 0x0301,

@@ -14,7 +14,7 @@ use etw_types::{Guid, Hook, SYSTEM_TRACE};
 use super::ClassLosses;
 
 /// A hook of each class that has losses. A worker of another version may have written the words: new classes come last.
-const HOOKS: [u16; 6] = [0x0301, 0x0524, 0x0f2e, 0x020a, 0x010a, 0x060a];
+const HOOKS: [u16; 8] = [0x0301, 0x0524, 0x0f2e, 0x020a, 0x010a, 0x060a, 0x0440, 0x030a];
 /// Losses of other classes are in one word behind those.
 const WORDS: usize = HOOKS.len() + 1;
 const SIZE: usize = 4096;

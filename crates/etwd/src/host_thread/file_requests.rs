@@ -10,7 +10,7 @@ use etw_wire::requests::Response;
 
 use super::HostThread;
 use super::requests::has_ended;
-use crate::asker::{Asker, done};
+use crate::asker::Asker;
 use crate::global_session::FileBefore;
 use crate::kept_state::KeptFile;
 use crate::rights::{may_write, refused};
@@ -118,13 +118,13 @@ impl HostThread {
             let what = "this session has a file of its own: a flush without a file stores its events there";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
-        self.run_system_down(slot);
+        let incomplete = self.run_system_down(slot);
         self.drain_all();
         self.engine.snapshot(slot, file).map_err(|error| {
             let error = StartError::File { path: file.to_owned(), source: error };
             refused(Status::ERROR_WRITE_FAULT, error.to_string())
         })?;
-        Ok(done())
+        Ok(Response::Done { warnings: incomplete.into_iter().collect() })
     }
 }
 

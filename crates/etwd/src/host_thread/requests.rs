@@ -259,19 +259,23 @@ impl HostThread {
     }
 
     /// Adds rundowns of the system to a session in memory: the recording ends with one, and another one begins. The beginnings of what still
-    /// lives may have left the buffers.
-    pub(super) fn run_system_down(&mut self, slot: usize) {
+    /// lives may have left the buffers. Returns why they are not complete.
+    pub(super) fn run_system_down(&mut self, slot: usize) -> Option<String> {
         /// Another recording takes some 50 ms for its rundown.
         const PATIENCE: Duration = Duration::from_secs(2);
-        let Some(system) = self.global(slot).and_then(|global| global.config.system.clone()) else {
-            return;
-        };
+        let system = self.global(slot)?.config.system.clone()?;
+        let start = self.engine.session_time(slot);
         if let Response::Error { message, .. } = self.replace_system(slot, system) {
-            log_info!("the system's rundown is missing: {message}");
-            return;
+            return Some(format!("the file lacks the system's rundown: {message}"));
         }
         let is_before = |global: &GlobalSession| !global.recordings_before.is_empty();
         self.rounds_until(PATIENCE, |host| !host.global(slot).is_some_and(is_before));
+        self.drain_all();
+        let (_, session) = self.session(slot)?;
+        let has_lost_it = is_before(self.global(slot)?) || session.has_overwritten_since(start);
+        let what = "the file lacks a part of the system's rundown, with names of processes and images: the session's buffers do not hold it; \
+                    start the session with more (--buffers)";
+        has_lost_it.then(|| what.to_owned())
     }
 
     /// Does everything else until something is so, or for so long.

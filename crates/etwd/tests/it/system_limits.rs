@@ -155,6 +155,17 @@ fn events_on_a_full_disk_are_counted() {
 /// P2: after a disk was full for a while, later buffers follow the earlier ones in a sound file.
 #[test]
 fn a_disk_that_was_full_leaves_a_sound_file() {
+    full_for_a_while(500);
+}
+
+/// P2: the same, if the disk is full again when the file is completed.
+#[test]
+fn a_disk_that_is_full_again_leaves_a_sound_file() {
+    full_for_a_while(10_000);
+}
+
+/// `later`: events after there is space again. 500 fit on the disk, 10 000 do not.
+fn full_for_a_while(later: u64) {
     let (daemon, place, has_small_disk) = Daemon::with_small_disk();
     if !has_small_disk {
         return;
@@ -173,16 +184,51 @@ fn a_disk_that_was_full_leaves_a_sound_file() {
     daemon.rig.program("threads", &[1, 5000]).end();
     flush();
     std::fs::remove_file(seen.join("filler")).unwrap();
-    daemon.rig.program("threads", &[1, 500]).end();
+    daemon.rig.program("threads", &[1, later]).end();
     flush();
     let status = daemon.stop("full");
-    assert_eq!(status.attempted, 5500);
+    assert_eq!(status.attempted, 5000 + later);
     assert_eq!(status.attempted, status.stored + status.lost);
     assert!(status.stored > 1000 && status.lost > 1000, "{status:?}");
-    // The last events are among them.
     let events = events(&seen.join("full.etl"));
     assert_eq!(events.len() as u64, status.stored);
-    assert_eq!(events.last().map(|event| event.number), Some(499));
+    if later == 500 {
+        assert_eq!(events.last().map(|event| event.number), Some(499), "the last one has space");
+    }
+    daemon.end();
+}
+
+/// P10: on a full disk a series has no empty files, and the header of its last file has the losses behind it.
+#[test]
+fn the_last_file_of_a_series_has_the_losses_of_a_full_disk() {
+    let (daemon, place, has_small_disk) = Daemon::with_small_disk();
+    if !has_small_disk {
+        return;
+    }
+    let enable = vec![Enablement::new(provider(), all())];
+    let start = SessionConfig {
+        name: "series".to_owned(),
+        file: Some(place.join("s-%d.etl")),
+        mode: LogMode::NewFile { max_size: 128 << 10 },
+        buffer_size: 8192,
+        enable,
+        ..SessionConfig::default()
+    };
+    let Response::Session(_) = daemon.ask(&Request::start(start)) else { panic!() };
+    daemon.rig.program("threads", &[1, 20_000]).end();
+    let status = daemon.stop("series");
+    assert_eq!(status.attempted, 20_000);
+    assert_eq!(status.attempted, status.stored + status.lost);
+    assert!(status.lost > 0, "{status:?}");
+    let worker = daemon.worker().unwrap();
+    let seen = std::path::PathBuf::from(format!("/proc/{worker}/root{}", place.display()));
+    let mut files: Vec<_> =
+        std::fs::read_dir(seen).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!((3..10).contains(&files.len()), "{files:?}");
+    assert_eq!(files.iter().map(|file| events(file).len() as u64).sum::<u64>(), status.stored);
+    let last = etw_etl::read::TraceFile::open(files.last().unwrap()).unwrap();
+    assert_eq!(u64::from(last.header().unwrap().events_lost), status.lost);
     daemon.end();
 }
 

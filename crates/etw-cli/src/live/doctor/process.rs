@@ -2,6 +2,7 @@
 
 use super::control_group::ControlGroup;
 use super::{Report, user};
+use etw_types::time_namespace_offset;
 use etw_wire::runtime_directory as dir;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -99,7 +100,11 @@ fn check_clock_of_process(report: &mut Report, pid: u32) {
         return;
     }
     let text = std::fs::read_to_string(format!("/proc/{pid}/timens_offsets")).unwrap_or_default();
-    let Some(seconds) = clock_offset(&text).filter(|seconds| *seconds != 0) else { return };
+    let offset = time_namespace_offset(&text, "monotonic").unwrap_or(0);
+    let seconds = offset / 1_000_000_000;
+    if seconds == 0 {
+        return;
+    }
     let what = format!(
         "the clock of process {pid} differs from the host's by {seconds} s (a time namespace): its events have wrong times or are late"
     );
@@ -108,13 +113,6 @@ fn check_clock_of_process(report: &mut Report, pid: u32) {
         what,
         "start the program without a time namespace (unshare --time), or run etw record in it",
     );
-}
-
-/// Seconds by which a namespace's monotonic clock differs, in `/proc/PID/timens_offsets`.
-fn clock_offset(offsets: &str) -> Option<i64> {
-    let mut words =
-        offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?.split_whitespace();
-    words.next()?.parse().ok()
 }
 
 /// Whether a process contains the library of providers: libetw, or the crate in its program. `None`: it cannot be read.
@@ -273,8 +271,6 @@ mod tests {
             soft_limit("Max open files   unlimited unlimited files", "Max open files"),
             None
         );
-        assert_eq!(clock_offset("monotonic 100000 0\nboottime 0 0\n"), Some(100_000));
-        assert_eq!(clock_offset(""), None);
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! Linux: a command that is recorded by a host of its own.
+//! Linux: a command that is recorded by a host of its own: keeper and worker, as every other host. The session is leased, so it ends with
+//! this process, and has what was committed until then, if this process is killed.
 
+use super::super::host::{Client, ask_session, failure};
 use super::super::options::{asked_names, enablements};
 use super::super::session::explain_zero;
 use super::super::signals::Signals;
 use super::super::spawn_gate::SpawnGate;
 use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
-use etw_wire::requests::{Request, Response, SessionStatus};
+use etw_wire::requests::{Request, Response, StartRequest};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
-use etwd::{Host, HostOptions, take_system_providers};
+use etwd::take_system_providers;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -28,8 +30,7 @@ pub fn record_command(
     arguments.options.check_output(&arguments.output, arguments.replace)?;
     // Before a trace is replaced.
     find_program(program).map_err(|error| cannot_be_run(program, &error))?;
-    let directory = Scratch::make()?;
-    let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
+    let host = CommandHost::start()?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
     // Nothing is registered yet: names are found in schemas, or kept until a program registers them.
@@ -37,10 +38,10 @@ pub fn record_command(
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     config.system = arguments.system.config()?;
     if let Err(no) = take_system_providers(&mut config) {
-        expect_session(no)?;
+        refused(no)?;
     }
     let mut command = Command::new(program);
-    command.args(words).env(RECORD_VARIABLE, &directory.path);
+    command.args(words).env(RECORD_VARIABLE, &host.directory.path);
     signals.leave_to(&mut command);
     // The system's events of the command begin with its first instruction, so it waits until they are recorded.
     let gate = match &mut config.system {
@@ -51,7 +52,8 @@ pub fn record_command(
         }
         None => Err(command),
     };
-    let status = expect_session(host.ask(Request::start(config)))?;
+    let start = Request::start(StartRequest { config, leased: true });
+    let status = ask_session(&host.client, &start)?;
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");
     }
@@ -63,7 +65,7 @@ pub fn record_command(
         Ok(child) => child,
         Err(error) => {
             // The empty trace is of no use.
-            let _ = host.ask(Request::Stop { session: name });
+            let _ = host.client.ask(&Request::Stop { session: name });
             let _ = std::fs::remove_file(&arguments.output);
             return Err(cannot_be_run(program, &error));
         }
@@ -77,11 +79,11 @@ pub fn record_command(
         };
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
-    let recent = host.ask(Request::RecentProviders);
-    let stopped = expect_session(host.ask(Request::Stop { session: name }))?;
+    let recent = host.client.ask(&Request::RecentProviders);
+    let stopped = ask_session(&host.client, &Request::Stop { session: name })?;
     let status = super::ended_after(&status, stopped);
     let asked = asked_names(&arguments.provider);
-    explain_zero(&status, Ok(recent), &asked, "the host of this command");
+    explain_zero(&status, recent, &asked, "the host of this command");
     // A status is 0 to 255, a signal 1 to 64.
     let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
     let exit_status = code.map_or(RECORDING_FAILED, |code| code as u8);
@@ -138,14 +140,41 @@ fn wait(child: &mut Child, signals: &Signals) -> Result<ExitStatus, Failure> {
     }
 }
 
-fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
+fn refused(response: Response) -> Result<(), Failure> {
     match response {
-        Response::Session(status) => Ok(*status),
         Response::Error { status, message } => {
             let name = etw_types::Status(status);
             Err(Failure::new(format!("{message} ({name})")))
         }
-        _ => Err(Failure::new("unexpected response from the session host")),
+        _ => Ok(()),
+    }
+}
+
+/// The host of a command, which ends with it.
+struct CommandHost {
+    client: Client,
+    keeper: Child,
+    directory: Scratch,
+}
+
+impl CommandHost {
+    fn start() -> Result<CommandHost, Failure> {
+        let directory = Scratch::make()?;
+        let program = std::env::current_exe().map_err(Failure::new)?;
+        // If this process is killed, the host ends when it has completed the trace.
+        let arguments = ["daemon", "--of-command", "--idle-exit", "5"];
+        let (client, keeper) =
+            Client::start(&directory.path, &program, &arguments).map_err(failure)?;
+        Ok(CommandHost { client, keeper, directory })
+    }
+}
+
+impl Drop for CommandHost {
+    fn drop(&mut self) {
+        // Otherwise it ends when it is idle, and nothing depends on it any more.
+        if self.client.ask(&Request::Shutdown).is_ok() {
+            let _ = self.keeper.wait();
+        }
     }
 }
 

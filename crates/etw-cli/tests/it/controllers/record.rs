@@ -2,6 +2,26 @@
 
 use super::*;
 
+/// P3: a killed `etw record` loses nothing that its command committed, and its host completes the trace.
+#[test]
+fn a_killed_record_has_what_its_command_wrote() {
+    let place = Place::new("killed");
+    let mut record = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    record.args(["record", "-o", "k.etl", "-p", NAME, "--"]).arg(std::env::current_exe().unwrap());
+    let mut program =
+        Program::start(record.args(PROGRAM).env(ROLE, "program").stderr(Stdio::null()));
+    program.writes(300);
+    program.child.kill().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    // The file may change while it is read.
+    let report = || place.etw(&["stat", "--format", "json", "k.etl"]).stdout;
+    while !String::from_utf8_lossy(&report()).contains("\"finalised\":true") {
+        assert!(Instant::now() < end, "nobody completes the trace");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(place.counts("k.etl"), [300, 300, 0]);
+}
+
 /// P8: what a killed `etw record` leaves, the next one removes; nothing that somebody has or that is none of its own.
 #[test]
 fn a_killed_record_leaves_nothing_for_long() {
@@ -36,12 +56,17 @@ fn a_killed_record_leaves_nothing_for_long() {
         names
     };
     assert_eq!(left().len(), 3, "{:?}", left());
-    let output = command("c.etl", &["true"]).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
     let mut expected =
         [format!("etw-record-{}-0", going_on.id()), "etw-record-4194305-x".to_owned()];
     expected.sort();
-    assert_eq!(left(), expected);
+    // The host of the killed one has its directory until it ends.
+    let limit = Instant::now() + Duration::from_secs(60);
+    while left() != expected {
+        assert!(Instant::now() < limit, "{:?}", left());
+        let output = command("c.etl", &["true"]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        std::fs::remove_file(place.file("c.etl")).unwrap();
+    }
     end(orphan);
     end(child);
     going_on.wait_with_output().unwrap();
@@ -90,6 +115,35 @@ fn a_recorded_command_gives_its_exit_status() {
     for line in ["record -o none/s.etl -p *A -- true", "record -o s.etl -p *A -p *A -- true"] {
         place.ends(125, line);
     }
+}
+
+/// A file that a full disk has left incomplete is a recording that failed, whatever the command's status.
+#[test]
+fn a_full_disk_fails_the_recording() {
+    let place = Place::new("record-full");
+    // SAFETY: it has no arguments.
+    let namespaces = if unsafe { libc::geteuid() } == 0 { "-m" } else { "-Urm" };
+    let script = "mkdir disk && mount -t tmpfs -o size=256k none disk && exec \"$0\" \"$@\"";
+    let run = |program: &Path| {
+        let mut command = place.command("unshare".as_ref());
+        command.args([namespaces, "sh", "-c", script]).arg(program).stderr(Stdio::piped());
+        command
+    };
+    let permitted = run("true".as_ref()).output().unwrap();
+    if !permitted.status.success() {
+        return eprintln!("left out: {}", stderr(&permitted));
+    }
+    std::fs::remove_dir(place.file("disk")).unwrap();
+    let mut command = run(env!("CARGO_BIN_EXE_etw").as_ref());
+    command.args(["record", "-o", "disk/f.etl", "-p", NAME, "--"]);
+    command.arg(std::env::current_exe().unwrap()).args(PROGRAM).env(ROLE, "program");
+    let mut program = Program::start(&mut command);
+    program.writes(20_000);
+    drop(program.input.take());
+    let mut text = String::new();
+    program.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(program.child.wait().unwrap().code(), Some(125), "{text}");
+    assert!(text.contains("the file is not complete") && text.contains("LOST"), "{text}");
 }
 
 /// An existing trace is replaced with `--force` alone, by every command.
