@@ -86,7 +86,7 @@ fn a_recorder_after_a_kill_follows_the_one_before_it() {
         let is_earlier = |one: &Taken| one.time <= since;
         assert!(records.iter().all(is_earlier), "the second one has the later records");
         let (left, _held) = left_by(second);
-        let mut third = Recorder::resume(options, None, left, since, since).unwrap();
+        let mut third = Recorder::resume(options, None, left, since - 1, since).unwrap();
         third.begin().unwrap();
         third.follow(first.cpu_states());
         std::thread::sleep(Duration::from_millis(100));
