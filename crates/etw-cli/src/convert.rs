@@ -188,7 +188,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return write_event_log(arguments, traces, filter.as_ref());
     }
     let mut names = Names::gather(records(), decoder(store.clone()));
-    arguments.symbols.apply(&mut names, start.unwrap_or(FileTime(0)))?;
+    // Packets have no functions.
+    if arguments.to != Format::Pcapng {
+        arguments.symbols.apply(&mut names, start.unwrap_or(FileTime(0)))?;
+    }
     let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
     let out = BufWriter::with_capacity(1 << 16, new.file());
     let components = (arguments.to == Format::Pcapng)

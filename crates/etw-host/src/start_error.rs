@@ -29,7 +29,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// The system refused memory or a thread.
+    /// The system refused memory, a descriptor or a thread.
     Io(io::Error),
 }
 
@@ -42,14 +42,15 @@ impl StartError {
             StartError::Unrepaired(_) => Status::ERROR_ALREADY_EXISTS,
             StartError::InUse(_) => Status::ERROR_BAD_PATHNAME,
             StartError::Io(error) | StartError::File { source: error, .. } => match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    Status::ERROR_DISK_FULL
-                }
+                io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge => Status::ERROR_DISK_FULL,
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     Status::ERROR_ACCESS_DENIED
                 }
                 io::ErrorKind::OutOfMemory => Status::ERROR_NOT_ENOUGH_MEMORY,
                 io::ErrorKind::Unsupported => Status::ERROR_NOT_SUPPORTED,
+                _ if matches!(self, StartError::Io(_)) => Status::ERROR_NO_SYSTEM_RESOURCES,
                 _ => Status::ERROR_BAD_PATHNAME,
             },
         }
@@ -77,8 +78,23 @@ impl std::fmt::Display for StartError {
             StartError::File { path, source } => {
                 write!(f, "{}: {}", path.display(), why(path, source))
             }
-            StartError::Io(error) => error.fmt(f),
+            StartError::Io(error) => write!(f, "the session's memory: {error}{}", remedy(error)),
         }
+    }
+}
+
+/// The limit of the process that an error is about.
+fn remedy(error: &io::Error) -> &'static str {
+    /// `ENFILE` and `EMFILE`, which Linux and macOS number alike.
+    const OPEN_FILES: [i32; 2] = [23, 24];
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            "; memory files have the limit of files' sizes (ulimit -f), which is too low"
+        }
+        _ if error.raw_os_error().is_some_and(|number| OPEN_FILES.contains(&number)) => {
+            "; raise the limit of open files (ulimit -n)"
+        }
+        _ => "",
     }
 }
 
@@ -120,5 +136,21 @@ impl From<AppendError> for StartError {
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
         StartError::Io(error)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_refused_is_no_path() {
+        let error = |number| StartError::from(io::Error::from_raw_os_error(number));
+        let files = error(24);
+        assert_eq!(files.status(), Status::ERROR_NO_SYSTEM_RESOURCES);
+        assert!(files.to_string().contains("ulimit -n"), "{files}");
+        let size = error(27);
+        assert_eq!(size.status(), Status::ERROR_DISK_FULL);
+        assert!(size.to_string().contains("ulimit -f"), "{size}");
     }
 }
