@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -394,6 +394,9 @@ fn record_a_cpu_that_comes_back(act: impl FnOnce(&Daemon, &dyn Fn(&str))) {
         return eprintln!("left out: ETW_HOTPLUG=1 lets it take CPU 1 offline, for a moment");
     };
     let number: u8 = cpu.parse().unwrap();
+    // There is one such CPU.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let daemon = with_rings_of_perf();
     let Some(file) = record_switches(&daemon) else {
         daemon.end();
