@@ -86,7 +86,7 @@ impl Prepared {
 fn find_end(path: &Path, facts: &mut SessionFacts) -> Result<Option<FileEnd>, StartError> {
     let size = match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Err(source) => return Err(StartError::File { path: path.to_owned(), source }),
         // A session was killed before it wrote anything.
         Ok(metadata) if metadata.len() == 0 => return Ok(None),
         Ok(metadata) => metadata.len(),

@@ -78,7 +78,7 @@ impl std::fmt::Display for StartError {
             StartError::File { path, source } => {
                 write!(f, "{}: {}", path.display(), why(path, source))
             }
-            StartError::Io(error) => write!(f, "the session's memory: {error}{}", remedy(error)),
+            StartError::Io(error) => write!(f, "{error}{}", remedy(error)),
         }
     }
 }
