@@ -112,16 +112,7 @@ fn wide_payloads_behind_narrow_headers_are_attributed() {
     let frame = (base + 0x50).to_le_bytes();
     let sample = [&frame[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
     let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
-    let image = [
-        &base.to_le_bytes()[..],
-        &0x1000u64.to_le_bytes(),
-        &10u32.to_le_bytes(),
-        &[0; 12],
-        &base.to_le_bytes(),
-        &[0; 16],
-        &wide(r"C:\x.exe"),
-    ]
-    .concat();
+    let image = image_load(10, base, r"C:\x.exe");
     let thread = [&ids[..], &[0; 56], &[0; 8]].concat();
     push_narrow(1, (3, 0x1403), &image);
     push_narrow(2, (3, 0x0503), &thread);
@@ -167,21 +158,19 @@ fn header_pid_is_the_stored_id_and_pid_the_owners() {
     assert_eq!(count("header.pid == 10"), 0);
 }
 
+/// The payload of Image/Load, version 3: an image of 4 KiB.
+fn image_load(process: u32, base: u64, path: &str) -> Vec<u8> {
+    let (base, size, process) =
+        (base.to_le_bytes(), 0x1000u64.to_le_bytes(), process.to_le_bytes());
+    [&base[..], &size, &process, &[0; 12], &base, &[0; 16], &wide(path)].concat()
+}
+
 /// A sample in each of two images, by their paths, of one process.
 fn sampled_images(paths: [&str; 2]) -> TempFile {
     let mut file = FileBuilder::new();
     let bases = [0x7ff6_1234_0000u64, 0x7ff6_1244_0000];
     for (number, base) in (0..).zip(bases) {
-        let image = [
-            &base.to_le_bytes()[..],
-            &0x1000u64.to_le_bytes(),
-            &10u32.to_le_bytes(),
-            &[0; 12],
-            &base.to_le_bytes(),
-            &[0; 16],
-            &wide(paths[number as usize]),
-        ]
-        .concat();
+        let image = image_load(10, base, paths[number as usize]);
         let sample = [&(base + 3).to_le_bytes()[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
         push_kernel(&mut file, 1 + number, (3, 0x1403), &image);
         let ids = [10u32, 20].map(u32::to_le_bytes).concat();
@@ -296,16 +285,7 @@ fn trace_of(process: u32, base: u64, path: &str) -> TempFile {
     let start = file.header.start_raw;
     let ids = [process, 20].map(u32::to_le_bytes).concat();
     let stack = [&(start + 5).to_le_bytes()[..], &ids, &0x7f04u64.to_le_bytes()].concat();
-    let image = [
-        &base.to_le_bytes()[..],
-        &0x1000u64.to_le_bytes(),
-        &process.to_le_bytes(),
-        &[0; 12],
-        &base.to_le_bytes(),
-        &[0; 16],
-        &wide(path),
-    ]
-    .concat();
+    let image = image_load(process, base, path);
     push_kernel(&mut file, 1, (3, 0x1403), &image);
     push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
     push_kernel(&mut file, 6, (2, 0x1820), &stack);
