@@ -95,18 +95,17 @@ impl Extent {
             return None;
         }
         let [size, size_word] = [0, 4].map(|at| u16::from_le_bytes([head[at], head[at + 1]]));
-        let (size, header_size, time_at) = match head[2] {
-            EVENT32 | EVENT64 => (size, EventHeader::SIZE as u32, 0x10),
-            PERF_INFO32 | PERF_INFO64 => (size_word, 0x10 + counter_bytes(size), 0x08),
-            SYSTEM32 | SYSTEM64 => (size_word, 0x20 + counter_bytes(size), 0x10),
-            FULL32 | FULL64 => (size, 0x30, 0x10),
+        let extended = EventFlags(size_word).contains(EventFlags::EXTENDED_INFO);
+        let (size, header_size, time_at, has_items) = match head[2] {
+            EVENT32 | EVENT64 => (size, EventHeader::SIZE as u32, 0x10, extended),
+            PERF_INFO32 | PERF_INFO64 => (size_word, 0x10 + counter_bytes(size), 0x08, false),
+            SYSTEM32 | SYSTEM64 => (size_word, 0x20 + counter_bytes(size), 0x10, false),
+            FULL32 | FULL64 => (size, 0x30, 0x10, false),
             _ => return None,
         };
         if u32::from(size) < header_size || usize::from(size) > room.len() {
             return None;
         }
-        let is_event = matches!(head[2], EVENT32 | EVENT64);
-        let has_items = is_event && EventFlags(size_word).contains(EventFlags::EXTENDED_INFO);
         let items = if has_items { items_size(&room[..usize::from(size)])? as u16 } else { 0 };
         Some((Extent { size, items }, le::i64(head, time_at)?))
     }
@@ -288,7 +287,8 @@ pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecor
     }
 }
 
-/// As [`parse`], in place of `event`, for a record that [`Records`](crate::read::Records) returned with this extent.
+/// As [`parse`], for a record that [`Records`](crate::read::Records) returned with this extent. It is stored in place of `event`, which must be
+/// new: only what its kind has is set.
 ///
 /// # Errors
 /// As [`parse`]; those of a whole record are possible only if `record` has changed since.
@@ -312,6 +312,7 @@ pub(crate) fn fill_checked<'a>(
     record: &'a [u8],
     extent: Extent,
 ) -> Option<()> {
+    debug_assert!(event.provider.is_none() && event.hook.is_none(), "a new record is filled");
     if extent.size == 0 || record.len() != usize::from(extent.size) {
         return None;
     }
@@ -370,7 +371,7 @@ fn fill_event<'a>(
     bytes: &'a [u8],
     items: usize,
 ) -> Option<()> {
-    // Whatever can fail comes before the first store, so that each field is stored once.
+    // Whatever can fail comes before the first store.
     let (head, rest) = bytes.split_first_chunk()?;
     let header = if is_wide { HeaderType::Event64 } else { HeaderType::Event32 };
     let stored = EventHeader::read_as(header, head)?;
@@ -390,7 +391,8 @@ fn start<'a>(
     time: i64,
     payload: &'a [u8],
 ) {
-    *event = EventRecord::new(header, payload);
+    event.header = header;
+    event.payload = payload;
     event.pointer_size = if is_wide { 8 } else { 4 };
     event.order_time = time;
 }

@@ -53,6 +53,7 @@ pub(crate) struct Spare {
 }
 
 /// A buffer ready to be merged.
+#[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) entry: Entry,
     memory: BufferMemory,
@@ -84,17 +85,17 @@ impl Loaded {
         Some((timed.first()?.time, timed.last()?.time))
     }
 
-    /// The bytes of a record; none if its extent does not tell its size.
+    /// The bytes of a record; `None` if its extent does not tell its size.
     #[inline(always)]
-    pub(crate) fn bytes_of(&self, record: &Checked) -> &[u8] {
-        let size = record.extent.size().unwrap_or(0) as usize;
+    pub(crate) fn bytes_of(&self, record: &Checked) -> Option<&[u8]> {
+        let size = record.extent.size()? as usize;
         self.memory.part(self.filled.start + record.offset as usize, size)
     }
 
     /// The bytes of any record.
     pub(crate) fn bytes_of_any(&self, record: &Checked, context: &RecordContext) -> &[u8] {
-        if record.extent.size().is_some() {
-            return self.bytes_of(record);
+        if let Some(bytes) = self.bytes_of(record) {
+            return bytes;
         }
         let room = self.bytes().get(record.offset as usize..).unwrap_or_default();
         let size = record::frame(room, context).map_or(0, |frame| frame.size);

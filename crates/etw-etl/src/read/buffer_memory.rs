@@ -47,11 +47,10 @@ impl BufferMemory {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    /// Some of the bytes; none if they are not all there.
+    /// Some of the bytes; `None` if they are not all there.
     #[inline(always)]
-    pub(crate) fn part(&self, from: usize, size: usize) -> &[u8] {
-        let from = self.start + from;
-        self.bytes.get(from..from + size).unwrap_or_default()
+    pub(crate) fn part(&self, from: usize, size: usize) -> Option<&[u8]> {
+        self.bytes.get(self.start + from..)?.get(..size)
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {

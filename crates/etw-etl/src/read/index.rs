@@ -15,7 +15,7 @@ const MEMORY_LIMIT: usize = 16 << 20;
 const RUN_LIMIT: usize = 1 << 18;
 
 /// One buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Number in the file.
     pub(crate) index: u64,

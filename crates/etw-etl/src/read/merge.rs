@@ -75,9 +75,10 @@ pub struct Records {
     heads: BinaryHeap<Reverse<Key>>,
     /// The time of the first of them; the greatest time if there is none.
     first_other: i64,
-    current: Option<Head>,
-    /// The current head was returned; the next call advances its stream.
-    taken: bool,
+    /// The open buffer of the current stream, whose head comes next; closed behind the last record.
+    open: Box<Open>,
+    /// The record before that head is the one that was returned last.
+    is_taken: bool,
     damage: DamageLog,
     out_of_order: Vec<u64>,
     options: RecordsOptions,
@@ -86,13 +87,6 @@ pub struct Records {
     spares: Vec<Spare>,
     ahead: Option<ReadAhead>,
     finished: bool,
-}
-
-/// The stream being read, and the order time of its head.
-#[derive(Clone, Copy)]
-struct Head {
-    time: i64,
-    stream: u32,
 }
 
 /// Two streams of one file never share a buffer, so that the first four decide.
@@ -109,9 +103,8 @@ struct Stream {
     file_index: u32,
     cpu: u16,
     cursor: Cursor,
-    buffer: Option<Loaded>,
-    /// The number of the head among the records of the open buffer.
-    number: usize,
+    /// `None` for the current stream: [`Records`] has its buffer.
+    open: Option<Box<Open>>,
     /// The time of records without one before the first that has one.
     start: i64,
     /// Time of the last record with one in the open buffer and those before.
@@ -120,36 +113,38 @@ struct Stream {
     last_given: Option<i64>,
 }
 
-impl Stream {
-    /// Makes the record with this number in the open buffer the head; returns its raw time.
-    #[inline]
-    fn head_at(&mut self, number: usize) -> Option<i64> {
-        let time = self.buffer.as_ref()?.records().get(number)?.time;
-        self.number = number;
-        Some(time)
+/// The open buffer of a stream, and its head: the record that the stream gives next.
+#[derive(Default)]
+struct Open {
+    /// Without records if it is closed.
+    buffer: Loaded,
+    /// The number of the head among the buffer's records.
+    number: usize,
+    stream: u32,
+    file_index: u32,
+    cpu: u16,
+}
+
+impl Open {
+    /// The raw time of the head.
+    #[inline(always)]
+    fn time(&self) -> Option<i64> {
+        self.buffer.records().get(self.number).map(|record| record.time)
     }
 
-    /// See [`Records::places`]. `last_given` is not needed: it is set anew before the next buffer is opened.
-    fn place(&self) -> Place {
-        let buffer = self.buffer.as_ref()?;
+    fn is_closed(&self) -> bool {
+        self.buffer.records().is_empty()
+    }
+
+    /// See [`Records::places`]. A stream's `last_given` is not needed: it is set anew before the next buffer is opened.
+    fn place(&self, last_time: Option<i64>) -> Place {
+        let first = self.buffer.records().first()?;
         Some(PlaceInBuffer {
-            buffer_index: buffer.entry.index,
+            buffer_index: self.buffer.entry.index,
             number: self.number,
-            first_time: buffer.records().first().map(|record| record.time),
-            last_time: self.last_time,
+            first_time: first.time,
+            last_time,
         })
-    }
-
-    /// Makes the first record of `buffer` the head; returns its raw time, and whether it is older than a record that was returned.
-    fn open(&mut self, mut buffer: Loaded) -> (Option<i64>, bool) {
-        let mut is_older = false;
-        let before = self.last_time.unwrap_or(self.start);
-        if let Some((first, last)) = buffer.set_time_before(before) {
-            is_older = self.last_given.is_some_and(|given| first < given);
-            self.last_time = Some(last);
-        }
-        self.buffer = Some(buffer);
-        (self.head_at(0), is_older)
     }
 }
 
@@ -170,7 +165,7 @@ pub(super) struct PlaceInBuffer {
     buffer_index: u64,
     number: usize,
     /// The time of the buffer's first record, which may be that of a record in the buffer before.
-    first_time: Option<i64>,
+    first_time: i64,
     last_time: Option<i64>,
 }
 
@@ -216,9 +211,9 @@ impl Records {
         for (file_index, file) in records.files.iter().enumerate() {
             file.report(file_index as u32, &mut records.damage);
         }
-        for stream in 0..records.streams.len() {
+        for stream in 0..records.streams.len() as u32 {
             if let Some(raw) = records.first_of(stream) {
-                records.add_head(stream as u32, raw);
+                records.add_head(stream, raw);
             }
         }
         records.choose();
@@ -230,16 +225,19 @@ impl Records {
         let mut streams = Vec::new();
         for (file_index, file) in files.iter().enumerate() {
             let start = file.clock().raw_start;
-            streams.extend((0..file.core.index.stream_count()).map(|number| Stream {
-                file_index: file_index as u32,
-                cpu: file.core.index.cpu(number),
-                cursor: file.core.index.cursor(number),
-                buffer: None,
-                number: 0,
-                start,
-                last_time: None,
-                last_given: None,
-            }));
+            for number in 0..file.core.index.stream_count() {
+                let (file_index, cpu) = (file_index as u32, file.core.index.cpu(number));
+                let stream = streams.len() as u32;
+                streams.push(Stream {
+                    file_index,
+                    cpu,
+                    cursor: file.core.index.cursor(number),
+                    open: Some(Box::new(Open { stream, file_index, cpu, ..Open::default() })),
+                    start,
+                    last_time: None,
+                    last_given: None,
+                });
+            }
         }
         let threads = options.read_ahead_threads;
         let ahead = (threads > 0).then(|| ReadAhead::new(threads, streams.len()));
@@ -251,8 +249,8 @@ impl Records {
             all_raw: times.iter().all(|time| *time == OrderTime::Raw),
             times,
             streams,
-            current: None,
-            taken: false,
+            open: Box::new(Open { stream: u32::MAX, ..Open::default() }),
+            is_taken: false,
             damage: DamageLog::default(),
             options,
             open_bytes: 0,
@@ -268,20 +266,48 @@ impl Records {
         self.heads.push(Reverse(key));
     }
 
-    /// Makes the first of the heads the current one.
-    fn choose(&mut self) {
-        self.current = self.pop();
+    /// Makes the stream with the first of the heads the current one; `false` if there is none.
+    fn choose(&mut self) -> bool {
+        let first = self.heads.pop();
+        if let Some(Reverse(key)) = &first {
+            self.make_current(key.stream);
+        }
         self.note_first();
+        first.is_some()
+    }
+
+    fn make_current(&mut self, stream: u32) {
+        // It has none if it is the current one already.
+        let Some(open) = self.streams[stream as usize].open.take() else { return };
+        let before = std::mem::replace(&mut self.open, open);
+        // Before the first one, there is none.
+        if let Some(stream) = self.streams.get_mut(before.stream as usize) {
+            stream.open = Some(before);
+        }
+    }
+
+    fn open_of(&self, stream: u32) -> &Open {
+        self.streams[stream as usize].open.as_ref().unwrap_or(&self.open)
+    }
+
+    fn open_of_mut(&mut self, stream: u32) -> &mut Open {
+        self.streams[stream as usize].open.as_mut().unwrap_or(&mut self.open)
+    }
+
+    /// Makes the record with this number in the open buffer the head of a stream; returns its raw time.
+    fn head_at(&mut self, stream: u32, number: usize) -> Option<i64> {
+        let open = self.open_of_mut(stream);
+        open.number = number;
+        open.time()
     }
 
     /// The raw time of the first record of a stream. The header's record of a translated file is none of its records.
-    fn first_of(&mut self, number: usize) -> Option<i64> {
+    fn first_of(&mut self, number: u32) -> Option<i64> {
         let first = self.open_next(number)?;
-        let stream = &mut self.streams[number];
-        let buffer = stream.buffer.as_ref()?;
-        let is_header = buffer.entry.index == 0 && buffer.records()[0].offset == 0;
-        match is_header && self.files[stream.file_index as usize].core.is_translated {
-            true => stream.head_at(1).or_else(|| self.open_next(number)),
+        let open = self.open_of(number);
+        let is_header = open.buffer.entry.index == 0 && open.buffer.records()[0].offset == 0;
+        match is_header && self.files[open.file_index as usize].core.is_translated {
+            true => self.head_at(number, 1).or_else(|| self.open_next(number)),
             false => Some(first),
         }
     }
@@ -297,20 +323,15 @@ impl Records {
     }
 
     /// The key of the head of `stream`.
-    fn key(&self, number: u32, raw: i64) -> Key {
-        let stream = &self.streams[number as usize];
+    fn key(&self, stream: u32, raw: i64) -> Key {
+        let open = self.open_of(stream);
         Key {
-            time: self.time(number, raw),
-            file_index: stream.file_index,
+            time: self.time(stream, raw),
+            file_index: open.file_index,
             raw,
-            buffer_index: stream.buffer.as_ref().map_or(0, |buffer| buffer.entry.index),
-            stream: number,
+            buffer_index: open.buffer.entry.index,
+            stream,
         }
-    }
-
-    /// Takes the first head out of the heap.
-    fn pop(&mut self) -> Option<Head> {
-        self.heads.pop().map(|Reverse(key)| Head { time: key.time, stream: key.stream })
     }
 
     /// The next record, or `None` at the end of all files.
@@ -325,7 +346,7 @@ impl Records {
         self.read_next(&mut record).then_some(record)
     }
 
-    /// As [`next`](Records::next), in place of `record`, which saves a copy of it. `false` at the end of all files.
+    /// As [`next`](Records::next), in place of `record`, which must be new: a copy of it is saved. `false` at the end of all files.
     #[inline(always)]
     pub fn read_next<'r>(&'r mut self, record: &mut EventRecord<'r>) -> bool {
         self.next_stored(record).is_some()
@@ -338,100 +359,93 @@ impl Records {
         &'r mut self,
         record: &mut EventRecord<'r>,
     ) -> Option<(&'r [u8], Extent)> {
-        self.advance();
-        if self.current.is_none() {
+        if !self.is_head_next() && !self.find_head() {
             self.finish();
+            return None;
         }
         self.take(record)
     }
 
-    /// Makes the record that comes next the current head.
+    /// Whether the head of the current stream is known to come before all others. In a run of records of one stream, no more is looked at.
     #[inline(always)]
-    fn advance(&mut self) {
-        if self.taken {
-            self.move_on();
-        }
+    fn is_head_next(&self) -> bool {
+        let Some(raw) = self.open.time() else { return false };
+        self.time(self.open.stream, raw) < self.first_other
     }
 
-    /// Returns the record of the current head.
+    /// Returns the record of the current head, and moves on.
     #[inline(always)]
     fn take<'r>(&'r mut self, record: &mut EventRecord<'r>) -> Option<(&'r [u8], Extent)> {
-        let head = self.current.as_ref()?;
-        self.taken = true;
-        let stream = &self.streams[head.stream as usize];
-        let buffer = stream.buffer.as_ref()?;
-        let checked = buffer.records().get(stream.number)?;
-        let mut bytes = buffer.bytes_of(checked);
-        if record::fill_checked(record, bytes, checked.extent).is_none() {
-            let context = &self.files[stream.file_index as usize].core.load.record;
-            bytes = parse_unusual(record, buffer, checked, context);
-        }
-        record.cpu = stream.cpu;
+        let number = self.open.number;
+        self.open.number = number + 1;
+        self.is_taken = true;
+        let open = &*self.open;
+        let checked = open.buffer.records().get(number)?;
+        let usual = open
+            .buffer
+            .bytes_of(checked)
+            .filter(|bytes| record::fill_checked(record, bytes, checked.extent).is_some());
+        let bytes = match usual {
+            Some(bytes) => bytes,
+            None => {
+                let context = &self.files[open.file_index as usize].core.load.record;
+                parse_unusual(record, &open.buffer, checked, context)
+            }
+        };
+        record.cpu = open.cpu;
         record.position = Position {
-            file_index: stream.file_index,
-            buffer_index: buffer.entry.index,
+            file_index: open.file_index,
+            buffer_index: open.buffer.entry.index,
             offset: checked.offset,
         };
         Some((bytes, checked.extent))
     }
 
+    /// The record that [`next`](Records::next) returned last.
+    fn last(&self) -> Option<&Checked> {
+        let number = self.open.number.checked_sub(1).filter(|_| self.is_taken)?;
+        self.open.buffer.records().get(number)
+    }
+
     /// The order time of the record that [`next`](Records::next) returned last.
     #[inline]
     pub fn order_time(&self) -> Option<i64> {
-        self.current.filter(|_| self.taken).map(|head| head.time)
+        self.last().map(|last| self.time(self.open.stream, last.time))
     }
 
     /// The stored bytes of the record that [`next`](Records::next) returned last, header included.
     #[inline]
     pub fn stored_bytes(&self) -> &[u8] {
-        let stored = |head: Head| {
-            let stream = &self.streams[head.stream as usize];
-            let buffer = stream.buffer.as_ref()?;
-            let checked = buffer.records().get(stream.number)?;
-            let context = &self.files[stream.file_index as usize].core.load.record;
-            Some(buffer.bytes_of_any(checked, context))
+        let stored = |last| {
+            let context = &self.files[self.open.file_index as usize].core.load.record;
+            self.open.buffer.bytes_of_any(last, context)
         };
-        self.current.filter(|_| self.taken).and_then(stored).unwrap_or_default()
+        self.last().map(stored).unwrap_or_default()
     }
 
-    /// Leaves the record that was returned and finds the next head. A run of records of one stream does not touch the heap.
-    #[inline]
-    fn move_on(&mut self) {
-        self.taken = false;
-        let Some(head) = &self.current else { return };
-        let stream = &mut self.streams[head.stream as usize];
-        let number = stream.number + 1;
-        let Some(raw) = stream.head_at(number) else { return self.change_buffer() };
-        let (stream, time) = (head.stream, self.time(head.stream, raw));
-        match time < self.first_other {
-            true => self.current = Some(Head { time, stream }),
-            false => self.change(stream, raw),
-        }
-    }
-
-    /// Finds the next head where that of the current stream is in its next buffer.
+    /// Finds the record that comes next, and makes it the head of the current stream; `false` at the end of all files.
     #[inline(never)]
-    fn change_buffer(&mut self) {
-        let Some(Head { stream, .. }) = self.current else { return };
-        let given = &mut self.streams[stream as usize];
-        given.last_given = given.last_time;
-        match self.open_next(stream as usize) {
-            Some(raw) => self.change(stream, raw),
-            None => self.choose(),
+    fn find_head(&mut self) -> bool {
+        self.is_taken = false;
+        let stream = self.open.stream;
+        if self.open.is_closed() {
+            return false;
         }
-    }
-
-    /// Finds the next head where that may be of another stream than `stream`, whose head has the time `raw`.
-    #[inline(never)]
-    fn change(&mut self, stream: u32, raw: i64) {
+        let raw = self.open.time().or_else(|| {
+            let given = &mut self.streams[stream as usize];
+            given.last_given = given.last_time;
+            self.open_next(stream)
+        });
+        let Some(raw) = raw else { return self.choose() };
         let mut key = self.key(stream, raw);
         if let Some(mut first) = self.heads.peek_mut() {
             if first.0 < key {
                 std::mem::swap(&mut first.0, &mut key);
             }
         }
-        self.current = Some(Head { time: key.time, stream: key.stream });
+        self.make_current(key.stream);
         self.note_first();
+        true
     }
 
     fn note_first(&mut self) {
@@ -439,11 +453,11 @@ impl Records {
     }
 
     /// Opens buffers of a stream until one has a record; returns its raw time.
-    fn open_next(&mut self, number: usize) -> Option<i64> {
+    fn open_next(&mut self, number: u32) -> Option<i64> {
         self.close(number);
         loop {
             let loaded = self.load_next(number)?;
-            let file_index = self.streams[number].file_index;
+            let file_index = self.streams[number as usize].file_index;
             for (offset, kind) in &loaded.damage {
                 self.damage.push(Damage { file_index, offset: *offset, kind: kind.clone() });
             }
@@ -458,16 +472,29 @@ impl Records {
                 continue;
             }
             self.open_bytes += loaded.capacity() as u64;
-            let (time, is_older) = self.streams[number].open(loaded);
-            // Each buffer is sorted, so that only its first record can be older than the one before it.
-            self.out_of_order[file_index as usize] += u64::from(is_older);
+            self.open(number, loaded);
             self.request_ahead(number);
-            return time;
+            return self.head_at(number, 0);
         }
     }
 
-    fn close(&mut self, number: usize) {
-        if let Some(buffer) = self.streams[number].buffer.take() {
+    /// Makes `buffer` the open one of a stream.
+    fn open(&mut self, number: u32, mut buffer: Loaded) {
+        let stream = &mut self.streams[number as usize];
+        let before = stream.last_time.unwrap_or(stream.start);
+        if let Some((first, last)) = buffer.set_time_before(before) {
+            // Each buffer is sorted, so that only its first record can be older than the one before it.
+            let is_older = stream.last_given.is_some_and(|given| first < given);
+            self.out_of_order[stream.file_index as usize] += u64::from(is_older);
+            stream.last_time = Some(last);
+        }
+        self.open_of_mut(number).buffer = buffer;
+    }
+
+    fn close(&mut self, number: u32) {
+        let open = self.open_of_mut(number);
+        if !open.is_closed() {
+            let buffer = std::mem::take(&mut open.buffer);
             self.open_bytes -= buffer.capacity() as u64;
             self.recycle(buffer);
         }
@@ -481,7 +508,8 @@ impl Records {
         }
     }
 
-    fn load_next(&mut self, number: usize) -> Option<Loaded> {
+    fn load_next(&mut self, number: u32) -> Option<Loaded> {
+        let number = number as usize;
         if let Some(loaded) =
             self.ahead.as_mut().and_then(|ahead| ahead.take(number, &mut self.loader))
         {
@@ -505,7 +533,8 @@ impl Records {
     }
 
     /// Asks for the buffers after the one just opened, as far as the bounds of reading ahead allow.
-    fn request_ahead(&mut self, number: usize) {
+    fn request_ahead(&mut self, number: u32) {
+        let number = number as usize;
         let Some(ahead) = &mut self.ahead else { return };
         let stream = &mut self.streams[number];
         let file = &self.files[stream.file_index as usize];
@@ -536,7 +565,7 @@ impl Records {
         let mut records = Records::unopened(files, times, options);
         for (number, cursor) in boundary.cursors.iter().enumerate() {
             records.streams[number].cursor = cursor.clone();
-            if let Some(raw) = records.first_from(number, boundary.time) {
+            if let Some(raw) = records.first_from(number as u32, boundary.time) {
                 records.add_head(number as u32, raw);
             }
         }
@@ -547,14 +576,13 @@ impl Records {
     }
 
     /// Makes the first record of a stream that is not before `time` its head; returns its raw time.
-    fn first_from(&mut self, number: usize, time: i64) -> Option<i64> {
+    fn first_from(&mut self, number: u32, time: i64) -> Option<i64> {
         let mut first = self.open_next(number)?;
         for _ in 0..BUFFERS_TO_OPEN {
-            let buffer = self.streams[number].buffer.as_ref()?;
-            let is_reached = |raw| self.time(number as u32, raw) >= time;
-            let found = buffer.records().iter().position(|record| is_reached(record.time));
+            let is_reached = |record: &Checked| self.time(number, record.time) >= time;
+            let found = self.open_of(number).buffer.records().iter().position(is_reached);
             if let Some(found) = found {
-                return self.streams[number].head_at(found);
+                return self.head_at(number, found);
             }
             first = self.open_next(number)?;
         }
@@ -563,7 +591,8 @@ impl Records {
 
     /// Where each stream stands, and all of its past on which its future depends.
     pub(super) fn places(&self) -> Vec<Place> {
-        self.streams.iter().map(Stream::place).collect()
+        let streams = (0u32..).zip(&self.streams);
+        streams.map(|(number, stream)| self.open_of(number).place(stream.last_time)).collect()
     }
 
     /// Takes over what was reported before these records.
@@ -583,10 +612,13 @@ impl Records {
         until: Option<i64>,
         record: &mut EventRecord<'r>,
     ) -> Option<(&'r [u8], Extent)> {
-        self.advance();
-        let is_reached = |head: &Head| until.is_some_and(|until| head.time >= until);
-        if self.current.as_ref().is_none_or(is_reached) {
+        if !self.is_head_next() && !self.find_head() {
             return None;
+        }
+        if let Some(until) = until {
+            if self.time(self.open.stream, self.open.time()?) >= until {
+                return None;
+            }
         }
         self.take(record)
     }
