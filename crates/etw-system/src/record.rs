@@ -83,48 +83,59 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Kinds {
     all: Vec<RecordKind>,
-    /// Indices in `all`, by [`Kinds::place`].
-    recent: [u16; Kinds::RECENT],
+    /// Some kinds with hooks, by their keys.
+    recent: [Recent; Kinds::RECENT],
+}
+
+/// A kind with a hook: its key, and its index.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    key: u64,
+    index: u16,
 }
 
 impl Kinds {
     /// A prime number: the most frequent kinds have different places.
     const RECENT: usize = 31;
 
-    /// The place of a class among the recent ones.
-    fn place(header: &ClassicHeader) -> usize {
-        match header {
-            ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => {
-                usize::from(class.hook.0) % Kinds::RECENT
-            }
-            _ => 0,
-        }
+    /// Different classes with hooks have different keys; 0: it has no hook.
+    #[inline]
+    fn key(header: &ClassicHeader) -> u64 {
+        let (class, form) = match header {
+            ClassicHeader::System(class) => (class, 1),
+            ClassicHeader::PerfInfo(class) => (class, 2),
+            _ => return 0,
+        };
+        u64::from(class.hook.0) | u64::from(class.version) << 16 | form << 32
     }
 
     /// The index of a class.
     #[inline]
     fn of_class(&mut self, header: ClassicHeader) -> u16 {
-        let place = Kinds::place(&header);
-        let recent = self.recent[place];
-        match self.all.get(usize::from(recent)) {
-            Some(RecordKind::Kernel(one)) if one.header == header => recent,
-            _ => self.find(RecordKind::Kernel(Classic { header, is_32_bit: false }), place),
+        let kind = || RecordKind::Kernel(Classic { header, is_32_bit: false });
+        let key = Kinds::key(&header);
+        if key == 0 {
+            return self.find(kind());
         }
+        let place = usize::from(key as u16) % Kinds::RECENT;
+        if self.recent[place].key != key {
+            self.recent[place] = Recent { key, index: self.find(kind()) };
+        }
+        self.recent[place].index
     }
 
     /// The index of an event without a class.
     fn of_event(&mut self, event: ProviderEvent) -> u16 {
-        self.find(RecordKind::Provider(event), 0)
+        self.find(RecordKind::Provider(event))
     }
 
     #[cold]
-    fn find(&mut self, kind: RecordKind, place: usize) -> u16 {
+    fn find(&mut self, kind: RecordKind) -> u16 {
         let known = self.all.iter().position(|one| *one == kind);
         let index = known.unwrap_or_else(|| {
             self.all.push(kind);
             self.all.len() - 1
         });
-        self.recent[place] = index as u16;
         index as u16
     }
 }

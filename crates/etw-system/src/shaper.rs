@@ -17,6 +17,7 @@ mod rundown;
 mod schedule;
 mod sockets;
 mod symbols;
+mod threads;
 mod users;
 mod views;
 
@@ -38,6 +39,7 @@ pub use rundown::Turn;
 use sockets::{Sockets, StateChange, Transferred};
 pub use symbols::KernelFunction;
 use symbols::Symbols;
+use threads::Threads;
 use users::UserChanges;
 
 /// The process of the kernel's threads.
@@ -135,7 +137,7 @@ pub struct Shaper {
     options: Options,
     machine: Machine,
     processes: HashMap<u32, Process, RandomState>,
-    threads: HashMap<u32, Thread, RandomState>,
+    threads: Threads,
     cpus: Vec<Cpu>,
     disks: Disks,
     sockets: Sockets,
@@ -286,7 +288,7 @@ impl Shaper {
             options,
             machine,
             processes: HashMap::default(),
-            threads: HashMap::default(),
+            threads: Threads::default(),
             cpus,
             disks: Disks::default(),
             sockets: Sockets::default(),
@@ -352,7 +354,7 @@ impl Shaper {
 
     /// The threads that live.
     pub fn thread_ids(&self) -> Vec<u32> {
-        self.threads.keys().copied().filter(|thread| thread & FOREIGN == 0).collect()
+        self.threads.ids().filter(|thread| thread & FOREIGN == 0).collect()
     }
 
     /// The processes that live.
