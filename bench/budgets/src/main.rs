@@ -9,6 +9,7 @@ mod callgrind;
 mod curves;
 mod host;
 mod read;
+mod system;
 mod write;
 
 use std::error::Error;
@@ -29,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => {
             write::run()?;
             host::run()?;
+            system::run()?;
             read::run()
         }
     }
