@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use etw_api::Status;
+use etw_system::flags::Masks;
 use etw_types::LogFileMode;
 use etw_types::raw::RawMoreProperties;
 pub use etw_types::raw::RawProperties;
@@ -222,6 +223,10 @@ impl Properties {
             maximum_file_size: small(session.max_size >> if in_mb { 20 } else { 10 }),
             mode,
             flush_timer: session.flush_timer_ms / if in_seconds { 1000 } else { 1 },
+            enable_flags: session
+                .system
+                .as_ref()
+                .map_or(0, |system| Masks(system.masks).enable_flags()),
             number_of_buffers: session.buffers,
             free_buffers: session.free_buffers,
             events_lost: small(session.lost),

@@ -107,6 +107,8 @@ int main(void)
     masks[0] = 0;
     CHECK(TraceQueryInformation(handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, NULL), ERROR_SUCCESS);
     CHECK(masks[0], 7);
+    CHECK(ControlTraceA(handle, NULL, &fresh()->p, EVENT_TRACE_CONTROL_QUERY), ERROR_SUCCESS);
+    CHECK(all.p.EnableFlags, EVENT_TRACE_FLAG_PROCESS | EVENT_TRACE_FLAG_THREAD | EVENT_TRACE_FLAG_IMAGE_LOAD | EVENT_TRACE_FLAG_CSWITCH);
     check_nt(handle);
     CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_DISABLE_PROVIDER, 0,
                          SYSTEM_SCHEDULER_KW_CONTEXT_SWITCH, 0, 0, NULL),
