@@ -29,6 +29,7 @@ use etw_types::{
     BufferHeader, Clock, ClockType, EVENT_METADATA, EventRecord, FileTime, HeaderType, Hook,
     LogFileMode, MessageFlags, Opcode, SchemaRecord, le,
 };
+use std::collections::BTreeMap;
 use std::io::{Seek, Write};
 
 /// Options of a rewrite.
@@ -513,9 +514,8 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
         }
         logfile.log_file_name = "[multiple files]".into();
     }
-    let sum = |of: fn(&LogfileHeader) -> u32| headers().map(of).fold(0, u32::saturating_add);
-    logfile.events_lost = sum(|header| header.events_lost);
-    logfile.buffers_lost = sum(|header| header.buffers_lost);
+    logfile.events_lost = lost_in_all(headers(), |header| header.events_lost);
+    logfile.buffers_lost = lost_in_all(headers(), |header| header.buffers_lost);
     // The widest pointer size. Records that do not store their own are changed one by one.
     let narrow = files.iter().all(|file| file.record_context().pointer_size == 4);
     logfile.pointer_size = if narrow && !files.is_empty() { 4 } else { 8 };
@@ -530,6 +530,22 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     header.logfile.buffer_size = buffer_size(&header, files);
     header.set_layout(cpus, compressed);
     header
+}
+
+/// What sessions lost, by the headers of their files. Each file of a series counts what its session has lost so far.
+fn lost_in_all<'h>(
+    headers: impl Iterator<Item = &'h LogfileHeader>,
+    of: fn(&LogfileHeader) -> u32,
+) -> u32 {
+    let mut sessions = BTreeMap::new();
+    for (number, header) in headers.enumerate() {
+        let is_of_series = header.log_file_mode.contains(LogFileMode::NEWFILE);
+        let alone = if is_of_series { None } else { Some(number) };
+        let session = (&header.logger_name, header.start_time.0, header.boot_time.0, alone);
+        let lost = sessions.entry(session).or_insert(0);
+        *lost = of(header).max(*lost);
+    }
+    sessions.into_values().fold(0, u32::saturating_add)
 }
 
 /// Room for every record of the inputs but the largest of an obsolete kind, and for the header.

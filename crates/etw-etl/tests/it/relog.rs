@@ -179,6 +179,33 @@ fn files_of_one_clock_keep_their_raw_times() {
     }
 }
 
+/// Each file of a series has the losses of its session so far.
+#[test]
+fn losses_of_a_series_count_once() {
+    let file = |lost: u32, change: &dyn Fn(&mut LogfileHeader)| {
+        part(0, |file| {
+            file.header.logfile.log_file_mode = LogFileMode::NEWFILE;
+            file.header.logfile.events_lost = lost;
+            file.header.logfile.buffers_lost = lost / 10;
+            change(&mut file.header.logfile);
+            push_some(file, 0..3);
+        })
+    };
+    let same = |_: &mut LogfileHeader| ();
+    let later = |header: &mut LogfileHeader| header.start_time.0 += 10_000_000;
+    let alone = |header: &mut LogfileHeader| header.log_file_mode = LogFileMode::SEQUENTIAL;
+    let series = vec![file(4, &same), file(52, &same), file(56, &same)];
+    let lost = |files: Vec<TraceFile>| {
+        let (merged, ..) = relog(files, false);
+        let header = merged.header().unwrap();
+        (header.events_lost, header.buffers_lost)
+    };
+    assert_eq!(lost(series.clone()), (56, 5));
+    let other_session = [series.clone(), vec![file(20, &later)]].concat();
+    assert_eq!(lost(other_session), (76, 7));
+    assert_eq!(lost(vec![file(3, &alone), file(4, &alone)]), (7, 0), "two sessions");
+}
+
 #[test]
 fn the_name_of_a_relogger_where_sessions_differ() {
     let one = part(0, |file| push_some(file, 0..3));
