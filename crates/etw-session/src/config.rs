@@ -209,6 +209,11 @@ impl SessionConfig {
         if self.system.is_some() && self.clock == SessionClock::System {
             return Err(ConfigError::SystemClock { appends: self.mode == LogMode::Append });
         }
+        if self.system.is_some() && !self.per_processor {
+            // The buffer of a record says on which processor its event was.
+            let (option, other) = (ConfigOption::OneStream, ConfigOption::System);
+            return Err(ConfigError::Exclusive { option, other });
+        }
         self.enable.iter().try_for_each(Enablement::validate)
     }
 

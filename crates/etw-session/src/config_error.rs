@@ -27,6 +27,7 @@ pub enum ConfigOption {
     BufferSize,
     BufferCount,
     Clock,
+    OneStream,
     Enable,
     System,
 }
@@ -45,6 +46,7 @@ impl fmt::Display for ConfigOption {
             ConfigOption::BufferSize => "buffer size",
             ConfigOption::BufferCount => "number of buffers",
             ConfigOption::Clock => "clock",
+            ConfigOption::OneStream => "one stream of buffers for all processors",
             ConfigOption::Enable => "provider",
             ConfigOption::System => "system events",
         })

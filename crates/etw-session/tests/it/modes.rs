@@ -469,6 +469,12 @@ fn an_option_that_has_no_effect_is_named() {
         let error = live(mode).validate().unwrap_err();
         assert_eq!(error, ConfigError::Needs { option, needs: ConfigOption::File });
     }
+    let system =
+        SessionConfig { system: Some(SystemConfig::default()), ..live(LogMode::default()) };
+    assert_eq!(system.validate(), Ok(()));
+    let error = SessionConfig { per_processor: false, ..system }.validate().unwrap_err();
+    let (option, other) = (ConfigOption::OneStream, ConfigOption::System);
+    assert_eq!(error, ConfigError::Exclusive { option, other });
     let append = SessionConfig { mode: LogMode::Append, ..named() };
     let append = SessionConfig { file: Some("/a.etl".into()), ..append };
     for clock in [SessionClock::Qpc, SessionClock::Cycles] {
