@@ -166,6 +166,8 @@ pub enum ThreadState {
     Preempted,
     /// It waits and can be interrupted.
     Sleeping,
+    /// It waits, and the kernel does not say for what.
+    Waiting,
     /// It waits for a device or lock.
     Blocked,
     /// It is stopped, traced or parked.

@@ -374,7 +374,7 @@ pub fn parse<'a, 'k>(
         SWITCH_OF_CPU => {
             const PRIORITY: i32 = 120;
             let is_preempted = misc & SWITCH_PREEMPTED != 0;
-            let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Sleeping };
+            let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Waiting };
             PerfDetail::Neutral(Detail::Switch {
                 old: SwitchedOut { thread, priority: PRIORITY, state },
                 new: SwitchedIn { thread: number(12)?, priority: PRIORITY },
@@ -383,7 +383,7 @@ pub fn parse<'a, 'k>(
         SWITCH if misc & SWITCH_OUT == 0 => PerfDetail::Neutral(Detail::SwitchIn),
         SWITCH => {
             let is_preempted = misc & SWITCH_PREEMPTED != 0;
-            let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Sleeping };
+            let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Waiting };
             PerfDetail::Neutral(Detail::SwitchOut { state })
         }
         _ => return None,

@@ -54,10 +54,13 @@ fn wait_state(state: ThreadState) -> WaitState {
     const READY: u8 = 1;
     const TERMINATED: u8 = 4;
     const WAITING: u8 = 5;
+    // No reason of Windows has this number.
+    const UNKNOWN: u8 = 127;
     let (state, reason) = match state {
         ThreadState::Preempted => (READY, 32),
         ThreadState::Ready => (READY, 33),
         ThreadState::Sleeping => (WAITING, 6),
+        ThreadState::Waiting => (WAITING, UNKNOWN),
         ThreadState::Blocked => (WAITING, 0),
         ThreadState::Stopped => (WAITING, 5),
         ThreadState::Idle => (WAITING, 15),
@@ -109,7 +112,7 @@ impl Shaper {
     /// A thread whose ids the kernel has taken back leaves its CPU. Without states, this is its last switch.
     fn without_id(&self, event: &NeutralEvent<'_>, old: SwitchedOut) -> SwitchedOut {
         let state = match (self.lacks_states, old.state) {
-            (true, ThreadState::Sleeping) => ThreadState::Dead,
+            (true, ThreadState::Waiting) => ThreadState::Dead,
             (_, state) => state,
         };
         SwitchedOut { thread: event.thread, state, ..old }
@@ -350,7 +353,7 @@ impl Shaper {
             return;
         }
         // Linux 6.18 writes none for some idle threads.
-        let old = SwitchedOut { thread, priority: NICE_0, state: ThreadState::Sleeping };
+        let old = SwitchedOut { thread, priority: NICE_0, state: ThreadState::Waiting };
         let new = SwitchedIn { thread: event.thread, priority: NICE_0 };
         let process = self.process_of(thread).unwrap_or(0);
         self.switched(&NeutralEvent { process, thread, ..*event }, old, new, out);

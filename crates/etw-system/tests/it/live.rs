@@ -728,8 +728,12 @@ pub fn records_without_tracefs() {
     let has_note = |start: &str| notes.lines().any(|note| note.starts_with(start));
     assert!(has_note("pf: without the files and kinds of faults"), "{notes}");
     assert!(count(&|one| one.hook == 0x0f2e) > 0 && count(&|one| one.hook == 0x020b) > 0);
-    // Sleeping threads wait for a request of a user; without programs, they only wait.
-    assert!(count(&|one| one.hook == 0x0524 && one.payload[14] == 5) > 0);
+    // Sleeping threads wait for a request of a user; without programs, nobody says for what they wait.
+    let waiting = |reason| {
+        count(&|one| one.hook == 0x0524 && one.payload[14] == 5 && one.payload[12] == reason)
+    };
+    let reasons = (waiting(6) > 0, waiting(127) > 0);
+    assert_eq!(reasons, (has_programs, !has_programs), "wait reasons");
     let of_tracepoints = [
         ("wake-ups", count(&|one| one.hook == 0x0532 && one.u32(0) == thread)),
         ("soft interrupts", count(&|one| matches!(one.hook, 0x0f44 | 0x0f45))),

@@ -182,7 +182,7 @@ fn a_thread_that_is_followed_alone_leaves_its_cpu_with_its_last_word() {
     let mut machine = Machinery::new();
     machine.at(10, 0, 50, Detail::SwitchIn);
     machine.at(20, 0, 50, fork(60, 50));
-    machine.at(30, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
+    machine.at(30, 0, 50, Detail::SwitchOut { state: ThreadState::Waiting });
     machine.at(40, 0, 60, Detail::SwitchIn);
     machine.at(100, 0, 60, Detail::Exit { process: 60, thread: 60 });
     machine.at(500, 0, 50, Detail::SwitchIn);
@@ -252,7 +252,7 @@ fn an_id_that_is_used_again_at_once_has_another_key() {
 fn a_switch_with_one_of_its_two_records_is_whole() {
     let mut machine = Machinery::new();
     let from = |thread| Detail::SwitchedFrom { thread };
-    let sleeps = |old, new| switch(old, ThreadState::Sleeping, new);
+    let sleeps = |old, new| switch(old, ThreadState::Waiting, new);
     machine.at(10, 0, 0, sleeps(0, 50));
     machine.at(11, 0, 50, from(0));
     machine.at(20, 0, 50, sleeps(50, 0));
@@ -368,7 +368,7 @@ fn a_followed_thread_that_takes_an_id_leaves_no_gap() {
             machine.of_process(60, (50, 50), Detail::SwitchIn);
         }
         machine.of_process(70, (50, 50), Detail::Exec { process: 50, facts: &Default::default() });
-        machine.of_process(80, (50, 50), Detail::SwitchOut { state: ThreadState::Sleeping });
+        machine.of_process(80, (50, 50), Detail::SwitchOut { state: ThreadState::Waiting });
         assert_eq!(machine.shaper.take_gaps(), 0);
         let switches = machine.end();
         let switches: Vec<_> = of(&switches, 0x0524)

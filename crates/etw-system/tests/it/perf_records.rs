@@ -67,8 +67,7 @@ fn a_switch_of_a_cpu_names_both_threads() {
     let into = parse(&bytes, |_| None, &mut scratch).unwrap();
     let PerfDetail::Neutral(Detail::SwitchedFrom { thread }) = into.detail else { panic!() };
     assert_eq!((into.thread, thread), (51, 71));
-    for (misc, expected) in
-        [(OUT, ThreadState::Sleeping), (OUT | PREEMPTED, ThreadState::Preempted)]
+    for (misc, expected) in [(OUT, ThreadState::Waiting), (OUT | PREEMPTED, ThreadState::Preempted)]
     {
         let bytes = record(15, misc, &body);
         let parsed = parse(&bytes, |_| None, &mut scratch).unwrap();
