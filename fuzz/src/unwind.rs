@@ -29,9 +29,14 @@ pub fn unwind(data: &[u8]) {
         read_bytes.set(read_bytes.get() + part.len());
         Some(part.to_vec())
     };
+    // Addresses by frame pointers: hostile ones, too.
+    let chain: Vec<u64> = stack
+        .chunks_exact(8)
+        .map_while(|word| word.try_into().map(u64::from_le_bytes).ok())
+        .collect();
     let walk = |unwinder: &mut Unwinder, user: &UserState<'_>| {
         let mut frames = Vec::new();
-        let end = unwinder.walk(1, images, user, &read, &mut frames);
+        let end = unwinder.walk_beyond(1, images, user, &chain, &read, &mut frames);
         assert!(frames.len() <= 192, "{} frames", frames.len());
         (frames, end)
     };

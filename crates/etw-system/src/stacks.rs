@@ -33,8 +33,8 @@ impl Stacks {
         }
     }
 
-    /// The record with the stack that the unwind tables of its process give, if it is whole or longer than that by frame pointers. `frames`:
-    /// memory for it.
+    /// The record with the stack that the unwind tables of its process give, and beyond the copied bytes by the frame pointers of functions
+    /// that have them. `frames`: memory for it.
     #[cfg(feature = "unwind")]
     pub fn complete<'a>(
         &mut self,
@@ -44,24 +44,17 @@ impl Stacks {
     ) -> Parsed<'a> {
         use crate::neutral::Detail;
         use crate::perf::PerfDetail;
-        use crate::unwind::End;
         let Some(user) = &parsed.user else { return self.checked(parsed, shaper) };
         let process = parsed.process;
         let Some(images) = shaper.images_of(process) else { return *parsed };
         frames.clear();
         let files = crate::process_files::FilesOf { process, open: &self.files };
-        let end = self.unwinder.walk(parsed.thread, images, user, &files, frames);
+        let (thread, by_pointers) = (parsed.thread, parsed.stack.user);
+        self.unwinder.walk_beyond(thread, images, user, by_pointers, &files, frames);
         if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {
             self.sizes.note(self.unwinder.reach());
         }
-        // By frame pointers, as long as they lead to code: other functions use that register for something else.
-        let by_pointers = code_at_front(images.by_base, parsed.stack.user);
-        match end {
-            End::Cut if frames.len() < by_pointers.len() => {
-                Parsed { stack: Stack { user: by_pointers, ..parsed.stack }, ..*parsed }
-            }
-            _ => Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed },
-        }
+        Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed }
     }
 
     /// The record with the frames that frame pointers lead to, as long as they lie in images of its process.

@@ -104,6 +104,8 @@ pub struct Unwinder {
     steps: Vec<Option<Step>>,
     /// Bytes of the stack that the last walk needed.
     reach: usize,
+    /// The frame pointer at which the last walk ended, if it leads to the caller, beyond the copied bytes.
+    cut_at: Option<u64>,
 }
 
 /// How a walk ended.
@@ -140,13 +142,42 @@ impl Unwinder {
     ) -> End {
         let walker = Walker { thread, version: images.version };
         self.steps.clear();
-        self.reach = 0;
+        (self.reach, self.cut_at) = (0, None);
         let Some(mut frame) = Frame::innermost(user) else { return End::Cut };
         let (end, joined) = self.steps_of(walker, images.by_base, &mut frame, files, out);
         self.reach = frame.reach();
         // Without a version, the next walk may be that of another program.
         if end == End::Whole && walker.version != 0 {
             self.last_walks.keep(walker, &self.steps, joined);
+        }
+        end
+    }
+
+    /// As [`walk`](Unwinder::walk). Where the copied bytes end, it goes on with `by_pointers`, the addresses that the kernel found by
+    /// frame pointers: as long as the rule of each frame says that its frame pointer leads to its caller. Other functions keep any value
+    /// in that register.
+    pub fn walk_beyond(
+        &mut self,
+        thread: u32,
+        images: ProcessImages<'_>,
+        user: &UserState<'_>,
+        by_pointers: &[u64],
+        files: &dyn MappedFiles,
+        out: &mut Vec<u64>,
+    ) -> End {
+        let end = self.walk(thread, images, user, files, out);
+        let Some(cut_at) = self.cut_at.filter(|_| end == End::Cut) else { return end };
+        let Some(callers) = callers_beyond(user, cut_at, by_pointers) else { return end };
+        let mut last = None;
+        for address in callers {
+            let at = address.wrapping_sub(1);
+            let module = self.module(images.by_base, at, files, &mut last);
+            let Some(module) = module.filter(|_| out.len() < MAX_FRAMES) else { break };
+            out.push(*address);
+            let in_headers = module.image.default_base.wrapping_add(at - module.image.base);
+            if !self.rule(module, in_headers, files).leads_by_frame_pointer() {
+                break;
+            }
         }
         end
     }
@@ -181,7 +212,10 @@ impl Unwinder {
                 if step < room {
                     match self.last_walks.follow(known, step, frame, out) {
                         Found::Same => return (End::Whole, Some(step)),
-                        Found::End => return CUT,
+                        Found::End(frame_pointer) => {
+                            self.cut_at = frame_pointer;
+                            return CUT;
+                        }
                         Found::Other => {}
                     }
                 }
@@ -218,7 +252,10 @@ impl Unwinder {
             match next {
                 Next::Caller(caller) => address = caller,
                 Next::End => return (End::Whole, None),
-                Next::Unknown => return CUT,
+                Next::Unknown => {
+                    self.cut_at = frame_pointer.filter(|_| is_by_frame_pointer);
+                    return CUT;
+                }
             }
             let grows = frame.get(STACK_POINTER).is_some_and(|now| now > before || is_exact);
             if address == 0 {
@@ -282,6 +319,25 @@ impl Unwinder {
     }
 }
 
+/// Of the addresses that the kernel found by frame pointers, those behind the frame pointer `cut_at`. `None`: the copied bytes do not
+/// lead there from the innermost one.
+fn callers_beyond<'a>(
+    user: &UserState<'_>,
+    cut_at: u64,
+    by_pointers: &'a [u64],
+) -> Option<&'a [u64]> {
+    let frame = Frame::innermost(user)?;
+    let mut pointer = frame.get(FRAME_POINTER)?;
+    // Before the first caller stands the address of the record itself.
+    for count in 1..by_pointers.len() {
+        if pointer == cut_at {
+            return by_pointers.get(count..);
+        }
+        pointer = frame.read(pointer).filter(|next| *next > pointer)?;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -333,6 +389,53 @@ mod tests {
     ) -> KnownRule {
         let number = unwinder.files.number(image, file);
         unwinder.rule(&mut Module { image, end: u64::MAX, number }, address, file)
+    }
+
+    /// OV-24: beyond the copied bytes, frame pointers are followed from frames that have one. In others, the register has any value.
+    #[test]
+    fn frame_pointers_are_followed_from_frames_that_have_one() {
+        let (own, function) = own_file(1);
+        let image = |base, path: &[u8]| {
+            let (default_base, path) = (base, path.to_vec());
+            Arc::new(Image { base, default_base, size: 0x1000, path, ..Image::default() })
+        };
+        const OTHER: u64 = 0x7f00_0000_0000;
+        let page = function & !0xfff;
+        let images = BTreeMap::from([(page, image(page, b"")), (OTHER, image(OTHER, b"/none"))]);
+        let images = ProcessImages { by_base: &images, version: 1 };
+        let files = |path: &[u8], at: u64, size: usize| {
+            if path.is_empty() { own.read(b"", Some(own.identity), at, size) } else { None }
+        };
+        // At its first instruction, a function's frame is found by the stack pointer.
+        let plain = function + 1;
+        let mut unwinder = Unwinder::default();
+        let mut walk = |address: u64, chain: &[u64], pointer: u64, stack: &[u64]| {
+            let mut registers = vec![0u64; crate::perf::UNWOUND_REGISTERS.count_ones() as usize];
+            let (at_pointer, at_stack, at_address) = match cfg!(target_arch = "aarch64") {
+                true => (registers.len() - 4, registers.len() - 2, registers.len() - 1),
+                false => (2, 3, 4),
+            };
+            registers[at_pointer] = pointer;
+            (registers[at_stack], registers[at_address]) = (0x7000, address);
+            let bytes = |words: &[u64]| -> Vec<u8> {
+                words.iter().flat_map(|word| word.to_le_bytes()).collect()
+            };
+            let (registers, stack) = (bytes(&registers), bytes(stack));
+            let user = UserState { registers: &registers, stack: &stack };
+            let mut out = Vec::new();
+            unwinder.walk_beyond(1, images, &user, chain, &files, &mut out);
+            out
+        };
+        let [first, second, third] = [1, 2, 3].map(|at| OTHER + at * 0x10);
+        let chain = [first, second, third, plain, first];
+        assert_eq!(walk(first, &chain, 0x9000, &[]), chain[..4], "the last but one has a rule");
+        let cut = [plain, second, third];
+        assert_eq!(walk(plain, &cut, 0x9000, &[]), [plain], "its register leads nowhere");
+        // The first frame is in the copy, the second beyond.
+        let copied = [0x9000, second];
+        assert_eq!(walk(first, &chain, 0x7000, &copied), chain[..4]);
+        let outside = [first, second, 0xdead_0000, third];
+        assert_eq!(walk(first, &outside, 0x9000, &[]), outside[..2], "no code");
     }
 
     /// Two users' files may have one build id: neither changes the rules of the other.

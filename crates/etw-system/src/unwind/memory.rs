@@ -63,8 +63,8 @@ pub(super) enum Found {
     Same,
     /// Another caller or frame pointer.
     Other,
-    /// The copied bytes end before the caller.
-    End,
+    /// The copied bytes end before the caller. The frame pointer, if it leads there.
+    End(Option<u64>),
 }
 
 impl Step {
@@ -72,7 +72,9 @@ impl Step {
         let value = |word: Word| frame.read(word.at);
         let is_same = |word: Option<Word>| word.is_none_or(|one| value(one) == Some(one.value));
         match self.caller {
-            Some(caller) if value(caller).is_none() => Found::End,
+            Some(caller) if value(caller).is_none() => {
+                Found::End(self.state.frame_pointer.filter(|_| self.is_by_frame_pointer))
+            }
             caller if is_same(caller) && is_same(self.frame_pointer) => Found::Same,
             _ => Found::Other,
         }
@@ -150,7 +152,7 @@ impl LastWalks {
             out.push(step.state.address);
             match step.found_in(frame) {
                 Found::Same => {}
-                Found::End => return Found::End,
+                Found::End(frame_pointer) => return Found::End(frame_pointer),
                 Found::Other => {
                     out.truncate(before);
                     return Found::Other;

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::rule::{Row, Rule};
+use super::rule::{FRAME_POINTER, FrameAddress, Row, Rule};
 
 /// Bytes of the young rows, and of the old ones, at most.
 const GENERATION_SIZE: usize = 3 << 20;
@@ -31,6 +31,18 @@ pub(super) enum KnownRule {
 }
 
 impl KnownRule {
+    /// Whether the frame pointer leads from such a frame to its caller.
+    pub fn leads_by_frame_pointer(&self) -> bool {
+        match self {
+            KnownRule::None => true,
+            KnownRule::Row(row) => row.is_by_frame_pointer(),
+            KnownRule::Whole(rule) => match rule.frame {
+                FrameAddress::Register(register, _) => usize::from(register) == FRAME_POINTER,
+                FrameAddress::Expression(_) => false,
+            },
+        }
+    }
+
     fn size(&self) -> usize {
         match self {
             KnownRule::None | KnownRule::Row(_) => ROW_SIZE,
