@@ -29,6 +29,41 @@ int main(void) {
 /// The frames of `inner`, 21 of `deep`, and that of `main`.
 const FRAMES: usize = 23;
 
+/// `worker` has more on its stack than is copied, and without frame pointers that register has the address of a list whose elements look
+/// like frames: `unused` would be their function.
+const LARGE: &str = r"
+#include <string.h>
+#include <time.h>
+struct list { struct list *next; void (*callback)(void); long value; };
+volatile long sink;
+__attribute__((noinline)) static void unused(void) { sink += 1; }
+__attribute__((noinline)) static double passed(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+__attribute__((noinline)) static void leaf(struct list *list, double seconds) {
+    double end = passed() + seconds;
+    while (passed() < end) for (int n = 0; n < 100000; n++) sink += list->value;
+}
+__attribute__((noinline)) static void worker(struct list *list) {
+    char large[100000];
+    memset(large, 1, sizeof large);
+    leaf(list, 0.3);
+    list->value += large[5];
+    if (sink == 12345) list->callback();
+    leaf(list, 0.01);
+    sink += list->value;
+}
+int main(void) {
+    struct list list[4];
+    for (int n = 0; n < 4; n++) list[n] = (struct list){n < 3 ? list + n + 1 : 0, unused, n};
+    sink = list[2].value;
+    worker(list);
+    return 0;
+}
+";
+
 /// A folder that is deleted in the end.
 struct Folder(PathBuf);
 
@@ -38,13 +73,40 @@ impl Drop for Folder {
     }
 }
 
-fn compile(folder: &Path, name: &str, flag: &str) -> Option<PathBuf> {
-    let (source, program) = (folder.join("deep.c"), folder.join(name));
-    std::fs::write(&source, PROGRAM).unwrap();
+fn compile(folder: &Path, text: &str, name: &str, flag: &str) -> Option<PathBuf> {
+    let (source, program) = (folder.join("program.c"), folder.join(name));
+    std::fs::write(&source, text).unwrap();
     let mut command = Command::new("cc");
     command.args(["-O1", "-fno-optimize-sibling-calls", "-fasynchronous-unwind-tables", flag]);
     let status = command.arg("-o").args([&program, &source]).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success()).then_some(program)
+}
+
+const FRAME_POINTERS: [(&str, &str); 2] =
+    [("with", "-fno-omit-frame-pointer"), ("without", "-fomit-frame-pointer")];
+
+/// Records a program; the [`depths`] of its stacks. `None`: no compiler, or no rights.
+fn recorded(text: &str, name: &str, flag: &str) -> Option<Vec<usize>> {
+    let folder = std::env::temp_dir().join(format!("etw-unwinding-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder(folder);
+    let Some(program) = compile(&folder.0, text, name, flag) else {
+        eprintln!("left out: no C compiler");
+        return None;
+    };
+    let mut id = 0;
+    let recording = |live: &mut Live| {
+        let mut child = Command::new(&program).spawn().unwrap();
+        id = child.id();
+        while child.try_wait().unwrap().is_none() {
+            live.poll();
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+    };
+    let flags = "process,thread,img,profile";
+    let recording = record_and_count(flags, Some(std::process::id()), recording)?;
+    check_live(&recording.records);
+    Some(depths(&recording.records, id, &program))
 }
 
 /// The numbers of frames in the program's own image, of each sample's stack that begins there.
@@ -69,30 +131,23 @@ fn depths(records: &[Taken], process: u32, program: &Path) -> Vec<usize> {
 /// OV-23: stacks of a program without frame pointers have the frames of the same program with them.
 #[test]
 fn stacks_do_not_need_frame_pointers() {
-    let folder = std::env::temp_dir().join(format!("etw-unwinding-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let folder = Folder(folder);
-    for (name, flag) in [("with", "-fno-omit-frame-pointer"), ("without", "-fomit-frame-pointer")] {
-        let Some(program) = compile(&folder.0, name, flag) else {
-            return eprintln!("left out: no C compiler");
-        };
-        let mut id = 0;
-        let recording = |live: &mut Live| {
-            let mut child = Command::new(&program).spawn().unwrap();
-            id = child.id();
-            while child.try_wait().unwrap().is_none() {
-                live.poll();
-                std::thread::sleep(std::time::Duration::from_millis(3));
-            }
-        };
-        let own = Some(std::process::id());
-        let flags = "process,thread,img,profile";
-        let Some(recording) = record_and_count(flags, own, recording) else { return };
-        check_live(&recording.records);
-        let depths = depths(&recording.records, id, &program);
+    for (name, flag) in FRAME_POINTERS {
+        let Some(depths) = recorded(PROGRAM, name, flag) else { return };
         let whole = depths.iter().filter(|depth| (FRAMES..=FRAMES + 1).contains(*depth)).count();
         eprintln!("{name} frame pointers: {whole} of {} stacks have {FRAMES} frames", depths.len());
         // Some samples lie between the calls.
         assert!(depths.len() >= 20 && whole * 10 >= depths.len() * 9, "{name}: {depths:?}");
+    }
+}
+
+/// OV-23: beyond the copied bytes, callers are those of functions with frame pointers. Without them, a stack ends there, and has no
+/// functions that never ran.
+#[test]
+fn callers_beyond_the_copied_stack_need_frame_pointers() {
+    for ((name, flag), frames) in FRAME_POINTERS.into_iter().zip([3, 2]) {
+        let Some(depths) = recorded(LARGE, &format!("large-{name}"), flag) else { return };
+        // Few samples lie in `passed`, or between the calls.
+        let right = depths.iter().filter(|depth| **depth == frames).count();
+        assert!(depths.len() >= 20 && right * 10 >= depths.len() * 9, "{name}: {depths:?}");
     }
 }
