@@ -31,7 +31,7 @@ const FRAMES: usize = 23;
 
 /// `worker` has more on its stack than is copied, and without frame pointers that register has the address of a list whose elements look
 /// like frames: `unused` would be their function.
-const LARGE: &str = r"
+const LARGE: &str = r#"
 #include <string.h>
 #include <time.h>
 struct list { struct list *next; void (*callback)(void); long value; };
@@ -49,6 +49,9 @@ __attribute__((noinline)) static void leaf(struct list *list, double seconds) {
 __attribute__((noinline)) static void worker(struct list *list) {
     char large[100000];
     memset(large, 1, sizeof large);
+#ifdef NO_POINTERS
+    __asm__ volatile("mov %0, %%rbp" : : "r"(list) : "rbp");
+#endif
     leaf(list, 0.3);
     list->value += large[5];
     if (sink == 12345) list->callback();
@@ -62,7 +65,7 @@ int main(void) {
     worker(list);
     return 0;
 }
-";
+"#;
 
 /// A folder that is deleted in the end.
 struct Folder(PathBuf);
@@ -78,6 +81,9 @@ fn compile(folder: &Path, text: &str, name: &str, flag: &str) -> Option<PathBuf>
     std::fs::write(&source, text).unwrap();
     let mut command = Command::new("cc");
     command.args(["-O1", "-fno-optimize-sibling-calls", "-fasynchronous-unwind-tables", flag]);
+    if cfg!(target_arch = "x86_64") && flag == "-fomit-frame-pointer" {
+        command.arg("-DNO_POINTERS");
+    }
     let status = command.arg("-o").args([&program, &source]).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success()).then_some(program)
 }
