@@ -226,12 +226,21 @@ pub struct ExecFacts {
 }
 
 /// A file of a file system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// The kernel's device number: the minor number has 20 bits.
     pub device: u32,
-    /// The file's number there.
+    /// The file's number there. Subvolumes of btrfs and layers of overlayfs have the same numbers for different files.
     pub inode: u64,
+    /// Where the kernel has the file's inode, as long as it is in memory; 0: not known.
+    pub address: u64,
+}
+
+impl FileId {
+    /// Whether device and number alone say which file it is: those of a file system with a device of its own do.
+    pub fn is_on_device(&self) -> bool {
+        self.device >> 20 != 0
+    }
 }
 
 /// A file and its name.

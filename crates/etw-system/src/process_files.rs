@@ -216,7 +216,7 @@ pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
     let metadata = std::fs::metadata(&link).ok()?;
     let device = metadata.dev();
     let device = libc::major(device) << 20 | libc::minor(device) & 0xf_ffff;
-    Some(FileFacts { id: FileId { device, inode: metadata.ino() }, path })
+    Some(FileFacts { id: FileId { device, inode: metadata.ino(), address: 0 }, path })
 }
 
 /// Whether a process has no such descriptor, or has ended.

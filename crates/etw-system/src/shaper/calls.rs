@@ -320,6 +320,11 @@ impl Shaper {
         self.view_record(event, MAP_FILE, place, out);
     }
 
+    /// The key of the file that a process has in memory at an address.
+    pub(super) fn file_at(&self, process: u32, address: u64) -> Option<u64> {
+        Some(self.calls.views.get(&process)?.at(address)?.key)
+    }
+
     fn take_views(&mut self, process: u32, range: Range<u64>) -> Vec<(u64, View)> {
         let of_process = self.calls.views.get_mut(&process);
         of_process.map(|views| views.take(range)).unwrap_or_default()

@@ -10,7 +10,7 @@ use crate::system_calls::{PathArgument, SystemCall};
 
 const NAME: u16 = 0x0400;
 const RUNDOWN: u16 = 0x0424;
-/// Keys of files that no call has opened: no device has this number.
+/// Keys of files that no call has opened: those of opened files lack a bit of these.
 const UNOPENED: u64 = KEY | 0xffff << 32;
 
 impl Shaper {
@@ -166,7 +166,8 @@ impl Shaper {
     ) {
         let names = &mut self.files.names;
         let Some(key) = names.key(old).filter(|_| new.starts_with(b"/")) else { return };
-        if names.path(key).is_some_and(|path| is_nameless(key, path)) {
+        let inode = names.inode(key);
+        if names.path(key).is_some_and(|path| is_nameless(inode, path)) {
             names.remove(old);
             self.name_file(event, key, new, out);
         }

@@ -8,6 +8,7 @@ mod container;
 mod descriptors;
 mod disks;
 mod faults;
+mod file_keys;
 mod file_names;
 mod followers;
 mod ground_truth;

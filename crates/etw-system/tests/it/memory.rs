@@ -21,7 +21,7 @@ impl Memory {
     fn new() -> Memory {
         let mut machine = Machinery::new();
         for descriptor in [3, 4] {
-            let id = FileId { device: 1, inode: descriptor as u64 };
+            let id = FileId { device: 1, inode: descriptor as u64, address: 0 };
             let file = FileFacts { id, path: format!("/{descriptor}").into_bytes() };
             let found = Detail::DescriptorFound { process: 50, descriptor, file: Some(&file) };
             machine.at(5, 0, 50, found);
