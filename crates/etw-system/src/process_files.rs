@@ -181,6 +181,16 @@ fn arguments(folder: &str) -> Vec<u8> {
     Vec::new()
 }
 
+/// The folder of all threads of a process; empty: not known, or they have several.
+fn working_folder(process: u32) -> Vec<u8> {
+    let link = format!("{}/cwd", living_folder(process));
+    let own = std::fs::read_link(&link).ok();
+    let tasks = format!("/proc/{process}/task");
+    let others = numbered(&tasks).into_iter().filter(|id| *id != process);
+    let mut others = others.filter_map(|id| std::fs::read_link(format!("{tasks}/{id}/cwd")).ok());
+    if others.any(|other| Some(other) != own) { Vec::new() } else { link_text(&link) }
+}
+
 /// Facts about a process. If it has ended, and its parent does not know yet, there is no program any more.
 pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
     let stat = stat(&format!("/proc/{id}/stat"))?;
@@ -200,7 +210,7 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
         is_kernel,
         folder: match is_kernel {
             true => Vec::new(),
-            false => link_text(&format!("{}/cwd", living_folder(id))),
+            false => working_folder(id),
         },
         exec,
         ..ProcessFacts::default()

@@ -87,6 +87,10 @@ pub enum SystemCall {
     CloseRange,
     /// `clone`: it makes a process or thread, which may have its descriptors together with the one that makes it.
     Clone,
+    /// `unshare`: the thread has its folder alone from then on.
+    Unshare,
+    /// `setns`: it has another namespace, and its folder is there.
+    EnterNamespace,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -335,6 +339,8 @@ const ROWS: &[Row] = &[
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
     row(56, 220, SystemCall::Clone),
+    row(272, 97, SystemCall::Unshare),
+    row(308, 268, SystemCall::EnterNamespace),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
     row(9, 222, SystemCall::Map),
@@ -361,6 +367,12 @@ impl SystemCall {
     pub fn is_memory(self) -> bool {
         use SystemCall::{Advise, Break, Map, Remap, Unmap};
         matches!(self, Map | Unmap | Break | Advise | Remap)
+    }
+
+    /// Whether it changes the folder in which relative paths begin, or who has it.
+    pub fn is_about_folders(self) -> bool {
+        use SystemCall::{ChangeFolder, ChangeFolderTo, EnterNamespace, Unshare};
+        matches!(self, ChangeFolder | ChangeFolderTo | EnterNamespace | Unshare)
     }
 
     /// Its operations on files.

@@ -135,7 +135,7 @@ impl Shaper {
             if self.calls.running.len() >= LIMIT {
                 self.calls.running.clear();
             }
-            let folder = self.next_folder(event.process, kind, &arguments, file);
+            let folder = self.next_folder(event, kind, &arguments, file);
             let call = Call { number, arguments, operations, folder };
             self.calls.running.insert(event.thread, call);
         }
@@ -168,9 +168,9 @@ impl Shaper {
                 self.drop_map_stack(event.thread);
             }
             match kind {
-                SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => {
+                _ if kind.is_about_folders() => {
                     if !is_error(result) {
-                        self.set_folder(event.process, call.folder);
+                        self.folder_changed(event.thread, kind, &call.arguments, call.folder);
                     }
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
@@ -356,11 +356,14 @@ impl Shaper {
 
     /// Whether the process that a thread makes now has the descriptors of its parent together with it. `clone3` has its flags in memory.
     pub(super) fn shares_descriptors(&self, thread: u32) -> bool {
-        let call = self.calls.running.get(&thread);
-        call.is_some_and(|call| {
-            SystemCall::of_number(call.number) == Some(SystemCall::Clone)
-                && call.arguments[0] & CLONE_FILES != 0
-        })
+        self.clone_flags(thread).is_some_and(|flags| flags & CLONE_FILES != 0)
+    }
+
+    /// The flags of the call with which a thread makes another one; `None`: they are not known.
+    pub(super) fn clone_flags(&self, thread: u32) -> Option<u64> {
+        let call = self.calls.running.get(&thread)?;
+        let is_clone = SystemCall::of_number(call.number) == Some(SystemCall::Clone);
+        is_clone.then_some(call.arguments[0])
     }
 
     /// The thread has ended: the call that it is in does not return.

@@ -224,7 +224,7 @@ impl Shaper {
             for ((path, argument), name) in paths.iter_mut().zip(arguments.paths).zip(&names.paths)
             {
                 if let Some(argument) = argument {
-                    *path = self.named_path(event.process, argument, values, name);
+                    *path = self.named_path(event, argument, values, name);
                 }
             }
         }

@@ -10,6 +10,7 @@ mod disks;
 mod faults;
 mod file_keys;
 mod file_names;
+mod folders;
 mod followers;
 mod ground_truth;
 mod idle_cpus;
