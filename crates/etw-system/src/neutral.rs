@@ -46,6 +46,8 @@ pub enum Detail<'a> {
     /// A thread that existed when the recording began.
     /// `affinity`: a bit for each of the first 64 CPUs that it may use; 0: not known.
     ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32, affinity: u64 },
+    /// A part of a file that a process had in memory when the recording began.
+    ViewFound { process: u32, base: u64, size: u64, file: &'a FileFacts },
     /// A process listens for connections to a TCP port.
     ListenerFound { process: u32, at: Listening },
     /// All processes that existed when the recording began have been given.

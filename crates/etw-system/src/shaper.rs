@@ -590,6 +590,9 @@ impl Shaper {
             Detail::Retransmit { socket, addresses } => {
                 self.retransmitted(event, socket, &addresses, out);
             }
+            Detail::ViewFound { process, base, size, file } => {
+                self.view_found(event, process, (base, size), file, out);
+            }
             Detail::FaultBegin { is_protection } => self.fault_begun(event, is_protection),
             Detail::FileFault { file, offset, is_around } => {
                 self.file_fault(event, (file, offset), is_around);

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::files::{FileCall, Operation, is_error};
 use super::views::{View, Views};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
-use crate::neutral::{CalledFile, NeutralEvent};
+use crate::neutral::{CalledFile, FileFacts, NeutralEvent};
 use crate::record::{Payload, Records};
 use crate::system_calls::SystemCall;
 
@@ -43,8 +44,8 @@ pub(super) struct Calls {
     running: HashMap<u32, Call>,
     /// The end of each process's data segment.
     breaks: HashMap<u32, u64>,
-    /// Files in memory, by process.
-    views: HashMap<u32, Views>,
+    /// Files in memory, by process. A new process has those of its parent until one of them changes its own.
+    views: HashMap<u32, Arc<Views>>,
     /// Processes of programs with 32 bits, whose calls have other numbers.
     narrow: HashSet<u32>,
     /// Their calls.
@@ -96,8 +97,18 @@ impl Calls {
         }
     }
 
-    /// A new process runs the program of its parent.
+    fn views_mut(&mut self, process: u32) -> &mut Views {
+        if self.views.len() >= LIMIT {
+            self.views.clear();
+        }
+        Arc::make_mut(self.views.entry(process).or_default())
+    }
+
+    /// A new process runs the program of its parent, in a copy of its memory.
     pub fn inherit(&mut self, process: u32, parent: u32) {
+        if let Some(views) = self.views.get(&parent).filter(|_| self.views.len() < LIMIT) {
+            self.views.insert(process, views.clone());
+        }
         if self.is_narrow(parent) {
             self.add_narrow(process);
         }
@@ -312,11 +323,27 @@ impl Shaper {
         self.keep_view(event, (base, view), out);
     }
 
+    /// Whether the files that processes have in memory already have to be found.
+    pub fn has_views(&self) -> bool {
+        self.has(Flag::MAP_FILE)
+    }
+
+    pub(super) fn view_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        (base, size): (u64, u64),
+        file: &FileFacts,
+        out: &mut Records,
+    ) {
+        let key = self.files.names.key_of(file.id, &file.path);
+        self.name_file(event, key, &file.path, out);
+        self.files.names.identify(key, file.id);
+        self.calls.views_mut(process).add(base, View { key, size });
+    }
+
     fn keep_view(&mut self, event: &NeutralEvent<'_>, place: (u64, View), out: &mut Records) {
-        if self.calls.views.len() >= LIMIT {
-            self.calls.views.clear();
-        }
-        self.calls.views.entry(event.process).or_default().add(place.0, place.1);
+        self.calls.views_mut(event.process).add(place.0, place.1);
         self.view_record(event, MAP_FILE, place, out);
     }
 
@@ -326,8 +353,8 @@ impl Shaper {
     }
 
     fn take_views(&mut self, process: u32, range: Range<u64>) -> Vec<(u64, View)> {
-        let of_process = self.calls.views.get_mut(&process);
-        of_process.map(|views| views.take(range)).unwrap_or_default()
+        let has_some = self.calls.views.get(&process).is_some_and(|views| views.has_in(&range));
+        if has_some { self.calls.views_mut(process).take(range) } else { Vec::new() }
     }
 
     /// The files in a range of memory, if there are any, are there no more.
