@@ -12,8 +12,8 @@ use crate::neutral::FileId;
 const GENERATION_SIZE: usize = 2 << 20;
 /// Bytes of a name in each of its two maps, beside its own.
 const AROUND: usize = 96;
-/// Keys of opened files: other numbers of files, which are counted, lack this bit or have one more.
-const OPENED: u64 = KEY | 1 << 46;
+/// Keys of opened files have this bit: other numbers of files, which are counted, lack it or have one more.
+const OPENED: u64 = 1 << 46;
 
 /// The last name of a file.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ pub(super) fn key_of_number(id: FileId) -> u64 {
 }
 
 fn key_of_hash(hash: u64) -> u64 {
-    OPENED | hash & (OPENED & !KEY) - 1
+    KEY | OPENED | hash & (OPENED - 1)
 }
 
 /// The end of the path that `/proc` has of a file that was deleted.
