@@ -674,6 +674,28 @@ mod tests {
         assert!((program.base..program.base + program.size).contains(&address));
     }
 
+    /// A process has the folder of all its threads, or none that is known.
+    #[test]
+    fn a_process_whose_threads_have_several_folders_has_none() {
+        let (done, until) = std::sync::mpsc::channel::<()>();
+        let (tell, here) = std::sync::mpsc::channel();
+        let own = std::process::id();
+        let folder = std::env::current_dir().unwrap();
+        assert_eq!(working_folder(own), folder.as_os_str().as_bytes());
+        let other = std::thread::spawn(move || {
+            // SAFETY: numbers, and a text with a NUL.
+            let results =
+                unsafe { [libc::unshare(libc::CLONE_FS), libc::chdir(c"/proc".as_ptr())] };
+            tell.send(results).unwrap();
+            until.recv().unwrap_err();
+        });
+        assert_eq!(here.recv().unwrap(), [0, 0]);
+        let of_several = working_folder(own);
+        drop(done);
+        other.join().unwrap();
+        assert_eq!(of_several, b"");
+    }
+
     /// A mapped file is the one that its descriptor names; other memory is no file's.
     #[test]
     fn mapped_files_of_this_process_are_listed() {
