@@ -181,7 +181,7 @@ impl Programs {
         let out = |thread| SwitchedOut { thread, priority: 120, state: ThreadState::Sleeping };
         let into = |thread| SwitchedIn { thread, priority: 120 };
         self.event(ids, Detail::Switch { old: out(id), new: into(other) });
-        let opened = Some(FileId { device: 1, inode: number.into() });
+        let opened = Some(FileId { device: 1, inode: number.into(), address: 0 });
         let file = CalledFile { paths: [path, Vec::new()], id: opened, buffer_bytes: None };
         let (number, arguments) = (CALLS[1], [0; 6]);
         self.event([id, other], Detail::SyscallEnter { number, arguments, file: Some(&file) });

@@ -46,6 +46,8 @@ pub enum Detail<'a> {
     /// A thread that existed when the recording began.
     /// `affinity`: a bit for each of the first 64 CPUs that it may use; 0: not known.
     ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32, affinity: u64 },
+    /// A part of a file that a process had in memory when the recording began.
+    ViewFound { process: u32, base: u64, size: u64, file: &'a FileFacts },
     /// A process listens for connections to a TCP port.
     ListenerFound { process: u32, at: Listening },
     /// All processes that existed when the recording began have been given.
@@ -228,12 +230,21 @@ pub struct ExecFacts {
 }
 
 /// A file of a file system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// The kernel's device number: the minor number has 20 bits.
     pub device: u32,
-    /// The file's number there.
+    /// The file's number there. Subvolumes of btrfs and layers of overlayfs have the same numbers for different files.
     pub inode: u64,
+    /// Where the kernel has the file's inode, as long as it is in memory; 0: not known.
+    pub address: u64,
+}
+
+impl FileId {
+    /// Whether device and number alone say which file it is: those of a file system with a device of its own do.
+    pub fn is_on_device(&self) -> bool {
+        self.device >> 20 != 0
+    }
 }
 
 /// A file and its name.

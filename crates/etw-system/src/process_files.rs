@@ -181,6 +181,16 @@ fn arguments(folder: &str) -> Vec<u8> {
     Vec::new()
 }
 
+/// The folder of all threads of a process; empty: not known, or they have several.
+fn working_folder(process: u32) -> Vec<u8> {
+    let link = format!("{}/cwd", living_folder(process));
+    let own = std::fs::read_link(&link).ok();
+    let tasks = format!("/proc/{process}/task");
+    let others = numbered(&tasks).into_iter().filter(|id| *id != process);
+    let mut others = others.filter_map(|id| std::fs::read_link(format!("{tasks}/{id}/cwd")).ok());
+    if others.any(|other| Some(other) != own) { Vec::new() } else { link_text(&link) }
+}
+
 /// Facts about a process. If it has ended, and its parent does not know yet, there is no program any more.
 pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
     let stat = stat(&format!("/proc/{id}/stat"))?;
@@ -200,7 +210,7 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
         is_kernel,
         folder: match is_kernel {
             true => Vec::new(),
-            false => link_text(&format!("{}/cwd", living_folder(id))),
+            false => working_folder(id),
         },
         exec,
         ..ProcessFacts::default()
@@ -213,10 +223,13 @@ pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
     let path = std::fs::read_link(&link).ok()?.as_os_str().as_bytes().to_vec();
     // Sockets and pipes have names such as `socket:[7]`.
     path.starts_with(b"/").then_some(())?;
-    let metadata = std::fs::metadata(&link).ok()?;
+    Some(FileFacts { id: id_of(&std::fs::metadata(&link).ok()?), path })
+}
+
+fn id_of(metadata: &Metadata) -> FileId {
     let device = metadata.dev();
     let device = libc::major(device) << 20 | libc::minor(device) & 0xf_ffff;
-    Some(FileFacts { id: FileId { device, inode: metadata.ino() }, path })
+    FileId { device, inode: metadata.ino(), address: 0 }
 }
 
 /// Whether a process has no such descriptor, or has ended.
@@ -332,6 +345,70 @@ pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> 
         }
     }
     stack
+}
+
+/// A part of a file in the memory of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListedView {
+    pub base: u64,
+    pub size: u64,
+    pub file: Arc<FileFacts>,
+}
+
+/// Files in the memory of processes. The files of lines that differ in their addresses alone are looked up once.
+#[derive(Debug, Default)]
+pub(crate) struct ListedViews {
+    files: HashMap<Vec<u8>, Option<Arc<FileFacts>>>,
+}
+
+impl ListedViews {
+    /// Those of a process. Files whose file system this user may not know are left out, if it has no device of its own.
+    pub fn of_process(&mut self, process: u32) -> Vec<ListedView> {
+        let folder = living_folder(process);
+        let maps = std::fs::read(format!("{folder}/maps")).unwrap_or_default();
+        let views = maps.split(|byte| *byte == b'\n').filter_map(|line| {
+            let (base, end) = range_of_line(line)?;
+            let of_file = after_words(line, 3);
+            let file = match self.files.get(of_file) {
+                Some(file) => file.clone(),
+                None => {
+                    let file = view_file(&folder, line).map(Arc::new);
+                    self.files.insert(of_file.to_vec(), file.clone());
+                    file
+                }
+            };
+            Some(ListedView { base, size: end.checked_sub(base)?, file: file? })
+        });
+        views.collect()
+    }
+}
+
+/// The rest of a line behind so many words.
+fn after_words(line: &[u8], count: usize) -> &[u8] {
+    (0..count).fold(line, |rest, _| {
+        let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+        rest[at..].trim_ascii_start()
+    })
+}
+
+/// The file of a line of a process's mappings; `None`: it is memory of the process's own.
+fn view_file(folder: &str, line: &[u8]) -> Option<FileFacts> {
+    /// Memory that processes share without a file.
+    const SHARED: &[u8] = b"/dev/zero (deleted)";
+    let path = with_line_breaks(after_words(line, 5)).into_owned();
+    (path.starts_with(b"/") && path != SHARED).then_some(())?;
+    let mut words = line.split(|byte| *byte == b' ').map(|one| std::str::from_utf8(one).ok());
+    let range = words.next()??;
+    let (major, minor) = words.nth(2)??.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let device = number(major)? << 20 | number(minor)?;
+    let id = FileId { device, inode: words.next()??.parse().ok()?, address: 0 };
+    let id = match id.is_on_device() {
+        true => id,
+        // The list has the device of the file system's first subvolume, with numbers of any one.
+        false => id_of(&std::fs::metadata(format!("{folder}/map_files/{range}")).ok()?),
+    };
+    Some(FileFacts { id, path })
 }
 
 /// A line of a list of mappings; the kernel writes a line break of a name as `\\012`.
@@ -595,6 +672,63 @@ mod tests {
         let program = found.iter().find(|image| image.path == facts.exec.path).unwrap();
         let address = this_process_and_its_mappings_are_listed as *const () as u64;
         assert!((program.base..program.base + program.size).contains(&address));
+    }
+
+    /// A process has the folder of all its threads, or none that is known.
+    #[test]
+    fn a_process_whose_threads_have_several_folders_has_none() {
+        let (done, until) = std::sync::mpsc::channel::<()>();
+        let (tell, here) = std::sync::mpsc::channel();
+        let own = std::process::id();
+        let folder = std::env::current_dir().unwrap();
+        assert_eq!(working_folder(own), folder.as_os_str().as_bytes());
+        let other = std::thread::spawn(move || {
+            // SAFETY: numbers, and a text with a NUL.
+            let results =
+                unsafe { [libc::unshare(libc::CLONE_FS), libc::chdir(c"/proc".as_ptr())] };
+            tell.send(results).unwrap();
+            until.recv().unwrap_err();
+        });
+        assert_eq!(here.recv().unwrap(), [0, 0]);
+        let of_several = working_folder(own);
+        drop(done);
+        other.join().unwrap();
+        assert_eq!(of_several, b"");
+    }
+
+    /// A mapped file is the one that its descriptor names; other memory is no file's.
+    #[test]
+    fn mapped_files_of_this_process_are_listed() {
+        use std::os::fd::AsRawFd;
+        const SIZE: usize = 3 << 12;
+        let own = std::process::id();
+        let path = std::env::temp_dir().join(format!("etw views-{own}"));
+        let file = File::create_new(&path).unwrap();
+        let map = |flags, file| {
+            // SAFETY: new memory, which is not used.
+            let at =
+                unsafe { libc::mmap(std::ptr::null_mut(), SIZE, libc::PROT_NONE, flags, file, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            at
+        };
+        let of_file = map(libc::MAP_SHARED, file.as_raw_fd());
+        let shared = map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+        let mut listed = ListedViews::default();
+        let [views, again] = [(); 2].map(|()| listed.of_process(own));
+        let facts = file_facts(own, file.as_raw_fd()).unwrap();
+        for at in [of_file, shared] {
+            // SAFETY: the memory from above.
+            assert_eq!(unsafe { libc::munmap(at, SIZE) }, 0);
+        }
+        std::fs::remove_file(&path).unwrap();
+        let at = |at: *mut libc::c_void| views.iter().find(|one| one.base == at as u64);
+        let Some(view) = at(of_file) else {
+            let is_root = user(own) == Some(0);
+            assert!(!facts.id.is_on_device() && !is_root, "{views:?}");
+            return;
+        };
+        assert_eq!((view.size, &*view.file), (SIZE as u64, &facts));
+        assert!(at(shared).is_none() && again.contains(view));
     }
 
     #[cfg(feature = "unwind")]

@@ -7,6 +7,7 @@ mod disks;
 mod faults;
 mod file_names;
 mod files;
+mod folders;
 mod images;
 pub(crate) mod interrupts;
 mod lifecycle_stacks;
@@ -33,6 +34,7 @@ use calls::Calls;
 use disks::Disks;
 use faults::Faults;
 use files::Files;
+use folders::Folders;
 use lifecycle_stacks::Creation;
 use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
@@ -142,6 +144,7 @@ pub struct Shaper {
     disks: Disks,
     sockets: Sockets,
     files: Files,
+    folders: Folders,
     calls: Calls,
     faults: Faults,
     /// Counters of processes at the end.
@@ -293,6 +296,7 @@ impl Shaper {
             disks: Disks::default(),
             sockets: Sockets::default(),
             files: Files::default(),
+            folders: Folders::default(),
             calls: Calls::default(),
             faults: Faults::new(),
             counters: HashMap::new(),
@@ -586,6 +590,9 @@ impl Shaper {
             Detail::Retransmit { socket, addresses } => {
                 self.retransmitted(event, socket, &addresses, out);
             }
+            Detail::ViewFound { process, base, size, file } => {
+                self.view_found(event, process, (base, size), file, out);
+            }
             Detail::FaultBegin { is_protection } => self.fault_begun(event, is_protection),
             Detail::FileFault { file, offset, is_around } => {
                 self.file_fault(event, (file, offset), is_around);
@@ -620,6 +627,7 @@ impl Shaper {
         all.extend(self.sockets.remembered());
         all.extend(self.disks.remembered());
         all.extend(self.files.remembered());
+        all.extend(self.folders.remembered());
         all
     }
 

@@ -42,6 +42,8 @@ pub struct FileArguments {
     pub buffers: Option<usize>,
     /// The offset in the file.
     pub offset: Option<usize>,
+    /// Without an offset, which is -1 then, it is at the descriptor's position.
+    pub may_lack_offset: bool,
     /// The address of the offset; 0: at the descriptor's position.
     pub offset_address: Option<usize>,
     /// Flags of an open call, of a change of a name, or of a write.
@@ -87,6 +89,10 @@ pub enum SystemCall {
     CloseRange,
     /// `clone`: it makes a process or thread, which may have its descriptors together with the one that makes it.
     Clone,
+    /// `unshare`: the thread has its folder alone from then on.
+    Unshare,
+    /// `setns`: it has another namespace, and its folder is there.
+    EnterNamespace,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -137,12 +143,12 @@ const fn transfers_buffers(operation: FileOperation, offset: Option<usize>) -> S
     SystemCall::File(operation, arguments)
 }
 
-/// `pwritev2`, whose last argument has flags.
-const fn writes_with_flags() -> SystemCall {
-    let (descriptor, buffers, offset) = (Some(0), Some(1), Some(3));
-    let flags = Some(5);
-    let arguments = FileArguments { descriptor, buffers, offset, flags, ..FileArguments::NONE };
-    SystemCall::File(Write, arguments)
+/// `preadv2` and `pwritev2`, whose last argument has flags.
+const fn transfers_with_flags(operation: FileOperation) -> SystemCall {
+    let (descriptor, buffers, offset, flags) = (Some(0), Some(1), Some(3), Some(5));
+    let may_lack_offset = true;
+    let all = FileArguments { descriptor, buffers, offset, flags, ..FileArguments::NONE };
+    SystemCall::File(operation, FileArguments { may_lack_offset, ..all })
 }
 
 /// A call that makes a file with some attributes.
@@ -206,8 +212,8 @@ impl FileArguments {
     /// Where a call begins.
     pub fn offset_of(&self, values: &[u64; 6]) -> Offset {
         match (self.offset.map(|at| values[at]), self.offset_address.map(|at| values[at])) {
-            // -1: as without an offset.
-            (None | Some(u64::MAX), None | Some(0)) => Offset::Position,
+            (Some(u64::MAX), _) if self.may_lack_offset => Offset::Position,
+            (None, None | Some(0)) => Offset::Position,
             (Some(offset), _) => Offset::At(offset),
             (None, Some(_)) => Offset::Unknown,
         }
@@ -218,6 +224,7 @@ impl FileArguments {
         size: None,
         buffers: None,
         offset: None,
+        may_lack_offset: false,
         offset_address: None,
         flags: None,
         implied_flags: 0,
@@ -259,12 +266,12 @@ const ROWS: &[Row] = &[
     row(17, 67, transfer(Read, Some(2), Some(3))),
     row(19, 65, transfers_buffers(Read, None)),
     row(295, 69, transfers_buffers(Read, Some(3))),
-    row(327, 286, transfers_buffers(Read, Some(3))),
+    row(327, 286, transfers_with_flags(Read)),
     row(1, 64, transfer(Write, Some(2), None)),
     row(18, 68, transfer(Write, Some(2), Some(3))),
     row(20, 66, transfers_buffers(Write, None)),
     row(296, 70, transfers_buffers(Write, Some(3))),
-    row(328, 287, writes_with_flags()),
+    row(328, 287, transfers_with_flags(Write)),
     row(40, 71, copies((1, Some(2)), (0, None), 3)),
     row(326, 285, copies((0, Some(1)), (2, Some(3)), 4)),
     row(275, 76, copies((0, Some(1)), (2, Some(3)), 4)),
@@ -335,6 +342,8 @@ const ROWS: &[Row] = &[
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
     row(56, 220, SystemCall::Clone),
+    row(272, 97, SystemCall::Unshare),
+    row(308, 268, SystemCall::EnterNamespace),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
     row(9, 222, SystemCall::Map),
@@ -361,6 +370,12 @@ impl SystemCall {
     pub fn is_memory(self) -> bool {
         use SystemCall::{Advise, Break, Map, Remap, Unmap};
         matches!(self, Map | Unmap | Break | Advise | Remap)
+    }
+
+    /// Whether it changes the folder in which relative paths begin, or who has it.
+    pub fn is_about_folders(self) -> bool {
+        use SystemCall::{ChangeFolder, ChangeFolderTo, EnterNamespace, Unshare};
+        matches!(self, ChangeFolder | ChangeFolderTo | EnterNamespace | Unshare)
     }
 
     /// Its operations on files.
@@ -402,6 +417,24 @@ pub fn numbers(is_wanted: impl Fn(SystemCall) -> bool) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel refuses an offset of -1 but for these two calls.
+    #[test]
+    fn calls_with_flags_alone_may_lack_their_offset() {
+        let values = [3, 0, 0, u64::MAX, 0, 0];
+        let lacking = ROWS.iter().filter(|row| {
+            let mut with_offset = row.call.file_operations().filter(|one| one.1.offset.is_some());
+            with_offset.any(|(_, arguments)| match arguments.offset_of(&values) {
+                Offset::Position => true,
+                offset => {
+                    assert_eq!(offset, Offset::At(u64::MAX));
+                    false
+                }
+            })
+        });
+        let lacking: Vec<u64> = lacking.map(|row| row.x86_64).collect();
+        assert_eq!(lacking, [327, 328]);
+    }
 
     #[test]
     fn each_number_names_one_call() {

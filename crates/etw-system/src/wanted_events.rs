@@ -558,7 +558,7 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         | SystemCall::Clone => has_descriptors,
         SystemCall::File(FileOperation::Delete | FileOperation::Rename, _) => has_descriptors,
         SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
-        SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,
+        _ if call.is_about_folders() => has_descriptors,
         call => has_memory && call.is_memory(),
     });
     Some(wanted)

@@ -646,7 +646,7 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::NewTask => Detail::Created,
         Tracepoint::TaskExit => Detail::Exiting,
         Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {
-            file: FileId { device: id(1), inode: number(0) as u64 },
+            file: FileId { device: id(1), inode: number(0) as u64, address: 0 },
             offset: (number(2) as u64).wrapping_mul(PAGE),
             is_around: point == Tracepoint::FilePages,
         },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Recorder;
 use crate::neutral::{Image, ProcessFacts};
 use crate::perf::{Life, LifeMoment};
-use crate::process_files::{self, ListedThread};
+use crate::process_files::{self, ListedThread, ListedView};
 
 /// A priority that says nothing.
 const NORMAL_PRIORITY: i32 = 120;
@@ -17,6 +17,7 @@ pub(super) struct Listed {
     pub facts: ProcessFacts,
     pub threads: Vec<ListedThread>,
     pub images: Vec<Arc<Image>>,
+    pub views: Vec<ListedView>,
     /// It has ended with this status, and its parent does not know yet.
     pub status: Option<u32>,
 }

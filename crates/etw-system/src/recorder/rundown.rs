@@ -7,7 +7,9 @@ use super::{Recorder, TICK};
 use crate::clocks::now;
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::Target;
-use crate::process_files::{self, DELETED, Images, ListedThread, each_mapping};
+use crate::process_files::{
+    self, DELETED, Images, ListedThread, ListedView, ListedViews, each_mapping,
+};
 use crate::record::Records;
 use crate::shaper::{Shaper, Turn};
 
@@ -21,7 +23,13 @@ impl Recorder {
             Target::Machine => process_files::numbered("/proc"),
         };
         let images = &mut self.sources.images;
-        let listed = processes.iter().filter_map(|id| listed(*id, self.command, images)).collect();
+        let mut views = self.shaper.has_views().then(ListedViews::default);
+        let listed = processes.iter().filter_map(|id| {
+            let one = listed(*id, self.command, images)?;
+            let views = views.as_mut().map(|views| views.of_process(*id)).unwrap_or_default();
+            Some(Listed { views, ..one })
+        });
+        let listed = listed.collect();
         let listeners = match self.has_network && self.target == Target::Machine {
             true => process_files::listeners(),
             false => Vec::new(),
@@ -67,7 +75,7 @@ fn listed(process: u32, command: Option<u32>, images: &mut Images) -> Option<Lis
     let threads = process_files::threads(process);
     let has_ended = threads.iter().all(|one| one.has_ended);
     let status = if has_ended { process_files::exit_status(process) } else { None };
-    Some(Listed { facts, threads, images: found, status })
+    Some(Listed { facts, threads, images: found, status, views: Vec::new() })
 }
 
 /// Facts about a process. The recorded command has the arguments of the program that started it until it executes its own: it has none.
@@ -120,7 +128,7 @@ impl Giver<'_> {
         self.event(Detail::ThreadFound { process, thread, name, priority: 0, affinity: 0 });
     }
 
-    fn process(&mut self, Listed { facts, threads, images, .. }: &Listed) {
+    fn process(&mut self, Listed { facts, threads, images, views, .. }: &Listed) {
         let process = facts.id;
         self.event(Detail::ProcessFound(facts));
         for ListedThread { id: thread, name, priority, affinity, .. } in threads {
@@ -129,6 +137,9 @@ impl Giver<'_> {
         }
         for image in images {
             self.event(Detail::Map { process, image });
+        }
+        for ListedView { base, size, file } in views {
+            self.event(Detail::ViewFound { process, base: *base, size: *size, file });
         }
     }
 }

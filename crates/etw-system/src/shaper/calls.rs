@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::files::{FileCall, Operation, is_error};
 use super::views::{View, Views};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
-use crate::neutral::{CalledFile, NeutralEvent};
+use crate::neutral::{CalledFile, FileFacts, NeutralEvent};
 use crate::record::{Payload, Records};
 use crate::system_calls::SystemCall;
 
@@ -43,8 +44,8 @@ pub(super) struct Calls {
     running: HashMap<u32, Call>,
     /// The end of each process's data segment.
     breaks: HashMap<u32, u64>,
-    /// Files in memory, by process.
-    views: HashMap<u32, Views>,
+    /// Files in memory, by process. A new process has those of its parent until one of them changes its own.
+    views: HashMap<u32, Arc<Views>>,
     /// Processes of programs with 32 bits, whose calls have other numbers.
     narrow: HashSet<u32>,
     /// Their calls.
@@ -96,8 +97,18 @@ impl Calls {
         }
     }
 
-    /// A new process runs the program of its parent.
+    fn views_mut(&mut self, process: u32) -> &mut Views {
+        if self.views.len() >= LIMIT {
+            self.views.clear();
+        }
+        Arc::make_mut(self.views.entry(process).or_default())
+    }
+
+    /// A new process runs the program of its parent, in a copy of its memory.
     pub fn inherit(&mut self, process: u32, parent: u32) {
+        if let Some(views) = self.views.get(&parent).filter(|_| self.views.len() < LIMIT) {
+            self.views.insert(process, views.clone());
+        }
         if self.is_narrow(parent) {
             self.add_narrow(process);
         }
@@ -135,7 +146,7 @@ impl Shaper {
             if self.calls.running.len() >= LIMIT {
                 self.calls.running.clear();
             }
-            let folder = self.next_folder(event.process, kind, &arguments, file);
+            let folder = self.next_folder(event, kind, &arguments, file);
             let call = Call { number, arguments, operations, folder };
             self.calls.running.insert(event.thread, call);
         }
@@ -168,9 +179,9 @@ impl Shaper {
                 self.drop_map_stack(event.thread);
             }
             match kind {
-                SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => {
+                _ if kind.is_about_folders() => {
                     if !is_error(result) {
-                        self.set_folder(event.process, call.folder);
+                        self.folder_changed(event.thread, kind, &call.arguments, call.folder);
                     }
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
@@ -312,17 +323,38 @@ impl Shaper {
         self.keep_view(event, (base, view), out);
     }
 
+    /// Whether the files that processes have in memory already have to be found.
+    pub fn has_views(&self) -> bool {
+        self.has(Flag::MAP_FILE)
+    }
+
+    pub(super) fn view_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        (base, size): (u64, u64),
+        file: &FileFacts,
+        out: &mut Records,
+    ) {
+        let key = self.files.names.key_of(file.id, &file.path);
+        self.name_file(event, key, &file.path, out);
+        self.files.names.identify(key, file.id);
+        self.calls.views_mut(process).add(base, View { key, size });
+    }
+
     fn keep_view(&mut self, event: &NeutralEvent<'_>, place: (u64, View), out: &mut Records) {
-        if self.calls.views.len() >= LIMIT {
-            self.calls.views.clear();
-        }
-        self.calls.views.entry(event.process).or_default().add(place.0, place.1);
+        self.calls.views_mut(event.process).add(place.0, place.1);
         self.view_record(event, MAP_FILE, place, out);
     }
 
+    /// The key of the file that a process has in memory at an address.
+    pub(super) fn file_at(&self, process: u32, address: u64) -> Option<u64> {
+        Some(self.calls.views.get(&process)?.at(address)?.key)
+    }
+
     fn take_views(&mut self, process: u32, range: Range<u64>) -> Vec<(u64, View)> {
-        let of_process = self.calls.views.get_mut(&process);
-        of_process.map(|views| views.take(range)).unwrap_or_default()
+        let has_some = self.calls.views.get(&process).is_some_and(|views| views.has_in(&range));
+        if has_some { self.calls.views_mut(process).take(range) } else { Vec::new() }
     }
 
     /// The files in a range of memory, if there are any, are there no more.
@@ -351,11 +383,14 @@ impl Shaper {
 
     /// Whether the process that a thread makes now has the descriptors of its parent together with it. `clone3` has its flags in memory.
     pub(super) fn shares_descriptors(&self, thread: u32) -> bool {
-        let call = self.calls.running.get(&thread);
-        call.is_some_and(|call| {
-            SystemCall::of_number(call.number) == Some(SystemCall::Clone)
-                && call.arguments[0] & CLONE_FILES != 0
-        })
+        self.clone_flags(thread).is_some_and(|flags| flags & CLONE_FILES != 0)
+    }
+
+    /// The flags of the call with which a thread makes another one; `None`: they are not known.
+    pub(super) fn clone_flags(&self, thread: u32) -> Option<u64> {
+        let call = self.calls.running.get(&thread)?;
+        let is_clone = SystemCall::of_number(call.number) == Some(SystemCall::Clone);
+        is_clone.then_some(call.arguments[0])
     }
 
     /// The thread has ended: the call that it is in does not return.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::files::file_key;
+use super::names::key_of_number;
 use super::{Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{FileId, NeutralEvent};
@@ -31,7 +31,7 @@ pub(super) struct Fault {
 /// A page of a file.
 #[derive(Clone, Copy, Debug)]
 struct FilePage {
-    key: u64,
+    file: FileId,
     offset: u64,
 }
 
@@ -54,12 +54,18 @@ impl Shaper {
         }
         let fault = self.faults.entry(event.thread);
         let fault = fault.or_insert(Fault { since: event.time, ..Fault::default() });
-        let page = FilePage { key: file_key(file), offset };
+        let page = FilePage { file, offset };
         // Behind the page that was read, those around it are mapped.
         match is_around {
             true => _ = fault.page.get_or_insert(page),
             false => fault.page = Some(page),
         }
+    }
+
+    /// The key of the file of a page at an address of a process: that of its view, if it is known. The kernel says the file system whose
+    /// page it is, which may lie below that of the file.
+    fn key_of_page(&self, (process, address): (u32, u64), file: FileId) -> u64 {
+        self.file_at(process, address).unwrap_or_else(|| key_of_number(file))
     }
 
     pub(super) fn faulted(
@@ -75,13 +81,16 @@ impl Shaper {
         if !self.has(wanted) {
             return;
         }
-        if let Some(page) = &fault.page {
-            self.tell_name(event, page.key, out);
+        let place = (event.process, address);
+        let page = fault.page.filter(|_| is_hard);
+        let page = page.map(|page| (self.key_of_page(place, page.file), page.offset));
+        if let Some((key, _)) = page {
+            self.tell_name(event, key, out);
         }
         let head = self.head_with_stack(event, out);
         if is_hard {
             let since = if fault.since == 0 { head.time } else { ticks(fault.since) };
-            let (key, offset) = fault.page.map_or((0, 0), |page| (page.key, page.offset));
+            let (key, offset) = page.unwrap_or_default();
             let payload = Payload::new()
                 .u64(since as u64)
                 .u64(offset)

@@ -10,7 +10,7 @@ use crate::system_calls::{PathArgument, SystemCall};
 
 const NAME: u16 = 0x0400;
 const RUNDOWN: u16 = 0x0424;
-/// Keys of files that no call has opened: no device has this number.
+/// Keys of files that no call has opened: those of opened files lack a bit of these.
 const UNOPENED: u64 = KEY | 0xffff << 32;
 
 impl Shaper {
@@ -62,7 +62,7 @@ impl Shaper {
     /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
     pub(super) fn named_path(
         &mut self,
-        process: u32,
+        &NeutralEvent { process, thread, .. }: &NeutralEvent<'_>,
         argument: PathArgument,
         values: &[u64; 6],
         path: &[u8],
@@ -74,7 +74,7 @@ impl Shaper {
         let folder = match descriptor {
             Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(&one)),
             None if path.is_empty() => None,
-            None => self.folder_of(process),
+            None => self.folders.get(thread),
         };
         joined(folder.unwrap_or_default(), path)
     }
@@ -86,7 +86,7 @@ impl Shaper {
     /// The folder to which a call changes, if it is known.
     pub(super) fn next_folder(
         &self,
-        process: u32,
+        &NeutralEvent { process, thread, .. }: &NeutralEvent<'_>,
         call: SystemCall,
         values: &[u64; 6],
         file: Option<&CalledFile>,
@@ -94,7 +94,7 @@ impl Shaper {
         match call {
             SystemCall::ChangeFolder => {
                 let path = file.map(|file| &file.paths[0]).filter(|path| !path.is_empty())?;
-                Some(joined(self.folder_of(process).unwrap_or_default(), path))
+                Some(joined(self.folders.get(thread).unwrap_or_default(), path))
             }
             SystemCall::ChangeFolderTo => {
                 let folder = self.file_of(process, call.descriptors(values).next())?;
@@ -145,16 +145,13 @@ impl Shaper {
 
     /// Processes in a folder, or below it, are in it when it has another name.
     fn folder_renamed(&mut self, [old, new]: [&[u8]; 2], is_exchange: bool) {
-        let moved = |folder: &[u8]| match (below(folder, old), below(folder, new)) {
-            (Some(rest), _) => Some(new.starts_with(b"/").then(|| [new, rest].concat())),
-            (None, Some(rest)) if is_exchange => Some(Some([old, rest].concat())),
+        let is_known = new.starts_with(b"/");
+        self.folders.rename(|folder| match (below(folder, old), below(folder, new)) {
+            (Some(rest), _) if is_known => Some([new, rest].concat()),
+            (Some(_), _) => Some(Vec::new()),
+            (None, Some(rest)) if is_exchange => Some([old, rest].concat()),
             _ => None,
-        };
-        let processes = self.processes.iter();
-        let moved = processes.filter_map(|(id, one)| Some((*id, moved(&one.facts.folder)?)));
-        for (process, folder) in moved.collect::<Vec<_>>() {
-            self.set_folder(process, folder);
-        }
+        });
     }
 
     /// A file has one more name. It keeps the first one, unless that was none.
@@ -166,7 +163,8 @@ impl Shaper {
     ) {
         let names = &mut self.files.names;
         let Some(key) = names.key(old).filter(|_| new.starts_with(b"/")) else { return };
-        if names.path(key).is_some_and(|path| is_nameless(key, path)) {
+        let inode = names.inode(key);
+        if names.path(key).is_some_and(|path| is_nameless(inode, path)) {
             names.remove(old);
             self.name_file(event, key, new, out);
         }

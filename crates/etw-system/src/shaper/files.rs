@@ -84,12 +84,6 @@ impl Operation {
     }
 }
 
-/// The identity of a file in records.
-pub(super) fn file_key(file: FileId) -> u64 {
-    let device = u64::from(file.device >> 20 << 8 ^ file.device & 0xf_ffff) & 0xffff;
-    KEY | (device << 32 ^ file.inode) & !KEY
-}
-
 /// Windows' disposition of an open call.
 fn disposition(flags: u64) -> u32 {
     let has = |flag| flags & flag != 0;
@@ -145,11 +139,13 @@ impl Shaper {
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
-        let tables = &self.files.descriptors;
-        let known =
-            file.and_then(|file| tables.known_before(process, descriptor, file_key(file.id)));
+        let Files { descriptors: tables, names, .. } = &mut self.files;
+        let file = file.map(|file| (names.key_of(file.id, &file.path), file));
+        let known = file.and_then(|(key, _)| tables.known_before(process, descriptor, key));
         let file = match (known, file) {
-            (None, Some(file)) => Some(self.open_file(event, (file.id, &file.path), None, out)),
+            (None, Some((key, file))) => {
+                Some(self.open_file(event, key, (file.id, &file.path), None, out))
+            }
             (known, _) => known,
         };
         let found = Descriptor { file, closes_on_exec: None };
@@ -160,15 +156,16 @@ impl Shaper {
     fn open_file(
         &mut self,
         event: &NeutralEvent<'_>,
+        key: u64,
         (id, path): (FileId, &[u8]),
         position: Option<u64>,
         out: &mut Records,
     ) -> OpenFile {
-        let key = file_key(id);
-        if self.files.names.path(key).is_some_and(|known| is_nameless(key, known)) {
+        if self.files.names.path(key).is_some_and(|known| is_nameless(id.inode, known)) {
             self.files.names.replace(key, path);
         }
         self.name_file(event, key, path, out);
+        self.files.names.identify(key, id);
         self.files.next_object += 1;
         OpenFile::new(KEY | self.files.next_object, key, position)
     }
@@ -181,13 +178,14 @@ impl Shaper {
         flags: u64,
         out: &mut Records,
     ) -> OpenFile {
-        let key = file_key(id);
         let mut name = path.to_vec();
         let is_nameless_now = flags & NAMELESS_FLAGS == NAMELESS_FLAGS;
-        if is_nameless_now && !is_nameless(key, path) {
+        if is_nameless_now && !is_nameless(id.inode, path) {
             // As `/proc` names it.
             name = joined(path, format!("#{}", id.inode).as_bytes());
-        } else if descriptor_of_path(event.process, path).is_some()
+        }
+        let key = self.files.names.key_of(id, &name);
+        if descriptor_of_path(event.process, path).is_some()
             && let Some(known) = self.files.names.path(key)
         {
             name = known.to_vec();
@@ -195,7 +193,7 @@ impl Shaper {
         if is_nameless_now || disposition(flags) == NEW_FILE {
             self.files.names.replace(key, &name);
         }
-        self.open_file(event, (id, &name), Some(0), out)
+        self.open_file(event, key, (id, &name), Some(0), out)
     }
 
     /// A file that was opened and is closed before the host could look at it.
@@ -226,7 +224,7 @@ impl Shaper {
             for ((path, argument), name) in paths.iter_mut().zip(arguments.paths).zip(&names.paths)
             {
                 if let Some(argument) = argument {
-                    *path = self.named_path(event.process, argument, values, name);
+                    *path = self.named_path(event, argument, values, name);
                 }
             }
         }

@@ -3,12 +3,17 @@
 //! When the young names are many, they take the place of the old ones. A name that is used is young again.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+use super::KEY;
+use crate::neutral::FileId;
 
 /// Bytes of the young names, and of the old ones, at most.
 const GENERATION_SIZE: usize = 2 << 20;
 /// Bytes of a name in each of its two maps, beside its own.
-const AROUND: usize = 80;
+const AROUND: usize = 96;
+/// Keys of opened files have this bit: other numbers of files, which are counted, lack it or have one more.
+const OPENED: u64 = 1 << 46;
 
 /// The last name of a file.
 #[derive(Clone, Debug)]
@@ -16,6 +21,8 @@ struct FileName {
     path: Vec<u8>,
     /// The file had it: it was deleted, or has another name. Its number may be that of a new file.
     is_gone: bool,
+    /// The opened file.
+    id: FileId,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -23,6 +30,8 @@ struct Generation {
     by_key: BTreeMap<u64, FileName>,
     /// Keys by name: several names may lead to one file.
     keys: BTreeMap<Vec<u8>, u64>,
+    /// Keys of opened files whose numbers may be those of others, too.
+    by_id: BTreeMap<FileId, u64>,
     size: usize,
 }
 
@@ -49,16 +58,23 @@ pub(super) struct NameBelow {
 }
 
 /// Whether a path is that of a file without a name, as `/proc` has it: one that was made so, or was deleted.
-pub(super) fn is_nameless(key: u64, path: &[u8]) -> bool {
+pub(super) fn is_nameless(inode: u64, path: &[u8]) -> bool {
     let Some(last) = path.rsplit(|byte| *byte == b'/').next() else { return false };
     let number = last.strip_prefix(b"#").and_then(|number| std::str::from_utf8(number).ok());
-    // A key has at least so many bits of the file's number.
-    let is_own = |number: u64| number as u32 == key as u32;
-    path.ends_with(DELETED) || number.and_then(|one| one.parse().ok()).is_some_and(is_own)
+    path.ends_with(DELETED) || number.and_then(|one| one.parse().ok()) == Some(inode)
 }
 
-fn hash_of(path: &[u8]) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(path)
+fn hash_of(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
+}
+
+/// The key of a file by its device and number alone. Where these may be those of several files, no opened file has this key.
+pub(super) fn key_of_number(id: FileId) -> u64 {
+    key_of_hash(hash_of((id.device, id.inode)))
+}
+
+fn key_of_hash(hash: u64) -> u64 {
+    KEY | OPENED | hash & (OPENED - 1)
 }
 
 /// The end of the path that `/proc` has of a file that was deleted.
@@ -84,10 +100,66 @@ impl Names {
         self.young.keys.get(path).or_else(|| self.old.keys.get(path)).copied()
     }
 
+    /// The key of an opened file with this path. The same file has the same one again, also in the next recorder of the trace, which knows
+    /// of no earlier file; another file has another one.
+    pub fn key_of(&mut self, id: FileId, path: &[u8]) -> u64 {
+        if id.is_on_device() {
+            return key_of_number(id);
+        }
+        let key = self
+            .key_of_id(id, path)
+            .unwrap_or_else(|| key_of_hash(hash_of((id.device, id.inode, path))));
+        if self.young.by_id.get(&id) != Some(&key) {
+            self.make_room(AROUND);
+            self.young.by_id.insert(id, key);
+        }
+        key
+    }
+
+    /// The key that a file without a device of its own has.
+    fn key_of_id(&self, id: FileId, path: &[u8]) -> Option<u64> {
+        let Names { young, old, .. } = self;
+        if let Some(key) = young.by_id.get(&id).or_else(|| old.by_id.get(&id)) {
+            return Some(*key);
+        }
+        // The kernel may have forgotten the inode and read it again; and `/proc` has other devices than the kernel's own.
+        let is_same = |known: FileId| {
+            let is_compared = known.address != 0 && id.address != 0;
+            known.inode == id.inode && (known.device == id.device || !is_compared)
+        };
+        let of_path =
+            self.key(path).filter(|key| self.get(*key).is_some_and(|one| is_same(one.id)));
+        if of_path.is_some() {
+            return of_path;
+        }
+        // Another path to the only file with this number.
+        let range = FileId { address: 0, ..id }..=FileId { address: u64::MAX, ..id };
+        let known = old.by_id.range(range.clone()).chain(young.by_id.range(range));
+        let mut is_compared = id.address != 0;
+        let mut keys = known.map(|(known, key)| {
+            is_compared &= known.address != 0;
+            *key
+        });
+        let first = keys.next()?;
+        (keys.all(|key| key == first) && !is_compared).then_some(first)
+    }
+
+    /// A file with a name is this opened one.
+    pub fn identify(&mut self, key: u64, id: FileId) {
+        if let Some(name) = self.get_mut(key) {
+            name.id = id;
+        }
+    }
+
+    /// The number of an opened file; 0: not known.
+    pub fn inode(&self, key: u64) -> u64 {
+        self.get(key).map_or(0, |name| name.id.inode)
+    }
+
     /// A file is used. Returns whether it has a name.
     pub fn is_used(&mut self, key: u64) -> bool {
         if let Some(name) = self.old.by_key.remove(&key) {
-            self.make_room(&name.path);
+            self.make_room(2 * (AROUND + name.path.len()));
             if !name.is_gone {
                 self.young.keys.entry(name.path.clone()).or_insert(key);
             }
@@ -98,15 +170,15 @@ impl Names {
 
     /// Adds the name of a file, in place of the one that it had.
     pub fn add(&mut self, key: u64, path: &[u8]) {
-        self.make_room(path);
+        let id = self.get(key).map_or(FileId::default(), |name| name.id);
+        self.make_room(2 * (AROUND + path.len()));
         self.untold.remove(&key);
         self.old.by_key.remove(&key);
         self.young.keys.insert(path.to_vec(), key);
-        self.young.by_key.insert(key, FileName { path: path.to_vec(), is_gone: false });
+        self.young.by_key.insert(key, FileName { path: path.to_vec(), is_gone: false, id });
     }
 
-    fn make_room(&mut self, path: &[u8]) {
-        let size = 2 * (AROUND + path.len());
+    fn make_room(&mut self, size: usize) {
         if self.young.size + size > GENERATION_SIZE {
             self.old = std::mem::take(&mut self.young);
         }
@@ -190,7 +262,7 @@ impl Names {
                     self.untold.insert(key, told);
                 }
             } else {
-                self.make_room(&path);
+                self.make_room(2 * (AROUND + path.len()));
                 self.young.keys.insert(path, key);
             }
         }
@@ -235,6 +307,26 @@ mod tests {
         assert!(all.is_sorted() && (10_000..FILES / 2).contains(&count), "{count}");
         assert!(all.iter().all(|(key, name)| *name == path(*key)));
         assert!(names.take().next().is_none());
+    }
+
+    /// Files whose numbers are the same keep their keys when others were remembered in their place, and in the next recorder.
+    #[test]
+    fn keys_are_the_same_when_their_files_were_forgotten() {
+        const FILES: u64 = 60_000;
+        let mut names = Names::default();
+        let twin = |address| FileId { device: 30, inode: 257, address };
+        let keys = |names: &mut Names, at: u64| {
+            [(b"/a/f", 1), (b"/b/f", 2)].map(|(path, n)| names.key_of(twin(at + n), path))
+        };
+        let first = keys(&mut names, 0);
+        assert_ne!(first[0], first[1]);
+        for number in 0..FILES {
+            names.key_of(FileId { device: 30, inode: 1000 + number, address: number }, b"/other");
+            assert!(names.young.size <= GENERATION_SIZE);
+        }
+        let kept = names.young.by_id.len() + names.old.by_id.len();
+        assert!(kept < FILES as usize && !names.old.by_id.contains_key(&twin(1)), "{kept}");
+        assert_eq!((keys(&mut names, 10), keys(&mut Names::default(), 20)), (first, first));
     }
 
     #[test]

@@ -1,32 +1,14 @@
 //! Paths that programs name, as absolute ones.
 
-use super::Shaper;
 use crate::neutral::CalledFile;
 
 /// Bytes of a path that a system call takes, its NUL included.
-const PATH_MAX: usize = 4096;
+pub(super) const PATH_MAX: usize = 4096;
 
 impl CalledFile {
     /// Whether a path of it begins in some folder.
     pub fn is_relative(&self) -> bool {
         self.paths.iter().any(|path| !path.starts_with(b"/"))
-    }
-}
-
-impl Shaper {
-    /// The folder of a process, if it is known.
-    pub(super) fn folder_of(&self, process: u32) -> Option<&[u8]> {
-        let folder = &self.processes.get(&process)?.facts.folder;
-        (!folder.is_empty()).then_some(folder)
-    }
-
-    /// Relative paths of a process begin in this folder from now on; `None`: it is not known. A program can go deeper and deeper, so a
-    /// folder whose path no call takes is not kept.
-    pub(super) fn set_folder(&mut self, process: u32, folder: Option<Vec<u8>>) {
-        if let Some(one) = self.processes.get_mut(&process) {
-            let is_known = |path: &Vec<u8>| path.starts_with(b"/") && path.len() < PATH_MAX;
-            one.facts.folder = folder.filter(is_known).unwrap_or_default();
-        }
     }
 }
 

@@ -139,6 +139,7 @@ impl Shaper {
             self.process_record(head, Moment::Before, &system_process(), out);
         }
         self.processes.insert(facts.id, process);
+        self.folders.add(facts.id, facts.folder.clone());
     }
 
     pub(super) fn defunct_found(
@@ -178,6 +179,7 @@ impl Shaper {
             return self.thread_record(head, Moment::Before, 0, &one, out);
         }
         owner.threads.push(thread);
+        self.folders.share(thread, process);
         self.thread_record(head, Moment::Before, thread, &one, out);
         self.threads.insert(thread, one);
     }
@@ -284,7 +286,9 @@ impl Shaper {
         out: &mut Records,
     ) {
         let Some(owner) = self.processes.get_mut(&process) else { return };
-        let other = owner.threads.last().and_then(|other| self.threads.get(other));
+        let other = owner.threads.last().copied();
+        self.folders.share(process, other.unwrap_or(process));
+        let other = other.and_then(|other| self.threads.get(&other));
         let Some(Thread { name, priority, affinity, .. }) = other.cloned() else { return };
         let id = owner.id();
         owner.threads.push(process);
@@ -330,6 +334,7 @@ impl Shaper {
             self.calls.inherit(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
+        self.begin_in_folder(thread, parent_thread, process != parent_process);
         let Some(owner) = self.processes.get_mut(&process) else { return };
         owner.threads.push(thread);
         let id = owner.id();
@@ -381,7 +386,6 @@ impl Shaper {
             user: exec.user.unwrap_or(parent.user),
             session: parent.session,
             is_kernel: parent.is_kernel && soon.is_none(),
-            folder: parent.folder,
             exec,
             ..ProcessFacts::default()
         };
@@ -472,6 +476,7 @@ impl Shaper {
         let other = self.cpu(event.cpu).thread.filter(|other| *other != process);
         if let Some(other) = other.filter(|other| self.threads.get(other).is_some_and(runs)) {
             self.take_id(event, (other, process), out);
+            self.folders.share(process, other);
             self.cpu(event.cpu).thread = Some(process);
         }
     }
@@ -596,6 +601,7 @@ impl Shaper {
         self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(event, (process, thread), out);
         self.forget_memory(process);
+        self.folders.end(process);
         self.sockets_of_process_end(event, process, out);
         let head = Head { process: one.id(), thread, ..self.head(event) };
         for image in one.images.values().filter(|_| !is_untold) {
@@ -653,6 +659,7 @@ impl Shaper {
     ) -> SavedStack {
         // It may have ended in a call or a page fault.
         self.forget_call(thread);
+        self.folders.end(thread);
         self.faults.remove(&thread);
         let Some(ended) = self.threads.remove(&thread) else { return SavedStack::default() };
         if self.ended_last.len() >= REMEMBERED_ENDS {

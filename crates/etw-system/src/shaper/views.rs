@@ -34,6 +34,11 @@ impl Views {
         (address - base < view.size).then_some(*view)
     }
 
+    /// Whether a part of a view is in a range of addresses.
+    pub fn has_in(&self, range: &Range<u64>) -> bool {
+        self.at(range.start).is_some() || self.0.range(range.clone()).next().is_some()
+    }
+
     /// Takes the views out of a range of addresses: returns their parts there, in the order of addresses. What is outside of it stays.
     pub fn take(&mut self, range: Range<u64>) -> Vec<(u64, View)> {
         let Range { start, end } = range;

@@ -23,7 +23,7 @@ impl Calls {
     }
 
     fn finds(&mut self, process: u32, descriptor: i32, inode: u64) {
-        let id = FileId { device: 1, inode };
+        let id = FileId { device: 1, inode, address: 0 };
         let facts = FileFacts { id, path: format!("/{inode}").into_bytes() };
         self.at(process, Detail::DescriptorFound { process, descriptor, file: Some(&facts) });
     }
@@ -223,7 +223,8 @@ fn sessions_without_operations_have_no_closes() {
         let (mut shaper, mut out) = (Shaper::new(options, machine), Records::default());
         let turn = Turn { time: SECOND, cpu: 0, process: 50, thread: 50 };
         shaper.begin(turn, &mut out);
-        let facts = FileFacts { id: FileId { device: 1, inode: 3 }, path: b"/x".to_vec() };
+        let facts =
+            FileFacts { id: FileId { device: 1, inode: 3, address: 0 }, path: b"/x".to_vec() };
         let mut at = |time: u64, detail| {
             let (time, stack) = (SECOND + time, Default::default());
             let event = etw_system::neutral::NeutralEvent {

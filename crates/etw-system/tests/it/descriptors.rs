@@ -13,7 +13,7 @@ fn open() -> u64 {
 }
 
 pub fn file(inode: u64, path: &str) -> CalledFile {
-    FileFacts { id: FileId { device: 1, inode }, path: path.into() }.into()
+    FileFacts { id: FileId { device: 1, inode, address: 0 }, path: path.into() }.into()
 }
 
 /// Calls of processes, a microsecond apart.

@@ -15,7 +15,7 @@ pub fn named(paths: [&str; 2], id: Option<FileId>) -> CalledFile {
 }
 
 pub fn file(inode: u64) -> Option<FileId> {
-    Some(FileId { device: 0xfd << 20 | 1, inode })
+    Some(FileId { device: 0xfd << 20 | 1, inode, address: 0 })
 }
 
 /// The number of the call that has its path behind the descriptor of a folder.

@@ -21,7 +21,7 @@ impl Memory {
     fn new() -> Memory {
         let mut machine = Machinery::new();
         for descriptor in [3, 4] {
-            let id = FileId { device: 1, inode: descriptor as u64 };
+            let id = FileId { device: 1, inode: descriptor as u64, address: 0 };
             let file = FileFacts { id, path: format!("/{descriptor}").into_bytes() };
             let found = Detail::DescriptorFound { process: 50, descriptor, file: Some(&file) };
             machine.at(5, 0, 50, found);
@@ -77,6 +77,43 @@ fn a_part_of_a_view_is_unmapped() {
     // Everything else is the program's own memory, as far as anybody knows.
     let own = [(0, 0x1000), (0x4000, 0x2000), (0x13000, 0x1000), (0x1000, 0x1000)];
     assert_eq!(places(&records, 0x0263), own);
+}
+
+/// OV-23: files that a process has in memory when the recording begins are known, and a new process has those of its parent.
+#[test]
+fn files_that_were_in_memory_before_are_unmapped() {
+    let mut memory = Memory::new();
+    let file = FileFacts { id: FileId { device: 1, inode: 3, address: 0 }, path: b"/3".to_vec() };
+    let found = Detail::ViewFound { process: 50, base: AT, size: 0x4000, file: &file };
+    memory.machine.at(6, 0, 50, found);
+    memory.maps(Some(4), AT + 0x8000, 0x1000);
+    memory.machine.at(memory.time, 0, 50, crate::shaper::fork(60, 50));
+    memory.machine.at(memory.time + 1, 0, 50, crate::shaper::fork(70, 50));
+    memory.time += 10;
+    memory.unmaps(AT + 0x1000, 0x1000);
+    let unmap = number(|one| one == SystemCall::Unmap);
+    for (process, base) in [(60, AT), (70, AT + 0x8000), (60, AT + 0x8000)] {
+        let call = (unmap, &[base, 0x2000][..]);
+        memory.machine.call_by((process, process), memory.time, call, None, 0);
+        memory.time += 10;
+    }
+    memory.unmaps(AT, 0x10000);
+    let records = memory.machine.end();
+    let unmapped = of(&records, 0x0426);
+    let places: Vec<_> =
+        unmapped.iter().map(|one| (one.u32(32), one.u64(0) - AT, one.u64(24))).collect();
+    let expected = [
+        (50, 0x1000, 0x1000),
+        (60, 0, 0x2000),
+        (70, 0x8000, 0x1000),
+        (60, 0x8000, 0x1000),
+        (50, 0, 0x1000),
+        (50, 0x2000, 0x2000),
+        (50, 0x8000, 0x1000),
+    ];
+    assert_eq!(places, expected);
+    let name = of(&records, 0x0400)[0];
+    assert!([0, 1, 4, 5].iter().all(|at| unmapped[*at].u64(8) == name.u64(0)));
 }
 
 /// OV-23: one call that unmaps several views and the program's own memory between them frees all of it.

@@ -387,7 +387,7 @@ const KINDS: &[(u16, &str, &str)] = &[
     (
         0x0220,
         "PageFault/HardFault",
-        "InitialTime=10350400 ReadOffset=8192 VirtualAddress=0x1234 FileObject=0xfffffd010000004d TThreadId=50 ByteCount=4096",
+        "InitialTime=10350400 ReadOffset=8192 VirtualAddress=0x1234 FileObject=0xffff6a4d59620f72 TThreadId=50 ByteCount=4096",
     ),
     (
         0x0262,
@@ -429,17 +429,17 @@ const KINDS: &[(u16, &str, &str)] = &[
         "Process/PerfCtrRundown",
         "ProcessId=50 PageFaultCount=7 HandleCount=9 PeakVirtualSize=0x9000 PeakWorkingSetSize=0x8000 VirtualSize=0x7000 WorkingSetSize=0x6000 PagefileUsage=0x5000 PrivatePageCount=0x4000",
     ),
-    (0x0400, "FileIo/Name", "FileObject=0xfffffd010000004d FileName=/data/x"),
-    (0x0424, "FileIo/FileRundown", "FileObject=0xfffffd010000004d FileName=/data/x"),
+    (0x0400, "FileIo/Name", "FileObject=0xffff6a4d59620f72 FileName=/data/x"),
+    (0x0424, "FileIo/FileRundown", "FileObject=0xffff6a4d59620f72 FileName=/data/x"),
     (
         0x0425,
         "FileIo/MapFile",
-        "ViewBase=0x70000000 FileObject=0xfffffd010000004d ViewSize=0x3000 ProcessId=50",
+        "ViewBase=0x70000000 FileObject=0xffff6a4d59620f72 ViewSize=0x3000 ProcessId=50",
     ),
     (
         0x0426,
         "FileIo/UnmapFile",
-        "ViewBase=0x70000000 FileObject=0xfffffd010000004d ViewSize=0x3000 ProcessId=50",
+        "ViewBase=0x70000000 FileObject=0xffff6a4d59620f72 ViewSize=0x3000 ProcessId=50",
     ),
     // OVERWRITE_IF is 5, in the top byte.
     (
@@ -447,17 +447,17 @@ const KINDS: &[(u16, &str, &str)] = &[
         "FileIo/Create",
         "IrpPtr=0xffff800000000001 FileObject=0xffff000000000001 TTID=50 CreateOptions=83886080 ShareAccess=7 OpenPath=/data/x",
     ),
-    (0x0441, "FileIo/Cleanup", "FileObject=0xffff000000000001 FileKey=0xfffffd010000004d TTID=50"),
-    (0x0442, "FileIo/Close", "FileObject=0xffff000000000001 FileKey=0xfffffd010000004d TTID=50"),
+    (0x0441, "FileIo/Cleanup", "FileObject=0xffff000000000001 FileKey=0xffff6a4d59620f72 TTID=50"),
+    (0x0442, "FileIo/Close", "FileObject=0xffff000000000001 FileKey=0xffff6a4d59620f72 TTID=50"),
     (
         0x0443,
         "FileIo/Read",
-        "Offset=60 FileObject=0xffff000000000001 FileKey=0xfffffd010000004d TTID=50 IoSize=10",
+        "Offset=60 FileObject=0xffff000000000001 FileKey=0xffff6a4d59620f72 TTID=50 IoSize=10",
     ),
     (
         0x0444,
         "FileIo/Write",
-        "Offset=0 FileObject=0xffff000000000001 FileKey=0xfffffd010000004d TTID=50 IoSize=100",
+        "Offset=0 FileObject=0xffff000000000001 FileKey=0xffff6a4d59620f72 TTID=50 IoSize=100",
     ),
     (0x0445, "FileIo/SetInfo", "FileObject=0x0 FileKey=0x0 TTID=50"),
     (0x0446, "FileIo/Delete", "FileObject=0x0 FileKey=0x0 TTID=50"),
@@ -465,9 +465,9 @@ const KINDS: &[(u16, &str, &str)] = &[
     (
         0x0448,
         "FileIo/DirEnum",
-        "FileObject=0xffff000000000001 FileKey=0xfffffd010000004d TTID=50 Length=4096",
+        "FileObject=0xffff000000000001 FileKey=0xffff6a4d59620f72 TTID=50 Length=4096",
     ),
-    (0x0449, "FileIo/Flush", "FileObject=0xffff000000000001 FileKey=0xfffffd010000004d TTID=50"),
+    (0x0449, "FileIo/Flush", "FileObject=0xffff000000000001 FileKey=0xffff6a4d59620f72 TTID=50"),
     (0x044a, "FileIo/QueryInfo", "FileObject=0x0 FileKey=0x0 TTID=50"),
     // TCGETS
     (0x044b, "FileIo/FSControl", "FileObject=0xffff000000000001 TTID=50 InfoClass=21505"),

@@ -573,7 +573,10 @@ impl Machinery {
 }
 
 pub fn some_file() -> FileFacts {
-    FileFacts { id: FileId { device: 0xfd << 20 | 1, inode: 77 }, path: b"/data/x".to_vec() }
+    FileFacts {
+        id: FileId { device: 0xfd << 20 | 1, inode: 77, address: 0 },
+        path: b"/data/x".to_vec(),
+    }
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! 34 u32 number of the call   38 u32 0, or 1 for the call's second path   3C u32 device of the file that the call opened, or 0
-//! 40 u64 inode of that file   48 u64 address of the path                  50 the path with its NUL; nothing: it could not be read
+//! 40 u64 inode of that file   48 u64 address of the path                  50 u64 address of that inode   58 the path with its NUL; nothing: it could not be read
 //! ```
 //!
 //! A call such as `readv` has a record of its list of buffers (`struct iovec`):
 //!
 //! ```text
-//! 38 u32 number of buffers   48 u64 address of the list   50 the first 256 buffers at most, each u64 address, u64 bytes
+//! 38 u32 number of buffers   48 u64 address of the list   58 the first 256 buffers at most, each u64 address, u64 bytes
 //! ```
 //!
 //! and of a call that copies from one file to another, for which programs ask for more bytes than there are:
@@ -35,7 +35,8 @@ const INDEX: i16 = WORDS + 4;
 const DEVICE: i16 = WORDS + 8;
 const INODE: i16 = WORDS + 12;
 const ADDRESS: i16 = WORDS + 20;
-const PATH: i32 = (WORDS + 28) as i32;
+const INODE_ADDRESS: i16 = WORDS + 28;
+const PATH: i32 = (WORDS + 36) as i32;
 
 /// In a call's byte of the table at [`PATHS`]: it opens a file. The three bits below are 1 and the argument with the first path, the
 /// upper four the same for the second one; 0: it has none.
@@ -111,7 +112,8 @@ impl CallPath {
         let (device, inode) = (word(DEVICE)?, wide(INODE)?);
         let call = word(WORDS)?.into();
         let rest = record.get(PATH as usize..)?;
-        let mut file = (inode != 0).then_some(FileId { device, inode });
+        let mut file =
+            (inode != 0).then_some(FileId { device, inode, address: wide(INODE_ADDRESS)? });
         let (is_second, path, buffer_bytes) = match SystemCall::of_number(call) {
             Some(SystemCall::Copy { .. }) => {
                 file = None;
@@ -206,12 +208,13 @@ impl Assembler {
         self.store64(0x10, 1);
     }
 
-    /// Writes device and inode of the file that the call opened, or zeros.
+    /// Writes device, inode and the address of the inode of the file that the call opened, or zeros.
     fn store_opened_file(&mut self, at: &Offsets) {
         self.set(1, 0);
         self.store32(DEVICE, 1);
         self.store32(INODE, 1);
         self.store32(INODE + 4, 1);
+        self.store64(INODE_ADDRESS, 1);
         self.copy(1, FLAGS);
         self.put(0x57, 1, 0, 0, OPENS.into());
         let opens_none = self.jump_if_zero(1);
@@ -229,6 +232,7 @@ impl Assembler {
         self.put(0x0f, 3, NUMBER, 0, 0);
         self.read_pointer(0);
         self.read_pointer(at.inode);
+        self.store64(INODE_ADDRESS, 3);
         self.copy(NUMBER, 3);
         self.put(0x07, 3, 0, 0, at.number.into());
         self.read_kernel(RECORD, INODE, 8);
@@ -395,10 +399,11 @@ mod tests {
         put(DEVICE as usize, &5u32.to_le_bytes());
         put(INODE as usize, &77u64.to_le_bytes());
         put(ADDRESS as usize, &0x1000u64.to_le_bytes());
+        put(INODE_ADDRESS as usize, &0x9000u64.to_le_bytes());
         record.extend(b"/etc/hosts\0rest");
         let path = CallPath::parse(&record).unwrap();
         assert_eq!((path.thread, path.time, path.call, path.address), (7, 99, 257, 0x1000));
-        assert_eq!(path.file, Some(FileId { device: 5, inode: 77 }));
+        assert_eq!(path.file, Some(FileId { device: 5, inode: 77, address: 0x9000 }));
         assert_eq!((&path.path[..], path.is_second), (&b"/etc/hosts"[..], false));
         assert!((0..PATH as usize).all(|size| CallPath::parse(&record[..size]).is_none()));
         let unread = CallPath::parse(&record[..PATH as usize]).unwrap();
