@@ -6,7 +6,7 @@ use super::files::{APPEND_FLAG, CLEANUP, CLOSE, CLOSE_ON_EXEC, is_error};
 use crate::flags::Flag;
 use crate::neutral::NeutralEvent;
 use crate::record::{Payload, Records};
-use crate::system_calls::SystemCall;
+use crate::system_calls::{FileOperation, SystemCall};
 
 /// `F_DUPFD`, `F_SETFD` and `F_DUPFD_CLOEXEC`
 const DUPLICATE: u64 = 0;
@@ -14,6 +14,9 @@ const SET_FLAGS: u64 = 2;
 /// `F_SETFL`, which changes whether writes append.
 const SET_STATUS: u64 = 4;
 const DUPLICATE_CLOSED: u64 = 1030;
+/// `FIONCLEX` and `FIOCLEX`, requests of `ioctl` to every descriptor
+const KEEPS_ON_EXEC: u32 = 0x5450;
+const CLOSES_ON_EXEC: u32 = 0x5451;
 /// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`
 const RANGE_OF_OWN: u64 = 2;
 const RANGE_ON_EXEC: u64 = 4;
@@ -123,6 +126,13 @@ impl Shaper {
                 let closes = arguments[2] & 1 != 0;
                 self.files.descriptors.mark(process, descriptor..=descriptor, closes);
             }
+            (SystemCall::File(FileOperation::Control, _), request) => match request as u32 {
+                request @ (KEEPS_ON_EXEC | CLOSES_ON_EXEC) => {
+                    let closes = request == CLOSES_ON_EXEC;
+                    self.files.descriptors.mark(process, descriptor..=descriptor, closes);
+                }
+                _ => {}
+            },
             (SystemCall::ControlDescriptor, SET_STATUS) => {
                 if let Some(file) = self.file_of(process, Some(descriptor)) {
                     file.set_appends(arguments[2] & APPEND_FLAG != 0);

@@ -98,17 +98,24 @@ fn an_exec_closes_the_descriptors_that_are_marked() {
     calls.opens(50, &file(4, "/kept"), 0, 4);
     calls.opens(50, &file(5, "/marked"), 0, 5);
     calls.opens(50, &file(6, "/unmarked"), CLOSE_ON_EXEC, 6);
+    calls.opens(50, &file(8, "/marked by a request"), 0, 8);
+    calls.opens(50, &file(9, "/unmarked by a request"), CLOSE_ON_EXEC, 9);
+    calls.opens(50, &file(10, "/whose mark failed"), 0, 10);
+    let request = operation(FileOperation::Control);
+    calls.by(50, request, &[8, 0x5451], 0);
+    calls.by(50, request, &[9, 0x5450], 0);
+    calls.by(50, request, &[10, 0x5451], -25);
     let control = number(|call| call == SystemCall::ControlDescriptor);
     calls.by(50, control, &[5, 2, 1], 0);
     calls.by(50, control, &[6, 2, 0], 0);
     calls.by(50, control, &[4, 1030, 7], 7);
     calls.at(50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
-    for descriptor in 3..8 {
+    for descriptor in 3..11 {
         calls.writes(50, descriptor, descriptor);
     }
     let records = calls.machine.end();
     let sizes: Vec<u32> = of(&records, 0x0444).iter().map(|one| one.u32(36)).collect();
-    assert_eq!(sizes, [4, 6]);
+    assert_eq!(sizes, [4, 6, 9, 10]);
 }
 
 /// OV-23: a range that is closed leaves the descriptors around it.
