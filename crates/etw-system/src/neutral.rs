@@ -133,6 +133,10 @@ pub enum Detail<'a> {
     SyscallExit { number: u64, result: i64 },
     /// The machine was suspended for so many nanoseconds, in which the clock of events stood still.
     Resumed { suspended: u64 },
+    /// Records may be missing from here on, until as many gaps have ended as have begun.
+    GapBegin,
+    /// A gap has ended.
+    GapEnd,
     /// The kernel had no room for events.
     Lost { count: u64 },
 }

@@ -475,6 +475,7 @@ impl Recorder {
     fn find_facts(&mut self) {
         let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
         self.pace.has_looks |= self.sources.add_execs(executed, found);
+        self.sources.gaps.extend(self.perf.take_gaps());
         self.sources.add_begun(self.perf.take_begun());
         self.sources.add_call_paths(self.perf.take_call_paths());
         if self.has_operations && !self.perf.has_call_paths() {
@@ -554,7 +555,7 @@ impl Recorder {
                         let named = sources.take_call_paths(thread, time, number, &arguments);
                         for descriptor in shaper.unknown_files(process, call, &arguments, &named) {
                             let file = sources.file_of(process, descriptor, time);
-                            let file = file.as_ref();
+                            let Some(file) = file.as_ref().map(Option::as_ref) else { continue };
                             let detail = Detail::DescriptorFound { process, descriptor, file };
                             shaper.take(&parsed.event(detail), out);
                         }

@@ -123,7 +123,7 @@ impl Shaper {
             self.calls.of_narrow += 1;
             return;
         }
-        if let Some(kind) = SystemCall::of_number(number) {
+        if let Some(kind) = SystemCall::of_number(number).filter(|_| self.files.gaps == 0) {
             let mut operations = [const { None }; 2];
             for (operation, (kind, meaning)) in operations.iter_mut().zip(kind.file_operations()) {
                 let call = FileCall { kind, arguments: meaning };
@@ -182,6 +182,13 @@ impl Shaper {
             out.perf_info(head, SYSCALL_EXIT, 2, &Payload::new().u32(result as u32));
             self.add_stack(head, SYSCALL_EXIT, event.stack, out);
         }
+    }
+
+    /// Records of calls may be missing from now on: a call's return may be that of the next one, and a descriptor's file may be another.
+    pub(super) fn gap_begins(&mut self) {
+        self.files.gaps += 1;
+        self.calls.running.clear();
+        self.files.descriptors.doubt();
     }
 
     fn memory_called(

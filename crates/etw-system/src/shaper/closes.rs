@@ -126,13 +126,12 @@ impl Shaper {
                 let closes = arguments[2] & 1 != 0;
                 self.files.descriptors.mark(process, descriptor..=descriptor, closes);
             }
-            (SystemCall::File(FileOperation::Control, _), request) => match request as u32 {
-                request @ (KEEPS_ON_EXEC | CLOSES_ON_EXEC) => {
-                    let closes = request == CLOSES_ON_EXEC;
-                    self.files.descriptors.mark(process, descriptor..=descriptor, closes);
-                }
-                _ => {}
-            },
+            (SystemCall::File(FileOperation::Control, _), request)
+                if [KEEPS_ON_EXEC, CLOSES_ON_EXEC].contains(&(request as u32)) =>
+            {
+                let closes = request as u32 == CLOSES_ON_EXEC;
+                self.files.descriptors.mark(process, descriptor..=descriptor, closes);
+            }
             (SystemCall::ControlDescriptor, SET_STATUS) => {
                 if let Some(file) = self.file_of(process, Some(descriptor)) {
                     file.set_appends(arguments[2] & APPEND_FLAG != 0);

@@ -74,6 +74,12 @@ impl OpenFile {
         }
     }
 
+    /// Calls may have changed it unseen.
+    fn forget_state(&self) {
+        self.set_position(CURRENT_POSITION);
+        self.set_appends(false);
+    }
+
     fn add_descriptor(&self) {
         self.state.descriptors.fetch_add(1, Ordering::Relaxed);
     }
@@ -94,7 +100,7 @@ pub(super) type Closed = Vec<OpenFile>;
 #[derive(Clone, Debug, Default)]
 struct Table {
     descriptors: BTreeMap<i32, Descriptor>,
-    /// Files of descriptors that may have been closed when a program was executed.
+    /// Files of descriptors that may have been closed: when a program was executed, or unseen.
     doubtful: BTreeMap<i32, OpenFile>,
     /// Processes that have it.
     processes: usize,
@@ -267,6 +273,21 @@ impl Tables {
             }
         }
         closed
+    }
+
+    /// All descriptors may have changed unseen: they are looked up again, and a file that is found has its object, at an unknown position.
+    pub fn doubt(&mut self) {
+        for table in self.tables.values_mut() {
+            table.files().for_each(OpenFile::forget_state);
+            for (number, one) in std::mem::take(&mut table.descriptors) {
+                // Without a key, it would not be known again.
+                if let Some(file) = one.file.filter(|file| file.key != 0)
+                    && table.doubtful.len() < MAX_DESCRIPTORS
+                {
+                    table.doubtful.insert(number, file);
+                }
+            }
+        }
     }
 
     /// A process has ended.

@@ -42,6 +42,8 @@ pub(super) struct Files {
     pub names: Names,
     /// A file that no call has opened has a key of its own.
     pub next_key: u64,
+    /// Gaps that have begun and not ended: what calls do in them is not known for certain.
+    pub gaps: u32,
     next_object: u64,
     next_operation: u64,
 }
@@ -127,14 +129,16 @@ impl Shaper {
         file: &Option<CalledFile>,
     ) -> Vec<i32> {
         let is_unknown = |one: &i32| self.files.descriptors.get(process, *one).is_none();
+        if !self.has_files() || self.files.gaps > 0 {
+            return Vec::new();
+        }
         let own = call.descriptors(arguments);
         let needs_folders = file.as_ref().is_some_and(CalledFile::is_relative);
         let folders = call.folders(arguments).filter(|_| needs_folders);
         let links = call.file_operations().any(|(kind, _)| kind == FileOperation::Link);
         let linked = file.as_ref().filter(|_| links);
         let linked = linked.and_then(|file| descriptor_of_path(process, &file.paths[0]));
-        let unknown = own.chain(folders).chain(linked).filter(is_unknown);
-        if self.has_files() { unknown.collect() } else { Vec::new() }
+        own.chain(folders).chain(linked).filter(is_unknown).collect()
     }
 
     pub(super) fn descriptor_found(

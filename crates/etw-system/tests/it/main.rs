@@ -10,6 +10,7 @@ mod disks;
 mod faults;
 mod file_names;
 mod followers;
+mod gaps;
 mod ground_truth;
 mod idle_cpus;
 mod invariants;
