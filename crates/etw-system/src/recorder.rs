@@ -553,8 +553,10 @@ impl Recorder {
                     let file = call.and_then(|call| {
                         let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
                         let named = sources.take_call_paths(thread, time, number, &arguments);
-                        for descriptor in shaper.unknown_files(process, call, &arguments, &named) {
-                            let file = sources.file_of(process, descriptor, time);
+                        let own = shaper.id_of_descriptors(process, thread);
+                        let ids = (process, thread);
+                        for descriptor in shaper.unknown_files(ids, call, &arguments, &named) {
+                            let file = sources.file_of((process, own), descriptor, time);
                             let Some(file) = file.as_ref().map(Option::as_ref) else { continue };
                             let detail = Detail::DescriptorFound { process, descriptor, file };
                             shaper.take(&parsed.event(detail), out);

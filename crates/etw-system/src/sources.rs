@@ -207,10 +207,10 @@ impl Sources {
     }
 
     /// The file that a descriptor is of at a time, as long as it is open; inside, `None`: of no file. Outside, `None`: its changes since may be
-    /// missing.
+    /// missing. `own`: the id of the process, or of a thread that has its descriptors alone.
     pub fn file_of(
         &mut self,
-        process: u32,
+        (process, own): (u32, u32),
         descriptor: i32,
         time: u64,
     ) -> Option<Option<FileFacts>> {
@@ -221,8 +221,8 @@ impl Sources {
             self.closed_descriptors += 1;
             return Some(None);
         }
-        let file = file_facts(process, descriptor);
-        self.closed_descriptors += u64::from(file.is_none() && is_closed(process, descriptor));
+        let file = file_facts(own, descriptor);
+        self.closed_descriptors += u64::from(file.is_none() && is_closed(own, descriptor));
         Some(file)
     }
 
@@ -247,7 +247,10 @@ impl Sources {
             self.opened_count += 1;
             let is_last = last.get(&(one.process, one.descriptor)) == Some(&one.time);
             let is_valid = is_last && one.descriptor >= 0;
-            let file = is_valid.then(|| find(one.process, one.descriptor)).flatten();
+            // The thread may have its descriptors alone, or may have ended.
+            let find = |id| find(id, one.descriptor);
+            let find = || find(one.thread).or_else(|| find(one.process));
+            let file = is_valid.then(find).flatten();
             if file.is_some() {
                 self.looked_up.insert((one.process, one.descriptor), (one.thread, one.time));
             }
@@ -410,12 +413,12 @@ mod tests {
         let change = DescriptorChange { time: 20, process, thread: 1, descriptor, is_open: true };
         let mut sources = Sources::default();
         sources.add_changed(&[change, DescriptorChange { time: 10, ..change }]);
-        assert_eq!(sources.file_of(process, descriptor, 19), Some(None));
-        assert!(sources.file_of(process, descriptor, 21).flatten().is_some());
+        assert_eq!(sources.file_of((process, process), descriptor, 19), Some(None));
+        assert!(sources.file_of((process, process), descriptor, 21).flatten().is_some());
         assert_eq!(sources.closed_descriptors, 1);
         sources.gaps.push(Gap { from: 22, until: 30 });
-        assert_eq!(sources.file_of(process, descriptor, 21), None);
-        assert!(sources.file_of(process, descriptor, 31).flatten().is_some());
+        assert_eq!(sources.file_of((process, process), descriptor, 21), None);
+        assert!(sources.file_of((process, process), descriptor, 31).flatten().is_some());
         sources.forget(21);
         assert!(sources.changed.is_empty() && sources.gaps.len() == 1);
         sources.forget(31);

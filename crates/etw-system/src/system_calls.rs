@@ -87,6 +87,8 @@ pub enum SystemCall {
     CloseRange,
     /// `clone`: it makes a process or thread, which may have its descriptors together with the one that makes it.
     Clone,
+    /// `unshare`: the thread has alone from then on what it had together with others.
+    Unshare,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -335,6 +337,7 @@ const ROWS: &[Row] = &[
     row(292, 24, SystemCall::Replace),
     row(436, 436, SystemCall::CloseRange),
     row(56, 220, SystemCall::Clone),
+    row(272, 97, SystemCall::Unshare),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
     row(9, 222, SystemCall::Map),
@@ -468,6 +471,7 @@ mod tests {
             (libc::SYS_fcntl, numbers(|call| call == SystemCall::ControlDescriptor)),
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
             (libc::SYS_clone, numbers(|call| call == SystemCall::Clone)),
+            (libc::SYS_unshare, numbers(|call| call == SystemCall::Unshare)),
             (libc::SYS_linkat, numbers(file(Link))),
             (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),
             (libc::SYS_fchdir, numbers(|call| call == SystemCall::ChangeFolderTo)),

@@ -23,8 +23,6 @@ const LIMIT: usize = 1 << 16;
 const PAGE: u64 = 4096;
 /// MAP_ANONYMOUS
 const ANONYMOUS: u64 = 0x20;
-/// CLONE_FILES
-const CLONE_FILES: u64 = 0x400;
 /// MREMAP_DONTUNMAP
 const DONT_UNMAP: u64 = 4;
 /// MADV_DONTNEED and MADV_FREE
@@ -135,7 +133,7 @@ impl Shaper {
             if self.calls.running.len() >= LIMIT {
                 self.calls.running.clear();
             }
-            let folder = self.next_folder(event.process, kind, &arguments, file);
+            let folder = self.next_folder(event, kind, &arguments, file);
             let call = Call { number, arguments, operations, folder };
             self.calls.running.insert(event.thread, call);
         }
@@ -314,7 +312,7 @@ impl Shaper {
 
     fn file_mapped(&mut self, event: &NeutralEvent<'_>, call: &Call, base: u64, out: &mut Records) {
         let descriptor = SystemCall::Map.descriptors(&call.arguments).next();
-        let Some(file) = self.file_of(event.process, descriptor) else { return };
+        let Some(file) = self.file_of(self.owner_of_files(event), descriptor) else { return };
         let view = View { key: file.key, size: pages(call.arguments[1]) };
         self.keep_view(event, (base, view), out);
     }
@@ -356,13 +354,11 @@ impl Shaper {
         self.add_stack(head, hook, event.stack, out);
     }
 
-    /// Whether the process that a thread makes now has the descriptors of its parent together with it. `clone3` has its flags in memory.
-    pub(super) fn shares_descriptors(&self, thread: u32) -> bool {
-        let call = self.calls.running.get(&thread);
-        call.is_some_and(|call| {
-            SystemCall::of_number(call.number) == Some(SystemCall::Clone)
-                && call.arguments[0] & CLONE_FILES != 0
-        })
+    /// The flags of the call with which a thread makes another one; `None`: they are not known.
+    pub(super) fn clone_flags(&self, thread: u32) -> Option<u64> {
+        let call = self.calls.running.get(&thread)?;
+        let is_clone = SystemCall::of_number(call.number) == Some(SystemCall::Clone);
+        is_clone.then_some(call.arguments[0])
     }
 
     /// The thread has ended: the call that it is in does not return.

@@ -1,6 +1,6 @@
 //! Operations on files: FileIo events, and the names of files.
 
-use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Tables};
+use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Owner, Tables};
 use super::names::{Names, is_nameless};
 use super::paths::{descriptor_of_path, joined};
 use super::{KEY, Shaper};
@@ -123,12 +123,13 @@ impl Shaper {
     /// [`DescriptorFound`](crate::neutral::Detail::DescriptorFound), before the call is given. `file`: the file that the call names.
     pub fn unknown_files(
         &self,
-        process: u32,
+        (process, thread): (u32, u32),
         call: SystemCall,
         arguments: &[u64; 6],
         file: &Option<CalledFile>,
     ) -> Vec<i32> {
-        let is_unknown = |one: &i32| self.files.descriptors.get(process, *one).is_none();
+        let owner = self.files.descriptors.owner(process, thread);
+        let is_unknown = |one: &i32| self.files.descriptors.get(owner, *one).is_none();
         if !self.has_files() || self.files.gaps > 0 {
             return Vec::new();
         }
@@ -149,15 +150,15 @@ impl Shaper {
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
+        let owner = self.files.descriptors.owner(process, event.thread);
         let tables = &self.files.descriptors;
-        let known =
-            file.and_then(|file| tables.known_before(process, descriptor, file_key(file.id)));
+        let known = file.and_then(|file| tables.known_before(owner, descriptor, file_key(file.id)));
         let file = match (known, file) {
             (None, Some(file)) => Some(self.open_file(event, (file.id, &file.path), None, out)),
             (known, _) => known,
         };
         let found = Descriptor { file, closes_on_exec: None };
-        let closed = self.files.descriptors.set(process, descriptor, found);
+        let closed = self.files.descriptors.set(owner, descriptor, found);
         self.files_closed(event, closed, out);
     }
 
@@ -209,8 +210,20 @@ impl Shaper {
     }
 
     /// The file of a descriptor.
-    pub(super) fn file_of(&self, process: u32, descriptor: Option<i32>) -> Option<OpenFile> {
-        self.files.descriptors.get(process, descriptor?)?.file.clone()
+    pub(super) fn file_of(&self, owner: Owner, descriptor: Option<i32>) -> Option<OpenFile> {
+        self.files.descriptors.get(owner, descriptor?)?.file.clone()
+    }
+
+    /// Who has the descriptors of the thread that ran.
+    pub(super) fn owner_of_files(&self, event: &NeutralEvent<'_>) -> Owner {
+        self.files.descriptors.owner(event.process, event.thread)
+    }
+
+    /// The id under which `/proc` has the descriptors of a thread: its own, if it has them alone.
+    pub fn id_of_descriptors(&self, process: u32, thread: u32) -> u32 {
+        match self.files.descriptors.owner(process, thread) {
+            Owner::Process(id) | Owner::Thread(id) => id,
+        }
     }
 
     /// An operation begins. `None`: it is not about a file.
@@ -225,18 +238,19 @@ impl Shaper {
         if !self.has_files() {
             return None;
         }
+        let owner = self.owner_of_files(event);
         let mut paths = [const { Vec::new() }; 2];
         if let Some(names) = names {
             for ((path, argument), name) in paths.iter_mut().zip(arguments.paths).zip(&names.paths)
             {
                 if let Some(argument) = argument {
-                    *path = self.named_path(event.process, argument, values, name);
+                    *path = self.named_path(event, argument, values, name);
                 }
             }
         }
         if kind == FileOperation::Link
             && let Some(descriptor) = descriptor_of_path(event.process, &paths[0])
-            && let Some(file) = self.file_of(event.process, Some(descriptor))
+            && let Some(file) = self.file_of(owner, Some(descriptor))
         {
             paths[0] = self.name_of(&file).unwrap_or_default().to_vec();
         }
@@ -252,9 +266,9 @@ impl Shaper {
         let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
         let file = match (descriptor, &paths[0][..]) {
             (Some(number), _) if kind == FileOperation::Close => {
-                Some(self.file_closed(event.process, number)?)
+                Some(self.file_closed(owner, number)?)
             }
-            (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
+            (Some(_), _) => Some(self.file_of(owner, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
                 Some(match id {
@@ -390,8 +404,9 @@ impl Shaper {
                     file.set_appends(operation.flags & APPEND_FLAG != 0);
                 }
                 let opened = Descriptor { file: operation.file, closes_on_exec };
+                let owner = self.owner_of_files(event);
                 let tables = &mut self.files.descriptors;
-                let closed = tables.set(event.process, result as i32, opened);
+                let closed = tables.set(owner, result as i32, opened);
                 self.files_closed(event, closed, out);
             }
             FileOperation::Delete => {
