@@ -256,11 +256,13 @@ pub struct CalledFile {
     pub id: Option<FileId>,
     /// Bytes of the buffers that the call lists, or those that it copied.
     pub buffer_bytes: Option<u64>,
+    /// The flags of a call that has them in memory.
+    pub flags: Option<u64>,
 }
 
 impl From<FileFacts> for CalledFile {
     fn from(FileFacts { id, path }: FileFacts) -> CalledFile {
-        CalledFile { paths: [path, Vec::new()], id: Some(id), buffer_bytes: None }
+        CalledFile { paths: [path, Vec::new()], id: Some(id), ..CalledFile::default() }
     }
 }
 

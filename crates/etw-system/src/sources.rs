@@ -312,6 +312,7 @@ impl Sources {
             let file = file.get_or_insert_with(CalledFile::default);
             file.id = one.file;
             file.buffer_bytes = one.buffer_bytes;
+            file.flags = one.flags.or(file.flags);
             let Some(one) = all.pop_front() else { break };
             self.call_path_count -= 1;
             file.paths[usize::from(one.is_second)] = one.path;
@@ -514,6 +515,7 @@ mod tests {
             address,
             path: path.to_vec(),
             buffer_bytes: None,
+            flags: None,
         };
         let mut sources = Sources::default();
         sources.add_call_paths(vec![
@@ -558,6 +560,7 @@ mod tests {
                 address,
                 path,
                 buffer_bytes,
+                flags: None,
             }]);
         }
         let mut take = |after| {

@@ -46,6 +46,8 @@ pub struct FileArguments {
     pub offset_address: Option<usize>,
     /// Flags of an open call, of a change of a name, or of a write.
     pub flags: Option<usize>,
+    /// The address of the flags of an open call.
+    pub flags_address: Option<usize>,
     /// Flags of a call that has none.
     pub implied_flags: u64,
     /// Windows' attributes of a file that it makes.
@@ -187,6 +189,13 @@ const fn opens(path: PathArgument, flags: Option<usize>) -> SystemCall {
     SystemCall::File(FileOperation::Open, arguments)
 }
 
+/// `openat2`, whose flags begin a structure.
+const fn opens_as_listed() -> SystemCall {
+    let (flags_address, paths) = (Some(2), [Some(path_in(0)), None]);
+    let arguments = FileArguments { flags_address, paths, ..FileArguments::NONE };
+    SystemCall::File(FileOperation::Open, arguments)
+}
+
 /// A call about the name of a file and another name for it.
 const fn of_paths(operation: FileOperation, old: PathArgument, new: PathArgument) -> SystemCall {
     let paths = [Some(old), Some(new)];
@@ -222,6 +231,7 @@ impl FileArguments {
         offset: None,
         offset_address: None,
         flags: None,
+        flags_address: None,
         implied_flags: 0,
         attributes: 0,
         paths: [None; 2],
@@ -255,7 +265,7 @@ const ROWS: &[Row] = &[
     row(2, NONE, opens(path(0), Some(1))),
     row(85, NONE, creates(path(0))),
     row(257, 56, opens(path_in(0), Some(2))),
-    row(437, 437, opens(path_in(0), None)),
+    row(437, 437, opens_as_listed()),
     row(3, 57, of_descriptor(Close)),
     row(0, 63, transfer(Read, Some(2), None)),
     row(17, 67, transfer(Read, Some(2), Some(3))),

@@ -330,6 +330,9 @@ fn path_code(number: u64) -> u8 {
         return paths::LISTS_BUFFERS;
     }
     let [first, second] = arguments.paths.map(at);
+    if arguments.flags_address == Some(paths::FLAGS_ARGUMENT) {
+        return first | paths::OPENS | paths::HAS_FLAGS;
+    }
     let opens = if operation == FileOperation::Open { paths::OPENS } else { 0 };
     first | second << 4 | opens
 }

@@ -176,7 +176,7 @@ impl Shaper {
             }
             (SystemCall::ControlDescriptor, SET_STATUS) => {
                 if let Some(file) = self.file_of(owner, Some(descriptor)) {
-                    file.set_appends(arguments[2] & APPEND_FLAG != 0);
+                    file.set_appends(Some(arguments[2] & APPEND_FLAG != 0));
                 }
             }
             // Whatever `dup2` has in place of the flags of `dup3` is no flag.

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
+/// Writes do not append, as it is assumed of files that were open before; they do; or it is not known.
+const NOT: u8 = 0;
+const DOES: u8 = 1;
+const UNSURE: u8 = 2;
 /// Descriptors of a process that are remembered. Those of a process with more are looked up again.
 const MAX_DESCRIPTORS: usize = 1 << 12;
 /// A new process has those of its parent if these are not more.
@@ -36,8 +40,8 @@ pub(super) struct OpenFile {
 struct OpenState {
     /// Where the next operation without an offset begins; [`CURRENT_POSITION`]: not known.
     position: AtomicU64,
-    /// Whether writes append; not known of a file that was open before.
-    appends: AtomicBool,
+    /// Whether writes append, as one of [`NOT`] and its kin.
+    appends: AtomicU8,
     /// Descriptors that are remembered, and those that were forgotten: such a file is never seen to be closed.
     descriptors: AtomicUsize,
 }
@@ -46,7 +50,7 @@ impl OpenFile {
     pub fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
         let state = OpenState {
             position: AtomicU64::new(position.unwrap_or(CURRENT_POSITION)),
-            appends: AtomicBool::default(),
+            appends: AtomicU8::new(NOT),
             descriptors: AtomicUsize::default(),
         };
         OpenFile { object, key, state: Arc::new(state) }
@@ -56,11 +60,14 @@ impl OpenFile {
         self.state.position.load(Ordering::Relaxed)
     }
 
-    pub fn appends(&self) -> bool {
-        self.state.appends.load(Ordering::Relaxed)
+    /// Whether writes append; `None`: not known.
+    pub fn appends(&self) -> Option<bool> {
+        let appends = self.state.appends.load(Ordering::Relaxed);
+        (appends != UNSURE).then_some(appends == DOES)
     }
 
-    pub fn set_appends(&self, to: bool) {
+    pub fn set_appends(&self, to: Option<bool>) {
+        let to = to.map_or(UNSURE, |to| if to { DOES } else { NOT });
         self.state.appends.store(to, Ordering::Relaxed);
     }
 
@@ -77,7 +84,9 @@ impl OpenFile {
     /// Calls may have changed it unseen.
     fn forget_state(&self) {
         self.set_position(CURRENT_POSITION);
-        self.set_appends(false);
+        if self.appends() == Some(true) {
+            self.set_appends(None);
+        }
     }
 
     fn add_descriptor(&self) {

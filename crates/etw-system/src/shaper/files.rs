@@ -73,16 +73,26 @@ pub(super) struct Operation {
     file: Option<OpenFile>,
     /// The absolute paths that it names; empty: not known.
     paths: [Vec<u8>; 2],
-    flags: u64,
+    /// `None`: not known.
+    flags: Option<u64>,
     /// Bytes of the buffers that it lists.
     buffer_bytes: Option<u64>,
 }
 
 impl Operation {
-    /// Whether it writes to the end of the file, wherever that is.
-    fn appends(&self, file: Option<&OpenFile>) -> bool {
-        let of_file = || file.is_some_and(OpenFile::appends) && self.flags & APPENDS_NOT == 0;
-        self.kind == FileOperation::Write && (self.flags & APPENDS_ONCE != 0 || of_file())
+    fn has(&self, flag: u64) -> bool {
+        self.flags.is_some_and(|flags| flags & flag != 0)
+    }
+
+    /// Whether it writes to the end of the file, wherever that is; `None`: not known.
+    fn appends(&self, file: Option<&OpenFile>) -> Option<bool> {
+        match self.kind {
+            FileOperation::Write if self.has(APPENDS_ONCE) => Some(true),
+            FileOperation::Write if !self.has(APPENDS_NOT) => {
+                file.map_or(Some(false), OpenFile::appends)
+            }
+            _ => Some(false),
+        }
     }
 }
 
@@ -263,7 +273,11 @@ impl Shaper {
         };
         let descriptor = arguments.descriptor.map(|at| values[at] as i32).or_else(of_folder);
         let is_open = kind == FileOperation::Open;
-        let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
+        let flags = match (arguments.flags, arguments.flags_address) {
+            (Some(at), _) => Some(values[at]),
+            (None, Some(_)) => names.and_then(|names| names.flags),
+            (None, None) => Some(arguments.implied_flags),
+        };
         let file = match (descriptor, &paths[0][..]) {
             (Some(number), _) if kind == FileOperation::Close => {
                 Some(self.file_closed(owner, number)?)
@@ -272,7 +286,7 @@ impl Shaper {
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
                 Some(match id {
-                    Some(id) => self.file_opened(event, (id, path), flags, out),
+                    Some(id) => self.file_opened(event, (id, path), flags.unwrap_or(0), out),
                     None => self.unnamed_file(),
                 })
             }
@@ -326,7 +340,7 @@ impl Shaper {
             |class: u32| Payload::new().u64(id).u64(object).u64(key).u64(0).u32(thread).u32(class);
         let (hook, payload) = match kind {
             FileOperation::Open => {
-                let options = disposition(operation.flags) << 24;
+                let options = disposition(operation.flags.unwrap_or(0)) << 24;
                 let payload = Payload::new().u64(id).u64(object).u32(thread).u32(options);
                 // Attributes are not known; everybody may share it.
                 (CREATE, payload.u32(0).u32(SHARED).wide(path))
@@ -344,8 +358,10 @@ impl Shaper {
                 (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
             }
             FileOperation::Read | FileOperation::Write => {
+                let appends = operation.appends(file.as_ref());
                 let offset = match arguments.offset_of(values) {
-                    _ if operation.appends(file.as_ref()) => END_OF_FILE,
+                    _ if appends == Some(true) => END_OF_FILE,
+                    _ if appends.is_none() => CURRENT_POSITION,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
                     Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
@@ -397,11 +413,10 @@ impl Shaper {
         match operation.kind {
             _ if is_error(result) => {}
             FileOperation::Open => {
-                // `openat2` has its flags in memory.
-                let is_known = operation.arguments.flags.is_some() || operation.flags != 0;
-                let closes_on_exec = is_known.then_some(operation.flags & CLOSE_ON_EXEC != 0);
+                let has = |flag| operation.flags.map(|flags| flags & flag != 0);
+                let closes_on_exec = has(CLOSE_ON_EXEC);
                 if let Some(file) = &operation.file {
-                    file.set_appends(operation.flags & APPEND_FLAG != 0);
+                    file.set_appends(has(APPEND_FLAG));
                 }
                 let opened = Descriptor { file: operation.file, closes_on_exec };
                 let owner = self.owner_of_files(event);
@@ -413,14 +428,14 @@ impl Shaper {
                 self.files.names.remove(&operation.paths[0]);
             }
             FileOperation::Rename => {
-                let is_exchange = operation.flags & EXCHANGE_FLAG != 0;
+                let is_exchange = operation.has(EXCHANGE_FLAG);
                 self.file_renamed(event, &operation.paths, is_exchange, out);
             }
             FileOperation::Link => self.file_linked(event, &operation.paths, out),
             FileOperation::Read | FileOperation::Write if operation.moves_position => {
                 match operation.file.as_ref() {
                     // At the new end of the file, wherever that is.
-                    Some(file) if operation.appends(Some(file)) => {
+                    Some(file) if operation.appends(Some(file)) != Some(false) => {
                         file.set_position(CURRENT_POSITION);
                     }
                     Some(file) => file.advance(result as u64),

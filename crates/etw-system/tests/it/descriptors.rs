@@ -311,3 +311,37 @@ fn unusual_names_and_flags_are_those_of_the_files() {
         assert_eq!(last.u32(20) >> 24, 5, "OVERWRITE_IF");
     }
 }
+
+/// OV-23: `openat2` has its flags in memory: an operation does what they say, and nothing is assumed where they are not known.
+#[test]
+fn flags_in_memory_are_those_of_the_call() {
+    const APPEND: u64 = 0o2000;
+    let listed = number(
+        |call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags_address.is_some()),
+    );
+    let seek = number(|call| call == SystemCall::Seek);
+    let all = [(3, Some(APPEND)), (4, Some(0o300)), (5, Some(CLOSE_ON_EXEC | 0o1000)), (6, None)];
+    let mut calls = Calls::new();
+    for (descriptor, flags) in all {
+        let known = CalledFile { flags, ..file(descriptor, &format!("/{descriptor}")) };
+        calls.with(50, (listed, &[u64::MAX, 0x10, 0x20, 24]), Some(&known), descriptor as i64);
+        calls.by(50, seek, &[descriptor, 70, 0], 70);
+        calls.writes(50, descriptor, 7);
+        calls.writes(50, descriptor, 8);
+    }
+    calls.at(50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
+    for (descriptor, _) in all {
+        calls.writes(50, descriptor, descriptor);
+    }
+    let records = calls.machine.end();
+    let creates = of(&records, 0x0440);
+    let dispositions: Vec<u32> = creates.iter().map(|one| one.u32(20) >> 24).collect();
+    assert_eq!(dispositions, [1, 2, 4, 1]);
+    let writes = of(&records, 0x0444);
+    let found: Vec<(u32, i64)> =
+        writes.iter().map(|one| (one.u32(36), one.u64(0) as i64)).collect();
+    let before = [(7, -1), (8, -1), (7, 70), (8, 77), (7, 70), (8, 77), (7, -2), (8, -2)];
+    // Of the last one, it is not known whether it is closed.
+    let behind = [(3, -1), (4, 85)];
+    assert_eq!(found, [&before[..], &behind].concat());
+}
