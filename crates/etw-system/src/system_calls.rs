@@ -91,6 +91,8 @@ pub enum SystemCall {
     Clone,
     /// `unshare`: the thread has alone from then on what it had together with others.
     Unshare,
+    /// `io_submit`, `io_uring_enter`: they hand operations to the kernel, which only the program's memory describes.
+    Submit,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -350,6 +352,8 @@ const ROWS: &[Row] = &[
     row(272, 97, SystemCall::Unshare),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
+    row(209, 2, SystemCall::Submit),
+    row(426, 426, SystemCall::Submit),
     row(9, 222, SystemCall::Map),
     row(11, 215, SystemCall::Unmap),
     row(12, 214, SystemCall::Break),
@@ -482,6 +486,8 @@ mod tests {
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
             (libc::SYS_clone, numbers(|call| call == SystemCall::Clone)),
             (libc::SYS_unshare, numbers(|call| call == SystemCall::Unshare)),
+            (libc::SYS_io_submit, numbers(|call| call == SystemCall::Submit)),
+            (libc::SYS_io_uring_enter, numbers(|call| call == SystemCall::Submit)),
             (libc::SYS_linkat, numbers(file(Link))),
             (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),
             (libc::SYS_fchdir, numbers(|call| call == SystemCall::ChangeFolderTo)),

@@ -559,7 +559,8 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
         | SystemCall::Clone
         | SystemCall::Unshare => has_descriptors,
         SystemCall::File(FileOperation::Delete | FileOperation::Rename, _) => has_descriptors,
-        SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
+        SystemCall::File(..) | SystemCall::Copy { .. } => has_operations,
+        SystemCall::Seek | SystemCall::Submit => has_operations,
         SystemCall::ChangeFolder | SystemCall::ChangeFolderTo => has_descriptors,
         call => has_memory && call.is_memory(),
     });

@@ -47,6 +47,8 @@ pub(super) struct Calls {
     narrow: HashSet<u32>,
     /// Their calls.
     of_narrow: u64,
+    /// Operations that programs handed to the kernel in their memory.
+    submitted: u64,
 }
 
 #[cfg(test)]
@@ -106,6 +108,11 @@ impl Shaper {
     /// The number of calls of programs with 32 bits, which are not recorded.
     pub fn calls_of_32_bits(&self) -> u64 {
         self.calls.of_narrow
+    }
+
+    /// The number of operations that programs handed to the kernel in their memory, which are not recorded.
+    pub fn submitted_operations(&self) -> u64 {
+        self.calls.submitted
     }
 
     pub(super) fn call_entered(
@@ -170,6 +177,9 @@ impl Shaper {
                     if !is_error(result) {
                         self.set_folder(event.process, call.folder);
                     }
+                }
+                SystemCall::Submit => {
+                    self.calls.submitted += u64::try_from(result).unwrap_or(0);
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
                 _ => self.descriptors_changed(event, kind, &call.arguments, result, out),

@@ -345,3 +345,14 @@ fn flags_in_memory_are_those_of_the_call() {
     let behind = [(3, -1), (4, 85)];
     assert_eq!(found, [&before[..], &behind].concat());
 }
+
+/// OV-23: operations that a program hands to the kernel in its memory are counted, as many as the kernel took.
+#[test]
+fn operations_in_memory_are_counted() {
+    let mut calls = Calls::new();
+    for submit in numbers(|call| call == SystemCall::Submit) {
+        calls.by(50, submit, &[0x1000, 3, 0x2000], 2);
+        calls.by(50, submit, &[0x1000, 3, 0x2000], -11);
+    }
+    assert_eq!(calls.machine.shaper.submitted_operations(), 4);
+}
