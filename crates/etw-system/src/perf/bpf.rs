@@ -7,6 +7,7 @@
 mod assembler;
 mod btf;
 mod calls;
+mod destinations;
 mod devices;
 mod ids;
 mod paths;
