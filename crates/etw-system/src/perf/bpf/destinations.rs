@@ -92,8 +92,8 @@ pub fn of_datagram(socket: Addresses, bytes: &[u8]) -> Addresses {
         libc::SYS_splice,
     ];
     let Some(call) = le::u32(bytes, ADDRESS as usize) else { return socket };
-    let number = i64::from(call & !NAMES_ADDRESS);
-    if call & NAMES_ADDRESS == 0 && PEER.iter().any(|one| i64::from(*one) == number) {
+    let number = (call & !NAMES_ADDRESS) as libc::c_long;
+    if call & NAMES_ADDRESS == 0 && PEER.contains(&number) {
         return socket;
     }
     let mut to = Addresses { remote: [0; 16], remote_port: 0, ..socket };
