@@ -500,8 +500,7 @@ impl Recorder {
         if out.size() >= *room {
             return;
         }
-        let own = std::process::id();
-        let mut frames = Vec::new();
+        let (own, mut frames) = (std::process::id(), Vec::new());
         let until = perf.release(until, |given| {
             let Given::Other(parsed) = given else {
                 take_switch(shaper, given, times, out);
@@ -564,9 +563,8 @@ impl Recorder {
                         let SystemCall::File(FileOperation::Open, _) = call else { return named };
                         named.or_else(|| sources.file_opened_after(thread, time).map(Into::into))
                     });
-                    let file = file.as_ref();
-                    shaper
-                        .take(&parsed.event(Detail::SyscallEnter { number, arguments, file }), out);
+                    let detail = Detail::SyscallEnter { number, arguments, file: file.as_ref() };
+                    shaper.take(&parsed.event(detail), out);
                 }
                 PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
                 PerfDetail::Exec { process, name } => {
