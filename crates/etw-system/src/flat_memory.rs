@@ -182,7 +182,7 @@ impl Programs {
         let into = |thread| SwitchedIn { thread, priority: 120 };
         self.event(ids, Detail::Switch { old: out(id), new: into(other) });
         let opened = Some(FileId { device: 1, inode: number.into(), address: 0 });
-        let file = CalledFile { paths: [path, Vec::new()], id: opened, buffer_bytes: None };
+        let file = CalledFile { paths: [path, Vec::new()], id: opened, ..CalledFile::default() };
         let (number, arguments) = (CALLS[1], [0; 6]);
         self.event([id, other], Detail::SyscallEnter { number, arguments, file: Some(&file) });
         self.event([id, other], Detail::SyscallExit { number, result: 3 });

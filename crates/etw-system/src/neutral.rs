@@ -135,6 +135,10 @@ pub enum Detail<'a> {
     SyscallExit { number: u64, result: i64 },
     /// The machine was suspended for so many nanoseconds, in which the clock of events stood still.
     Resumed { suspended: u64 },
+    /// Records may be missing from here on, until as many gaps have ended as have begun.
+    GapBegin,
+    /// A gap has ended.
+    GapEnd,
     /// The kernel had no room for events.
     Lost { count: u64 },
 }
@@ -265,11 +269,13 @@ pub struct CalledFile {
     pub id: Option<FileId>,
     /// Bytes of the buffers that the call lists, or those that it copied.
     pub buffer_bytes: Option<u64>,
+    /// The flags of a call that has them in memory.
+    pub flags: Option<u64>,
 }
 
 impl From<FileFacts> for CalledFile {
     fn from(FileFacts { id, path }: FileFacts) -> CalledFile {
-        CalledFile { paths: [path, Vec::new()], id: Some(id), buffer_bytes: None }
+        CalledFile { paths: [path, Vec::new()], id: Some(id), ..CalledFile::default() }
     }
 }
 

@@ -3,6 +3,7 @@
 mod attribute;
 pub(crate) mod bpf;
 mod early;
+mod gaps;
 mod kept_rings;
 mod lives;
 mod losses;
@@ -26,6 +27,7 @@ pub(crate) use attribute::{Attribute, Event, Target};
 pub(crate) use bpf::CallPath;
 use early::Early;
 pub(crate) use early::{Begun, DescriptorChange, Executed, ProgramFound};
+pub(crate) use gaps::Gap;
 use kept_rings::map;
 pub use kept_rings::{FinishedRings, HeldRing};
 pub(crate) use lives::{Life, LifeMoment};
@@ -41,9 +43,10 @@ pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
 pub(crate) use wanted::{Filter, Wanted, own_threads};
 
-use crate::neutral::{Detail, NeutralEvent, Stack};
+use crate::neutral::{Detail, NeutralEvent};
 use crate::thread_ids::{Ran, ThreadIds, is_first_namespace};
 use bpf::{Programs, ReadPrograms};
+use gaps::beside_rings;
 use parse::{common_of, lost_of};
 use ring::Ring;
 use waiting::{Waiting, add_in_order};
@@ -100,6 +103,9 @@ pub(crate) struct Perf {
     released_losses: u64,
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
+    /// The time of the last record that was read from each ring.
+    last_times: Vec<u64>,
+    gaps: Vec<Gap>,
     executed: Vec<Executed>,
     begun: Vec<Begun>,
     programs_found: Vec<ProgramFound>,
@@ -519,11 +525,11 @@ impl Perf {
     }
 
     /// Gives the kernel the memory of the records before these positions, which [`released`](Perf::released) gave: they are stored.
-    pub fn commit(&self, positions: &ReleasedPositions) {
+    pub fn commit(&mut self, positions: &ReleasedPositions) {
         // Rings that were added later are behind the others.
         let rings = self.rings.iter().zip(&positions.rings);
         rings.for_each(|(ring, position)| ring.commit(*position));
-        if let (Some(programs), Some(released)) = (&self.programs, positions.programs) {
+        if let (Some(programs), Some(released)) = (&mut self.programs, positions.programs) {
             programs.commit(released.position, released.losses);
         }
     }
@@ -603,6 +609,7 @@ impl Perf {
     /// Returns whether no program was writing a record.
     pub fn read(&mut self, time: u64) -> bool {
         let has_call_paths = self.has_call_paths();
+        self.last_times.resize(self.rings.len(), 0);
         let Perf { rings, programs, waiting, lost, kinds, exec_events, ids, seen, .. } = self;
         let mut early = Early {
             kinds,
@@ -617,21 +624,31 @@ impl Perf {
             call_paths: &mut self.call_paths,
         };
         let mut linear = Vec::new();
+        let known_gaps = self.gaps.len();
         for (ring, one) in rings.iter_mut().enumerate() {
             let start = waiting.len();
+            let last_time = &mut self.last_times[ring];
+            let gaps = &mut self.gaps;
             one.read(&mut linear, |position, record| {
                 if let Some(common) = common_of(record) {
                     early.look(record, common);
                     if let Some(count) = common.number.and_then(|of| seen.get_mut(&of)) {
                         *count += 1;
                     }
-                    *lost += lost_of(record);
                     let time = common.time;
+                    if let missing @ 1.. = lost_of(record) {
+                        *lost += missing;
+                        gaps.push(Gap { from: *last_time, until: time });
+                    }
+                    *last_time = time;
                     add_in_order(waiting, start, Waiting { time, position, ring });
                 }
             });
         }
-        let Some(programs) = programs else { return true };
+        let Some(programs) = programs else {
+            self.mark_gaps(known_gaps);
+            return true;
+        };
         let ring = PROGRAMS;
         let last = &mut self.last_program_time;
         let start = waiting.len();
@@ -661,6 +678,8 @@ impl Perf {
             // The ring was full behind the records that were in it, all of which may have been read before.
             waiting.push(Waiting { time, position: missing, ring: LOSS });
         }
+        self.gaps.extend(programs.take_gaps());
+        self.mark_gaps(known_gaps);
         is_whole
     }
 
@@ -780,9 +799,9 @@ impl Perf {
                     Some(record) => take_record(record),
                     None => continue,
                 },
-                None if one.ring == LOSS => {
+                None if one.ring != PROGRAMS => {
                     self.released_losses += one.position;
-                    take(&loss(one))
+                    take(&beside_rings(one))
                 }
                 None => {
                     let record = programs.as_ref().and_then(|all| all.record(one.position));
@@ -815,19 +834,6 @@ fn add_waker(wakers: &mut Vec<u64>, frame: Option<u64>) {
     let is_new = |frame: &u64| wakers.len() < MAX_WAKERS && !wakers.contains(frame);
     if let Some(frame) = frame.filter(is_new) {
         wakers.push(frame);
-    }
-}
-
-/// A loss that no ring has a record of.
-fn loss(one: &Waiting) -> Parsed<'static> {
-    Parsed {
-        time: one.time,
-        cpu: 0,
-        process: 0,
-        thread: 0,
-        stack: Stack::default(),
-        user: None,
-        detail: PerfDetail::Neutral(Detail::Lost { count: one.position }),
     }
 }
 

@@ -475,6 +475,7 @@ impl Recorder {
     fn find_facts(&mut self) {
         let (executed, found) = (self.perf.take_executed(), self.perf.take_programs_found());
         self.pace.has_looks |= self.sources.add_execs(executed, found);
+        self.sources.gaps.extend(self.perf.take_gaps());
         self.sources.add_begun(self.perf.take_begun());
         self.sources.add_call_paths(self.perf.take_call_paths());
         if self.has_operations && !self.perf.has_call_paths() {
@@ -499,8 +500,7 @@ impl Recorder {
         if out.size() >= *room {
             return;
         }
-        let own = std::process::id();
-        let mut frames = Vec::new();
+        let (own, mut frames) = (std::process::id(), Vec::new());
         let until = perf.release(until, |given| {
             let Given::Other(parsed) = given else {
                 take_switch(shaper, given, times, out);
@@ -552,18 +552,19 @@ impl Recorder {
                     let file = call.and_then(|call| {
                         let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
                         let named = sources.take_call_paths(thread, time, number, &arguments);
-                        for descriptor in shaper.unknown_files(process, call, &arguments, &named) {
-                            let file = sources.file_of(process, descriptor, time);
-                            let file = file.as_ref();
+                        let own = shaper.id_of_descriptors(process, thread);
+                        let ids = (process, thread);
+                        for descriptor in shaper.unknown_files(ids, call, &arguments, &named) {
+                            let file = sources.file_of((process, own), descriptor, time);
+                            let Some(file) = file.as_ref().map(Option::as_ref) else { continue };
                             let detail = Detail::DescriptorFound { process, descriptor, file };
                             shaper.take(&parsed.event(detail), out);
                         }
                         let SystemCall::File(FileOperation::Open, _) = call else { return named };
                         named.or_else(|| sources.file_opened_after(thread, time).map(Into::into))
                     });
-                    let file = file.as_ref();
-                    shaper
-                        .take(&parsed.event(Detail::SyscallEnter { number, arguments, file }), out);
+                    let detail = Detail::SyscallEnter { number, arguments, file: file.as_ref() };
+                    shaper.take(&parsed.event(detail), out);
                 }
                 PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
                 PerfDetail::Exec { process, name } => {

@@ -490,6 +490,8 @@ impl Shaper {
             Detail::Counters { process, counters } => {
                 self.counters.insert(process, *counters);
             }
+            Detail::GapBegin => self.gap_begins(),
+            Detail::GapEnd => self.files.gaps = self.files.gaps.saturating_sub(1),
             Detail::Lost { .. } => {
                 self.add_loss(event, out);
                 // They may be other CPUs' switches. Handlers that were running may have ended unseen.

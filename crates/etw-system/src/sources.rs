@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::neutral::{CalledFile, ExecFacts, FileFacts};
-use crate::perf::{Begun, CallPath, DescriptorChange, Executed, ProgramFound};
+use crate::perf::{Begun, CallPath, DescriptorChange, Executed, Gap, ProgramFound};
 use crate::process_files::{Images, exec_facts, file_facts, has_name, is_closed};
 use crate::process_root::has_other_files;
 
@@ -38,6 +38,8 @@ pub(crate) struct Sources {
     changed: HashMap<(u32, i32), u64>,
     /// Threads and times of the files that were looked up last, by process and descriptor.
     looked_up: HashMap<(u32, i32), (u32, u64)>,
+    /// Times between which records may be missing, among those that have not been released.
+    pub gaps: Vec<Gap>,
 }
 
 impl Sources {
@@ -190,6 +192,7 @@ impl Sources {
         });
         self.call_path_count = self.call_paths.values().map(VecDeque::len).sum();
         self.changed.retain(|_, time| *time >= until);
+        self.gaps.retain(|gap| gap.until >= until);
     }
 
     /// Descriptors have changed: what is looked up now is not what they were before.
@@ -203,15 +206,24 @@ impl Sources {
         }
     }
 
-    /// The file that a descriptor is of at a time, as long as it is open.
-    pub fn file_of(&mut self, process: u32, descriptor: i32, time: u64) -> Option<FileFacts> {
-        if self.changed.get(&(process, descriptor)).is_some_and(|changed| *changed > time) {
-            self.closed_descriptors += 1;
+    /// The file that a descriptor is of at a time, as long as it is open; inside, `None`: of no file. Outside, `None`: its changes since may be
+    /// missing. `own`: the id of the process, or of a thread that has its descriptors alone.
+    pub fn file_of(
+        &mut self,
+        (process, own): (u32, u32),
+        descriptor: i32,
+        time: u64,
+    ) -> Option<Option<FileFacts>> {
+        if has_gap(&self.gaps, time, u64::MAX) {
             return None;
         }
-        let file = file_facts(process, descriptor);
-        self.closed_descriptors += u64::from(file.is_none() && is_closed(process, descriptor));
-        file
+        if self.changed.get(&(process, descriptor)).is_some_and(|changed| *changed > time) {
+            self.closed_descriptors += 1;
+            return Some(None);
+        }
+        let file = file_facts(own, descriptor);
+        self.closed_descriptors += u64::from(file.is_none() && is_closed(own, descriptor));
+        Some(file)
     }
 
     /// Descriptors have changed. A file that was opened is looked up with `find`, unless its descriptor has changed again: it
@@ -235,7 +247,10 @@ impl Sources {
             self.opened_count += 1;
             let is_last = last.get(&(one.process, one.descriptor)) == Some(&one.time);
             let is_valid = is_last && one.descriptor >= 0;
-            let file = is_valid.then(|| find(one.process, one.descriptor)).flatten();
+            // The thread may have its descriptors alone, or may have ended.
+            let find = |id| find(id, one.descriptor);
+            let find = || find(one.thread).or_else(|| find(one.process));
+            let file = is_valid.then(find).flatten();
             if file.is_some() {
                 self.looked_up.insert((one.process, one.descriptor), (one.thread, one.time));
             }
@@ -282,6 +297,11 @@ impl Sources {
             self.call_path_count -= 1;
         }
         let mut file = None;
+        // It may be the path of a later call that is like this one.
+        let first = all.front().map_or(after, |one| one.time);
+        if has_gap(&self.gaps, after, first) {
+            return None;
+        }
         while let Some(one) =
             all.front().filter(|one| one.call == number && arguments.contains(&one.address))
         {
@@ -292,6 +312,7 @@ impl Sources {
             let file = file.get_or_insert_with(CalledFile::default);
             file.id = one.file;
             file.buffer_bytes = one.buffer_bytes;
+            file.flags = one.flags.or(file.flags);
             let Some(one) = all.pop_front() else { break };
             self.call_path_count -= 1;
             file.paths[usize::from(one.is_second)] = one.path;
@@ -310,11 +331,18 @@ impl Sources {
             self.opened_count -= 1;
         }
         let file = all.front().and_then(|(_, file)| file.clone());
+        // It may be that of a later call, or was looked up too late.
+        let file = file.filter(|_| !has_gap(&self.gaps, after, u64::MAX));
         if all.is_empty() {
             self.opened.remove(&thread);
         }
         file
     }
+}
+
+/// Whether records between two times may be missing.
+fn has_gap(gaps: &[Gap], from: u64, until: u64) -> bool {
+    gaps.iter().any(|gap| gap.is_between(from, until))
 }
 
 /// Adds the name, arguments and user that the kernel recorded. They are better than those of `/proc`, which a program may change.
@@ -386,11 +414,16 @@ mod tests {
         let change = DescriptorChange { time: 20, process, thread: 1, descriptor, is_open: true };
         let mut sources = Sources::default();
         sources.add_changed(&[change, DescriptorChange { time: 10, ..change }]);
-        assert!(sources.file_of(process, descriptor, 19).is_none());
-        assert!(sources.file_of(process, descriptor, 21).is_some());
+        assert_eq!(sources.file_of((process, process), descriptor, 19), Some(None));
+        assert!(sources.file_of((process, process), descriptor, 21).flatten().is_some());
         assert_eq!(sources.closed_descriptors, 1);
+        sources.gaps.push(Gap { from: 22, until: 30 });
+        assert_eq!(sources.file_of((process, process), descriptor, 21), None);
+        assert!(sources.file_of((process, process), descriptor, 31).flatten().is_some());
         sources.forget(21);
-        assert!(sources.changed.is_empty());
+        assert!(sources.changed.is_empty() && sources.gaps.len() == 1);
+        sources.forget(31);
+        assert!(sources.gaps.is_empty());
     }
 
     /// OV-23: the kernel's record of a program may be read before or behind that of its exec, and the next exec may follow at once.
@@ -482,6 +515,7 @@ mod tests {
             address,
             path: path.to_vec(),
             buffer_bytes: None,
+            flags: None,
         };
         let mut sources = Sources::default();
         sources.add_call_paths(vec![
@@ -502,5 +536,40 @@ mod tests {
         assert_eq!(take(20, 2, [0x10, 0x20, 0, 0, 0, 0]), both("/old", "/new"));
         assert_eq!(take(30, 2, [0x10, 0x20, 0, 0, 0, 0]), both("/next", ""));
         assert_eq!((sources.call_path_count, sources.call_paths.len()), (0, 0));
+    }
+
+    /// OV-23: behind a gap, a path may be that of a later call.
+    #[test]
+    fn a_path_behind_a_gap_is_none_of_an_earlier_call() {
+        let mut sources = Sources::default();
+        sources.gaps.push(Gap { from: 25, until: 30 });
+        for time in [24, 27, 45] {
+            let path = time.to_string().into_bytes();
+            let (thread, call, address) = (50, 1, 0x10);
+            let (process, descriptor, is_open) = (50, 3, true);
+            let change = DescriptorChange { time, process, thread, descriptor, is_open };
+            let facts = FileFacts { path: path.clone(), ..FileFacts::default() };
+            sources.add_opened(&[change], |_, _| Some(facts.clone()));
+            let (is_second, file, buffer_bytes) = (false, None, None);
+            sources.add_call_paths(vec![CallPath {
+                thread,
+                time,
+                call,
+                is_second,
+                file,
+                address,
+                path,
+                buffer_bytes,
+                flags: None,
+            }]);
+        }
+        let mut take = |after| {
+            let named = sources.take_call_paths(50, after, 1, &[0x10; 6]);
+            let named = named.map(|file| file.paths[0].clone());
+            (named, sources.file_opened_after(50, after).map(|file| file.path))
+        };
+        assert_eq!(take(20), (Some(b"24".to_vec()), None));
+        assert_eq!(take(24), (None, None));
+        assert_eq!(take(40), (Some(b"45".to_vec()), Some(b"45".to_vec())));
     }
 }

@@ -48,6 +48,8 @@ pub struct FileArguments {
     pub offset_address: Option<usize>,
     /// Flags of an open call, of a change of a name, or of a write.
     pub flags: Option<usize>,
+    /// The address of the flags of an open call.
+    pub flags_address: Option<usize>,
     /// Flags of a call that has none.
     pub implied_flags: u64,
     /// Windows' attributes of a file that it makes.
@@ -89,10 +91,12 @@ pub enum SystemCall {
     CloseRange,
     /// `clone`: it makes a process or thread, which may have its descriptors together with the one that makes it.
     Clone,
-    /// `unshare`: the thread has its folder alone from then on.
+    /// `unshare`: the thread has alone from then on what it had together with others.
     Unshare,
     /// `setns`: it has another namespace, and its folder is there.
     EnterNamespace,
+    /// `io_submit`, `io_uring_enter`: they hand operations to the kernel, which only the program's memory describes.
+    Submit,
     /// `chdir`: relative paths begin in another folder.
     ChangeFolder,
     /// `fchdir`: the same, by a descriptor.
@@ -191,6 +195,13 @@ const fn opens(path: PathArgument, flags: Option<usize>) -> SystemCall {
     SystemCall::File(FileOperation::Open, arguments)
 }
 
+/// `openat2`, whose flags begin a structure.
+const fn opens_as_listed() -> SystemCall {
+    let (flags_address, paths) = (Some(2), [Some(path_in(0)), None]);
+    let arguments = FileArguments { flags_address, paths, ..FileArguments::NONE };
+    SystemCall::File(FileOperation::Open, arguments)
+}
+
 /// A call about the name of a file and another name for it.
 const fn of_paths(operation: FileOperation, old: PathArgument, new: PathArgument) -> SystemCall {
     let paths = [Some(old), Some(new)];
@@ -227,6 +238,7 @@ impl FileArguments {
         may_lack_offset: false,
         offset_address: None,
         flags: None,
+        flags_address: None,
         implied_flags: 0,
         attributes: 0,
         paths: [None; 2],
@@ -260,7 +272,7 @@ const ROWS: &[Row] = &[
     row(2, NONE, opens(path(0), Some(1))),
     row(85, NONE, creates(path(0))),
     row(257, 56, opens(path_in(0), Some(2))),
-    row(437, 437, opens(path_in(0), None)),
+    row(437, 437, opens_as_listed()),
     row(3, 57, of_descriptor(Close)),
     row(0, 63, transfer(Read, Some(2), None)),
     row(17, 67, transfer(Read, Some(2), Some(3))),
@@ -346,6 +358,8 @@ const ROWS: &[Row] = &[
     row(308, 268, SystemCall::EnterNamespace),
     row(80, 49, SystemCall::ChangeFolder),
     row(81, 50, SystemCall::ChangeFolderTo),
+    row(209, 2, SystemCall::Submit),
+    row(426, 426, SystemCall::Submit),
     row(9, 222, SystemCall::Map),
     row(11, 215, SystemCall::Unmap),
     row(12, 214, SystemCall::Break),
@@ -501,6 +515,9 @@ mod tests {
             (libc::SYS_fcntl, numbers(|call| call == SystemCall::ControlDescriptor)),
             (libc::SYS_close_range, numbers(|call| call == SystemCall::CloseRange)),
             (libc::SYS_clone, numbers(|call| call == SystemCall::Clone)),
+            (libc::SYS_unshare, numbers(|call| call == SystemCall::Unshare)),
+            (libc::SYS_io_submit, numbers(|call| call == SystemCall::Submit)),
+            (libc::SYS_io_uring_enter, numbers(|call| call == SystemCall::Submit)),
             (libc::SYS_linkat, numbers(file(Link))),
             (libc::SYS_chdir, numbers(|call| call == SystemCall::ChangeFolder)),
             (libc::SYS_fchdir, numbers(|call| call == SystemCall::ChangeFolderTo)),

@@ -548,16 +548,19 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     let has_descriptors = has_descriptors(&options.masks);
     let has_memory = has(Flag::VIRTUAL_ALLOC) || has(Flag::MAP_FILE);
     let has_images = stack_points(options).any(|point| point == Tracepoint::SyscallEnter);
+    use FileOperation::{Close, Control, Open};
     let wanted = numbers(|call| match call {
         SystemCall::Map if has_images => true,
-        SystemCall::File(FileOperation::Open | FileOperation::Close, _) => has_descriptors,
+        SystemCall::File(Open | Close | Control, _) => has_descriptors,
         SystemCall::Duplicate
         | SystemCall::Replace
         | SystemCall::ControlDescriptor
         | SystemCall::CloseRange
-        | SystemCall::Clone => has_descriptors,
+        | SystemCall::Clone
+        | SystemCall::Unshare => has_descriptors,
         SystemCall::File(FileOperation::Delete | FileOperation::Rename, _) => has_descriptors,
-        SystemCall::File(..) | SystemCall::Copy { .. } | SystemCall::Seek => has_operations,
+        SystemCall::File(..) | SystemCall::Copy { .. } => has_operations,
+        SystemCall::Seek | SystemCall::Submit => has_operations,
         _ if call.is_about_folders() => has_descriptors,
         call => has_memory && call.is_memory(),
     });

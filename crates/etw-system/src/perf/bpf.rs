@@ -7,6 +7,7 @@
 mod assembler;
 mod btf;
 mod calls;
+mod destinations;
 mod devices;
 mod ids;
 mod paths;
@@ -24,6 +25,7 @@ use std::sync::atomic::Ordering;
 use etw_types::le;
 
 use super::Tracepoint;
+use super::gaps::{Gap, Room};
 use crate::system_calls::{FileOperation, PathArgument, SystemCall};
 use crate::thread_ids::is_first_namespace;
 use assembler::{Maps, WORDS};
@@ -47,6 +49,7 @@ pub(crate) struct Programs {
     descriptors: Vec<OwnedFd>,
     /// Records that were lost before the last look.
     known_losses: u64,
+    room: Room,
 }
 
 /// A look at the ring of the programs, beside the records.
@@ -146,7 +149,8 @@ impl Programs {
         let shared = SharedWords::map(shared.as_fd())?;
         shared.word(OWN).store(own.into(), Ordering::Relaxed);
         let known_losses = shared.word(REPORTED).load(Ordering::Relaxed);
-        Ok(Programs { ring, shared, points, descriptors, known_losses })
+        let room = Room::of(ring.committed(), size);
+        Ok(Programs { ring, shared, points, descriptors, known_losses, room })
     }
 
     fn set_calls(&self, calls: Option<&[u64]>) {
@@ -231,9 +235,14 @@ impl Programs {
     }
 
     /// Gives each record that has come, with its position.
-    pub fn read(&mut self, give: impl FnMut(u64, &[u8])) -> ReadPrograms {
-        let is_whole = self.ring.read(give);
+    pub fn read(&mut self, mut give: impl FnMut(u64, &[u8])) -> ReadPrograms {
+        let room = &mut self.room;
+        let is_whole = self.ring.read(|position, record| {
+            room.look(position, record);
+            give(position, record);
+        });
         let lost = self.lost();
+        self.room.looked((self.known_losses, lost));
         let missing = lost.wrapping_sub(self.known_losses);
         self.known_losses = lost;
         ReadPrograms { missing, is_whole }
@@ -261,9 +270,15 @@ impl Programs {
 
     /// Gives the kernel the memory of the records before a position. So many losses are in the trace: if this process is killed
     /// later, the next one counts only those behind them.
-    pub fn commit(&self, position: u64, losses: u64) {
+    pub fn commit(&mut self, position: u64, losses: u64) {
         self.shared.word(REPORTED).store(losses, Ordering::Release);
         self.ring.commit(position);
+        self.room.grows(position, self.ring.size(), (self.known_losses, self.lost()));
+    }
+
+    /// Gaps that have been found since the last call.
+    pub fn take_gaps(&mut self) -> Vec<Gap> {
+        self.room.take_gaps()
     }
 }
 
@@ -316,6 +331,9 @@ fn path_code(number: u64) -> u8 {
         return paths::LISTS_BUFFERS;
     }
     let [first, second] = arguments.paths.map(at);
+    if arguments.flags_address == Some(paths::FLAGS_ARGUMENT) {
+        return first | paths::OPENS | paths::HAS_FLAGS;
+    }
     let opens = if operation == FileOperation::Open { paths::OPENS } else { 0 };
     first | second << 4 | opens
 }

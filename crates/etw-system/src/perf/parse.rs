@@ -44,7 +44,7 @@ const PAGE: u64 = 4096;
 pub(super) const AF_INET: i64 = 2;
 pub(super) const AF_INET6: i64 = 10;
 const PROTOCOL_TCP: i64 = 6;
-const PROTOCOL_UDP: i64 = 17;
+pub(super) const PROTOCOL_UDP: i64 = 17;
 /// `MSG_PEEK` and `MSG_ERRQUEUE`: the data are still to be received, or are those of an earlier send.
 const NOT_RECEIVED: u32 = 0x2002;
 

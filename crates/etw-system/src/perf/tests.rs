@@ -190,3 +190,48 @@ fn a_cpu_that_does_not_switch_does_not_fill_its_ring() {
     release(&mut perf, u64::MAX, |_| {});
     assert_eq!(perf.released().rings, [(FakeRing::SIZE / LARGEST_TAIL + 64) as u64]);
 }
+
+/// The record of a loss on CPU 0.
+fn loss(time: u64, count: u64) -> Vec<u8> {
+    let mut record = [2u32, 56 << 16].map(u32::to_le_bytes).concat();
+    for word in [SWITCHES, count, 0, time, 0, SWITCHES] {
+        record.extend(u64::to_le_bytes(word));
+    }
+    record
+}
+
+/// OV-23: records are missing between a loss and the record before it in its ring.
+#[test]
+fn gaps_lie_among_the_records_of_all_rings() {
+    let (fake, other) = (FakeRing::new(), FakeRing::new());
+    let mut perf = of_switches(&[&fake, &other]);
+    fake.write(&switch(100, 1, 2));
+    perf.read(0);
+    fake.write(&loss(200, 3));
+    fake.write(&switch(250, 1, 2));
+    other.write(&switch(99, 5, 6));
+    other.write(&switch(150, 6, 5));
+    perf.read(0);
+    let mut found = Vec::new();
+    release(&mut perf, u64::MAX, |parsed| {
+        let what = match parsed.detail {
+            PerfDetail::Neutral(Detail::GapBegin) => "begin",
+            PerfDetail::Neutral(Detail::GapEnd) => "end",
+            PerfDetail::Neutral(Detail::Lost { .. }) => "lost",
+            _ => "switch",
+        };
+        found.push((parsed.time, what));
+    });
+    let expected = [
+        (99, "switch"),
+        (100, "switch"),
+        (100, "begin"),
+        (150, "switch"),
+        (200, "lost"),
+        (200, "end"),
+        (250, "switch"),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(perf.take_gaps(), [Gap { from: 100, until: 200 }]);
+    assert!(perf.take_gaps().is_empty());
+}

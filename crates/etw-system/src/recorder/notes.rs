@@ -29,6 +29,12 @@ impl Recorder {
                 "missing system calls: {count}, of 32-bit programs, whose numbers of calls are others; their operations on files and memory are missing, too"
             ));
         }
+        let count = self.shaper.submitted_operations();
+        if count > 0 && self.has_operations {
+            notes.push(format!(
+                "missing operations on files: {count}, which programs handed to the kernel by io_submit or io_uring_enter; only the programs' memory describes them"
+            ));
+        }
         let count = self.hidden.count;
         if count > 0 {
             notes.push(format!(

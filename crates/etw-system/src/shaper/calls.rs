@@ -24,8 +24,6 @@ const LIMIT: usize = 1 << 16;
 const PAGE: u64 = 4096;
 /// MAP_ANONYMOUS
 const ANONYMOUS: u64 = 0x20;
-/// CLONE_FILES
-const CLONE_FILES: u64 = 0x400;
 /// MREMAP_DONTUNMAP
 const DONT_UNMAP: u64 = 4;
 /// MADV_DONTNEED and MADV_FREE
@@ -50,6 +48,8 @@ pub(super) struct Calls {
     narrow: HashSet<u32>,
     /// Their calls.
     of_narrow: u64,
+    /// Operations that programs handed to the kernel in their memory.
+    submitted: u64,
 }
 
 #[cfg(test)]
@@ -121,6 +121,11 @@ impl Shaper {
         self.calls.of_narrow
     }
 
+    /// The number of operations that programs handed to the kernel in their memory, which are not recorded.
+    pub fn submitted_operations(&self) -> u64 {
+        self.calls.submitted
+    }
+
     pub(super) fn call_entered(
         &mut self,
         event: &NeutralEvent<'_>,
@@ -134,7 +139,7 @@ impl Shaper {
             self.calls.of_narrow += 1;
             return;
         }
-        if let Some(kind) = SystemCall::of_number(number) {
+        if let Some(kind) = SystemCall::of_number(number).filter(|_| self.files.gaps == 0) {
             let mut operations = [const { None }; 2];
             for (operation, (kind, meaning)) in operations.iter_mut().zip(kind.file_operations()) {
                 let call = FileCall { kind, arguments: meaning };
@@ -178,11 +183,13 @@ impl Shaper {
             if kind == SystemCall::Map {
                 self.drop_map_stack(event.thread);
             }
+            if kind.is_about_folders() && !is_error(result) {
+                let folder = call.folder.take();
+                self.folder_changed(event.thread, kind, &call.arguments, folder);
+            }
             match kind {
-                _ if kind.is_about_folders() => {
-                    if !is_error(result) {
-                        self.folder_changed(event.thread, kind, &call.arguments, call.folder);
-                    }
+                SystemCall::Submit => {
+                    self.calls.submitted += u64::try_from(result).unwrap_or(0);
                 }
                 _ if kind.is_memory() => self.memory_called(event, (kind, &call), result, out),
                 _ => self.descriptors_changed(event, kind, &call.arguments, result, out),
@@ -193,6 +200,13 @@ impl Shaper {
             out.perf_info(head, SYSCALL_EXIT, 2, &Payload::new().u32(result as u32));
             self.add_stack(head, SYSCALL_EXIT, event.stack, out);
         }
+    }
+
+    /// Records of calls may be missing from now on: a call's return may be that of the next one, and a descriptor's file may be another.
+    pub(super) fn gap_begins(&mut self) {
+        self.files.gaps += 1;
+        self.calls.running.clear();
+        self.files.descriptors.doubt();
     }
 
     fn memory_called(
@@ -318,7 +332,7 @@ impl Shaper {
 
     fn file_mapped(&mut self, event: &NeutralEvent<'_>, call: &Call, base: u64, out: &mut Records) {
         let descriptor = SystemCall::Map.descriptors(&call.arguments).next();
-        let Some(file) = self.file_of(event.process, descriptor) else { return };
+        let Some(file) = self.file_of(self.owner_of_files(event), descriptor) else { return };
         let view = View { key: file.key, size: pages(call.arguments[1]) };
         self.keep_view(event, (base, view), out);
     }
@@ -379,11 +393,6 @@ impl Shaper {
         let payload = Payload::new().u64(base).u64(key).u64(0).u64(size).u32(head.process);
         out.perf_info(head, hook, 2, &payload);
         self.add_stack(head, hook, event.stack, out);
-    }
-
-    /// Whether the process that a thread makes now has the descriptors of its parent together with it. `clone3` has its flags in memory.
-    pub(super) fn shares_descriptors(&self, thread: u32) -> bool {
-        self.clone_flags(thread).is_some_and(|flags| flags & CLONE_FILES != 0)
     }
 
     /// The flags of the call with which a thread makes another one; `None`: they are not known.

@@ -1,12 +1,12 @@
 //! Descriptors that change, and the ends of open files.
 
 use super::Shaper;
-use super::descriptors::{Closed, Descriptor, OpenFile};
+use super::descriptors::{Closed, Descriptor, OpenFile, Owner};
 use super::files::{APPEND_FLAG, CLEANUP, CLOSE, CLOSE_ON_EXEC, is_error};
 use crate::flags::Flag;
 use crate::neutral::NeutralEvent;
 use crate::record::{Payload, Records};
-use crate::system_calls::SystemCall;
+use crate::system_calls::{FileOperation, SystemCall};
 
 /// `F_DUPFD`, `F_SETFD` and `F_DUPFD_CLOEXEC`
 const DUPLICATE: u64 = 0;
@@ -14,17 +14,22 @@ const SET_FLAGS: u64 = 2;
 /// `F_SETFL`, which changes whether writes append.
 const SET_STATUS: u64 = 4;
 const DUPLICATE_CLOSED: u64 = 1030;
+/// `FIONCLEX` and `FIOCLEX`, requests of `ioctl` to every descriptor
+const KEEPS_ON_EXEC: u32 = 0x5450;
+const CLOSES_ON_EXEC: u32 = 0x5451;
+/// `CLONE_FILES`, also a flag of `unshare`
+const CLONE_FILES: u64 = 0x400;
 /// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`
 const RANGE_OF_OWN: u64 = 2;
 const RANGE_ON_EXEC: u64 = 4;
 
 impl Shaper {
     /// A call closes a descriptor. Returns its file, if this was the last one.
-    pub(super) fn file_closed(&mut self, process: u32, descriptor: i32) -> Option<OpenFile> {
+    pub(super) fn file_closed(&mut self, owner: Owner, descriptor: i32) -> Option<OpenFile> {
         // From now on, the number may be that of another file; Linux takes it back even if it reports an error. That of no file is no
         // file later, either, so that not each connection is looked up.
-        self.file_of(process, Some(descriptor))?;
-        self.files.descriptors.remove(process, descriptor).pop()
+        self.file_of(owner, Some(descriptor))?;
+        self.files.descriptors.remove(owner, descriptor).pop()
     }
 
     /// The last descriptors of files were closed without a call that closes them.
@@ -55,7 +60,13 @@ impl Shaper {
         process: u32,
         out: &mut Records,
     ) {
-        let closed = self.files.descriptors.executed(process);
+        let threads = self.processes.get(&process).map(|one| one.threads.clone());
+        for thread in threads.unwrap_or_default() {
+            // The others of the process have ended.
+            let closed = self.files.descriptors.take_over(process, thread);
+            self.files_closed(event, closed, out);
+        }
+        let closed = self.files.descriptors.executed(Owner::Process(process));
         self.files_closed(event, closed, out);
     }
 
@@ -66,8 +77,42 @@ impl Shaper {
         (process, thread): (u32, u32),
         out: &mut Records,
     ) {
-        let closed = self.files.descriptors.end(process);
+        let closed = self.files.descriptors.end(Owner::Process(process));
         self.files_closed(&NeutralEvent { process, thread, ..*event }, closed, out);
+    }
+
+    /// A thread ends: the kernel has closed the files that it had alone.
+    pub(super) fn forget_own_descriptors(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        (process, thread): (u32, u32),
+        out: &mut Records,
+    ) {
+        let closed = self.files.descriptors.end(Owner::Thread(thread));
+        self.files_closed(&NeutralEvent { process, thread, ..*event }, closed, out);
+    }
+
+    /// A thread, or a process that has no other ones, has its descriptors alone from now on.
+    fn unshare_descriptors(&mut self, process: u32, thread: u32) {
+        let of_process = self.processes.get(&process);
+        match of_process.is_some_and(|one| one.threads.len() > 1) {
+            true => self.files.descriptors.detach(process, thread),
+            false => self.files.descriptors.unshare(Owner::Process(process)),
+        }
+    }
+
+    /// A thread begins with the descriptors of the one that made it, which it has together with it, or as a copy. `clone3` has its flags in
+    /// memory: as programs use it, threads have their descriptors together, and processes do not.
+    pub(super) fn begin_descriptors(&mut self, (process, thread): (u32, u32), parent: (u32, u32)) {
+        let is_process = process != parent.0;
+        let flags = self.clone_flags(parent.1);
+        let is_shared = flags.map_or(!is_process, |flags| flags & CLONE_FILES != 0);
+        let of_parent = self.files.descriptors.owner(parent.0, parent.1);
+        let is_own = is_process || !is_shared || of_parent == Owner::Thread(parent.1);
+        if is_own {
+            let owner = if is_process { Owner::Process(process) } else { Owner::Thread(thread) };
+            self.files.descriptors.inherit(owner, of_parent, is_shared);
+        }
     }
 
     /// A descriptor is that of the same open file as another one. If that one is not known, both are looked up.
@@ -81,14 +126,14 @@ impl Shaper {
         if from == to {
             return;
         }
-        let process = event.process;
-        let file = self.files.descriptors.get(process, from).map(|one| one.file.clone());
+        let owner = self.owner_of_files(event);
+        let file = self.files.descriptors.get(owner, from).map(|one| one.file.clone());
         let closed = match file {
             Some(file) => {
                 let one = Descriptor { file, closes_on_exec: Some(closes_on_exec) };
-                self.files.descriptors.set(process, to, one)
+                self.files.descriptors.set(owner, to, one)
             }
-            None => self.files.descriptors.remove(process, to),
+            None => self.files.descriptors.remove(owner, to),
         };
         self.files_closed(event, closed, out);
     }
@@ -105,11 +150,11 @@ impl Shaper {
         if is_error(result) {
             return;
         }
-        let process = event.process;
+        let owner = self.owner_of_files(event);
         let (descriptor, to) = (arguments[0] as i32, result as i32);
         match (kind, arguments[1]) {
             (SystemCall::Seek, _) => {
-                if let Some(file) = self.file_of(process, Some(descriptor)) {
+                if let Some(file) = self.file_of(owner, Some(descriptor)) {
                     file.set_position(result as u64);
                 }
             }
@@ -121,11 +166,17 @@ impl Shaper {
             }
             (SystemCall::ControlDescriptor, SET_FLAGS) => {
                 let closes = arguments[2] & 1 != 0;
-                self.files.descriptors.mark(process, descriptor..=descriptor, closes);
+                self.files.descriptors.mark(owner, descriptor..=descriptor, closes);
+            }
+            (SystemCall::File(FileOperation::Control, _), request)
+                if [KEEPS_ON_EXEC, CLOSES_ON_EXEC].contains(&(request as u32)) =>
+            {
+                let closes = request as u32 == CLOSES_ON_EXEC;
+                self.files.descriptors.mark(owner, descriptor..=descriptor, closes);
             }
             (SystemCall::ControlDescriptor, SET_STATUS) => {
-                if let Some(file) = self.file_of(process, Some(descriptor)) {
-                    file.set_appends(arguments[2] & APPEND_FLAG != 0);
+                if let Some(file) = self.file_of(owner, Some(descriptor)) {
+                    file.set_appends(Some(arguments[2] & APPEND_FLAG != 0));
                 }
             }
             // Whatever `dup2` has in place of the flags of `dup3` is no flag.
@@ -133,16 +184,20 @@ impl Shaper {
                 let is_closed = arguments[2] == CLOSE_ON_EXEC;
                 self.duplicate(event, (descriptor, to), is_closed, out);
             }
+            (SystemCall::Unshare, _) if arguments[0] & CLONE_FILES != 0 => {
+                self.unshare_descriptors(event.process, event.thread);
+            }
             (SystemCall::CloseRange, last) => {
                 let number = |value: u64| i32::try_from(value as u32).unwrap_or(i32::MAX);
                 let range = number(arguments[0])..=number(last);
                 if arguments[2] & RANGE_OF_OWN != 0 {
-                    self.files.descriptors.unshare(process);
+                    self.unshare_descriptors(event.process, event.thread);
                 }
+                let owner = self.owner_of_files(event);
                 if arguments[2] & RANGE_ON_EXEC != 0 {
-                    return self.files.descriptors.mark(process, range, true);
+                    return self.files.descriptors.mark(owner, range, true);
                 }
-                let closed = self.files.descriptors.remove_all(process, range);
+                let closed = self.files.descriptors.remove_all(owner, range);
                 self.files_closed(event, closed, out);
             }
             _ => {}

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
+/// Writes do not append, as it is assumed of files that were open before; they do; or it is not known.
+const NOT: u8 = 0;
+const DOES: u8 = 1;
+const UNSURE: u8 = 2;
 /// Descriptors of a process that are remembered. Those of a process with more are looked up again.
 const MAX_DESCRIPTORS: usize = 1 << 12;
 /// A new process has those of its parent if these are not more.
@@ -36,8 +40,8 @@ pub(super) struct OpenFile {
 struct OpenState {
     /// Where the next operation without an offset begins; [`CURRENT_POSITION`]: not known.
     position: AtomicU64,
-    /// Whether writes append; not known of a file that was open before.
-    appends: AtomicBool,
+    /// Whether writes append, as one of [`NOT`] and its kin.
+    appends: AtomicU8,
     /// Descriptors that are remembered, and those that were forgotten: such a file is never seen to be closed.
     descriptors: AtomicUsize,
 }
@@ -46,7 +50,7 @@ impl OpenFile {
     pub fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
         let state = OpenState {
             position: AtomicU64::new(position.unwrap_or(CURRENT_POSITION)),
-            appends: AtomicBool::default(),
+            appends: AtomicU8::new(NOT),
             descriptors: AtomicUsize::default(),
         };
         OpenFile { object, key, state: Arc::new(state) }
@@ -56,11 +60,14 @@ impl OpenFile {
         self.state.position.load(Ordering::Relaxed)
     }
 
-    pub fn appends(&self) -> bool {
-        self.state.appends.load(Ordering::Relaxed)
+    /// Whether writes append; `None`: not known.
+    pub fn appends(&self) -> Option<bool> {
+        let appends = self.state.appends.load(Ordering::Relaxed);
+        (appends != UNSURE).then_some(appends == DOES)
     }
 
-    pub fn set_appends(&self, to: bool) {
+    pub fn set_appends(&self, to: Option<bool>) {
+        let to = to.map_or(UNSURE, |to| if to { DOES } else { NOT });
         self.state.appends.store(to, Ordering::Relaxed);
     }
 
@@ -71,6 +78,14 @@ impl OpenFile {
     pub fn advance(&self, bytes: u64) {
         if self.position() != CURRENT_POSITION {
             self.set_position(self.position().saturating_add(bytes).min(CURRENT_POSITION));
+        }
+    }
+
+    /// Calls may have changed it unseen.
+    fn forget_state(&self) {
+        self.set_position(CURRENT_POSITION);
+        if self.appends() == Some(true) {
+            self.set_appends(None);
         }
     }
 
@@ -90,14 +105,21 @@ impl OpenFile {
 /// Files whose last descriptors were closed.
 pub(super) type Closed = Vec<OpenFile>;
 
+/// Who has descriptors: a process, or one of its threads that has them alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Owner {
+    Process(u32),
+    Thread(u32),
+}
+
 /// Descriptors of one process, or of several that have them together.
 #[derive(Clone, Debug, Default)]
 struct Table {
     descriptors: BTreeMap<i32, Descriptor>,
-    /// Files of descriptors that may have been closed when a program was executed.
+    /// Files of descriptors that may have been closed: when a program was executed, or unseen.
     doubtful: BTreeMap<i32, OpenFile>,
-    /// Processes that have it.
-    processes: usize,
+    /// Processes, and threads with descriptors of their own, that have it.
+    owners: usize,
 }
 
 impl Table {
@@ -106,10 +128,10 @@ impl Table {
         files.chain(self.doubtful.values())
     }
 
-    /// Another one with the same files, for one process.
+    /// Another one with the same files, for one owner.
     fn copied(&self) -> Table {
         self.files().for_each(OpenFile::add_descriptor);
-        Table { processes: 1, ..self.clone() }
+        Table { owners: 1, ..self.clone() }
     }
 
     fn closed(self) -> Closed {
@@ -122,44 +144,74 @@ impl Table {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     tables: HashMap<u64, Table>,
-    of_process: HashMap<u32, u64>,
+    of_owner: HashMap<Owner, u64>,
     next: u64,
 }
 
 impl Tables {
     #[cfg(test)]
     pub fn remembered(&self) -> [(&'static str, usize); 2] {
-        [("processes with descriptors", self.of_process.len()), ("descriptors", self.tables.len())]
+        [("processes with descriptors", self.of_owner.len()), ("descriptors", self.tables.len())]
     }
 
-    fn table(&self, process: u32) -> Option<&Table> {
-        self.tables.get(self.of_process.get(&process)?)
+    /// Who has the descriptors of a thread.
+    pub fn owner(&self, process: u32, thread: u32) -> Owner {
+        let own = Owner::Thread(thread);
+        if self.of_owner.contains_key(&own) { own } else { Owner::Process(process) }
     }
 
-    fn table_mut(&mut self, process: u32) -> Option<&mut Table> {
-        self.tables.get_mut(self.of_process.get(&process)?)
+    /// A thread has its descriptors alone from now on.
+    pub fn detach(&mut self, process: u32, thread: u32) {
+        match self.owner(process, thread) {
+            own @ Owner::Thread(_) => self.unshare(own),
+            of_process => {
+                let own = Owner::Thread(thread);
+                self.inherit(own, of_process, false);
+                if self.table(own).is_none() {
+                    self.add(own, Table { owners: 1, ..Table::default() });
+                }
+            }
+        }
     }
 
-    fn add(&mut self, process: u32, table: Table) {
-        if self.of_process.len() >= LIMIT {
-            self.of_process.clear();
+    /// A thread that has descriptors of its own is the only one of its process from now on.
+    pub fn take_over(&mut self, process: u32, thread: u32) -> Closed {
+        let Some(table) = self.of_owner.remove(&Owner::Thread(thread)) else {
+            return Closed::new();
+        };
+        let closed = self.end(Owner::Process(process));
+        self.of_owner.insert(Owner::Process(process), table);
+        closed
+    }
+
+    fn table(&self, owner: Owner) -> Option<&Table> {
+        self.tables.get(self.of_owner.get(&owner)?)
+    }
+
+    fn table_mut(&mut self, owner: Owner) -> Option<&mut Table> {
+        self.tables.get_mut(self.of_owner.get(&owner)?)
+    }
+
+    fn add(&mut self, owner: Owner, table: Table) {
+        if self.of_owner.len() >= LIMIT {
+            self.of_owner.clear();
             self.tables.clear();
         }
         self.next += 1;
         self.tables.insert(self.next, table);
-        self.of_process.insert(process, self.next);
+        self.of_owner.insert(owner, self.next);
     }
 
-    pub fn get(&self, process: u32, descriptor: i32) -> Option<&Descriptor> {
-        self.table(process)?.descriptors.get(&descriptor)
+    pub fn get(&self, owner: Owner, descriptor: i32) -> Option<&Descriptor> {
+        self.table(owner)?.descriptors.get(&descriptor)
     }
 
     /// A descriptor is that of a file from now on.
-    pub fn set(&mut self, process: u32, descriptor: i32, to: Descriptor) -> Closed {
-        if self.table(process).is_none() {
-            self.add(process, Table { processes: 1, ..Table::default() });
+    pub fn set(&mut self, owner: Owner, descriptor: i32, to: Descriptor) -> Closed {
+        if self.table(owner).is_none() {
+            self.add(owner, Table { owners: 1, ..Table::default() });
         }
-        let Some(table) = self.table_mut(process) else { return Closed::new() };
+        let Some(table) = self.table_mut(owner) else { return Closed::new() };
         if table.descriptors.len() >= MAX_DESCRIPTORS {
             table.descriptors.clear();
         }
@@ -172,19 +224,19 @@ impl Tables {
     }
 
     /// A descriptor of which nothing is known is that of a file: one that it had before a program was executed, if it is the same.
-    pub fn known_before(&self, process: u32, descriptor: i32, key: u64) -> Option<OpenFile> {
-        let before = self.table(process)?.doubtful.get(&descriptor);
+    pub fn known_before(&self, owner: Owner, descriptor: i32, key: u64) -> Option<OpenFile> {
+        let before = self.table(owner)?.doubtful.get(&descriptor);
         before.filter(|file| file.key == key).cloned()
     }
 
-    pub fn remove(&mut self, process: u32, descriptor: i32) -> Closed {
-        self.remove_all(process, descriptor..=descriptor)
+    pub fn remove(&mut self, owner: Owner, descriptor: i32) -> Closed {
+        self.remove_all(owner, descriptor..=descriptor)
     }
 
     /// These descriptors are closed.
-    pub fn remove_all(&mut self, process: u32, range: RangeInclusive<i32>) -> Closed {
+    pub fn remove_all(&mut self, owner: Owner, range: RangeInclusive<i32>) -> Closed {
         let mut closed = Closed::new();
-        let table = self.table_mut(process).filter(|_| !range.is_empty());
+        let table = self.table_mut(owner).filter(|_| !range.is_empty());
         let Some(table) = table else { return closed };
         let numbers: Vec<i32> = table.descriptors.range(range.clone()).map(|one| *one.0).collect();
         for number in numbers {
@@ -200,8 +252,8 @@ impl Tables {
     }
 
     /// These descriptors are closed, or not, when the process executes a program.
-    pub fn mark(&mut self, process: u32, range: RangeInclusive<i32>, closes_on_exec: bool) {
-        let table = self.table_mut(process).filter(|_| !range.is_empty());
+    pub fn mark(&mut self, owner: Owner, range: RangeInclusive<i32>, closes_on_exec: bool) {
+        let table = self.table_mut(owner).filter(|_| !range.is_empty());
         let Some(table) = table else { return };
         for (_, one) in table.descriptors.range_mut(range) {
             one.closes_on_exec = Some(closes_on_exec);
@@ -209,10 +261,10 @@ impl Tables {
     }
 
     /// A process begins with the descriptors of its parent; `is_shared`: which both have together from then on.
-    pub fn inherit(&mut self, process: u32, parent: u32, is_shared: bool) {
-        self.end(process);
+    pub fn inherit(&mut self, owner: Owner, parent: Owner, is_shared: bool) {
+        self.end(owner);
         if is_shared {
-            return self.share(process, parent);
+            return self.share(owner, parent);
         }
         let Some(of_parent) = self.table(parent) else { return };
         if of_parent.descriptors.len() + of_parent.doubtful.len() > MAX_INHERITED {
@@ -220,35 +272,35 @@ impl Tables {
             return of_parent.files().for_each(OpenFile::add_descriptor);
         }
         let table = of_parent.copied();
-        self.add(process, table);
+        self.add(owner, table);
     }
 
-    fn share(&mut self, process: u32, parent: u32) {
-        if self.of_process.len() >= LIMIT || self.table(parent).is_none() {
-            self.add(parent, Table { processes: 1, ..Table::default() });
+    fn share(&mut self, owner: Owner, parent: Owner) {
+        if self.of_owner.len() >= LIMIT || self.table(parent).is_none() {
+            self.add(parent, Table { owners: 1, ..Table::default() });
         }
-        if let Some(id) = self.of_process.get(&parent).copied()
+        if let Some(id) = self.of_owner.get(&parent).copied()
             && let Some(table) = self.tables.get_mut(&id)
         {
-            table.processes += 1;
-            self.of_process.insert(process, id);
+            table.owners += 1;
+            self.of_owner.insert(owner, id);
         }
     }
 
     /// A process has its descriptors alone from now on.
-    pub fn unshare(&mut self, process: u32) {
-        let Some(table) = self.table_mut(process).filter(|table| table.processes > 1) else {
+    pub fn unshare(&mut self, owner: Owner) {
+        let Some(table) = self.table_mut(owner).filter(|table| table.owners > 1) else {
             return;
         };
-        table.processes -= 1;
+        table.owners -= 1;
         let own = table.copied();
-        self.add(process, own);
+        self.add(owner, own);
     }
 
     /// A process executes a program, which has the descriptors that are not closed then. Others are looked up again.
-    pub fn executed(&mut self, process: u32) -> Closed {
-        self.unshare(process);
-        let Some(table) = self.table_mut(process) else { return Closed::new() };
+    pub fn executed(&mut self, owner: Owner) -> Closed {
+        self.unshare(owner);
+        let Some(table) = self.table_mut(owner) else { return Closed::new() };
         let mut closed = Closed::new();
         for (number, one) in std::mem::take(&mut table.descriptors) {
             match (one.closes_on_exec, one.file) {
@@ -269,12 +321,27 @@ impl Tables {
         closed
     }
 
+    /// All descriptors may have changed unseen: they are looked up again, and a file that is found has its object, at an unknown position.
+    pub fn doubt(&mut self) {
+        for table in self.tables.values_mut() {
+            table.files().for_each(OpenFile::forget_state);
+            for (number, one) in std::mem::take(&mut table.descriptors) {
+                // Without a key, it would not be known again.
+                if let Some(file) = one.file.filter(|file| file.key != 0)
+                    && table.doubtful.len() < MAX_DESCRIPTORS
+                {
+                    table.doubtful.insert(number, file);
+                }
+            }
+        }
+    }
+
     /// A process has ended.
-    pub fn end(&mut self, process: u32) -> Closed {
-        let Some(id) = self.of_process.remove(&process) else { return Closed::new() };
+    pub fn end(&mut self, owner: Owner) -> Closed {
+        let Some(id) = self.of_owner.remove(&owner) else { return Closed::new() };
         let Some(table) = self.tables.get_mut(&id) else { return Closed::new() };
-        table.processes -= 1;
-        if table.processes > 0 {
+        table.owners -= 1;
+        if table.owners > 0 {
             return Closed::new();
         }
         self.tables.remove(&id).map(Table::closed).unwrap_or_default()
@@ -284,6 +351,8 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const OWNER: Owner = Owner::Process(1);
 
     fn of_file(object: u64) -> Descriptor {
         Descriptor { file: Some(OpenFile::new(object, 7, None)), closes_on_exec: None }
@@ -298,18 +367,18 @@ mod tests {
     fn files_of_forgotten_descriptors_stay_open() {
         let mut tables = Tables::default();
         for number in 0..MAX_DESCRIPTORS as i32 {
-            tables.set(1, number, of_file(1));
+            tables.set(OWNER, number, of_file(1));
         }
-        let first = tables.get(1, 0).cloned().unwrap();
-        tables.set(1, -1, first.clone());
-        assert!(objects(tables.remove(1, -1)).is_empty());
-        assert!(tables.get(1, 0).is_none(), "all were forgotten");
-        assert!(objects(tables.end(1)).is_empty());
-        for process in 1..=LIMIT as u32 + 1 {
+        let first = tables.get(OWNER, 0).cloned().unwrap();
+        tables.set(OWNER, -1, first.clone());
+        assert!(objects(tables.remove(OWNER, -1)).is_empty());
+        assert!(tables.get(OWNER, 0).is_none(), "all were forgotten");
+        assert!(objects(tables.end(OWNER)).is_empty());
+        for process in (1..=LIMIT as u32 + 1).map(Owner::Process) {
             tables.set(process, 3, first.clone());
         }
-        assert_eq!(tables.of_process.len(), 1);
-        assert!(objects(tables.end(LIMIT as u32 + 1)).is_empty());
+        assert_eq!(tables.of_owner.len(), 1);
+        assert!(objects(tables.end(Owner::Process(LIMIT as u32 + 1))).is_empty());
         assert!(first.file.unwrap().without_descriptor().is_none());
     }
 
@@ -317,26 +386,26 @@ mod tests {
     fn a_process_with_many_descriptors_has_children_that_nobody_follows() {
         let mut tables = Tables::default();
         for number in 0..=MAX_INHERITED as i32 {
-            tables.set(1, number, of_file(number as u64));
+            tables.set(OWNER, number, of_file(number as u64));
         }
-        tables.inherit(2, 1, false);
-        assert!(tables.get(2, 0).is_none());
-        assert!(objects(tables.end(1)).is_empty(), "the child has them still");
+        tables.inherit(Owner::Process(2), OWNER, false);
+        assert!(tables.get(Owner::Process(2), 0).is_none());
+        assert!(objects(tables.end(OWNER)).is_empty(), "the child has them still");
     }
 
     #[test]
     fn descriptors_that_processes_have_together_are_forgotten_together() {
         let mut tables = Tables::default();
-        tables.set(1, 3, of_file(1));
-        for process in 2..=LIMIT as u32 + 1 {
-            tables.inherit(process, 1, true);
+        tables.set(OWNER, 3, of_file(1));
+        for process in (2..=LIMIT as u32 + 1).map(Owner::Process) {
+            tables.inherit(process, OWNER, true);
         }
-        assert!(tables.of_process.len() <= LIMIT && tables.tables.len() == 1);
-        for process in 1..=LIMIT as u32 + 1 {
+        assert!(tables.of_owner.len() <= LIMIT && tables.tables.len() == 1);
+        for process in (1..=LIMIT as u32 + 1).map(Owner::Process) {
             tables.unshare(process);
             assert!(objects(tables.end(process)).is_empty());
         }
-        assert!(tables.of_process.is_empty() && tables.tables.is_empty());
+        assert!(tables.of_owner.is_empty() && tables.tables.is_empty());
     }
 
     #[test]

@@ -62,19 +62,20 @@ impl Shaper {
     /// The absolute path that an argument of a call names; relative, if the folder where it begins is not known.
     pub(super) fn named_path(
         &mut self,
-        &NeutralEvent { process, thread, .. }: &NeutralEvent<'_>,
+        event: &NeutralEvent<'_>,
         argument: PathArgument,
         values: &[u64; 6],
         path: &[u8],
     ) -> Vec<u8> {
         let descriptor = argument.folder.map(|at| values[at] as i32).filter(|one| *one >= 0);
-        if let Some(folder) = self.file_of(process, descriptor) {
+        let owner = self.owner_of_files(event);
+        if let Some(folder) = self.file_of(owner, descriptor) {
             self.files.names.is_used(folder.key);
         }
         let folder = match descriptor {
-            Some(_) => self.file_of(process, descriptor).and_then(|one| self.name_of(&one)),
+            Some(_) => self.file_of(owner, descriptor).and_then(|one| self.name_of(&one)),
             None if path.is_empty() => None,
-            None => self.folders.get(thread),
+            None => self.folders.get(event.thread),
         };
         joined(folder.unwrap_or_default(), path)
     }
@@ -86,7 +87,7 @@ impl Shaper {
     /// The folder to which a call changes, if it is known.
     pub(super) fn next_folder(
         &self,
-        &NeutralEvent { process, thread, .. }: &NeutralEvent<'_>,
+        event: &NeutralEvent<'_>,
         call: SystemCall,
         values: &[u64; 6],
         file: Option<&CalledFile>,
@@ -94,10 +95,11 @@ impl Shaper {
         match call {
             SystemCall::ChangeFolder => {
                 let path = file.map(|file| &file.paths[0]).filter(|path| !path.is_empty())?;
-                Some(joined(self.folders.get(thread).unwrap_or_default(), path))
+                Some(joined(self.folders.get(event.thread).unwrap_or_default(), path))
             }
             SystemCall::ChangeFolderTo => {
-                let folder = self.file_of(process, call.descriptors(values).next())?;
+                let folder =
+                    self.file_of(self.owner_of_files(event), call.descriptors(values).next())?;
                 self.name_of(&folder).map(<[u8]>::to_vec)
             }
             _ => None,

@@ -1,6 +1,6 @@
 //! Operations on files: FileIo events, and the names of files.
 
-use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Tables};
+use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Owner, Tables};
 use super::names::{Names, is_nameless};
 use super::paths::{descriptor_of_path, joined};
 use super::{KEY, Shaper};
@@ -42,6 +42,8 @@ pub(super) struct Files {
     pub names: Names,
     /// A file that no call has opened has a key of its own.
     pub next_key: u64,
+    /// Gaps that have begun and not ended: what calls do in them is not known for certain.
+    pub gaps: u32,
     next_object: u64,
     next_operation: u64,
 }
@@ -71,16 +73,26 @@ pub(super) struct Operation {
     file: Option<OpenFile>,
     /// The absolute paths that it names; empty: not known.
     paths: [Vec<u8>; 2],
-    flags: u64,
+    /// `None`: not known.
+    flags: Option<u64>,
     /// Bytes of the buffers that it lists.
     buffer_bytes: Option<u64>,
 }
 
 impl Operation {
-    /// Whether it writes to the end of the file, wherever that is.
-    fn appends(&self, file: Option<&OpenFile>) -> bool {
-        let of_file = || file.is_some_and(OpenFile::appends) && self.flags & APPENDS_NOT == 0;
-        self.kind == FileOperation::Write && (self.flags & APPENDS_ONCE != 0 || of_file())
+    fn has(&self, flag: u64) -> bool {
+        self.flags.is_some_and(|flags| flags & flag != 0)
+    }
+
+    /// Whether it writes to the end of the file, wherever that is; `None`: not known.
+    fn appends(&self, file: Option<&OpenFile>) -> Option<bool> {
+        match self.kind {
+            FileOperation::Write if self.has(APPENDS_ONCE) => Some(true),
+            FileOperation::Write if !self.has(APPENDS_NOT) => {
+                file.map_or(Some(false), OpenFile::appends)
+            }
+            _ => Some(false),
+        }
     }
 }
 
@@ -115,20 +127,23 @@ impl Shaper {
     /// [`DescriptorFound`](crate::neutral::Detail::DescriptorFound), before the call is given. `file`: the file that the call names.
     pub fn unknown_files(
         &self,
-        process: u32,
+        (process, thread): (u32, u32),
         call: SystemCall,
         arguments: &[u64; 6],
         file: &Option<CalledFile>,
     ) -> Vec<i32> {
-        let is_unknown = |one: &i32| self.files.descriptors.get(process, *one).is_none();
+        let owner = self.files.descriptors.owner(process, thread);
+        let is_unknown = |one: &i32| self.files.descriptors.get(owner, *one).is_none();
+        if !self.has_files() || self.files.gaps > 0 {
+            return Vec::new();
+        }
         let own = call.descriptors(arguments);
         let needs_folders = file.as_ref().is_some_and(CalledFile::is_relative);
         let folders = call.folders(arguments).filter(|_| needs_folders);
         let links = call.file_operations().any(|(kind, _)| kind == FileOperation::Link);
         let linked = file.as_ref().filter(|_| links);
         let linked = linked.and_then(|file| descriptor_of_path(process, &file.paths[0]));
-        let unknown = own.chain(folders).chain(linked).filter(is_unknown);
-        if self.has_files() { unknown.collect() } else { Vec::new() }
+        own.chain(folders).chain(linked).filter(is_unknown).collect()
     }
 
     pub(super) fn descriptor_found(
@@ -139,9 +154,10 @@ impl Shaper {
         file: Option<&FileFacts>,
         out: &mut Records,
     ) {
+        let owner = self.files.descriptors.owner(process, event.thread);
         let Files { descriptors: tables, names, .. } = &mut self.files;
         let file = file.map(|file| (names.key_of(file.id, &file.path), file));
-        let known = file.and_then(|(key, _)| tables.known_before(process, descriptor, key));
+        let known = file.and_then(|(key, _)| tables.known_before(owner, descriptor, key));
         let file = match (known, file) {
             (None, Some((key, file))) => {
                 Some(self.open_file(event, key, (file.id, &file.path), None, out))
@@ -149,7 +165,7 @@ impl Shaper {
             (known, _) => known,
         };
         let found = Descriptor { file, closes_on_exec: None };
-        let closed = self.files.descriptors.set(process, descriptor, found);
+        let closed = self.files.descriptors.set(owner, descriptor, found);
         self.files_closed(event, closed, out);
     }
 
@@ -203,8 +219,20 @@ impl Shaper {
     }
 
     /// The file of a descriptor.
-    pub(super) fn file_of(&self, process: u32, descriptor: Option<i32>) -> Option<OpenFile> {
-        self.files.descriptors.get(process, descriptor?)?.file.clone()
+    pub(super) fn file_of(&self, owner: Owner, descriptor: Option<i32>) -> Option<OpenFile> {
+        self.files.descriptors.get(owner, descriptor?)?.file.clone()
+    }
+
+    /// Who has the descriptors of the thread that ran.
+    pub(super) fn owner_of_files(&self, event: &NeutralEvent<'_>) -> Owner {
+        self.files.descriptors.owner(event.process, event.thread)
+    }
+
+    /// The id under which `/proc` has the descriptors of a thread: its own, if it has them alone.
+    pub fn id_of_descriptors(&self, process: u32, thread: u32) -> u32 {
+        match self.files.descriptors.owner(process, thread) {
+            Owner::Process(id) | Owner::Thread(id) => id,
+        }
     }
 
     /// An operation begins. `None`: it is not about a file.
@@ -219,6 +247,7 @@ impl Shaper {
         if !self.has_files() {
             return None;
         }
+        let owner = self.owner_of_files(event);
         let mut paths = [const { Vec::new() }; 2];
         if let Some(names) = names {
             for ((path, argument), name) in paths.iter_mut().zip(arguments.paths).zip(&names.paths)
@@ -230,7 +259,7 @@ impl Shaper {
         }
         if kind == FileOperation::Link
             && let Some(descriptor) = descriptor_of_path(event.process, &paths[0])
-            && let Some(file) = self.file_of(event.process, Some(descriptor))
+            && let Some(file) = self.file_of(owner, Some(descriptor))
         {
             paths[0] = self.name_of(&file).unwrap_or_default().to_vec();
         }
@@ -243,16 +272,20 @@ impl Shaper {
         };
         let descriptor = arguments.descriptor.map(|at| values[at] as i32).or_else(of_folder);
         let is_open = kind == FileOperation::Open;
-        let flags = arguments.flags.map_or(arguments.implied_flags, |at| values[at]);
+        let flags = match (arguments.flags, arguments.flags_address) {
+            (Some(at), _) => Some(values[at]),
+            (None, Some(_)) => names.and_then(|names| names.flags),
+            (None, None) => Some(arguments.implied_flags),
+        };
         let file = match (descriptor, &paths[0][..]) {
             (Some(number), _) if kind == FileOperation::Close => {
-                Some(self.file_closed(event.process, number)?)
+                Some(self.file_closed(owner, number)?)
             }
-            (Some(_), _) => Some(self.file_of(event.process, descriptor)?),
+            (Some(_), _) => Some(self.file_of(owner, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
                 Some(match id {
-                    Some(id) => self.file_opened(event, (id, path), flags, out),
+                    Some(id) => self.file_opened(event, (id, path), flags.unwrap_or(0), out),
                     None => self.unnamed_file(),
                 })
             }
@@ -306,7 +339,7 @@ impl Shaper {
             |class: u32| Payload::new().u64(id).u64(object).u64(key).u64(0).u32(thread).u32(class);
         let (hook, payload) = match kind {
             FileOperation::Open => {
-                let options = disposition(operation.flags) << 24;
+                let options = disposition(operation.flags.unwrap_or(0)) << 24;
                 let payload = Payload::new().u64(id).u64(object).u32(thread).u32(options);
                 // Attributes are not known; everybody may share it.
                 (CREATE, payload.u32(0).u32(SHARED).wide(path))
@@ -324,8 +357,10 @@ impl Shaper {
                 (if kind == FileOperation::Close { CLOSE } else { 0x0449 }, payload)
             }
             FileOperation::Read | FileOperation::Write => {
+                let appends = operation.appends(file.as_ref());
                 let offset = match arguments.offset_of(values) {
-                    _ if operation.appends(file.as_ref()) => END_OF_FILE,
+                    _ if appends == Some(true) => END_OF_FILE,
+                    _ if appends.is_none() => CURRENT_POSITION,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
                     Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
@@ -377,29 +412,29 @@ impl Shaper {
         match operation.kind {
             _ if is_error(result) => {}
             FileOperation::Open => {
-                // `openat2` has its flags in memory.
-                let is_known = operation.arguments.flags.is_some() || operation.flags != 0;
-                let closes_on_exec = is_known.then_some(operation.flags & CLOSE_ON_EXEC != 0);
+                let has = |flag| operation.flags.map(|flags| flags & flag != 0);
+                let closes_on_exec = has(CLOSE_ON_EXEC);
                 if let Some(file) = &operation.file {
-                    file.set_appends(operation.flags & APPEND_FLAG != 0);
+                    file.set_appends(has(APPEND_FLAG));
                 }
                 let opened = Descriptor { file: operation.file, closes_on_exec };
+                let owner = self.owner_of_files(event);
                 let tables = &mut self.files.descriptors;
-                let closed = tables.set(event.process, result as i32, opened);
+                let closed = tables.set(owner, result as i32, opened);
                 self.files_closed(event, closed, out);
             }
             FileOperation::Delete => {
                 self.files.names.remove(&operation.paths[0]);
             }
             FileOperation::Rename => {
-                let is_exchange = operation.flags & EXCHANGE_FLAG != 0;
+                let is_exchange = operation.has(EXCHANGE_FLAG);
                 self.file_renamed(event, &operation.paths, is_exchange, out);
             }
             FileOperation::Link => self.file_linked(event, &operation.paths, out),
             FileOperation::Read | FileOperation::Write if operation.moves_position => {
                 match operation.file.as_ref() {
                     // At the new end of the file, wherever that is.
-                    Some(file) if operation.appends(Some(file)) => {
+                    Some(file) if operation.appends(Some(file)) != Some(false) => {
                         file.set_position(CURRENT_POSITION);
                     }
                     Some(file) => file.advance(result as u64),

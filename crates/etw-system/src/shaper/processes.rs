@@ -328,13 +328,12 @@ impl Shaper {
         if process != parent_process {
             self.end_lost_process(event, process, out);
             self.process_started(event, creator, soon, out);
-            let is_shared = self.shares_descriptors(parent_thread);
-            self.files.descriptors.inherit(process, parent_process, is_shared);
             self.sockets.inherit(process, parent_process);
             self.calls.inherit(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
         self.begin_in_folder(thread, parent_thread, process != parent_process);
+        self.begin_descriptors((process, thread), (parent_process, parent_thread));
         let Some(owner) = self.processes.get_mut(&process) else { return };
         owner.threads.push(thread);
         let id = owner.id();
@@ -551,6 +550,7 @@ impl Shaper {
         if is_told {
             return self.ended(event, process, thread, out);
         }
+        self.forget_own_descriptors(event, (process, thread), out);
         let is_ending = |one: &&EndingThread| one.process == process && !one.is_told;
         let count = self.ending.iter().filter(is_ending).count();
         if self.processes.get(&process).is_some_and(|one| one.threads.len() <= count) {
@@ -660,6 +660,7 @@ impl Shaper {
         // It may have ended in a call or a page fault.
         self.forget_call(thread);
         self.folders.end(thread);
+        self.forget_own_descriptors(event, (process, thread), out);
         self.faults.remove(&thread);
         let Some(ended) = self.threads.remove(&thread) else { return SavedStack::default() };
         if self.ended_last.len() >= REMEMBERED_ENDS {

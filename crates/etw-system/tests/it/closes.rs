@@ -277,6 +277,63 @@ fn processes_have_their_descriptors_together() {
     assert_eq!(read, [four, five, opened(&records)[0]]);
 }
 
+/// OV-23: a thread that has its descriptors alone opens and closes its own ones, and ends with them; the threads that it makes have them, too.
+#[test]
+fn a_thread_can_have_its_descriptors_alone() {
+    const CLONE_FILES: u64 = 0x400;
+    let unshare = number(|call| call == SystemCall::Unshare);
+    let range = number(|call| call == SystemCall::CloseRange);
+    let read = operation(FileOperation::Read);
+    for (call, arguments) in [(unshare, [CLONE_FILES, 0, 0]), (range, [90, 91, 2])] {
+        let mut calls = Calls::new();
+        calls.opens(50, &file(3, "/3"), 0, 3);
+        calls.at(50, thread_of(50, 51));
+        let by = |calls: &mut Calls, thread, call: u64, arguments: &[u64], result| {
+            calls.machine.call_by((50, thread), calls.time, (call, arguments), None, result);
+            calls.time += 10;
+        };
+        by(&mut calls, 51, unshare, &[0x200], 0);
+        by(&mut calls, 51, unshare, &[CLONE_FILES], -22);
+        by(&mut calls, 51, read, &[3, 0, 1], 1);
+        by(&mut calls, 51, call, &arguments, 0);
+        by(&mut calls, 51, operation(FileOperation::Close), &[3], 0);
+        calls.reads(50, 3);
+        calls.opens(50, &file(4, "/4"), 0, 4);
+        by(&mut calls, 51, read, &[4, 0, 4], 4);
+        by(&mut calls, 51, number(|call| call == SystemCall::Duplicate), &[4], 7);
+        let facts =
+            FileFacts { id: FileId { device: 1, inode: 5, address: 0 }, path: b"/5".to_vec() };
+        let found = Detail::DescriptorFound { process: 50, descriptor: 5, file: Some(&facts) };
+        calls.machine.of_process(calls.time, (50, 51), found);
+        let thread = Detail::Fork {
+            process: 50,
+            parent_process: 50,
+            thread: 52,
+            parent_thread: 51,
+            soon: None,
+        };
+        calls.machine.of_process(calls.time + 2, (50, 51), thread);
+        calls.time += 10;
+        calls.reads(50, 5);
+        by(&mut calls, 52, read, &[5, 0, 6], 6);
+        for thread in [51, 52] {
+            let exit = Detail::Exit { process: 50, thread };
+            calls.machine.of_process(calls.time, (50, thread), exit);
+            calls.time += 10;
+        }
+        calls.closes(50, 3);
+        let records = calls.machine.end();
+        let [three, _] = opened(&records)[..] else { panic!() };
+        let all = of(&records, 0x0443);
+        let reads: Vec<(u32, u64)> = all.iter().map(|one| (one.u32(36), one.u64(16))).collect();
+        let five = reads[2].1;
+        assert_eq!(reads, [(1, three), (9, three), (6, five)]);
+        let closed = closes(&records);
+        assert_eq!(closed[..2], [(five, 50, false), (three, 50, true)], "{closed:?}");
+        assert_eq!(of(&records, CLOSE)[0].thread, 52, "the last one that had it");
+    }
+}
+
 /// OV-23: each file that a shell and its programs open is closed once, whether they close it, end, are killed, or execute another program.
 #[cfg(target_os = "linux")]
 #[test]

@@ -170,3 +170,51 @@ fn a_server_that_is_older_than_the_recording_accepts() {
     let owners = accepted.iter().filter(|one| one.payload[18..20] == port).map(|one| one.u32(0));
     assert_eq!(owners.collect::<Vec<_>>(), [std::process::id()]);
 }
+
+/// OV-23: a connected socket that sends to another address than its peer's says so.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_datagram_has_the_destination_that_its_program_names() {
+    use std::net::UdpSocket;
+    const SIZE: usize = 1237;
+    let [from, peer, other] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let address = |socket: &UdpSocket| socket.local_addr().unwrap();
+    let (to_peer, to_other) = (address(&peer), address(&other));
+    let mut has_programs = false;
+    let recording =
+        crate::live::record_and_count("network", None, |live: &mut crate::live::Live| {
+            has_programs = live.mechanism().contains("sock_send_length");
+            from.connect(to_peer).unwrap();
+            from.send(&[7; SIZE]).unwrap();
+            let bytes = [7u8; SIZE + 1];
+            let to = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: to_other.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+                sin_zero: [0; 8],
+            };
+            let size = size_of_val(&to) as u32;
+            let socket = std::os::fd::AsRawFd::as_raw_fd(&from);
+            // SAFETY: bytes and an address that live, with their sizes.
+            let sent = unsafe {
+                let to = std::ptr::from_ref(&to).cast();
+                libc::sendto(socket, bytes.as_ptr().cast(), bytes.len(), 0, to, size)
+            };
+            assert_eq!(sent as usize, SIZE + 1);
+        });
+    let Some(recording) = recording else { return };
+    if !has_programs || recording.losses.total() > 0 {
+        return eprintln!("left out: needs programs in the kernel, and no losses");
+    }
+    let port_of = |size: usize| {
+        let all = of(&recording.records, 0x080a).into_iter();
+        let of_size: Vec<u16> = all
+            .filter(|one| one.u32(4) as usize == size && one.u32(0) == std::process::id())
+            .map(|one| u16::from_be_bytes([one.payload[16], one.payload[17]]))
+            .collect();
+        of_size
+    };
+    assert_eq!(port_of(SIZE), [to_peer.port()]);
+    // Before Linux 5.15, the kernel does not show it.
+    assert_eq!(port_of(SIZE + 1), [to_other.port()]);
+}

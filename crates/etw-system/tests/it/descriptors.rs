@@ -98,17 +98,24 @@ fn an_exec_closes_the_descriptors_that_are_marked() {
     calls.opens(50, &file(4, "/kept"), 0, 4);
     calls.opens(50, &file(5, "/marked"), 0, 5);
     calls.opens(50, &file(6, "/unmarked"), CLOSE_ON_EXEC, 6);
+    calls.opens(50, &file(8, "/marked by a request"), 0, 8);
+    calls.opens(50, &file(9, "/unmarked by a request"), CLOSE_ON_EXEC, 9);
+    calls.opens(50, &file(10, "/whose mark failed"), 0, 10);
+    let request = operation(FileOperation::Control);
+    calls.by(50, request, &[8, 0x5451], 0);
+    calls.by(50, request, &[9, 0x5450], 0);
+    calls.by(50, request, &[10, 0x5451], -25);
     let control = number(|call| call == SystemCall::ControlDescriptor);
     calls.by(50, control, &[5, 2, 1], 0);
     calls.by(50, control, &[6, 2, 0], 0);
     calls.by(50, control, &[4, 1030, 7], 7);
     calls.at(50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
-    for descriptor in 3..8 {
+    for descriptor in 3..11 {
         calls.writes(50, descriptor, descriptor);
     }
     let records = calls.machine.end();
     let sizes: Vec<u32> = of(&records, 0x0444).iter().map(|one| one.u32(36)).collect();
-    assert_eq!(sizes, [4, 6]);
+    assert_eq!(sizes, [4, 6, 9, 10]);
 }
 
 /// OV-23: a range that is closed leaves the descriptors around it.
@@ -303,4 +310,49 @@ fn unusual_names_and_flags_are_those_of_the_files() {
         let last = of(&records, 0x0440).pop().unwrap();
         assert_eq!(last.u32(20) >> 24, 5, "OVERWRITE_IF");
     }
+}
+
+/// OV-23: `openat2` has its flags in memory: an operation does what they say, and nothing is assumed where they are not known.
+#[test]
+fn flags_in_memory_are_those_of_the_call() {
+    const APPEND: u64 = 0o2000;
+    let listed = number(
+        |call| matches!(call, SystemCall::File(FileOperation::Open, one) if one.flags_address.is_some()),
+    );
+    let seek = number(|call| call == SystemCall::Seek);
+    let all = [(3, Some(APPEND)), (4, Some(0o300)), (5, Some(CLOSE_ON_EXEC | 0o1000)), (6, None)];
+    let mut calls = Calls::new();
+    for (descriptor, flags) in all {
+        let known = CalledFile { flags, ..file(descriptor, &format!("/{descriptor}")) };
+        calls.with(50, (listed, &[u64::MAX, 0x10, 0x20, 24]), Some(&known), descriptor as i64);
+        calls.by(50, seek, &[descriptor, 70, 0], 70);
+        calls.writes(50, descriptor, 7);
+        calls.writes(50, descriptor, 8);
+    }
+    calls.at(50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
+    for (descriptor, _) in all {
+        calls.writes(50, descriptor, descriptor);
+    }
+    let records = calls.machine.end();
+    let creates = of(&records, 0x0440);
+    let dispositions: Vec<u32> = creates.iter().map(|one| one.u32(20) >> 24).collect();
+    assert_eq!(dispositions, [1, 2, 4, 1]);
+    let writes = of(&records, 0x0444);
+    let found: Vec<(u32, i64)> =
+        writes.iter().map(|one| (one.u32(36), one.u64(0) as i64)).collect();
+    let before = [(7, -1), (8, -1), (7, 70), (8, 77), (7, 70), (8, 77), (7, -2), (8, -2)];
+    // Of the last one, it is not known whether it is closed.
+    let behind = [(3, -1), (4, 85)];
+    assert_eq!(found, [&before[..], &behind].concat());
+}
+
+/// OV-23: operations that a program hands to the kernel in its memory are counted, as many as the kernel took.
+#[test]
+fn operations_in_memory_are_counted() {
+    let mut calls = Calls::new();
+    for submit in numbers(|call| call == SystemCall::Submit) {
+        calls.by(50, submit, &[0x1000, 3, 0x2000], 2);
+        calls.by(50, submit, &[0x1000, 3, 0x2000], -11);
+    }
+    assert_eq!(calls.machine.shaper.submitted_operations(), 4);
 }

@@ -11,7 +11,7 @@ pub const OWN_FOLDER: u64 = -100i64 as u64;
 
 pub fn named(paths: [&str; 2], id: Option<FileId>) -> CalledFile {
     let paths = paths.map(|path| path.as_bytes().to_vec());
-    CalledFile { paths, id, buffer_bytes: None }
+    CalledFile { paths, id, ..CalledFile::default() }
 }
 
 pub fn file(inode: u64) -> Option<FileId> {

@@ -12,6 +12,7 @@ mod file_keys;
 mod file_names;
 mod folders;
 mod followers;
+mod gaps;
 mod ground_truth;
 mod idle_cpus;
 mod invariants;

@@ -4,6 +4,7 @@
 //! disks    00 u32 major   04 u32 minor   08 u64 sector   10 u32 bytes   14 u32 operation and flags
 //! state    00 u64 socket  08 u32 old     0C u32 new      10 addresses
 //! bytes    00 u64 socket  08 i32 bytes or an error       0C u16 protocol, u16 0   10 addresses   44 u32 flags   48 u16 type of the socket, u16 0
+//!          4C the destination of what is sent ([`destinations`]); absent before Linux 5.15
 //! again    00 u64 socket  08 addresses   3C i32 error; absent: the kernel runs the tracepoint only for segments that were sent
 //!
 //! addresses
@@ -14,7 +15,8 @@
 use etw_types::le;
 
 use super::super::Tracepoint;
-use super::super::parse::{AF_INET, AF_INET6, transferred};
+use super::super::parse::{AF_INET, AF_INET6, PROTOCOL_UDP, transferred};
+use super::destinations;
 use crate::neutral::{Addresses, Detail, DiskOperation, DiskRequest};
 
 /// Tracepoints whose records are read here.
@@ -64,7 +66,11 @@ pub fn detail<'a>(point: u64, words: &[u8]) -> Option<Detail<'a>> {
             // A raw socket gets what others have sent or received, too.
             (le::u32(words, 0x48)? as u16 != RAW).then_some(())?;
             let (protocol, size) = transferred(le::u16(words, 12)?.into(), is_send, result, flags)?;
-            let addresses = addresses(words.get(16..)?)?;
+            let mut addresses = addresses(words.get(16..)?)?;
+            if is_send && i64::from(protocol) == PROTOCOL_UDP {
+                let destination = words.get(0x4c..).unwrap_or_default();
+                addresses = destinations::of_datagram(addresses, destination);
+            }
             Detail::Transfer { socket, protocol, is_send, size, addresses }
         }
     })

@@ -12,6 +12,12 @@
 //! 38 u32 number of buffers   48 u64 address of the list   58 the first 256 buffers at most, each u64 address, u64 bytes
 //! ```
 //!
+//! `openat2` has a record of its flags, as if they were a second path:
+//!
+//! ```text
+//! 38 u32 1   48 u64 address of the `struct open_how`   50 u64 flags; nothing: they could not be read
+//! ```
+//!
 //! and of a call that copies from one file to another, for which programs ask for more bytes than there are:
 //!
 //! ```text
@@ -47,6 +53,10 @@ pub const MAX_ARGUMENT: usize = 4;
 pub const LISTS_BUFFERS: u8 = 7;
 /// In that byte: the call copies bytes, and its result is recorded.
 pub const COPIES: u8 = 6;
+/// In that byte, in place of a second path: another argument is the address of flags.
+pub const HAS_FLAGS: u8 = 0xf0;
+/// That argument.
+pub const FLAGS_ARGUMENT: usize = 2;
 /// The argument with the address of the list; the next one is the number of buffers.
 pub const BUFFERS_ARGUMENT: usize = 1;
 /// Buffers of a call that are recorded, each as 16 bytes.
@@ -102,6 +112,8 @@ pub struct CallPath {
     pub path: Vec<u8>,
     /// Bytes of the buffers that the call lists, or those that it copied.
     pub buffer_bytes: Option<u64>,
+    /// The flags of a call that has them in memory.
+    pub flags: Option<u64>,
 }
 
 impl CallPath {
@@ -114,6 +126,7 @@ impl CallPath {
         let rest = record.get(PATH as usize..)?;
         let mut file =
             (inode != 0).then_some(FileId { device, inode, address: wide(INODE_ADDRESS)? });
+        let (is_index, mut flags) = (word(INDEX)? != 0, None);
         let (is_second, path, buffer_bytes) = match SystemCall::of_number(call) {
             Some(SystemCall::Copy { .. }) => {
                 file = None;
@@ -122,9 +135,15 @@ impl CallPath {
             Some(SystemCall::File(_, arguments)) if arguments.buffers.is_some() => {
                 (false, &[][..], buffer_bytes(word(INDEX)?, rest))
             }
+            Some(SystemCall::File(_, arguments))
+                if is_index && arguments.flags_address.is_some() =>
+            {
+                flags = le::u64(rest, 0);
+                (true, &[][..], None)
+            }
             _ => {
                 let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
-                (word(INDEX)? != 0, &rest[..end], None)
+                (is_index, &rest[..end], None)
             }
         };
         Some(CallPath {
@@ -136,6 +155,7 @@ impl CallPath {
             address: wide(ADDRESS)?,
             path: path.to_vec(),
             buffer_bytes,
+            flags,
         })
     }
 }
@@ -184,9 +204,10 @@ impl Assembler {
         self.store_opened_file(&paths.offsets);
         let copies = self.record_copied(maps, paths);
         let lists_buffers = self.record_buffers(maps, paths);
-        for index in 0..2 {
-            self.record_path(maps, paths, index);
-        }
+        self.record_path(maps, paths, 0);
+        let has_flags = self.record_flags(maps, paths);
+        self.record_path(maps, paths, 1);
+        self.land(has_flags);
         self.land(lists_buffers);
         self.land(copies);
         self.land(has_none);
@@ -320,6 +341,33 @@ impl Assembler {
         self.jump_over(other)
     }
 
+    /// Records the flags of a call that has them in memory. Returns the jump that is taken behind that.
+    fn record_flags(&mut self, maps: Maps, Paths { target, offsets }: &Paths) -> usize {
+        const PROBE_READ_USER: i32 = 112;
+        const SIZE: i32 = 8;
+        self.copy(2, FLAGS);
+        self.put(0x57, 2, 0, 0, HAS_FLAGS.into());
+        let other = self.instructions.len();
+        // Not equal.
+        self.put(0x55, 2, 0, 0, HAS_FLAGS.into());
+        // The registers of the caller.
+        self.load64(1, CONTEXT, 0);
+        self.load64(3, 1, offsets.arguments[FLAGS_ARGUMENT]);
+        self.store_address();
+        self.set(1, 1);
+        self.store32(INDEX, 1);
+        self.copy(1, RECORD);
+        self.put(0x07, 1, 0, 0, PATH);
+        self.set(2, SIZE);
+        self.call(PROBE_READ_USER);
+        self.set(3, SIZE);
+        let is_read = self.jump_if_zero(RESULT);
+        self.set(3, 0);
+        self.land(is_read);
+        self.output(maps, *target);
+        self.jump_over(other)
+    }
+
     /// Stores the address in register 3, which is not aligned in the record.
     fn store_address(&mut self) {
         self.store32(ADDRESS, 3);
@@ -406,6 +454,19 @@ mod tests {
         assert_eq!(path.file, Some(FileId { device: 5, inode: 77, address: 0x9000 }));
         assert_eq!((&path.path[..], path.is_second), (&b"/etc/hosts"[..], false));
         assert!((0..PATH as usize).all(|size| CallPath::parse(&record[..size]).is_none()));
+        assert_eq!(path.flags, None);
+        // `O_CREAT` and `O_EXCL` of `openat2`
+        let mut put = |at: i16, value: u32| {
+            record[at as usize..][..4].copy_from_slice(&value.to_le_bytes());
+        };
+        put(WORDS, 437);
+        put(INDEX, 1);
+        record.truncate(PATH as usize);
+        let unread = CallPath::parse(&record).unwrap();
+        assert_eq!((unread.flags, unread.is_second), (None, true));
+        record.extend(0o300u64.to_le_bytes());
+        let flags = CallPath::parse(&record).unwrap();
+        assert_eq!((flags.flags, &flags.path[..]), (Some(0o300), &b""[..]));
         let unread = CallPath::parse(&record[..PATH as usize]).unwrap();
         assert_eq!(unread.path, b"");
     }

@@ -18,6 +18,7 @@ use super::assembler::{
     WORDS,
 };
 use super::btf::Btf;
+use super::destinations::{self, CallAt};
 use super::devices;
 use super::ids::{IdsAt, Namespace};
 use super::paths::{Offsets, Paths};
@@ -51,6 +52,8 @@ enum Word {
     Copied(i16, i16, i16),
     /// The kernel's count of interrupts that the CPU handles.
     InterruptCount(CountAt),
+    /// Where the call sends.
+    Destination(CallAt),
     /// `i32` bytes, then as many bytes of addresses of the kernel's call stack, the innermost first; a negative number: there is none.
     Frames,
 }
@@ -108,6 +111,7 @@ impl Word {
             Word::WideArgument(_) | Word::WideMember(..) | Word::Pointer(_) => 8,
             Word::Copied(.., size) => *size as usize,
             Word::Frames => 4 + MAX_FRAMES * 8,
+            Word::Destination(_) => destinations::SIZE,
             _ => 4,
         }
     }
@@ -118,7 +122,7 @@ impl Word {
             Word::Argument(at) | Word::Member(at, _) | Word::DeepMember(at, _) => Some(at),
             Word::WideArgument(at) | Word::WideMember(at, _) => Some(at),
             Word::Pointer(at) | Word::Copied(at, ..) => Some(at),
-            Word::InterruptCount(_) | Word::Frames => None,
+            Word::InterruptCount(_) | Word::Destination(_) | Word::Frames => None,
         }
     }
 }
@@ -142,14 +146,19 @@ pub fn assemble(
         }
         _ => vec![None],
     };
-    counts.into_iter().filter_map(|count| assemble_one(btf, point, maps, count, ids)).collect()
+    let destinations = match point {
+        Tracepoint::SocketSend => vec![CallAt::of(btf), None],
+        _ => vec![None],
+    };
+    let ways = counts.into_iter().flat_map(|count| destinations.iter().map(move |to| (count, *to)));
+    ways.filter_map(|(count, to)| assemble_one(btf, point, maps, (count, to), ids)).collect()
 }
 
 fn assemble_one(
     btf: &Btf,
     point: Tracepoint,
     maps: Maps,
-    count: Option<CountAt>,
+    (count, destination): (Option<CountAt>, Option<CallAt>),
     ids: Option<IdsAt>,
 ) -> Option<(Vec<Instruction>, u32)> {
     let (_, name) = point.name().split_once('/')?;
@@ -167,7 +176,8 @@ fn assemble_one(
         assembler.only_paths(maps, &paths_of(btf)?, Word::WideMember(0, call_number(btf)?));
         return Some((assembler.instructions, handler));
     }
-    let words = words_of(btf, point, parameters, count)?;
+    let mut words = words_of(btf, point, parameters, count)?;
+    words.extend(destination.map(Word::Destination));
     let is_known = |word: &Word| word.argument().is_none_or(|at| (at as usize) < parameters);
     words.iter().all(is_known).then_some(())?;
     let thread = match point {
@@ -307,7 +317,7 @@ fn addresses(btf: &Btf) -> Option<Vec<Word>> {
 }
 
 /// Where a program's registers have the arguments of a system call.
-fn call_arguments(btf: &Btf) -> Option<[i16; 6]> {
+pub fn call_arguments(btf: &Btf) -> Option<[i16; 6]> {
     let of = |member| btf.offset("pt_regs", member);
     if cfg!(target_arch = "aarch64") {
         let first = of("regs")?;
@@ -317,7 +327,7 @@ fn call_arguments(btf: &Btf) -> Option<[i16; 6]> {
 }
 
 /// Where they have its number.
-fn call_number(btf: &Btf) -> Option<i16> {
+pub fn call_number(btf: &Btf) -> Option<i16> {
     btf.offset("pt_regs", if cfg!(target_arch = "aarch64") { "syscallno" } else { "orig_ax" })
 }
 
@@ -512,7 +522,7 @@ impl Assembler {
                 self.load64(8, 8, second);
                 self.load32(register, 8, last);
             }
-            Word::InterruptCount(_) | Word::Copied(..) | Word::Frames => {}
+            Word::InterruptCount(_) | Word::Destination(_) | Word::Copied(..) | Word::Frames => {}
         }
     }
 
@@ -682,6 +692,7 @@ impl Assembler {
             match *word {
                 Word::InterruptCount(count) => self.store_count(at, count),
                 Word::Frames => self.store_frames(at),
+                Word::Destination(call) => self.store_destination(at, call),
                 Word::Copied(argument, offset, size) => {
                     self.store_copy(at, (argument, offset, size));
                 }

@@ -140,7 +140,12 @@ impl ProgramRing {
 
     /// Bytes of records that have been read and not been committed.
     pub fn used(&self) -> u64 {
-        self.read_until - self.consumer.word64(0).load(Ordering::Relaxed)
+        self.read_until - self.committed()
+    }
+
+    /// The position before which the kernel may write again.
+    pub fn committed(&self) -> u64 {
+        self.consumer.word64(0).load(Ordering::Relaxed)
     }
 
     /// The record at a position that [`read`](ProgramRing::read) gave and that has not been committed.
