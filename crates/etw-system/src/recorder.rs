@@ -21,6 +21,7 @@ use crate::perf::{
 use crate::process_files::{self, file_facts};
 use crate::record::{Records, SystemRecord};
 use crate::recorder::hidden::HiddenPrograms;
+use crate::recorder::mappings::add_mapping;
 use crate::recorder::rundown::Giver;
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
@@ -574,14 +575,13 @@ impl Recorder {
                 }
                 PerfDetail::Program(program) => add_program(shaper, parsed, &program, out),
                 PerfDetail::Map(mapping) => {
-                    let image = sources.images.image(&mapping);
-                    let detail = Detail::Map { process: mapping.process, image: &image };
-                    shaper.take(&parsed.event(detail), out);
+                    add_mapping(shaper, parsed, &mapping, &mut sources.images, out);
                 }
             }
             is_over(out, *room)
         });
         self.stacks.close_files();
+        self.sources.images.forget_lists();
         self.watermark = self.watermark.max(until);
         self.sources.forget(until);
     }
@@ -887,6 +887,7 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 mod cpus;
 mod hidden;
 mod lives;
+mod mappings;
 mod notes;
 mod rundown;
 #[cfg(test)]

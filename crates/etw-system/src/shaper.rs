@@ -22,6 +22,7 @@ mod users;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -129,6 +130,20 @@ pub struct ProcessImages<'a> {
     pub by_base: &'a BTreeMap<u64, Arc<Image>>,
     /// Different images of any process have different numbers; 0: not known.
     pub version: u64,
+}
+
+impl<'a> ProcessImages<'a> {
+    /// Those with addresses in a range, from the last one to the first. No two have an address in common.
+    pub fn overlapped(self, range: &Range<u64>) -> impl Iterator<Item = &'a Arc<Image>> {
+        let start = range.start;
+        let below = self.by_base.range(..range.end).rev().map(|(_, image)| image);
+        below.take_while(move |image| image.range().end > start)
+    }
+}
+
+/// Whether ranges have a number in common.
+pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Makes kernel records from neutral events.
@@ -469,6 +484,7 @@ impl Shaper {
             Detail::Exit { process, thread } => self.exited(event, process, thread, out),
             Detail::ExitStatus { .. } | Detail::User { .. } => {}
             Detail::Map { process, image } => self.mapped(event, process, image, out),
+            Detail::Unmap { process, base } => self.unmapped(event, process, base, out),
             Detail::Switch { old, new } => self.switched(event, old, new, out),
             Detail::SwitchedFrom { thread } => self.switched_from(event, thread, out),
             Detail::SwitchIn => self.switched_in(event, out),

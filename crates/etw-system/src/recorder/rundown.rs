@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::lives::{Listed, Lives};
 use super::{Recorder, TICK};
 use crate::clocks::now;
+use crate::mapped_images::{Images, MappingList};
 use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::Target;
-use crate::process_files::{self, DELETED, Images, ListedThread, each_mapping};
+use crate::process_files::{self, DELETED, ListedThread};
 use crate::record::Records;
 use crate::shaper::{Shaper, Turn};
 
@@ -55,7 +56,9 @@ fn listed(process: u32, command: Option<u32>, images: &mut Images) -> Option<Lis
     let mut facts = facts_of(process, command)?;
     let mut found: Vec<Arc<Image>> = Vec::new();
     if !facts.is_kernel {
-        facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
+        let list = MappingList::of(process);
+        facts.stack = list.stack;
+        found = images.of_list(process, &list);
         // The path of a deleted file has a remark in the list of mappings.
         let is_program = |image: &&Arc<Image>| {
             let rest = image.path.strip_prefix(&facts.exec.path[..]);

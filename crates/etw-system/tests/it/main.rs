@@ -12,6 +12,7 @@ mod file_names;
 mod followers;
 mod ground_truth;
 mod idle_cpus;
+mod images;
 mod invariants;
 mod live;
 mod lives;
