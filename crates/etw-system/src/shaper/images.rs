@@ -159,20 +159,18 @@ impl Shaper {
             add_code(known, &image.code);
             return;
         }
-        if one.facts.exec.path.is_empty() && process != 0 {
+        // The first image of a program that is executed is its own, unless that one was lost.
+        let is_first = one.images.is_empty();
+        let is_program = is_first && one.executed.is_some_and(|time| self.last_loss < time);
+        if one.facts.exec.path.is_empty() && is_program {
             // The kernel says of a deleted file that it is one.
             let path = image.path.strip_suffix(b" (deleted)").unwrap_or(&image.path);
             one.facts.exec.path = path.to_vec();
         }
-        // The first image of a program that is executed is its own.
-        let is_first = one.images.is_empty();
         if image.is_32_bit && (is_first || one.facts.exec.path == image.path) {
             self.calls.add_narrow(process);
         }
-        if one.is_executed
-            && is_first
-            && let Some(first) = self.threads.get_mut(&process)
-        {
+        if is_program && let Some(first) = self.threads.get_mut(&process) {
             first.entry = image.entry;
         }
         let Changes { unloaded, loaded } = add_image(&mut one.images, image);

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use etw_system::neutral::{Detail, Image};
+use etw_system::neutral::{Detail, ExecFacts, Image, ProcessFacts};
 use etw_system::record::RecordKind;
 use etw_types::{Classic, ClassicHeader};
 
 use crate::invariants::Taken;
-use crate::shaper::{Machinery, of};
+use crate::shaper::{Machinery, fork, of};
 
 const BASE: u64 = 0x40_0000;
 /// The code of [`program`].
@@ -150,4 +150,36 @@ fn a_part_of_a_file_has_its_place_there() {
     assert_eq!(build_ids.map(|one| one.u64(0)).collect::<Vec<_>>(), [over.base]);
     let ends: Vec<u64> = of(&records, 0x1402).iter().map(|one| one.u64(0)).collect();
     assert_eq!(ends, [CODE.start, over.base]);
+}
+
+/// The name of a process's program at its end, if nobody could read it. `is_executed`: it executes the program while it is recorded.
+fn name_at_end(is_executed: bool, is_behind_loss: bool) -> String {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, fork(60, 50));
+    let exec = ExecFacts { name: b"short".to_vec(), ..ExecFacts::default() };
+    let found = ProcessFacts { id: 61, ..ProcessFacts::default() };
+    machine.at(20, 0, 50, Detail::ProcessFound(&found));
+    machine.at(20, 0, 60, Detail::Exec { process: 60, facts: &exec });
+    if is_behind_loss {
+        machine.at(25, 0, 0, Detail::Lost { count: 1 });
+    }
+    let process = if is_executed { 60 } else { 61 };
+    for (time, name) in [(30, "/usr/bin/some"), (40, "/lib/libsome.so")] {
+        let image = Arc::new(loaded(BASE * time, name));
+        machine.at(time, 0, process, Detail::Map { process, image: &image });
+    }
+    let records = machine.end();
+    let end = of(&records, 0x0304).into_iter().find(|one| one.u32(8) == process).unwrap();
+    // Behind the user.
+    let name = &end.payload[36 + 16 + 16..];
+    let name = name.split(|byte| *byte == 0).next().unwrap();
+    String::from_utf8(name.to_vec()).unwrap()
+}
+
+/// The first image after an exec is the program. Any other one may be a library.
+#[test]
+fn only_the_first_image_of_a_program_names_its_process() {
+    assert_eq!(name_at_end(true, false), "some");
+    assert_eq!(name_at_end(true, true), "short");
+    assert_eq!(name_at_end(false, false), "");
 }
