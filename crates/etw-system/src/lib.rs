@@ -83,7 +83,7 @@ mod wanted_events;
 #[cfg(target_os = "linux")]
 pub use perf::{ClassLosses, FinishedRings, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
-pub use recorder::Recorder;
+pub use recorder::{KnownProcesses, Recorder};
 #[cfg(target_os = "linux")]
 pub use ring_facts::{LeftRing, RingFacts};
 pub use shaper::{

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::flags::{Flag, Masks};
-use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
+use crate::neutral::{
+    Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, ProcessFacts, Stack,
+};
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use disks::Disks;
@@ -144,6 +146,15 @@ impl<'a> ProcessImages<'a> {
 /// Whether ranges have a number in common.
 pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
+}
+
+/// A process, as the records of a trace show it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownProcess {
+    pub facts: ProcessFacts,
+    pub images: Vec<Arc<Image>>,
+    /// Ids and names of its threads.
+    pub threads: Vec<(u32, Vec<u8>)>,
 }
 
 /// Makes kernel records from neutral events.
@@ -375,6 +386,18 @@ impl Shaper {
     /// The processes that live.
     pub fn process_ids(&self) -> Vec<u32> {
         self.processes.values().filter(|one| !one.facts.is_kernel).map(|one| one.facts.id).collect()
+    }
+
+    /// Processes that live, each with its images and its threads' names.
+    pub(crate) fn living(&self) -> impl Iterator<Item = KnownProcess> {
+        self.processes.values().map(|one| {
+            let name = |id: &u32| Some((*id, self.threads.get(id)?.name.clone()));
+            KnownProcess {
+                facts: one.facts.clone(),
+                images: one.images.values().cloned().collect(),
+                threads: one.threads.iter().filter_map(name).collect(),
+            }
+        })
     }
 
     /// The program that a process executes.
