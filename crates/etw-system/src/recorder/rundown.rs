@@ -26,7 +26,7 @@ pub(super) struct DueRundown {
     listeners: Vec<(u32, Listening)>,
 }
 
-/// What recorders hand over.
+/// Facts that recorders hand over.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
     /// The rundown at the beginning, until it is known what the recorder before knew.
