@@ -106,6 +106,8 @@ pub fn ring(data: &[u8]) {
                     build_id: mapping.build_id.to_vec(),
                     entry: 0,
                     is_32_bit: mapping.offset == 1,
+                    is_part: mapping.offset == 2,
+                    code: mapping.address..mapping.address.saturating_add(mapping.size),
                 });
                 let detail = Detail::Map { process: mapping.process, image: &image };
                 give(detail, &mut shaper, &mut out);

@@ -38,6 +38,8 @@ pub struct Segment {
     pub address: u64,
     /// Its bytes in memory.
     pub size: u64,
+    /// Its bytes in the file.
+    pub file_size: u64,
     /// It holds code.
     pub is_executable: bool,
 }
@@ -87,7 +89,8 @@ impl ElfFile {
             let (in_file, size) = (word(header, 0x10, 0x20)?, word(header, 0x14, 0x28)?);
             if kind == LOAD {
                 let is_executable = flags & EXECUTABLE != 0;
-                file.segments.push(Segment { offset, address, size, is_executable });
+                let file_size = in_file;
+                file.segments.push(Segment { offset, address, size, file_size, is_executable });
             }
             if kind == NOTE && file.build_id.is_empty() {
                 let notes = read(offset, in_file.min(64 << 10) as usize);
@@ -118,6 +121,15 @@ impl ElfFile {
         };
         Some(Extent { base, size: end.checked_sub(first)?, default_base: first, entry })
     }
+
+    /// Whether a mapping of the bytes from `offset` on has the whole code of a segment, as that of a loader.
+    pub fn is_loaded_by(&self, offset: u64, size: u64) -> bool {
+        let end = offset.saturating_add(size);
+        let is_in = |one: &Segment| {
+            offset <= one.offset && one.offset.saturating_add(one.file_size.max(1)) <= end
+        };
+        self.segments.iter().any(|one| one.is_executable && is_in(one))
+    }
 }
 
 /// The build id in a segment of notes.
@@ -140,8 +152,13 @@ mod tests {
     use super::*;
 
     fn file() -> ElfFile {
-        let segment =
-            |offset, address, size, is_executable| Segment { offset, address, size, is_executable };
+        let segment = |offset, address, size, is_executable| Segment {
+            offset,
+            address,
+            size,
+            file_size: size,
+            is_executable,
+        };
         ElfFile {
             segments: vec![
                 segment(0, 0, 0x1800, false),
@@ -185,8 +202,13 @@ mod tests {
             Some(rest[..size.min(rest.len())].to_vec())
         };
         let file = ElfFile::read(read).unwrap();
-        let segment =
-            Segment { offset: 0x1000, address: 0x804_9000, size: 0x20, is_executable: true };
+        let segment = Segment {
+            offset: 0x1000,
+            address: 0x804_9000,
+            size: 0x20,
+            file_size: 0x20,
+            is_executable: true,
+        };
         let build_id = Vec::new();
         let entry = 0x804_9009;
         assert_eq!(file, ElfFile { segments: vec![segment], build_id, entry, is_32_bit: true });

@@ -49,6 +49,8 @@ mod flat_memory;
 #[cfg(target_os = "linux")]
 mod kernel_image;
 #[cfg(target_os = "linux")]
+mod mapped_images;
+#[cfg(target_os = "linux")]
 mod pace;
 #[cfg(target_os = "linux")]
 pub mod perf;
@@ -81,7 +83,7 @@ mod wanted_events;
 #[cfg(target_os = "linux")]
 pub use perf::{ClassLosses, FinishedRings, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
-pub use recorder::Recorder;
+pub use recorder::{KnownProcesses, Recorder};
 #[cfg(target_os = "linux")]
 pub use ring_facts::{LeftRing, RingFacts};
 pub use shaper::{

@@ -1,5 +1,6 @@
 //! Neutral events: what a source can say of the machine, in no form of any trace.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One event of the machine.
@@ -78,8 +79,10 @@ pub enum Detail<'a> {
     ExitStatus { process: u32, thread: u32, status: u32 },
     /// A process has another user. This event may come early, too.
     User { process: u32, user: u32 },
-    /// Executable code was mapped.
+    /// Executable code was mapped. A file that was loaded has taken the place of all that was there.
     Map { process: u32, image: &'a Arc<Image> },
+    /// A process has no code any more of the image at a base.
+    Unmap { process: u32, base: u64 },
     /// A CPU changed its thread.
     Switch { old: SwitchedOut, new: SwitchedIn },
     /// A thread took its CPU from this one. The switch may have been given already, by the record of the thread that left.
@@ -310,6 +313,43 @@ pub struct Image {
     pub entry: u64,
     /// Its code is of a processor with 32 bits.
     pub is_32_bit: bool,
+    /// It is a mapped part of a file, which was not loaded: `base` is not the file's lowest address.
+    pub is_part: bool,
+    /// The addresses of its executable mappings, and what lies between them; empty: not known.
+    pub code: Range<u64>,
+}
+
+impl Image {
+    /// Its addresses.
+    pub fn range(&self) -> Range<u64> {
+        self.base..self.base.saturating_add(self.size)
+    }
+
+    /// Whether both are the same file at the same place, whatever is executable there.
+    pub fn is_same(&self, other: &Image) -> bool {
+        let place = |one: &Image| (one.base, one.size, one.default_base);
+        place(self) == place(other) && self.path == other.path && self.build_id == other.build_id
+    }
+
+    /// The part of it at these addresses, which are its own.
+    pub fn clipped(self, range: Range<u64>) -> Image {
+        let is_part = !self.is_anonymous();
+        let distance = if is_part { range.start.wrapping_sub(self.base) } else { 0 };
+        Image {
+            base: range.start,
+            size: range.end.saturating_sub(range.start),
+            default_base: self.default_base.wrapping_add(distance),
+            entry: if range.contains(&self.entry) { self.entry } else { 0 },
+            is_part,
+            code: self.code.start.max(range.start)..self.code.end.min(range.end),
+            ..self
+        }
+    }
+
+    /// Whether it is memory without a file, such as that of code that was compiled at run time.
+    pub fn is_anonymous(&self) -> bool {
+        !self.path.starts_with(b"/") || self.path.starts_with(b"//")
+    }
 }
 
 /// A request of a disk.

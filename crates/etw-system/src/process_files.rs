@@ -11,10 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::elf::{ElfFile, Extent};
 use crate::exit_statuses::status_of;
 use crate::neutral::{
-    ExecFacts, FileFacts, FileId, Image, Listening, ProcessCounters, ProcessFacts, StackBounds,
+    ExecFacts, FileFacts, FileId, Listening, ProcessCounters, ProcessFacts, StackBounds,
 };
 use crate::perf::Mapping;
 use crate::process_root::{LastLink, open_here, open_in_root, path_of};
@@ -29,8 +28,6 @@ const TICKS: u64 = 100;
 const PRIORITY_SHIFT: i32 = 100;
 /// Longer command lines are cut: no record holds them.
 const MAX_ARGUMENTS: usize = 64 << 10;
-/// Files that are remembered. Those of programs that run again and again are soon known again.
-const MAX_FILES: usize = 1 << 10;
 
 /// The numbers of directories, such as processes in `/proc`.
 pub(crate) fn numbered(folder: &str) -> Vec<u32> {
@@ -329,8 +326,8 @@ pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
     listed.collect()
 }
 
-/// Gives the executable mappings of a process. Returns the stack of its first thread.
-pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> StackBounds {
+/// Gives the mappings of a process, and whether they are executable. Returns the stack of its first thread.
+pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>, bool)) -> StackBounds {
     let maps = std::fs::read(format!("{}/maps", living_folder(process))).unwrap_or_default();
     let mut stack = StackBounds::default();
     for line in maps.split(|byte| *byte == b'\n') {
@@ -340,8 +337,8 @@ pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) -> 
         {
             stack = StackBounds { base, limit };
         }
-        if let Some(mapping) = mapping_of_line(process, line) {
-            give(&mapping);
+        if let Some((mapping, is_executable)) = mapping_of_line(process, line) {
+            give(&mapping, is_executable);
         }
     }
     stack
@@ -442,7 +439,7 @@ pub(crate) fn affinity_of(thread: u32) -> u64 {
 }
 
 /// `5581a000-5581c000 r-xp 00002000 fd:00 1234   /usr/bin/cat`
-fn mapping_of_line(process: u32, line: &[u8]) -> Option<Mapping<'_>> {
+fn mapping_of_line(process: u32, line: &[u8]) -> Option<(Mapping<'_>, bool)> {
     let mut rest = line;
     let mut word = || {
         let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
@@ -452,67 +449,17 @@ fn mapping_of_line(process: u32, line: &[u8]) -> Option<Mapping<'_>> {
     };
     let (range, access, offset) = (word()?, word()?, word()?);
     let _device_and_inode = (word()?, word()?);
-    (access.as_bytes().get(2) == Some(&b'x')).then_some(())?;
+    let is_executable = *access.as_bytes().get(2)? == b'x';
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (address, end) = range_of_line(range.as_bytes())?;
     let size = end.checked_sub(address)?;
     // Code that was compiled at run time has no name; perf's records give it this one.
     let path = if rest.is_empty() { b"//anon" } else { rest };
-    Some(Mapping { process, address, size, offset: hex(offset)?, build_id: &[], path })
+    let mapping = Mapping { process, address, size, offset: hex(offset)?, build_id: &[], path };
+    Some((mapping, is_executable))
 }
 
-/// Images of mappings, with what is known of their files.
-#[derive(Debug, Default)]
-pub(crate) struct Images {
-    files: HashMap<Vec<u8>, Option<ElfFile>>,
-}
-
-impl Images {
-    /// The image of a mapping.
-    pub fn image(&mut self, mapping: &Mapping<'_>) -> Arc<Image> {
-        let whole = Extent {
-            base: mapping.address.saturating_sub(mapping.offset),
-            size: mapping.size.saturating_add(mapping.offset.min(mapping.address)),
-            ..Extent::default()
-        };
-        let is_file = mapping.path.starts_with(b"/") && !mapping.path.starts_with(b"//");
-        let file = if is_file { self.file(mapping) } else { None };
-        let extent = file.and_then(|file| file.extent(mapping.address, mapping.offset));
-        let build_id = match mapping.build_id {
-            [] => file.map_or(Vec::new(), |file| file.build_id.clone()),
-            known => known.to_vec(),
-        };
-        let Extent { base, size, default_base, entry } = extent.unwrap_or(match is_file {
-            true => whole,
-            false => Extent { base: mapping.address, size: mapping.size, ..Extent::default() },
-        });
-        let path = mapping.path.to_vec();
-        let is_32_bit = file.is_some_and(|file| file.is_32_bit);
-        Arc::new(Image { base, size, default_base, path, build_id, entry, is_32_bit })
-    }
-
-    fn file(&mut self, mapping: &Mapping<'_>) -> Option<&ElfFile> {
-        let known = self.files.get(mapping.path);
-        let is_same =
-            |file: &ElfFile| mapping.build_id.is_empty() || file.build_id == mapping.build_id;
-        // A file may be replaced by another one of its name.
-        if !known.is_some_and(|file| file.as_ref().is_none_or(is_same)) {
-            if self.files.len() >= MAX_FILES {
-                self.files.clear();
-            }
-            self.files.insert(mapping.path.to_vec(), read_file(mapping));
-        }
-        self.files.get(mapping.path)?.as_ref()
-    }
-}
-
-/// Reads the headers of a mapped file, as its process sees it.
-fn read_file(mapping: &Mapping<'_>) -> Option<ElfFile> {
-    let file = open_file(mapping.process, mapping.path)?;
-    ElfFile::read(|at, size| read_bytes(&file, at, size))
-}
-
-fn open_file(process: u32, path: &[u8]) -> Option<File> {
+pub(crate) fn open_file(process: u32, path: &[u8]) -> Option<File> {
     path.starts_with(b"/").then_some(())?;
     let program = || {
         let link = PathBuf::from(format!("/proc/{process}/exe"));
@@ -529,7 +476,7 @@ fn open_file(process: u32, path: &[u8]) -> Option<File> {
 /// The end of the name of a file that has been deleted.
 pub(crate) const DELETED: &[u8] = b" (deleted)";
 
-fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
+pub(crate) fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; size];
     let count = file.read_at(&mut bytes, at).ok()?;
     bytes.truncate(count);
@@ -628,7 +575,7 @@ impl MappedFiles for FilesOf<'_> {
 #[cfg(feature = "unwind")]
 fn own_vdso() -> Option<Vec<u8>> {
     let mut found = None;
-    each_mapping(std::process::id(), |mapping| {
+    each_mapping(std::process::id(), |mapping, _| {
         if mapping.path == b"[vdso]" {
             found = Some((mapping.address, mapping.size));
         }
@@ -666,12 +613,14 @@ mod tests {
         let facts = process_facts(own).unwrap();
         assert!(!facts.is_kernel && facts.exec.path.starts_with(b"/") && facts.start > 0);
         assert!(threads(own).iter().any(|thread| thread.id == own));
-        let mut images = Images::default();
-        let mut found = Vec::new();
-        each_mapping(own, |mapping| found.push(images.image(mapping)));
-        let program = found.iter().find(|image| image.path == facts.exec.path).unwrap();
+        let mut program = Vec::new();
+        each_mapping(own, |mapping, is_executable| {
+            if is_executable && mapping.path == facts.exec.path {
+                program.push(mapping.address..mapping.address + mapping.size);
+            }
+        });
         let address = this_process_and_its_mappings_are_listed as *const () as u64;
-        assert!((program.base..program.base + program.size).contains(&address));
+        assert!(program.iter().any(|one| one.contains(&address)));
     }
 
     /// A process has the folder of all its threads, or none that is known.
@@ -736,7 +685,7 @@ mod tests {
     fn the_vdso_is_read_from_memory() {
         let own = std::process::id();
         let mut has_one = false;
-        each_mapping(own, |mapping| has_one |= mapping.path == b"[vdso]");
+        each_mapping(own, |mapping, _| has_one |= mapping.path == b"[vdso]");
         // Some machines run without one.
         let wanted = has_one.then(|| b"\x7fELF\x02\x01".to_vec());
         let vdso = Some(FileIdentity::default());
@@ -786,7 +735,9 @@ mod tests {
                 // The kernel may still load it.
                 while images.len() < 3 {
                     images.clear();
-                    each_mapping(child.id(), |mapping| images.push(mapping.path.to_vec()));
+                    each_mapping(child.id(), |mapping, is_executable| {
+                        images.extend(is_executable.then(|| mapping.path.to_vec()));
+                    });
                 }
                 child.kill().unwrap();
                 child.wait().unwrap();
@@ -802,11 +753,12 @@ mod tests {
     #[test]
     fn lines_of_maps_with_spaces_in_names_are_read() {
         let line = b"5581a000-5581c000 r-xp 00002000 fd:00 1234    /tmp/a b (deleted)";
-        let mapping = mapping_of_line(7, line).unwrap();
+        let (mapping, is_executable) = mapping_of_line(7, line).unwrap();
+        assert!(is_executable);
         assert_eq!((mapping.address, mapping.size, mapping.offset), (0x5581_a000, 0x2000, 0x2000));
         assert_eq!(mapping.path, b"/tmp/a b (deleted)");
-        assert_eq!(mapping_of_line(7, b"1000-2000 rw-p 0 0:0 0 /x"), None);
-        let compiled = mapping_of_line(7, b"1000-2000 r-xp 0 0:0 0").unwrap();
+        assert!(!mapping_of_line(7, b"1000-2000 rw-p 0 0:0 0 /x").unwrap().1);
+        let (compiled, _) = mapping_of_line(7, b"1000-2000 r-xp 0 0:0 0").unwrap();
         assert_eq!((compiled.address, compiled.path), (0x1000, &b"//anon"[..]));
         assert_eq!(mapping_of_line(7, b""), None);
     }

@@ -21,7 +21,8 @@ use crate::perf::{
 use crate::process_files::{self, file_facts};
 use crate::record::{Records, SystemRecord};
 use crate::recorder::hidden::HiddenPrograms;
-use crate::recorder::rundown::Giver;
+use crate::recorder::mappings::add_mapping;
+use crate::recorder::rundown::{Giver, Handover};
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
@@ -112,6 +113,7 @@ pub struct Recorder {
     /// The records before this time, in 100 ns, are those of another recorder.
     since: i64,
     hidden: HiddenPrograms,
+    handover: Handover,
     /// Positions in the rings that can be committed when all records before a time are stored.
     released: VecDeque<Released>,
 }
@@ -302,6 +304,7 @@ impl Recorder {
             stored_until: None,
             since: i64::MIN,
             hidden: HiddenPrograms::default(),
+            handover: Handover::default(),
             released: VecDeque::new(),
         }
     }
@@ -371,26 +374,6 @@ impl Recorder {
         self.perf.enable_programs();
         self.perf.enable(self.side_events..)?;
         Ok(())
-    }
-
-    /// Begins to record while another recorder still records, whose place it takes. Returns the moment, in 100 ns, from which the records are
-    /// this recorder's. The other one ends with [`finish_before`](Recorder::finish_before) there: no event is in neither, and none in both.
-    ///
-    /// # Errors
-    /// Those of the kernel.
-    pub fn begin_in_place(&mut self) -> io::Result<i64> {
-        self.begin_count();
-        self.perf.enable_arguments();
-        self.perf.enable(..self.side_events)?;
-        self.perf.enable_programs();
-        self.perf.enable(self.side_events..)?;
-        let turn = this_turn();
-        let moment = (turn.time / TICK) as i64;
-        (self.stored_until, self.since) = (Some(moment - 1), moment);
-        self.run_down(turn);
-        // Those that began since that moment and are in the list have records, too.
-        self.shaper.found_until(now());
-        Ok(moment)
     }
 
     /// The recording lacks nothing yet.
@@ -487,6 +470,7 @@ impl Recorder {
 
     /// Gives the shaper what has been recorded before a time, and is known whole.
     fn read_until(&mut self, until: u64) {
+        self.complete_rundown();
         let time = now();
         self.perf.read(time);
         self.find_facts();
@@ -575,14 +559,13 @@ impl Recorder {
                 }
                 PerfDetail::Program(program) => add_program(shaper, parsed, &program, out),
                 PerfDetail::Map(mapping) => {
-                    let image = sources.images.image(&mapping);
-                    let detail = Detail::Map { process: mapping.process, image: &image };
-                    shaper.take(&parsed.event(detail), out);
+                    add_mapping(shaper, parsed, &mapping, &mut sources.images, out);
                 }
             }
             is_over(out, *room)
         });
         self.stacks.close_files();
+        self.sources.images.forget_lists();
         self.watermark = self.watermark.max(until);
         self.sources.forget(until);
     }
@@ -749,6 +732,9 @@ impl Recorder {
         let last = (moment - 1).max(self.stored_until.unwrap_or(0));
         let end = u64::try_from(last).unwrap_or(0).saturating_add(1).saturating_mul(TICK);
         self.read_until(end);
+        if moment < i64::MAX {
+            self.handover.known = self.shaper.living().collect();
+        }
         let now = this_turn();
         // Other recorders have that moment.
         let turn = Turn { time: now.time.min(end - 1), ..now };
@@ -888,7 +874,10 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 mod cpus;
 mod hidden;
 mod lives;
+mod mappings;
 mod notes;
 mod rundown;
 #[cfg(test)]
 mod tests;
+
+pub use rundown::KnownProcesses;

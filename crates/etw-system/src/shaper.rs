@@ -23,12 +23,15 @@ mod users;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
 use crate::flags::{Flag, Masks};
-use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
+use crate::neutral::{
+    Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, ProcessFacts, Stack,
+};
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use disks::Disks;
@@ -131,6 +134,29 @@ pub struct ProcessImages<'a> {
     pub by_base: &'a BTreeMap<u64, Arc<Image>>,
     /// Different images of any process have different numbers; 0: not known.
     pub version: u64,
+}
+
+impl<'a> ProcessImages<'a> {
+    /// Those with addresses in a range, from the last one to the first. No two have an address in common.
+    pub fn overlapped(self, range: &Range<u64>) -> impl Iterator<Item = &'a Arc<Image>> {
+        let start = range.start;
+        let below = self.by_base.range(..range.end).rev().map(|(_, image)| image);
+        below.take_while(move |image| image.range().end > start)
+    }
+}
+
+/// Whether ranges have a number in common.
+pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// A process, as the records of a trace show it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownProcess {
+    pub facts: ProcessFacts,
+    pub images: Vec<Arc<Image>>,
+    /// Ids and names of its threads.
+    pub threads: Vec<(u32, Vec<u8>)>,
 }
 
 /// Makes kernel records from neutral events.
@@ -366,6 +392,18 @@ impl Shaper {
         self.processes.values().filter(|one| !one.facts.is_kernel).map(|one| one.facts.id).collect()
     }
 
+    /// Processes that live, each with its images and its threads' names.
+    pub(crate) fn living(&self) -> impl Iterator<Item = KnownProcess> {
+        self.processes.values().map(|one| {
+            let name = |id: &u32| Some((*id, self.threads.get(id)?.name.clone()));
+            KnownProcess {
+                facts: one.facts.clone(),
+                images: one.images.values().cloned().collect(),
+                threads: one.threads.iter().filter_map(name).collect(),
+            }
+        })
+    }
+
     /// The program that a process executes.
     pub fn exec_facts(&self, process: u32) -> Option<ExecFacts> {
         self.processes.get(&process).map(|one| one.facts.exec.clone())
@@ -473,6 +511,7 @@ impl Shaper {
             Detail::Exit { process, thread } => self.exited(event, process, thread, out),
             Detail::ExitStatus { .. } | Detail::User { .. } => {}
             Detail::Map { process, image } => self.mapped(event, process, image, out),
+            Detail::Unmap { process, base } => self.unmapped(event, process, base, out),
             Detail::Switch { old, new } => self.switched(event, old, new, out),
             Detail::SwitchedFrom { thread } => self.switched_from(event, thread, out),
             Detail::SwitchIn => self.switched_in(event, out),

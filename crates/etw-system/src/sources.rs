@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::mapped_images::Images;
 use crate::neutral::{CalledFile, ExecFacts, FileFacts};
 use crate::perf::{Begun, CallPath, DescriptorChange, Executed, Gap, ProgramFound};
-use crate::process_files::{Images, exec_facts, file_facts, has_name, is_closed};
+use crate::process_files::{exec_facts, file_facts, has_name, is_closed};
 use crate::process_root::has_other_files;
 
 /// Execs and opened files that are remembered until the watermark passes them.

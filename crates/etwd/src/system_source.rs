@@ -1,5 +1,6 @@
 //! Events of the system as a source of the engine.
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use etw_session::{Event, KernelEvent, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
 use etw_system::record::{ProviderEvent, RecordKind, SystemRecord};
-use etw_system::{LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
+use etw_system::{KnownProcesses, LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{
     BufferHeader, Channel, EventDescriptor, Level, SYSTEM_EVENTS, SYSTEM_TRACE, Status,
     UNIVERSAL_SYSTEM,
@@ -276,7 +277,14 @@ impl EventSource for SystemSource {
         states.map(|(cpu, thread)| CpuState { cpu, thread }).collect()
     }
 
-    fn follow(&mut self, states: &[CpuState]) {
+    fn take_known(&mut self) -> Box<dyn Any> {
+        Box::new(self.recorder.take_known())
+    }
+
+    fn follow(&mut self, states: &[CpuState], known: Box<dyn Any>) {
+        if let Ok(known) = known.downcast::<KnownProcesses>() {
+            self.recorder.take_over(*known);
+        }
         if !self.has_kept_states {
             self.recorder.follow(states.iter().map(|one| (one.cpu, one.thread)));
         }

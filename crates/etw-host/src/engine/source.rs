@@ -1,5 +1,6 @@
 //! Sources beside the pools: each gives one session events of the system, in order of time up to a watermark of its own.
 
+use std::any::Any;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -56,9 +57,15 @@ pub trait EventSource: Send {
         Vec::new()
     }
 
-    /// The events follow those of a source that ended with this state: what is missing between them is a loss.
-    fn follow(&mut self, states: &[CpuState]) {
-        let _ = states;
+    /// Facts that this source knew at its end, for one of its kind that takes its place.
+    fn take_known(&mut self) -> Box<dyn Any> {
+        Box::new(())
+    }
+
+    /// The events follow those of a source that ended with this state: what is missing between them is a loss. `known`: its
+    /// [facts](EventSource::take_known).
+    fn follow(&mut self, states: &[CpuState], known: Box<dyn Any>) {
+        let _ = (states, known);
     }
 
     /// Sentences that say what the recording leaves out.
@@ -140,7 +147,7 @@ impl<S: Sink> Engine<S> {
         let mut followed = None;
         for one in self.sources.iter_mut().filter(before) {
             let states = one.source.finish_before(moment);
-            source.follow(&states);
+            source.follow(&states, one.source.take_known());
             one.is_finished = true;
             followed = Some(states);
         }

@@ -31,6 +31,8 @@ pub(super) struct Lives {
     begin: BTreeSet<u32>,
     /// Threads that ended in an earlier one, and have not begun again before the moment.
     ended: BTreeSet<u32>,
+    /// The parents of processes whose threads end in records that are still to be shown.
+    parents: BTreeMap<u32, u32>,
 }
 
 impl Lives {
@@ -44,6 +46,9 @@ impl Lives {
                 _ if !is_shown => drop(lives.ended.remove(&one.thread)),
                 Life::Begin => drop(lives.begin.insert(one.thread)),
                 _ => {}
+            }
+            if let (true, Life::End { parent }) = (is_shown, one.life) {
+                lives.parents.entry(one.process).or_insert(parent);
             }
             if is_shown {
                 lives.first.entry(one.thread).or_insert(*one);
@@ -71,7 +76,12 @@ impl Lives {
             all.insert(one.facts.id, one);
         }
         for LifeMoment { process, thread, life, .. } in self.first.values().copied() {
-            let Life::End { parent } = life else { continue };
+            // One that executes a program may have ended since, too.
+            let is_new = life == Life::Begin || life == Life::Exec && all.contains_key(&process);
+            if is_new {
+                continue;
+            }
+            let parent = self.parents.get(&process).copied().unwrap_or(0);
             let facts =
                 ProcessFacts { id: process, parent, session: u32::MAX, ..ProcessFacts::default() };
             let owner = all.entry(process).or_insert_with(|| Listed { facts, ..Listed::default() });
@@ -151,6 +161,9 @@ mod tests {
             // Its id is another process's.
             (109, 60, 60, END),
             (110, 60, 60, Life::Begin),
+            // It executed a program before it ended.
+            (111, 70, 70, Life::Exec),
+            (112, 70, 70, END),
         ];
         let moment = |(time, process, thread, life)| LifeMoment { time, process, thread, life };
         let lives = Lives::of(&moments.map(moment), |time| time >= 100);
@@ -182,10 +195,11 @@ mod tests {
             (50, 0, vec![(50, false), (51, false), (52, false)]),
             one(51),
             (60, 0, vec![(60, false)]),
+            (70, 0, vec![(70, false)]),
         ];
         assert_eq!(shown(&living)[..5], expected[..5]);
         assert_eq!(shown(&living)[5..], expected[5..]);
-        assert_eq!(living[5].facts.parent, 1);
+        assert_eq!([5, 8].map(|at: usize| living[at].facts.parent), [1, 1]);
         assert_eq!(shown(&defunct), [(11, 7, vec![])]);
     }
 }

@@ -1,23 +1,84 @@
 //! The rundown at the start: everything that exists already.
 
+use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use super::lives::{Listed, Lives};
-use super::{Recorder, TICK};
+use super::{Recorder, TICK, this_turn};
 use crate::clocks::now;
-use crate::neutral::{Detail, Image, NeutralEvent, ProcessFacts, Stack};
+use crate::mapped_images::{Images, MappingList};
+use crate::neutral::{Detail, Image, Listening, NeutralEvent, ProcessFacts, Stack};
 use crate::perf::Target;
-use crate::process_files::{
-    self, DELETED, Images, ListedThread, ListedView, ListedViews, each_mapping,
-};
+use crate::process_files::{self, DELETED, ListedThread, ListedView, ListedViews};
 use crate::record::Records;
-use crate::shaper::{Shaper, Turn};
+use crate::shaper::{KnownProcess, Shaper, Turn};
+
+/// Processes as a recorder knew them at its end, for the one that takes its place.
+#[derive(Debug, Default)]
+pub struct KnownProcesses(Vec<KnownProcess>);
+
+/// A rundown whose records are still to be made.
+#[derive(Debug)]
+pub(super) struct DueRundown {
+    turn: Turn,
+    listed: Vec<Listed>,
+    listeners: Vec<(u32, Listening)>,
+}
+
+/// Facts that recorders hand over.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    /// The rundown at the beginning, until it is known what the recorder before knew.
+    pub due: Option<DueRundown>,
+    /// Processes that lived at the end of this recorder, or of the one before it.
+    pub known: Vec<KnownProcess>,
+}
 
 impl Recorder {
+    /// Begins to record while another recorder still records, whose place it takes. Returns the moment, in 100 ns, from which the records are
+    /// this recorder's. The other one ends with [`finish_before`](Recorder::finish_before) there: no event is in neither, and none in both.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn begin_in_place(&mut self) -> io::Result<i64> {
+        self.begin_count();
+        self.perf.enable_arguments();
+        self.perf.enable(..self.side_events)?;
+        self.perf.enable_programs();
+        self.perf.enable(self.side_events..)?;
+        let turn = this_turn();
+        let moment = (turn.time / TICK) as i64;
+        (self.stored_until, self.since) = (Some(moment - 1), moment);
+        self.handover.due = Some(self.list(turn));
+        // Those that began since that moment and are in the list have records, too.
+        self.shaper.found_until(now());
+        Ok(moment)
+    }
+
+    /// The processes that lived at the end of this recorder.
+    pub fn take_known(&mut self) -> KnownProcesses {
+        KnownProcesses(std::mem::take(&mut self.handover.known))
+    }
+
+    /// Takes over from a recorder that has [ended](Recorder::finish_before) where this one [began](Recorder::begin_in_place): the rundown at the
+    /// beginning has its names of processes that end before anybody else can read them. Without this, the first poll makes the rundown.
+    pub fn take_over(&mut self, known: KnownProcesses) {
+        if self.handover.due.is_some() {
+            self.handover.known = known.0;
+            self.complete_rundown();
+        }
+    }
+
     /// Gives the shaper everything that exists at the moment of the turn, which is that of the rundown's records. What the rings show later
     /// is not in it.
     pub(super) fn run_down(&mut self, turn: Turn) {
-        self.shaper.begin(turn, &mut self.out);
+        self.handover.due = Some(self.list(turn));
+        self.complete_rundown();
+    }
+
+    /// Everything that exists now, for a rundown at the moment of the turn.
+    pub(super) fn list(&mut self, turn: Turn) -> DueRundown {
         let processes = match self.target {
             Target::Tree(process) => vec![process],
             Target::Machine => process_files::numbered("/proc"),
@@ -34,12 +95,20 @@ impl Recorder {
             true => process_files::listeners(),
             false => Vec::new(),
         };
+        DueRundown { turn, listed, listeners }
+    }
+
+    /// Makes the records of the rundown, if they are still to be made.
+    pub(super) fn complete_rundown(&mut self) {
+        let Some(DueRundown { turn, listed, listeners }) = self.handover.due.take() else { return };
+        self.shaper.begin(turn, &mut self.out);
         // Whatever is missing in the list has a record by now.
         self.perf.read(now());
         let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let is_shown = |time: u64| (time / TICK) as i64 > stored_until;
         let lives = Lives::of(&self.perf.lives(), is_shown);
-        let (living, defunct) = lives.living(listed);
+        let (mut living, defunct) = lives.living(listed);
+        complete(&mut living, std::mem::take(&mut self.handover.known));
         let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
         match self.target {
             // The kernel shows where it lies to those who may record its frames, unless `kernel.kptr_restrict` hides it.
@@ -58,12 +127,39 @@ impl Recorder {
     }
 }
 
+/// Adds what was known of processes before, as far as the list lacks it.
+fn complete(living: &mut [Listed], known: Vec<KnownProcess>) {
+    let mut known: HashMap<u32, KnownProcess> =
+        known.into_iter().map(|one| (one.facts.id, one)).collect();
+    for one in living {
+        let Some(KnownProcess { facts, images, threads }) = known.remove(&one.facts.id) else {
+            continue;
+        };
+        if one.facts.start == 0 {
+            one.facts = facts;
+        } else if one.facts.exec.path.is_empty() && !facts.exec.path.is_empty() {
+            one.facts.exec = facts.exec;
+        }
+        if one.images.is_empty() {
+            one.images = images;
+        }
+        for (id, name) in threads {
+            let unnamed = |thread: &&mut ListedThread| thread.id == id && thread.name.is_empty();
+            if let Some(thread) = one.threads.iter_mut().find(unnamed) {
+                thread.name = name;
+            }
+        }
+    }
+}
+
 /// A process with its threads and images; `None`: it has ended.
 fn listed(process: u32, command: Option<u32>, images: &mut Images) -> Option<Listed> {
     let mut facts = facts_of(process, command)?;
     let mut found: Vec<Arc<Image>> = Vec::new();
     if !facts.is_kernel {
-        facts.stack = each_mapping(process, |mapping| found.push(images.image(mapping)));
+        let list = MappingList::of(process);
+        facts.stack = list.stack;
+        found = images.of_list(process, &list);
         // The path of a deleted file has a remark in the list of mappings.
         let is_program = |image: &&Arc<Image>| {
             let rest = image.path.strip_prefix(&facts.exec.path[..]);
@@ -141,5 +237,51 @@ impl Giver<'_> {
         for ListedView { base, size, file } in views {
             self.event(Detail::ViewFound { process, base: *base, size: *size, file });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::neutral::ExecFacts;
+
+    fn listed(id: u32, start: u64, program: &[u8], thread: &[u8]) -> Listed {
+        let exec = ExecFacts { path: program.to_vec(), ..ExecFacts::default() };
+        let facts = ProcessFacts { id, start, exec, ..ProcessFacts::default() };
+        let threads = vec![ListedThread { id, name: thread.to_vec(), ..ListedThread::default() }];
+        Listed { facts, threads, ..Listed::default() }
+    }
+
+    fn known(id: u32, parent: u32) -> KnownProcess {
+        let exec = ExecFacts { path: b"/known".to_vec(), ..ExecFacts::default() };
+        let facts = ProcessFacts { id, parent, start: 5, exec, ..ProcessFacts::default() };
+        let images = vec![Arc::new(Image { size: 7, ..Image::default() })];
+        KnownProcess { facts, images, threads: vec![(id, b"known".to_vec())] }
+    }
+
+    /// Processes that have ended before anybody listed them, or before their programs were read, have the names that a recorder before knew.
+    #[test]
+    fn a_rundown_has_what_a_recorder_before_knew() {
+        let mut living = vec![
+            listed(10, 0, b"", b""),
+            listed(11, 9, b"", b"zombie"),
+            listed(12, 9, b"/own", b"own"),
+            listed(13, 0, b"", b""),
+        ];
+        complete(&mut living, (10..13).map(|id| known(id, 4)).collect());
+        let shown = living.iter().map(|one| {
+            let Listed { facts, threads, images, .. } = one;
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let names = (text(&facts.exec.path), text(&threads[0].name));
+            (names, facts.parent, facts.start, images.len())
+        });
+        let names = |path: &str, thread: &str| (path.to_owned(), thread.to_owned());
+        let expected = [
+            (names("/known", "known"), 4, 5, 1),
+            (names("/known", "zombie"), 0, 9, 1),
+            (names("/own", "own"), 0, 9, 1),
+            (names("", ""), 0, 0, 0),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 }

@@ -1,13 +1,14 @@
 //! Images: Image events, and those of their symbols.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use etw_types::Guid;
 
-use super::Shaper;
 use super::lifecycle_stacks::{IMAGE_LOAD, IMAGE_UNLOAD};
 use super::processes::file_name;
+use super::{ProcessImages, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{Detail, Image, NeutralEvent};
 use crate::record::{Head, Payload, Records};
@@ -15,6 +16,84 @@ use crate::record::{Head, Payload, Records};
 /// Identities of images: merging adds them on Windows.
 const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
 const DBG_ID_RSDS: u8 = 36;
+
+/// The images that a mapping changes, with their records.
+#[derive(Default)]
+struct Changes {
+    unloaded: Vec<Arc<Image>>,
+    loaded: Vec<Arc<Image>>,
+}
+
+/// Adds an image where others may lie. A file that was loaded takes the place of all of them. Memory that became executable, and a mapped part of a
+/// file, take the place of loaded files whose code lay there; inside of the others, such as in a program's own variables, they belong to those.
+fn add_image(images: &mut BTreeMap<u64, Arc<Image>>, image: &Arc<Image>) -> Changes {
+    let range = image.range();
+    let is_load = !is_alone(image);
+    let mut changes = Changes::default();
+    let mut free = vec![range.clone()];
+    let all = ProcessImages { by_base: images, version: 0 };
+    let overlapped: Vec<Arc<Image>> = all.overlapped(&range).cloned().collect();
+    for old in overlapped {
+        let code = match is_load {
+            false if image.is_anonymous() && old.is_anonymous() => old.code.clone(),
+            false if !is_alone(&old) => hull_without(&old.code, &image.code),
+            _ => 0..0,
+        };
+        if !code.is_empty() {
+            free = free.into_iter().flat_map(|one| without(&one, &old.range())).collect();
+            if code != old.code {
+                images.insert(old.base, Arc::new(Image { code, ..(*old).clone() }));
+            }
+            continue;
+        }
+        images.remove(&old.base);
+        if is_alone(&old) && !old.code.is_empty() {
+            let rest =
+                without(&old.range(), &range).map(|rest| Arc::new((*old).clone().clipped(rest)));
+            changes.loaded.extend(rest);
+        }
+        changes.unloaded.push(old);
+    }
+    let is_whole = |free: &Range<u64>| *free == range;
+    changes.loaded.extend(free.into_iter().map(|free| match is_whole(&free) {
+        true => image.clone(),
+        false => Arc::new((**image).clone().clipped(free)),
+    }));
+    images.extend(changes.loaded.iter().map(|image| (image.base, image.clone())));
+    changes
+}
+
+/// Whether an image is one mapping, and no loaded file.
+fn is_alone(image: &Image) -> bool {
+    image.is_part || image.is_anonymous()
+}
+
+/// More of an image's code is known.
+fn add_code(image: &mut Arc<Image>, code: &Range<u64>) {
+    let known = &image.code;
+    let hull = match known.is_empty() {
+        true => code.clone(),
+        false => known.start.min(code.start)..known.end.max(code.end),
+    };
+    if hull != *known {
+        *image = Arc::new(Image { code: hull, ..(**image).clone() });
+    }
+}
+
+/// The parts of a range outside of another one.
+fn without(range: &Range<u64>, other: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let before = range.start..range.end.min(other.start);
+    let behind = range.start.max(other.end)..range.end;
+    [before, behind].into_iter().filter(|one| !one.is_empty())
+}
+
+/// The rest of a range outside of another one, and the addresses between two rests.
+fn hull_without(range: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+    let mut parts = without(range, other);
+    let first = parts.next().unwrap_or(0..0);
+    let end = parts.next().map_or(first.end, |last| last.end);
+    first.start..end
+}
 
 impl Shaper {
     /// A new process has the images of its parent.
@@ -73,48 +152,58 @@ impl Shaper {
             false => Head { process, thread: 0, ..self.head(event) },
         };
         self.tell_images(head, process, out);
-        let hook = if self.is_found { IMAGE_LOAD } else { 0x1403 };
         let Some(one) = self.processes.get_mut(&process) else { return };
-        let end = image.base.saturating_add(image.size);
-        if one.images.get(&image.base).is_some_and(|known| known == image) {
+        if let Some(known) = one.images.get_mut(&image.base)
+            && known.is_same(image)
+        {
+            add_code(known, &image.code);
             return;
         }
-        // Mappings that this one replaces.
-        let replaced: Vec<u64> = one
-            .images
-            .range(..end)
-            .filter(|(base, old)| **base + old.size > image.base)
-            .map(|(base, _)| *base)
-            .collect();
-        let replaced: Vec<_> = replaced.iter().filter_map(|base| one.images.remove(base)).collect();
-        if one.facts.exec.path.is_empty() && process != 0 {
+        // The first image of a program that is executed is its own, unless that one was lost.
+        let is_first = one.images.is_empty();
+        let is_program = is_first && one.executed.is_some_and(|time| self.last_loss < time);
+        if one.facts.exec.path.is_empty() && is_program {
             // The kernel says of a deleted file that it is one.
             let path = image.path.strip_suffix(b" (deleted)").unwrap_or(&image.path);
             one.facts.exec.path = path.to_vec();
         }
-        // The first image of a program that is executed is its own.
-        let is_own = one.images.is_empty() || one.facts.exec.path == image.path;
-        if image.is_32_bit && is_own {
+        if image.is_32_bit && (is_first || one.facts.exec.path == image.path) {
             self.calls.add_narrow(process);
         }
-        one.images.insert(image.base, image.clone());
-        if one.is_executed
-            && one.images.len() == 1
-            && let Some(first) = self.threads.get_mut(&process)
-        {
+        if is_program && let Some(first) = self.threads.get_mut(&process) {
             first.entry = image.entry;
         }
+        let Changes { unloaded, loaded } = add_image(&mut one.images, image);
         self.image_changes += 1;
         one.images_version = self.image_changes;
-        for old in replaced {
+        for old in unloaded {
             self.image_record(head, IMAGE_UNLOAD, process, &old, out);
         }
-        let head = self.apart(head, out);
-        self.image_record(head, hook, process, image, out);
-        if hook == IMAGE_LOAD && self.has(Flag::IMAGE) {
-            let stack = self.map_stack(event.thread);
-            self.add_stack(head, IMAGE_LOAD, stack.get(), out);
+        let hook = if self.is_found { IMAGE_LOAD } else { 0x1403 };
+        for image in loaded {
+            let head = self.apart(head, out);
+            self.image_record(head, hook, process, &image, out);
+            if hook == IMAGE_LOAD && self.has(Flag::IMAGE) {
+                let stack = self.map_stack(event.thread);
+                self.add_stack(head, IMAGE_LOAD, stack.get(), out);
+            }
         }
+    }
+
+    /// The process has no code of an image any more.
+    pub(super) fn unmapped(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        base: u64,
+        out: &mut Records,
+    ) {
+        self.tell_images(self.head(event), process, out);
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(image) = one.images.remove(&base) else { return };
+        self.image_changes += 1;
+        one.images_version = self.image_changes;
+        self.image_record(self.head(event), IMAGE_UNLOAD, process, &image, out);
     }
 
     pub(super) fn image_record(
@@ -135,7 +224,8 @@ impl Shaper {
             // Its call stack has to follow the image's own record.
             self.symbol_records(head, process, image, out);
         }
-        if !id.is_empty() && hook != IMAGE_UNLOAD {
+        // Debuggers count addresses from the file's lowest one.
+        if !id.is_empty() && !image.is_part && hook != IMAGE_UNLOAD {
             let mut guid = [0; 16];
             let known = id.len().min(16);
             guid[..known].copy_from_slice(&id[..known]);

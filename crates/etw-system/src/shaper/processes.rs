@@ -47,8 +47,8 @@ pub(super) struct Process {
     pub threads: Vec<u32>,
     /// Known at its end.
     pub exit_status: u32,
-    /// Its program was executed while it was recorded.
-    pub is_executed: bool,
+    /// When its program was executed, if it was recorded.
+    pub executed: Option<u64>,
 }
 
 impl Process {
@@ -59,7 +59,7 @@ impl Process {
 
     /// Nobody could read the arguments of its program. The kernel gives each program at least an empty one.
     fn lacks_arguments(&self) -> bool {
-        self.is_executed && self.facts.exec.arguments.is_empty()
+        self.executed.is_some() && self.facts.exec.arguments.is_empty()
     }
 }
 
@@ -436,7 +436,7 @@ impl Shaper {
         let others: Vec<u32> = one.threads.iter().copied().filter(|id| *id != process).collect();
         let was_kernel = std::mem::take(&mut one.facts.is_kernel);
         let lacked_arguments = one.lacks_arguments();
-        one.is_executed = true;
+        one.executed = Some(event.time);
         let unit = one.facts.exec.unit.take();
         one.facts.exec = facts.clone();
         // If the process has ended, its unit is that of the program before.

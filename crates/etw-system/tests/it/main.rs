@@ -15,6 +15,7 @@ mod followers;
 mod gaps;
 mod ground_truth;
 mod idle_cpus;
+mod images;
 mod invariants;
 mod live;
 mod lives;

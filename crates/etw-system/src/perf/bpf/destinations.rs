@@ -97,6 +97,9 @@ pub fn of_datagram(socket: Addresses, bytes: &[u8]) -> Addresses {
         return socket;
     }
     let mut to = Addresses { remote: [0; 16], remote_port: 0, ..socket };
+    if call & NAMES_ADDRESS == 0 {
+        return to;
+    }
     let family = le::u16(bytes, 0).map(i64::from);
     let of_version_4 = bytes.get(4..8).filter(|_| family == Some(AF_INET));
     let port = le::u16(bytes, 2).map_or(0, u16::swap_bytes);
