@@ -49,6 +49,8 @@ mod flat_memory;
 #[cfg(target_os = "linux")]
 mod kernel_image;
 #[cfg(target_os = "linux")]
+mod own_rights;
+#[cfg(target_os = "linux")]
 mod pace;
 #[cfg(target_os = "linux")]
 pub mod perf;
@@ -78,6 +80,8 @@ pub mod unwind;
 #[cfg(target_os = "linux")]
 mod wanted_events;
 
+#[cfg(target_os = "linux")]
+pub use own_rights::{ProcError, Refusal, check_proc};
 #[cfg(target_os = "linux")]
 pub use perf::{ClassLosses, FinishedRings, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
