@@ -19,7 +19,7 @@ pub struct Availability {
     pub mechanism: Option<String>,
     /// The missing part, and the right that gives it.
     pub missing: Option<String>,
-    /// What to do if it cannot be recorded.
+    /// The remedy if it cannot be recorded.
     pub remedy: &'static str,
 }
 

@@ -107,7 +107,7 @@ impl Refusal {
         OwnRights::read().refusal(error, paranoid())
     }
 
-    /// What refuses them, and why.
+    /// The reason.
     pub fn reason(&self) -> String {
         let level = |paranoid: &Option<i32>| match paranoid {
             Some(level) => format!("kernel.perf_event_paranoid is {level}"),
@@ -128,7 +128,7 @@ impl Refusal {
         }
     }
 
-    /// What lets this process record the machine.
+    /// The change that lets this process record the machine.
     pub fn remedy(&self) -> &'static str {
         match self {
             Refusal::NoPerf => {
@@ -160,7 +160,7 @@ pub enum ProcError {
 }
 
 impl ProcError {
-    /// What is wrong.
+    /// The reason.
     pub fn reason(&self) -> &'static str {
         match self {
             ProcError::Missing => "/proc is not mounted",
@@ -170,7 +170,7 @@ impl ProcError {
         }
     }
 
-    /// What to do.
+    /// The change that helps.
     pub fn remedy(&self) -> &'static str {
         match self {
             ProcError::Missing => "mount -t proc proc /proc",
