@@ -54,9 +54,15 @@ impl std::fmt::Debug for Block {
 
 impl OutFile {
     /// Opens or creates a file. A `fresh` one is emptied.
+    ///
+    /// # Errors
+    /// Those of the system; the path is that of a device or a pipe, to which no header can be written at the end.
     pub fn open(path: &Path, fresh: bool) -> io::Result<OutFile> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(fresh).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
         Ok(OutFile {
             direct: open_direct(path, &file),
             file,

@@ -91,6 +91,10 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::FileTooLarge => {
             "; memory files have the limit of files' sizes (ulimit -f), which is too low"
         }
+        // `EAGAIN` of a thread.
+        io::ErrorKind::WouldBlock => {
+            "; no more threads and processes are allowed: raise their limit (ulimit -u, or pids.max of the control group)"
+        }
         _ if error.raw_os_error().is_some_and(|number| OPEN_FILES.contains(&number)) => {
             "; raise the limit of open files (ulimit -n)"
         }
@@ -149,6 +153,9 @@ mod tests {
         let files = error(24);
         assert_eq!(files.status(), Status::ERROR_NO_SYSTEM_RESOURCES);
         assert!(files.to_string().contains("ulimit -n"), "{files}");
+        let threads = error(libc::EAGAIN);
+        assert_eq!(threads.status(), Status::ERROR_NO_SYSTEM_RESOURCES);
+        assert!(threads.to_string().contains("ulimit -u"), "{threads}");
         let size = error(27);
         assert_eq!(size.status(), Status::ERROR_DISK_FULL);
         assert!(size.to_string().contains("ulimit -f"), "{size}");

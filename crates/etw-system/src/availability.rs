@@ -2,11 +2,13 @@
 
 use std::io;
 
+use crate::exit_statuses::ExitStatuses;
 use crate::flags::Flag;
 use crate::kernel_image::{KernelSymbols, NO_KERNEL, has_kernel};
+use crate::own_rights::{OwnRights, Refusal, check_proc, hidden_processes};
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::system_facts::online_cpus;
-use crate::wanted_events::{ADDITIONS, TRACEPOINTS, is_optional, paranoid};
+use crate::wanted_events::{ADDITIONS, StartError, TRACEPOINTS, is_optional};
 
 /// Whether a class of events can be recorded, and by which mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Availability {
     pub mechanism: Option<String>,
     /// The missing part, and the right that gives it.
     pub missing: Option<String>,
+    /// The remedy if it cannot be recorded.
+    pub remedy: &'static str,
 }
 
 /// The rights of this process, as far as classes need them.
@@ -28,25 +32,34 @@ struct Rights {
     files: io::Result<TraceFiles>,
     /// Tracepoints that programs can record.
     programs: Vec<Tracepoint>,
-    /// `kernel.perf_event_paranoid`
-    level: String,
     cpu: u16,
 }
 
 /// Looks at all classes that this crate records.
 pub fn availability() -> Vec<Availability> {
-    let cpu = online_cpus()[0];
+    let recorded = Flag::ALL.iter().copied().filter(|flag| flag.is_recorded);
+    let none = |missing: String, remedy| {
+        let row = |flag: Flag| {
+            let missing = Some(missing.clone());
+            Availability { class: flag.name(), mechanism: None, missing, remedy }
+        };
+        recorded.clone().map(row).collect()
+    };
+    if let Err(error) = check_proc() {
+        return none(error.reason().to_owned(), error.remedy());
+    }
+    let Some(cpu) = online_cpus().first().copied() else {
+        return none(StartError::Cpus.to_string(), "mount /sys or /proc");
+    };
     let own = Attribute::side().without_kernel();
     let rights = Rights {
         machine: Event::open(&Attribute::side(), Target::Machine, cpu),
         own: Event::open(&own, Target::Tree(std::process::id()), cpu),
         files: TraceFiles::open(),
         programs: bpf::permitted(),
-        level: paranoid().map_or("unknown".to_owned(), |level| level.to_string()),
         cpu,
     };
-    let recorded = Flag::ALL.iter().filter(|flag| flag.is_recorded);
-    recorded.map(|flag| rights.class(*flag)).collect()
+    recorded.map(|flag| rights.class(flag)).collect()
 }
 
 impl Rights {
@@ -56,13 +69,21 @@ impl Rights {
             (Ok(_), None) => {
                 let missing = has_additions(flag).then(|| self.refused(Tracepoint::FileFault));
                 let missing = missing.flatten().map(|why| format!("files and kinds: {why}"));
-                let missing = if flag == Flag::IMAGE { missing_images() } else { missing };
+                let missing = match flag {
+                    Flag::IMAGE => missing_images(),
+                    Flag::PROCESS => missing_facts(),
+                    _ => missing,
+                };
                 (Some("perf events, whole machine".to_owned()), missing)
             }
             (Ok(_), Some(points)) => self.tracepoints(flag, points),
-            (Err(_), points) => self.own(flag, points.is_none()),
+            (Err(error), points) => self.own(flag, points.is_none(), &Refusal::of(error)),
         };
-        Availability { class: flag.name(), mechanism, missing }
+        let remedy = match &self.machine {
+            Ok(_) => "run as root, or give the host CAP_PERFMON and readable tracefs",
+            Err(error) => Refusal::of(error).remedy(),
+        };
+        Availability { class: flag.name(), mechanism, missing, remedy }
     }
 
     /// Why perf does not record a tracepoint.
@@ -114,31 +135,47 @@ impl Rights {
     }
 
     /// The mechanism of a class without the right to record the machine.
-    fn own(&self, flag: Flag, is_plain: bool) -> (Option<String>, Option<String>) {
-        let level = &self.level;
-        let right = format!(
-            "other programs need root, CAP_PERFMON or kernel.perf_event_paranoid at most 0 (it is {level})"
-        );
+    fn own(
+        &self,
+        flag: Flag,
+        is_plain: bool,
+        refusal: &Refusal,
+    ) -> (Option<String>, Option<String>) {
+        let right = match refusal {
+            Refusal::Rights { paranoid } => {
+                let level = paranoid.map_or("unknown".to_owned(), |level| level.to_string());
+                format!(
+                    "other programs need root, CAP_PERFMON or kernel.perf_event_paranoid at most 0 (it is {level})"
+                )
+            }
+            refusal => format!("other programs cannot be recorded: {refusal}"),
+        };
         match &self.own {
+            Ok(_) if flag == Flag::COUNTERS => {
+                let mechanism = "/proc, of your own command those processes that outlive it";
+                (Some(mechanism.to_owned()), Some(right))
+            }
             Ok(_) if is_plain || flag == Flag::SWITCH => {
                 (Some("perf events, your own command only".to_owned()), Some(right))
             }
-            Ok(_) => (None, Some(right)),
-            Err(error) => {
-                let right = format!(
-                    "perf_event_open: {error} (kernel.perf_event_paranoid is {level}); run as root or with CAP_PERFMON"
-                );
-                (None, Some(right))
-            }
+            Ok(_) => (None, Some(format!("it needs the whole machine: {}", refusal.reason()))),
+            Err(_) => (None, Some(refusal.reason())),
         }
     }
+}
+
+/// Facts about processes that the kernel does not say to this user.
+fn missing_facts() -> Option<String> {
+    let missing: Vec<String> =
+        hidden_processes().into_iter().chain(ExitStatuses::open().err()).collect();
+    (!missing.is_empty()).then(|| missing.join("; "))
 }
 
 /// Images that this user may not see.
 fn missing_images() -> Option<String> {
     let kernel = (!has_kernel(&KernelSymbols::read().images)).then(|| NO_KERNEL.to_owned());
     let (all, hidden) = running_programs();
-    let others = hidden_images(all, &hidden, has_ptrace());
+    let others = hidden_images(all, &hidden, OwnRights::read().has_ptrace());
     let missing: Vec<String> = kernel.into_iter().chain(others).collect();
     (!missing.is_empty()).then(|| missing.join("; "))
 }
@@ -153,15 +190,6 @@ fn running_programs() -> (usize, Vec<u32>) {
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
     (processes.len(), processes.iter().copied().filter(is_refused).collect())
-}
-
-/// Whether this process has `CAP_SYS_PTRACE`.
-fn has_ptrace() -> bool {
-    const PTRACE: u32 = 19;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    set.is_some_and(|set| set >> PTRACE & 1 != 0)
 }
 
 /// A remark on the processes that run already and have no images. With the right to see them, something else hides them, such as the user

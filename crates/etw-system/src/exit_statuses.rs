@@ -5,6 +5,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use etw_types::le;
 
+use crate::own_rights::OwnRights;
+use crate::thread_ids::is_first_namespace;
+
 /// Sizes of the headers of a message: netlink's, and the connector's.
 const NETLINK_HEADER: usize = 16;
 const CONNECTOR_HEADER: usize = 20;
@@ -24,6 +27,8 @@ const USERS: u32 = 4;
 const NLMSG_DONE: u16 = 3;
 /// Room for messages between two polls, in bytes.
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
+
+const NOT_IN_CONTAINERS: &str = "exit statuses are 0: the kernel says them in the machine's own PID, user and network namespaces only, not in a container";
 
 /// The connection to the process connector.
 #[derive(Debug)]
@@ -50,8 +55,23 @@ pub(crate) enum Fact {
 }
 
 impl ExitStatuses {
-    /// Begins to listen. Needs `CAP_NET_ADMIN`.
-    pub fn open() -> io::Result<ExitStatuses> {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Why the kernel does not say the statuses to this process.
+    pub fn open() -> Result<ExitStatuses, String> {
+        // Elsewhere it takes the request, and sends nothing (`cn_proc_mcast_ctl`).
+        if !is_first_namespace() || OwnRights::read().is_in_user_namespace() {
+            return Err(NOT_IN_CONTAINERS.to_owned());
+        }
+        ExitStatuses::listen().map_err(|error| match error.raw_os_error() {
+            // Only the machine's own network namespace has the connector.
+            Some(libc::ECONNREFUSED | libc::EPROTONOSUPPORT) => NOT_IN_CONTAINERS.to_owned(),
+            _ => format!("exit statuses are 0 ({error}): before Linux 6.6 they need CAP_NET_ADMIN"),
+        })
+    }
+
+    fn listen() -> io::Result<ExitStatuses> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: the arguments are numbers.
         let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR) };

@@ -221,11 +221,25 @@ impl Masks {
     }
 
     /// Reads words that are joined by `+` or commas: xperf's flags and groups, logman's words, numbers of `EnableFlags`. Case
-    /// does not matter.
+    /// does not matter, and a group of xperf comes before a word of logman.
     ///
     /// # Errors
     /// [`FlagError`].
     pub fn parse(text: &str) -> Result<Parsed, FlagError> {
+        Masks::parse_words(text, |_| false)
+    }
+
+    /// Reads words as [`parse`](Masks::parse) does, of somebody who may use those of xperf or of logman: in small letters, a word of logman is
+    /// its class, also if xperf has a group of that name. `fileio` is a class, `FileIO` a group.
+    ///
+    /// # Errors
+    /// [`FlagError`].
+    pub fn parse_any(text: &str) -> Result<Parsed, FlagError> {
+        Masks::parse_words(text, |word| Flag::ALL.iter().any(|flag| flag.logman == word))
+    }
+
+    /// `is_class`: the word is no group.
+    fn parse_words(text: &str, is_class: impl Fn(&str) -> bool) -> Result<Parsed, FlagError> {
         let mut parsed = Parsed::default();
         let words = text.split(['+', ',']).map(str::trim).filter(|word| !word.is_empty());
         for word in words {
@@ -236,12 +250,11 @@ impl Masks {
                 None => lower.parse().ok(),
             };
             if let Some(number) = number {
-                parsed.merge(Parsed::of_masks(Masks::of_enable_flags(number)));
+                parsed.merge(Parsed::of_enable_flags(number));
                 continue;
             }
-            if let Some((_, group)) =
-                GROUPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word))
-            {
+            let group = GROUPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+            if let Some((_, group)) = group.filter(|_| !is_class(word)) {
                 for name in group.split('+') {
                     parsed.add_named(&name.to_ascii_lowercase());
                 }
@@ -277,10 +290,24 @@ impl Parsed {
         parsed
     }
 
+    /// The flags of a number of `EnableFlags`. Bits without a flag are dropped, as a number.
+    fn of_enable_flags(number: u32) -> Parsed {
+        let mut parsed = Parsed::of_masks(Masks::of_enable_flags(number));
+        let known = Flag::ALL.iter().fold(0, |all, flag| all | flag.enable);
+        if number & !known != 0 {
+            parsed.dropped.push(format!("{:#x}", number & !known));
+        }
+        parsed
+    }
+
     /// Adds the flags of another one.
     pub fn merge(&mut self, other: Parsed) {
         self.masks.0.iter_mut().zip(other.masks.0).for_each(|(mask, more)| *mask |= more);
-        other.dropped.iter().for_each(|name| self.drop_flag(name));
+        for name in other.dropped {
+            if !self.dropped.contains(&name) {
+                self.dropped.push(name);
+            }
+        }
     }
 
     fn add(&mut self, flag: Flag) {
@@ -337,6 +364,27 @@ mod tests {
             all("ReferenceSet").masks,
             all("PROC_THREAD+LOADER+HARD_FAULTS+VIRT_ALLOC+VAMAP").masks
         );
+    }
+
+    /// Regression: `fileio` was xperf's group for those who meant logman's class.
+    #[test]
+    fn a_word_of_logman_is_its_class_in_small_letters() {
+        let class = Masks::of_enable_flags(Flag::FILE_IO_INIT.enable);
+        let any = |word: &str| Masks::parse_any(word).unwrap().masks;
+        assert_eq!(any("fileio"), class);
+        assert_eq!([any("FileIO"), any("FILEIO")], [Masks::parse("fileio").unwrap().masks; 2]);
+        assert!(any("FileIO").has(Flag::DISK) && !class.has(Flag::DISK));
+        assert_eq!(any("latency+file"), Masks::parse("Latency+FILENAME").unwrap().masks);
+    }
+
+    /// Regression: bits of a number that no flag has were left out without a word.
+    #[test]
+    fn unknown_bits_of_a_number_are_named() {
+        let parsed = Masks::parse("0x80000001+0xA0000000").unwrap();
+        assert_eq!(parsed.masks, Masks::parse("1").unwrap().masks);
+        assert_eq!(parsed.dropped, ["0x80000000", "0xa0000000"]);
+        let error = Masks::parse("0x80000000").unwrap_err();
+        assert_eq!(error, FlagError::NotOnLinux(vec!["0x80000000".to_owned()]));
     }
 
     #[test]

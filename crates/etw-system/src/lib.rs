@@ -51,6 +51,8 @@ mod kernel_image;
 #[cfg(target_os = "linux")]
 mod mapped_images;
 #[cfg(target_os = "linux")]
+mod own_rights;
+#[cfg(target_os = "linux")]
 mod pace;
 #[cfg(target_os = "linux")]
 pub mod perf;
@@ -80,6 +82,8 @@ pub mod unwind;
 #[cfg(target_os = "linux")]
 mod wanted_events;
 
+#[cfg(target_os = "linux")]
+pub use own_rights::{ProcError, Refusal, check_proc};
 #[cfg(target_os = "linux")]
 pub use perf::{ClassLosses, FinishedRings, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]

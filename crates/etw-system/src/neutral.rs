@@ -196,8 +196,8 @@ pub struct ProcessFacts {
     pub parent: u32,
     /// When it started, in nanoseconds since the machine's start; 0: not known.
     pub start: u64,
-    /// Its user.
-    pub user: u32,
+    /// Its user; `None`: not known.
+    pub user: Option<u32>,
     /// Its audit session; `u32::MAX`: none.
     pub session: u32,
     /// It is a thread of the kernel.

@@ -202,7 +202,8 @@ pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
         id,
         parent: stat.parent,
         start: stat.start_ticks.wrapping_mul(1_000_000_000 / TICKS),
-        user: exec.user.unwrap_or(0),
+        // Programs that the kernel starts have the user of its threads: root.
+        user: exec.user.or(is_kernel.then_some(0)),
         session: session.unwrap_or(u32::MAX),
         is_kernel,
         folder: match is_kernel {

@@ -13,6 +13,7 @@ use crate::exit_statuses::{ExitStatuses, Fact, Message};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent};
+use crate::own_rights::{check_proc, hidden_processes};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
     CallEvents, ClassLosses, FinishedRings, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail,
@@ -147,12 +148,16 @@ impl Recorder {
     /// # Errors
     /// [`StartError`].
     pub fn open(options: Options, process: Option<u32>) -> Result<Recorder, StartError> {
+        check_proc().map_err(StartError::Proc)?;
         let cpus = online_cpus();
+        if cpus.is_empty() {
+            return Err(StartError::Cpus);
+        }
         let mut perf = Perf::default();
         let mut notes = Vec::new();
         let mut events = machine_events(&options);
         events.open_programs(&mut perf, &options, &cpus);
-        let target = open_side(&mut perf, &options, process, &cpus)?;
+        let target = open_side(&mut perf, &options, process, &cpus, &mut notes)?;
         let side_events = perf.len();
         match target {
             Target::Machine => {
@@ -160,8 +165,6 @@ impl Recorder {
                 open_machine(&mut perf, &options, events, how, &mut notes)?;
             }
             Target::Tree(_) => {
-                let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
-                notes.push(note.to_owned());
                 let wanted = own_events(&options, target, &mut notes);
                 open_own(&mut perf, wanted, target, &cpus, &mut notes)?;
             }
@@ -263,8 +266,9 @@ impl Recorder {
         // Every sample copies the stack at first.
         let pace = Pace::new(haste, ring, flow(largest_stack));
         let machine = machine(target, &cpus, &options.masks);
-        if target == Target::Machine && has(Flag::IMAGE) {
-            notes.extend(notes::of_kernel(&machine));
+        if target == Target::Machine {
+            notes.extend(hidden_processes());
+            notes.extend(Some(&machine).filter(|_| has(Flag::IMAGE)).and_then(notes::of_kernel));
         }
         let shaper = Shaper::new(options.clone(), machine);
         Recorder {
@@ -672,15 +676,12 @@ impl Recorder {
         }
     }
 
-    /// Gives the shaper the counters of all processes.
+    /// Gives the shaper the counters of the processes that live.
     fn count_processes(&mut self, turn: Turn) {
         if !self.has_counters {
             return;
         }
-        let processes = match self.target {
-            Target::Machine => process_files::numbered("/proc"),
-            Target::Tree(process) => vec![process],
-        };
+        let processes = self.shaper.process_ids();
         let Recorder { shaper, out, .. } = self;
         let mut give = Giver { shaper, out, turn };
         for process in processes {
@@ -841,11 +842,7 @@ fn open_exit_statuses(
     if target != Target::Machine || !options.masks.has(Flag::PROCESS) {
         return None;
     }
-    let opened = ExitStatuses::open();
-    if let Err(error) = &opened {
-        notes.push(format!("exit statuses are 0 ({error}): they need CAP_NET_ADMIN"));
-    }
-    opened.ok()
+    ExitStatuses::open().map_err(|why| notes.push(why)).ok()
 }
 
 fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {

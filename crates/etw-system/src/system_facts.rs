@@ -327,12 +327,26 @@ fn first_cpus(list: &[u8]) -> u64 {
     cpus_of(list).into_iter().filter(|cpu| *cpu < 64).fold(0, |mask, cpu| mask | 1 << cpu)
 }
 
-/// The CPUs that are online.
+const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+/// Has a line for each CPU that is online, and takes longer to read.
+const STATISTICS: &str = "/proc/stat";
+
+/// The CPUs that are online, also where a container hides `/sys`. Empty: `/proc` does not have them, either.
 pub(crate) fn online_cpus() -> Vec<u16> {
-    cpus_of(&std::fs::read(ONLINE_CPUS).unwrap_or_default())
+    online_in(&std::fs::read(ONLINE_CPUS).unwrap_or_default(), STATISTICS)
 }
 
-const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+/// The CPUs of the kernel's list; if it has none, those of a file of statistics.
+fn online_in(list: &[u8], statistics: &str) -> Vec<u16> {
+    let listed = cpus_of(list);
+    if !listed.is_empty() {
+        return listed;
+    }
+    // `cpu0 4705 356 584 …`, behind the line of all: `cpu  4705 356 584 …`
+    let statistics = read(statistics);
+    let names = statistics.lines().filter_map(|line| line.split_ascii_whitespace().next());
+    names.filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).collect()
+}
 
 fn cpus_of(text: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(text);
@@ -343,19 +357,20 @@ fn cpus_of(text: &[u8]) -> Vec<u16> {
             cpus.extend(first..=last);
         }
     }
-    if cpus.is_empty() { vec![0] } else { cpus }
+    cpus
 }
 
-/// The kernel's list of the CPUs that are online, which is looked at again and again. The file stays open, since opening it takes most of
-/// the time of a look.
+/// The CPUs that are online, which are looked at again and again. The kernel's list stays open, since opening it takes most of the time of a
+/// look.
 #[derive(Debug, Default)]
 pub(crate) struct OnlineCpus {
     file: Option<File>,
     text: Vec<u8>,
+    cpus: Vec<u16>,
 }
 
 impl OnlineCpus {
-    /// The CPUs that are online, if the list has changed since the last look.
+    /// The CPUs that are online, if others were at the last look. `None`, too, if they cannot be listed now.
     pub fn changed(&mut self) -> Option<Vec<u16>> {
         /// A list that is longer is read by its name.
         const SIZE: usize = 4096;
@@ -368,9 +383,14 @@ impl OnlineCpus {
             Some(size @ 1..SIZE) => text.truncate(size),
             _ => text = std::fs::read(ONLINE_CPUS).unwrap_or_default(),
         }
-        (text != self.text).then(|| {
-            self.text = text;
-            cpus_of(&self.text)
+        if !text.is_empty() && text == self.text {
+            return None;
+        }
+        let cpus = online_in(&text, STATISTICS);
+        self.text = text;
+        (!cpus.is_empty() && cpus != self.cpus).then(|| {
+            self.cpus.clone_from(&cpus);
+            cpus
         })
     }
 }
@@ -388,8 +408,17 @@ mod tests {
         let mut online = OnlineCpus::default();
         assert_eq!(online.changed(), Some(online_cpus()));
         assert_eq!(online.changed(), None);
-        online.text = b"0-77\n".to_vec();
+        (online.text, online.cpus) = (b"0-77\n".to_vec(), (0..=77).collect());
         assert_eq!(online.changed(), Some(online_cpus()), "another list was known");
+    }
+
+    /// Regression: without a readable `/sys`, only the first CPU was recorded.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn without_the_list_of_cpus_the_statistics_have_them() {
+        assert_eq!(online_in(b"", STATISTICS), online_cpus());
+        assert_eq!(online_in(b"1,3-4\n", STATISTICS), [1, 3, 4]);
+        assert_eq!(online_in(b"", "/no/such/file"), [] as [u16; 0]);
     }
 
     #[test]

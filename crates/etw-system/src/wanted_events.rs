@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::flags::{Flag, Masks};
+use crate::own_rights::{ProcError, Refusal, paranoid};
 use crate::perf::{
     Attribute, Event, Filter, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
     own_threads,
@@ -50,13 +51,19 @@ impl RingBounds {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The kernel refuses events of other users' programs.
+    /// The kernel refuses the perf events of processes.
     Refused {
         /// The kernel's answer.
         source: io::Error,
-        /// `perf_event_paranoid`, if it can be read.
-        paranoid: Option<i32>,
+        /// Why.
+        refusal: Refusal,
+        /// Those of the command that is recorded are refused, too.
+        is_own: bool,
     },
+    /// `/proc` has not the processes of this PID namespace.
+    Proc(ProcError),
+    /// The CPUs that are online are not known.
+    Cpus,
     /// A class needs a tracepoint.
     Tracepoints {
         /// logman's words for the classes.
@@ -71,15 +78,23 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Refused { paranoid, .. } => {
-                f.write_str("the kernel refuses to record other programs")?;
-                if let Some(level) = paranoid {
-                    write!(f, " (kernel.perf_event_paranoid is {level})")?;
-                }
-                f.write_str(
-                    "; run as root, give CAP_PERFMON, or record your own command with -- COMMAND",
-                )
+            StartError::Refused { refusal: refusal @ Refusal::NoPerf, .. } => refusal.fmt(f),
+            StartError::Refused { refusal, is_own: true, .. } => {
+                write!(f, "the kernel refuses to record this command: {refusal}")
             }
+            StartError::Refused { refusal, .. } => {
+                write!(f, "the kernel refuses to record other programs: {refusal}")?;
+                match refusal {
+                    Refusal::Rights { .. } | Refusal::UserNamespace { .. } => {
+                        f.write_str(", or record your own command with -- COMMAND")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            StartError::Proc(error) => write!(f, "{}; {}", error.reason(), error.remedy()),
+            StartError::Cpus => f.write_str(
+                "the CPUs that are online are not known: neither /sys/devices/system/cpu/online nor /proc/stat has them; mount /sys or /proc",
+            ),
             StartError::Tracepoints { classes, source } => write!(
                 f,
                 "{}: the kernel's tracepoints cannot be read ({source}); run as root, give CAP_PERFMON and CAP_BPF, or mount tracefs with your group (gid=)",
@@ -104,14 +119,9 @@ impl std::error::Error for StartError {
                 Some(source)
             }
             StartError::Rings(error) => Some(error),
+            StartError::Proc(_) | StartError::Cpus => None,
         }
     }
-}
-
-/// `kernel.perf_event_paranoid`
-pub(crate) fn paranoid() -> Option<i32> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
-    text.trim().parse().ok()
 }
 
 /// Tracepoints of a flag, with the hook whose stacks come with the tracepoint.
@@ -192,12 +202,14 @@ pub(crate) fn side_events_of(target: Target, options: &Options, perf: &Perf) -> 
     wanted
 }
 
-/// Opens the records of processes and mappings. Returns whose events this process may record.
+/// Opens the records of processes and mappings. Returns whose events this process may record: those of `process` and its children, if the
+/// kernel refuses those of the machine.
 pub(crate) fn open_side(
     perf: &mut Perf,
     options: &Options,
     process: Option<u32>,
     cpus: &[u16],
+    notes: &mut Vec<String>,
 ) -> Result<Target, StartError> {
     let wanted = |attribute| [(attribute, Kind::Side).into()];
     let with_programs = side_events_of(Target::Machine, options, perf);
@@ -209,10 +221,12 @@ pub(crate) fn open_side(
     perf.close_events();
     let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, size);
     let Err(error) = opened else { return Ok(Target::Machine) };
-    let is_right = is_refusal(&error);
-    let refused = |source| StartError::Refused { source, paranoid: paranoid() };
-    let Some(process) = process.filter(|_| is_right) else {
-        return Err(if is_right { refused(error) } else { StartError::Rings(error) });
+    if !is_refusal(&error) {
+        return Err(StartError::Rings(error));
+    }
+    let refusal = Refusal::of(&error);
+    let Some(process) = process else {
+        return Err(StartError::Refused { source: error, refusal, is_own: false });
     };
     *perf = Perf::default();
     let target = Target::Tree(process);
@@ -220,15 +234,19 @@ pub(crate) fn open_side(
     perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(|error| {
         match error.kind() {
             io::ErrorKind::OutOfMemory => StartError::Rings(error),
-            _ => refused(error),
+            _ => StartError::Refused { source: error, refusal, is_own: true },
         }
     })?;
+    notes.push(match refusal {
+        Refusal::Rights { .. } => "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0".to_owned(),
+        refusal => format!("only this command and its children are recorded: {refusal}"),
+    });
     Ok(target)
 }
 
-/// Whether the kernel refused to open an event, for lack of rights. Rings for which it has no memory have other errors.
+/// Whether the kernel refused to open an event, for lack of rights or of the system call. Rings for which it has no memory have other errors.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS))
 }
 
 /// Opens the events of the machine that come often.
@@ -343,7 +361,8 @@ fn plain_events(options: &Options, target: Target) -> Vec<Wanted> {
 fn permitted_tracepoints() -> io::Result<TraceFiles> {
     let files = TraceFiles::open()?;
     let (id, _) = files.tracepoint(Tracepoint::Switch)?;
-    Event::open(&Attribute::tracepoint(id), Target::Machine, online_cpus()[0])?;
+    let cpu = online_cpus().first().copied().unwrap_or(0);
+    Event::open(&Attribute::tracepoint(id), Target::Machine, cpu)?;
     Ok(files)
 }
 

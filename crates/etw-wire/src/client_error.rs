@@ -38,7 +38,7 @@ impl std::fmt::Display for ClientError {
             ClientError::NoProgram => f.write_str(
                 "no host of sessions is running, and there is neither etwd nor etw in PATH; ETW_DAEMON names one",
             ),
-            ClientError::Io(error) if is_end(error) => write!(
+            ClientError::Io(error) if self.is_end() => write!(
                 f,
                 "the host of sessions ended before it answered ({error}); another worker may have taken over: etw session list shows its sessions"
             ),
@@ -48,10 +48,13 @@ impl std::fmt::Display for ClientError {
     }
 }
 
-/// Whether the connection ended, and not a request failed.
-fn is_end(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
-    [BrokenPipe, ConnectionAborted, ConnectionReset].contains(&error.kind())
+impl ClientError {
+    /// Whether the connection ended, and not a request failed: the host was killed.
+    pub fn is_end(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        let ends = [BrokenPipe, ConnectionAborted, ConnectionReset];
+        matches!(self, ClientError::Io(error) if ends.contains(&error.kind()))
+    }
 }
 
 impl std::error::Error for ClientError {

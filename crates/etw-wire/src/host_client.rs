@@ -13,6 +13,8 @@ use crate::requests::{Request, Response};
 use crate::runtime_directory::Directory;
 use crate::{Channel, Received};
 
+/// The system refuses a thread or a process.
+pub const NO_PROCESSES: &str = "no more threads and processes are allowed: raise their limit (ulimit -u, or pids.max of the control group)";
 /// The time that a new host has to become ready.
 const BEGINNING: Duration = Duration::from_secs(30);
 /// The time that waiting programs have to connect to a new host, so that the next session reaches them.
@@ -85,11 +87,17 @@ impl Client {
         Directory::open_or_make(directory)?;
         let mut command = host_command::command(program, arguments, directory);
         // The reason if the host does not become ready.
-        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let spawned = command.stderr(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::other(format!("{error}; {NO_PROCESSES}")),
+            _ => error,
+        })?;
         let end = Instant::now() + BEGINNING;
         loop {
             match Client::connect(directory) {
                 Err(ClientError::NoHost(_)) if Instant::now() < end => {}
+                // A host that cannot start closes the connections that wait for it.
+                Err(error) if error.is_end() && Instant::now() < end => {}
                 other => return other.map(|client| (client, child)),
             }
             if let Some(status) = child.try_wait()? {

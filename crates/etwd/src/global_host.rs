@@ -98,16 +98,17 @@ impl Host {
         };
         let mut host = Host::serve(options, listener, memories, keeper, entries)?;
         host.keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
-        channel.send(b"ready\nnull", &[])?;
-        if is_ending {
-            host.end();
-        }
+        let keeper = rustix::io::fcntl_dupfd_cloexec(&channel, 3)?;
         // Without a keeper, nobody would find or replace this worker: it stops its sessions.
         let mailbox = host.mailbox.clone();
         etw_host::spawn("etwd-keeper", move || {
             while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
             mailbox.post(Message::End);
         })?;
+        Channel::from(keeper).send(b"ready\nnull", &[])?;
+        if is_ending {
+            host.end();
+        }
         Ok((host, starts))
     }
 

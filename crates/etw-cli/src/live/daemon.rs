@@ -5,8 +5,11 @@ use crate::orphans;
 use crate::output::{Failure, Outcome};
 use clap::Args;
 use etw_eventlog::registry::Scope;
+use etw_wire::host_client::NO_PROCESSES;
 use etwd::{Host, HostOptions};
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Keys of the file of sessions.
@@ -75,19 +78,33 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         (None, false) => etwd::default_sessions_file(),
         (None, true) => None,
     };
-    let host = worker(options, sessions.as_deref()).map_err(Failure::new)?;
-    let host = std::sync::Arc::new(host);
-    let waiting = host.clone();
-    std::thread::spawn(move || {
+    // Without this thread, no host says that it has started.
+    let (give, started) = std::sync::mpsc::channel::<Arc<Host>>();
+    let wait = move || {
         // When it has ended by itself.
         let _end = TellEnd;
-        waiting.wait();
-        drop(waiting);
-    });
+        if let Ok(host) = started.recv() {
+            host.wait();
+        }
+    };
+    let waiting = std::thread::Builder::new().name("etw-end".to_owned()).spawn(wait);
+    let _detached = waiting.map_err(start_failure)?;
+    let host = worker(options, sessions.as_deref()).map_err(start_failure)?;
+    let host = Arc::new(host);
+    // The thread lives until the host has ended.
+    let _ = give.send(host.clone());
     while signals.wait() != libc::SIGTERM {}
     host.end();
     host.wait();
     Ok(Outcome::Done)
+}
+
+/// The failure of a start, for which the system may have refused a thread or a process.
+pub fn start_failure(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Failure::new(format!("{error}; {NO_PROCESSES}")),
+        _ => Failure::new(error),
+    }
 }
 
 /// Wakes the thread that waits for signals when another thread ends, by a panic, too.
@@ -120,14 +137,16 @@ fn keep(
     words.push(options.directory.display().to_string());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     std::thread::scope(|scope| {
-        let kept = scope.spawn(|| {
+        let keep = || {
             let _end = TellEnd;
             etwd::keep(options, &program, &words)
-        });
+        };
+        let kept = std::thread::Builder::new().name("etw-keeper".to_owned());
+        let kept = kept.spawn_scoped(scope, keep).map_err(start_failure)?;
         while signals.wait() == libc::SIGCHLD {}
         etwd::end_keeper();
         match kept.join() {
-            Ok(kept) => kept.map(|()| Outcome::Done).map_err(Failure::new),
+            Ok(kept) => kept.map(|()| Outcome::Done).map_err(start_failure),
             Err(_) => Err(Failure::new("the keeper has panicked")),
         }
     })

@@ -124,6 +124,7 @@ fn cannot_be_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
         std::io::ErrorKind::PermissionDenied => {
             (NOT_EXECUTABLE, "; chmod +x makes a program executable")
         }
+        std::io::ErrorKind::WouldBlock => (NOT_EXECUTABLE, "; raise the limit of processes"),
         _ => (NOT_EXECUTABLE, ""),
     };
     let message = format!("{}: cannot be run: {error}{advice}", program.to_string_lossy());

@@ -7,6 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
 
+/// The exit status of a command whose gate was dropped.
+const CANCELLED: i32 = 125;
+
 /// A command before its program. If the gate is dropped, the command ends without executing anything.
 pub struct SpawnGate {
     process: Option<u32>,
@@ -41,7 +44,8 @@ impl SpawnGate {
                 let mut byte = 0u8;
                 match libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) {
                     1 => Ok(()),
-                    _ => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+                    // An error would go to a process that may have ended, and the library ends with a message then.
+                    _ => libc::_exit(CANCELLED),
                 }
             });
         }
@@ -84,6 +88,18 @@ mod tests {
         let mut child = gate.open().unwrap();
         assert!(child.wait().unwrap().success() && file.exists());
         std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn a_command_without_its_gate_executes_nothing() {
+        let file = std::env::temp_dir().join(format!("etw-no-gate-{}", std::process::id()));
+        let mut command = Command::new("touch");
+        command.arg(&file);
+        let SpawnGate { open, thread, .. } = SpawnGate::spawn(command).unwrap();
+        drop(open);
+        let mut child = thread.join().unwrap().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(CANCELLED));
+        assert!(!file.exists());
     }
 
     #[test]

@@ -34,9 +34,9 @@ impl SystemEventOptions {
     pub fn config(&self) -> Result<Option<SystemConfig>, Failure> {
         let Some(words) = &self.system else { return Ok(None) };
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--system: {error}"));
-        let parsed = Masks::parse(words).map_err(|error| usage(&error))?;
+        let parsed = Masks::parse_any(words).map_err(|error| usage(&error))?;
         let stacks = match self.stack.as_deref() {
-            Some(NO_STACKS) => Some(Vec::new()),
+            Some(names) if names.eq_ignore_ascii_case(NO_STACKS) => Some(Vec::new()),
             Some(names) => {
                 let hooks = stack_names::parse(names);
                 Some(hooks.map_err(|error| Failure::Usage(format!("--stack: {error}")))?)
@@ -161,7 +161,9 @@ mod tests {
             let Err(Failure::Usage(message)) = config(system, stack) else { panic!("{system}") };
             assert!(message.starts_with(option), "{message}");
         }
-        assert!(config("cswitch", Some("none")).ok().flatten().unwrap().stacks.is_empty());
+        for none in ["none", "None"] {
+            assert!(config("cswitch", Some(none)).ok().flatten().unwrap().stacks.is_empty());
+        }
         assert_eq!(interval("250us"), Ok(2500));
         assert!(interval("1").is_err() && interval("10us").is_err());
     }

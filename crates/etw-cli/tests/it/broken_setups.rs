@@ -16,7 +16,7 @@ const PAGE: &str = include_str!("../../../../docs/guide/troubleshooting.md");
 /// Breaks something and asks `etw doctor`. `None`, said aloud: this user or machine cannot break it.
 type Asked = fn(&Place) -> Option<Output>;
 
-const SETUPS: [(&str, Asked); 66] = [
+const SETUPS: [(&str, Asked); 67] = [
     ("no host runs", |place| doctor(place, &[])),
     ("the host was killed", killed_host),
     ("the host is stopped", stopped_host),
@@ -336,6 +336,16 @@ const SETUPS: [(&str, Asked); 66] = [
         doctor(place, &[&program.0.id().to_string()])
     }),
     ("/proc is not mounted", |place| in_mounts(place, "mount -t tmpfs none /proc")),
+    ("/proc is of another PID namespace", |place| {
+        let words: &[&str] = if is_root() { &["--pid"] } else { &["-Ur", "--pid"] };
+        let mut command = place.command("unshare".as_ref());
+        let output = command.args(words).args(["--fork", env!("CARGO_BIN_EXE_etw"), "doctor"]);
+        let output = output.output().ok()?;
+        match stderr(&output).contains("unshare") {
+            true => skipped("this machine does not permit PID namespaces"),
+            false => Some(output),
+        }
+    }),
     ("an installed manifest is damaged", |place| {
         let packs = place.file(".local/share/etw/packs");
         std::fs::create_dir_all(&packs).unwrap();
@@ -381,12 +391,12 @@ impl Drop for Running {
     }
 }
 
-fn skipped(why: &str) -> Option<Output> {
+pub fn skipped(why: &str) -> Option<Output> {
     eprintln!("skipped: {why}");
     None
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
@@ -588,15 +598,20 @@ fn limited(place: &Place, limit: &str) -> Option<Output> {
 
 /// A command whose `memfd_create` fails, as under a strict seccomp profile.
 fn forbid_memory_files(command: &mut Command) {
+    forbid(command, libc::SYS_memfd_create, libc::EPERM);
+}
+
+/// A command of which a filter refuses a system call with this error.
+pub fn forbid(command: &mut Command, call: libc::c_long, error: i32) {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
-    let is_memfd = libc::sock_filter {
+    let is_it = libc::sock_filter {
         jf: 1,
-        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_memfd_create as u32)
+        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32)
     };
     let mut filter = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
-        is_memfd,
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        is_it,
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | error as u32),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
     let forbid = move || {

@@ -31,6 +31,8 @@ mod packs;
 mod part;
 #[cfg(target_os = "linux")]
 mod publishers;
+#[cfg(target_os = "linux")]
+mod refused_recordings;
 mod repair;
 mod results;
 mod rewrite;

@@ -121,13 +121,13 @@ mod tests {
 
     fn listed(process: u32, threads: &[u32]) -> Listed {
         let thread = |id: &u32| ListedThread { id: *id, name: vec![b'x'], ..Default::default() };
-        let facts = ProcessFacts { id: process, user: 7, ..ProcessFacts::default() };
+        let facts = ProcessFacts { id: process, user: Some(7), ..ProcessFacts::default() };
         let threads = threads.iter().map(thread).collect();
         Listed { facts, threads, ..Listed::default() }
     }
 
     /// Ids of processes with their users, and of threads: with a name, one was listed.
-    type Shown = (u32, u32, Vec<(u32, bool)>);
+    type Shown = (u32, Option<u32>, Vec<(u32, bool)>);
 
     fn shown(all: &[Listed]) -> Vec<Shown> {
         let threads =
@@ -185,21 +185,21 @@ mod tests {
             listed(60, &[60]),
         ];
         let (living, defunct) = lives.living(all.to_vec());
-        let one = |id| (id, 7, vec![(id, true)]);
+        let one = |id| (id, Some(7), vec![(id, true)]);
         let expected = [
             one(1),
             one(12),
             one(13),
             one(20),
-            (40, 7, vec![(40, true), (41, false)]),
-            (50, 0, vec![(50, false), (51, false), (52, false)]),
+            (40, Some(7), vec![(40, true), (41, false)]),
+            (50, None, vec![(50, false), (51, false), (52, false)]),
             one(51),
-            (60, 0, vec![(60, false)]),
-            (70, 0, vec![(70, false)]),
+            (60, None, vec![(60, false)]),
+            (70, None, vec![(70, false)]),
         ];
         assert_eq!(shown(&living)[..5], expected[..5]);
         assert_eq!(shown(&living)[5..], expected[5..]);
         assert_eq!([5, 8].map(|at: usize| living[at].facts.parent), [1, 1]);
-        assert_eq!(shown(&defunct), [(11, 7, vec![])]);
+        assert_eq!(shown(&defunct), [(11, Some(7), vec![])]);
     }
 }

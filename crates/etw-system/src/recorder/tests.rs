@@ -1,6 +1,7 @@
 //! Tests of recordings whose rings a test fills.
 
 use super::*;
+use crate::neutral::ProcessFacts;
 use crate::perf::FakeRing;
 use crate::perf::bpf::fake::{
     FakeProgramRing, of_switches as programs_of_switches, switch as program_switch,
@@ -8,7 +9,11 @@ use crate::perf::bpf::fake::{
 use crate::perf::tests::{of_switches, switch, with_programs};
 
 fn recorder(fake: &FakeRing) -> Recorder {
-    let masks = Masks::parse("cswitch").unwrap().masks;
+    recorder_of(fake, "cswitch")
+}
+
+fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
+    let masks = Masks::parse(flags).unwrap().masks;
     let options =
         Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };
     let opened = Opened {
@@ -195,4 +200,23 @@ fn a_recording_of_one_command_knows_the_kernel() {
         }
     }
     panic!("the kernel's list changes all the time");
+}
+
+/// Regression: where one command is recorded, only its first process had counters, and that has mostly ended with the recording.
+#[test]
+fn each_process_that_lives_at_the_end_has_counters() {
+    let fake = FakeRing::new();
+    let mut recorder = recorder_of(&fake, "process,proccntr");
+    let turn = this_turn();
+    let facts = ProcessFacts { id: std::process::id(), ..ProcessFacts::default() };
+    let Recorder { shaper, out, .. } = &mut recorder;
+    Giver { shaper, out, turn }.event(Detail::ProcessFound(&facts));
+    recorder.finish();
+    let mut counted = Vec::new();
+    recorder.give(i64::MAX, |record| {
+        let process = record.payload.first_chunk().map(|id| u32::from_le_bytes(*id));
+        counted.extend(process.filter(|_| record.hook() == Some(0x0321)));
+        true
+    });
+    assert_eq!(counted, [facts.id]);
 }

@@ -382,7 +382,7 @@ impl Shaper {
             id: process,
             parent: if parent.is_kernel { SYSTEM } else { parent_process },
             start: event.time,
-            user: exec.user.unwrap_or(parent.user),
+            user: exec.user.or(parent.user),
             session: parent.session,
             is_kernel: parent.is_kernel && soon.is_none(),
             exec,
@@ -441,9 +441,7 @@ impl Shaper {
         one.facts.exec = facts.clone();
         // If the process has ended, its unit is that of the program before.
         one.facts.exec.unit = one.facts.exec.unit.take().or(unit);
-        if let Some(user) = facts.user {
-            one.facts.user = user;
-        }
+        one.facts.user = facts.user.or(one.facts.user);
         let started = was_kernel.then(|| one.clone());
         self.without_arguments += u64::from(lacked_arguments);
         for image in images.values().filter(|_| !is_untold) {
@@ -712,15 +710,16 @@ impl Shaper {
             .u32(status)
             .u64(0)
             .u32(if facts.is_kernel { 4 } else { 0 });
-        payload = match is_system {
-            true => payload.u32(0),
+        payload = match facts.user.filter(|_| !is_system) {
+            // No SID.
+            None => payload.u32(0),
             // TOKEN_USER, then the SID.
-            false => payload
+            Some(user) => payload
                 .u64(KEY | 1)
                 .u64(0)
                 .bytes(&[1, 2, 0, 0, 0, 0, 0, UNIX_USER_AUTHORITY])
                 .u32(1)
-                .u32(facts.user),
+                .u32(user),
         };
         let command_line = command_line(&facts.exec.arguments);
         let units = self.largest_event().saturating_sub(AROUND_COMMAND_LINE) / 2;

@@ -60,7 +60,7 @@ impl Shaper {
     /// A process has this user from now on.
     pub fn set_user(&mut self, process: u32, user: u32) {
         if let Some(one) = self.processes.get_mut(&process) {
-            one.facts.user = user;
+            one.facts.user = Some(user);
         }
     }
 }

@@ -383,19 +383,22 @@ fn a_followed_thread_that_takes_an_id_leaves_no_gap() {
     }
 }
 
-/// The SID's last number and the command line of a process's records, by hook.
-fn user_and_line(records: &[Taken], process: u32) -> Vec<(u16, u32, String)> {
+/// The SID's last number, if there is one, and the command line of a process's records, by hook.
+fn user_and_line(records: &[Taken], process: u32) -> Vec<(u16, Option<u32>, String)> {
     let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304) && one.u32(8) == process;
     let facts = |one: &Taken| {
-        let name_end = one.payload[68..].iter().position(|byte| *byte == 0).unwrap() + 69;
+        let has_user = one.u32(36) != 0;
+        let name = if has_user { 68 } else { 40 };
+        let name_end = one.payload[name..].iter().position(|byte| *byte == 0).unwrap() + name + 1;
         let units = one.payload[name_end..].chunks_exact(2).map(|unit| unit[0]);
         let line = units.take_while(|unit| *unit > 0).map(char::from).collect();
-        (one.hook, one.u32(64), line)
+        (one.hook, has_user.then(|| one.u32(64)), line)
     };
     records.iter().filter(is_life).map(facts).collect()
 }
 
-/// OV-23: a process has the user of the time of each record, and its children begin with it. Changes may be known early.
+/// OV-23: a process has the user of the time of each record, and its children begin with it. Changes may be known early. Regression: a user
+/// that was not known was root.
 #[test]
 fn a_process_has_the_user_that_it_has_then() {
     let mut machine = Machinery::without_switches();
@@ -408,12 +411,12 @@ fn a_process_has_the_user_that_it_has_then() {
     machine.at(40, 0, 50, fork(60, 50));
     machine.shaper.set_user(50, 11);
     let records = machine.end();
-    let users = |process| -> Vec<(u16, u32)> {
+    let users = |process| -> Vec<(u16, Option<u32>)> {
         user_and_line(&records, process).iter().map(|one| (one.0, one.1)).collect()
     };
-    assert_eq!(users(60), [(0x0301, 0), (0x0302, 8), (0x0301, 0), (0x0304, 10)]);
-    assert_eq!(users(61), [(0x0301, 7), (0x0304, 9)]);
-    assert_eq!(users(50), [(0x0303, 0), (0x0304, 11)]);
+    assert_eq!(users(60), [(0x0301, None), (0x0302, Some(8)), (0x0301, None), (0x0304, Some(10))]);
+    assert_eq!(users(61), [(0x0301, Some(7)), (0x0304, Some(9))]);
+    assert_eq!(users(50), [(0x0303, None), (0x0304, Some(11))]);
 }
 
 /// OV-23: a process that executes no program has the command line of its parent at its end; its start has none, since it may still execute

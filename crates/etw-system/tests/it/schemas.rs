@@ -402,7 +402,7 @@ const KINDS: &[(u16, &str, &str)] = &[
     (
         0x0301,
         "Process/Start",
-        "ProcessId=60 ParentId=50 ExitStatus=259 UserSID=S-1-22-1-0 ImageFileName=some CommandLine=",
+        "ProcessId=60 ParentId=50 ExitStatus=259 UserSID= ImageFileName=some CommandLine=",
     ),
     (
         0x0302,
@@ -417,7 +417,7 @@ const KINDS: &[(u16, &str, &str)] = &[
     (
         0x0304,
         "Process/DCEnd",
-        "UniqueProcessKey=0xffff000000000032 ProcessId=50 ExitStatus=259 UserSID=S-1-22-1-0 ImageFileName=some",
+        "UniqueProcessKey=0xffff000000000032 ProcessId=50 ExitStatus=259 UserSID= ImageFileName=some",
     ),
     (
         0x030a,

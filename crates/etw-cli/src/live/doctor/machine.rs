@@ -3,6 +3,7 @@
 use super::Report;
 use etw_host::part::{PartState, part_memory};
 use etw_system::availability::Availability;
+use etw_system::{ProcError, check_proc};
 use etw_wire::runtime_directory::Directory;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,8 +25,8 @@ pub struct Machine {
     shared_memory: Option<u64>,
     /// This user may create files there.
     is_shared_memory_writable: bool,
-    /// Facts of processes can be read.
-    has_proc: bool,
+    /// Facts of processes cannot be read.
+    proc: Option<ProcError>,
 }
 
 impl Machine {
@@ -47,7 +48,7 @@ impl Machine {
             has_memory_files: memory >= 0,
             shared_memory: FileSystem::of(Path::new(SHARED_MEMORY)).map(|it| it.free),
             is_shared_memory_writable: Directory::is_writable(Path::new(SHARED_MEMORY)),
-            has_proc: Path::new("/proc/self").exists(),
+            proc: check_proc().err(),
         }
     }
 
@@ -80,12 +81,16 @@ impl Machine {
                 "allow memfd_create in the seccomp profile of the container",
             ),
         }
-        if !self.has_proc {
-            report.wrong(
-                "kernel",
-                "/proc is not mounted: processes cannot be checked, and hosts do not learn their names",
-                "mount -t proc proc /proc",
-            );
+        if let Some(error) = self.proc {
+            let what = match error {
+                ProcError::Missing => {
+                    "/proc is not mounted: processes cannot be checked, and hosts do not learn their names"
+                }
+                _ => {
+                    "/proc has the processes of another PID namespace: system events cannot be recorded, and hosts know programs by other ids"
+                }
+            };
+            report.wrong("kernel", what, error.remedy());
         }
         const LINK: &str = "shared memory";
         match self.shared_memory {
@@ -118,7 +123,7 @@ impl Machine {
 
     /// A row for each class of the system's events: its mechanism, or what is missing.
     pub fn check_system_events(report: &mut Report, classes: Vec<Availability>) {
-        for Availability { class, mechanism, missing } in classes {
+        for Availability { class, mechanism, missing, remedy } in classes {
             let link = format!("system {class}");
             match (mechanism, missing) {
                 (Some(mechanism), None) => report.ok(&link, mechanism),
@@ -127,8 +132,7 @@ impl Machine {
                 }
                 (None, missing) => {
                     let what = format!("cannot be recorded: {}", missing.unwrap_or_default());
-                    let fix = "run as root, or give the host CAP_PERFMON and readable tracefs";
-                    report.wrong(&link, what, fix);
+                    report.wrong(&link, what, remedy);
                 }
             }
         }
@@ -290,7 +294,7 @@ mod tests {
             has_memory_files: true,
             shared_memory: Some(1 << 30),
             is_shared_memory_writable: true,
-            has_proc: true,
+            proc: None,
         }
     }
 
@@ -309,8 +313,10 @@ mod tests {
 
     #[test]
     fn each_missing_feature_of_the_machine_is_found() {
-        let broken: [(Machine, bool, &str); 7] = [
-            (Machine { has_proc: false, ..sound() }, true, "/proc is not mounted"),
+        let other = Some(ProcError::OtherNamespace);
+        let broken: [(Machine, bool, &str); 8] = [
+            (Machine { proc: Some(ProcError::Missing), ..sound() }, true, "/proc is not mounted"),
+            (Machine { proc: other, ..sound() }, true, "another PID namespace"),
             (
                 Machine { is_shared_memory_writable: false, ..sound() },
                 true,
@@ -360,6 +366,7 @@ mod tests {
             class: "disk",
             mechanism: mechanism.map(str::to_owned),
             missing: missing.map(str::to_owned),
+            remedy: "mount it",
         };
         for (availability, is_wrong, expected) in [
             (row(Some("perf"), None), false, "ok     system disk         perf"),
@@ -370,6 +377,7 @@ mod tests {
             Machine::check_system_events(&mut report, vec![availability]);
             assert!(report.text.contains(expected), "{}", report.text);
             assert_eq!(report.wrong, u32::from(is_wrong), "{}", report.text);
+            assert_eq!(report.text.contains("fix: mount it"), is_wrong, "{}", report.text);
         }
     }
 }

@@ -76,7 +76,7 @@ impl Kernel {
 
     /// Notes a class of Windows that has no events on Linux.
     pub fn drop_class(&mut self, name: &str) {
-        self.parsed.merge(Parsed { dropped: vec![name.to_owned()], ..Parsed::default() });
+        self.parsed.merge(Parsed { dropped: vec![name.to_ascii_uppercase()], ..Parsed::default() });
     }
 
     /// Removes a class.

@@ -1,6 +1,7 @@
 //! Linux: a command that is recorded by a host of its own: keeper and worker, as every other host. The session is leased, so it ends with
 //! this process, and has what was committed until then, if this process is killed.
 
+use super::super::daemon::start_failure;
 use super::super::host::{Client, ask_session, failure};
 use super::super::options::{asked_names, enablements};
 use super::super::session::explain_zero;
@@ -8,7 +9,7 @@ use super::super::signals::Signals;
 use super::super::spawn_gate::SpawnGate;
 use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
-use etw_wire::requests::{Request, Response, StartRequest};
+use etw_wire::requests::{Request, Response, SessionStatus, StartRequest};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
 use etwd::take_system_providers;
 use std::ffi::{CString, OsStr, OsString};
@@ -46,7 +47,7 @@ pub fn record_command(
     // The system's events of the command begin with its first instruction, so it waits until they are recorded.
     let gate = match &mut config.system {
         Some(system) => {
-            let gate = SpawnGate::spawn(command).map_err(Failure::new)?;
+            let gate = SpawnGate::spawn(command).map_err(start_failure)?;
             system.process = gate.process();
             Ok(gate)
         }
@@ -80,7 +81,7 @@ pub fn record_command(
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
     let recent = host.client.ask(&Request::RecentProviders);
-    let stopped = ask_session(&host.client, &Request::Stop { session: name })?;
+    let stopped = host.stop(name, &arguments.output)?;
     let status = super::ended_after(&status, stopped);
     let asked = asked_names(&arguments.provider);
     explain_zero(&status, recent, &asked, "the host of this command");
@@ -166,6 +167,22 @@ impl CommandHost {
         let (client, keeper) =
             Client::start(&directory.path, &program, &arguments).map_err(failure)?;
         Ok(CommandHost { client, keeper, directory })
+    }
+}
+
+impl CommandHost {
+    /// Stops the session of the command.
+    fn stop(&self, session: String, output: &Path) -> Result<SessionStatus, Failure> {
+        match self.client.ask(&Request::Stop { session }) {
+            Ok(Response::Session(status)) => Ok(*status),
+            // Its session was leased to this process's connection, and ended with it.
+            Err(error) if error.is_end() => Err(Failure::new(format!(
+                "the host of this command was killed before it had stored everything; etw check {} shows what the trace has",
+                output.display()
+            ))),
+            Err(error) => Err(failure(error)),
+            Ok(_) => Err(Failure::new("unexpected response from the session host")),
+        }
     }
 }
 

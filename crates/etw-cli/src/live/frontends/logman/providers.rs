@@ -26,7 +26,9 @@ pub fn enablement(
     level: Option<&str>,
 ) -> Result<Enablement, Failure> {
     if is_kernel_provider(provider) {
-        let what = format!("{provider}: give it with its flags when the session starts");
+        let what = format!(
+            "{provider}: give it with its flags, as in (process,disk); it cannot be disabled"
+        );
         return Err(TABLE.wrong("p", what));
     }
     let any = match keywords {

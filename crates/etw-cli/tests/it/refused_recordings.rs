@@ -1,0 +1,147 @@
+//! Recordings of the system that something refuses or limits: what `etw` says then.
+
+use crate::broken_setups::{forbid, is_root, skipped};
+use crate::controllers::Place;
+use crate::fixture::stderr;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// `etw` with words in front of it.
+fn behind(place: &Place, words: &[&str], rest: &[&str]) -> Output {
+    let mut command = place.command(words[0].as_ref());
+    command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_etw")).args(rest).output().unwrap()
+}
+
+const RECORD: [&str; 7] = ["record", "-o", "t.etl", "--force", "--system", "process", "--"];
+
+fn record_true<'a>() -> Vec<&'a str> {
+    [&RECORD[..], &["true"]].concat()
+}
+
+/// The words that begin a PID namespace of its own; `None`, said aloud: this user may not.
+fn pid_namespace() -> Option<Vec<&'static str>> {
+    let user = if is_root() { "--fork" } else { "-Urf" };
+    let words = vec!["unshare", "--pid", user];
+    let can = Command::new(words[0]).args(&words[1..]).arg("true").output();
+    match can.is_ok_and(|done| done.status.success()) {
+        true => Some(words),
+        false => {
+            skipped("this user may not make PID namespaces");
+            None
+        }
+    }
+}
+
+/// Regression: the trace mixed the ids of two namespaces.
+#[test]
+fn a_proc_of_another_namespace_is_refused() {
+    let Some(words) = pid_namespace() else { return };
+    let place = Place::new("other-proc");
+    let output = behind(&place, &words, &record_true());
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{text}");
+    assert!(text.contains("another PID namespace") && text.contains("mount -t proc"), "{text}");
+    assert!(!place.file("t.etl").exists(), "{text}");
+    let output = behind(&place, &words, &["doctor", "--system"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = text.lines().find(|line| line.contains("system process")).unwrap();
+    assert!(row.starts_with("WRONG") && row.contains("another PID namespace"), "{text}");
+}
+
+/// Regression: in a container, every exit status was 0, and nothing said so.
+#[test]
+fn missing_exit_statuses_are_told() {
+    let Some(words) = pid_namespace() else { return };
+    let place = Place::new("no-statuses");
+    let words = [&words[..], &["--mount-proc"]].concat();
+    let text = stderr(&behind(&place, &words, &record_true()));
+    if text.contains("only this command and its children") {
+        skipped("this user may not record the machine");
+        return;
+    }
+    assert!(text.contains("exit statuses are 0") && text.contains("not in a container"), "{text}");
+    assert!(!text.contains("CAP_NET_ADMIN"), "{text}");
+}
+
+/// Regression: root was advised to become root, or to give rings more memory.
+#[test]
+fn a_filter_of_system_calls_is_named() {
+    let place = Place::new("filtered");
+    for (error, says) in [(libc::EPERM, "a seccomp filter"), (libc::ENOSYS, "no perf events")] {
+        let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+        forbid(&mut command, libc::SYS_perf_event_open, error);
+        let output = command.args(record_true()).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains(says) && text.contains("permit"), "{text}");
+        assert!(!text.contains("run as root") && !text.contains("mlock"), "{text}");
+    }
+}
+
+/// Regression: the host panicked, and a command that was not executed ended with a message of the library.
+#[test]
+fn a_limit_of_processes_is_named() {
+    /// Nobody else's processes count.
+    const USER: &str = "64123";
+    let place = Place::new("few-processes");
+    if !is_root() {
+        skipped("only root may run commands as another user");
+        return;
+    }
+    crate::doctor::set_mode(&place.folder, 0o755);
+    let etw = place.copy_of_etw();
+    let folder = place.file("of-user");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, Some(64123), None).unwrap();
+    let mut refused = 0;
+    for limit in 2..=10 {
+        let limit = format!("--nproc={limit}");
+        let mut command = place.command("setpriv".as_ref());
+        command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "prlimit", &limit]);
+        command.arg(&etw).args(record_true()).current_dir(&folder).env("TMPDIR", &folder);
+        let output = command.output().unwrap();
+        let text = stderr(&output);
+        assert!(!text.contains("panicked") && !text.contains("fatal"), "{limit}: {text}");
+        assert!(!text.contains("another worker may have taken over"), "{limit}: {text}");
+        let is_refused = output.status.code() != Some(0);
+        assert!(!is_refused || text.contains("limit"), "{limit}: {text}");
+        refused += u32::from(is_refused);
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+/// Regression: the command ran, and all of its events were lost.
+#[test]
+fn a_device_is_no_output_file() {
+    let place = Place::new("device");
+    let mut words = record_true();
+    words[2] = "/dev/null";
+    let output = place.etw(&words);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{text}");
+    assert!(text.contains("/dev/null: not a regular file"), "{text}");
+}
+
+/// Regression: the message named a command that shows nothing.
+#[test]
+fn a_killed_host_of_a_command_leaves_a_trace() {
+    let place = Place::new("killed-recording");
+    let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    command.args(["record", "-o", "t.etl", "-p", "*Absent", "--", "sh", "-c"]);
+    command.arg("touch begun; while ! test -e go-on; do sleep 0.01; done");
+    let recording = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    while !place.file("begun").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    place.kill_worker();
+    std::fs::write(place.file("go-on"), "").unwrap();
+    let output = recording.wait_with_output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{text}");
+    assert!(text.contains("the host of this command was killed"), "{text}");
+    assert!(text.contains("etw check t.etl") && !text.contains("session list"), "{text}");
+    assert!(
+        place.etw(&["check", "t.etl"]).status.success() && Path::new(&place.file("t.etl")).exists()
+    );
+}
