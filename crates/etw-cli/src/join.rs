@@ -12,8 +12,8 @@ use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
 use crate::output::{Failure, Progress};
 use crate::sample_intervals::SampleIntervals;
-pub use code::StackFrame;
 use code::{Code, is_method};
+pub use code::{StackFrame, Within};
 use code_file::Place;
 use etw_decode::expr::Owned;
 use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
@@ -274,10 +274,14 @@ impl Names {
         }
     }
 
-    /// The functions of an event's stack, the innermost first; empty: the event has no stack.
-    pub fn functions_of(&self, record: &EventRecord<'_>) -> Vec<StackFrame> {
-        let process = self.stack_process(record);
-        let mut found = Vec::new();
+    /// Gives the functions of an event's stack, the innermost first, and where in them its addresses are. An address may have several: those whose calls
+    /// the compiler inlined come first.
+    pub fn each_function(
+        &self,
+        record: &EventRecord<'_>,
+        give: &mut impl FnMut(StackFrame, Within),
+    ) {
+        let of = (self.stack_process(record), Moment::of(record));
         let mut was_kernel = false;
         let frames = self.stacks_of(record).flatten().copied().chain(record.stack());
         for (number, address) in frames.enumerate() {
@@ -285,9 +289,14 @@ impl Names {
             let is_kernel = address >= KERNEL_START;
             let is_first = number == 0 || was_kernel && !is_kernel;
             was_kernel = is_kernel;
-            let of = (process, Moment::of(record));
-            self.code.frames_of(of, address, !is_first, &mut |frame| found.push(frame));
+            self.code.frames_of(of, address, !is_first, give);
         }
+    }
+
+    /// The functions of an event's stack, the innermost first; empty: the event has no stack.
+    pub fn functions_of(&self, record: &EventRecord<'_>) -> Vec<StackFrame> {
+        let mut found = Vec::new();
+        self.each_function(record, &mut |frame, _| found.push(frame));
         // Without frame pointers the kernel follows data behind the last function.
         let is_code = |frame: &StackFrame| frame.function.is_some() || !frame.module.is_empty();
         if let Some(last) = found.iter().rposition(is_code) {
@@ -304,7 +313,7 @@ impl Names {
         address: u64,
     ) -> Vec<StackFrame> {
         let (mut found, of) = (Vec::new(), (process, Moment::of(record)));
-        self.code.frames_of(of, address, false, &mut |frame| found.push(frame));
+        self.code.frames_of(of, address, false, &mut |frame, _| found.push(frame));
         found
     }
 
@@ -581,16 +590,6 @@ impl Names {
                 path.get(nt.len()..).filter(|rest| rest.is_empty() || rest.starts_with('\\'))?;
             path[..nt.len()].eq_ignore_ascii_case(nt).then(|| format!("{dos}{rest}"))
         })
-    }
-
-    /// The code at an address of a process at the time of a record: an image or a method, and an offset in it.
-    pub fn code_at(
-        &self,
-        record: &EventRecord<'_>,
-        process: Option<u32>,
-        address: u64,
-    ) -> Option<String> {
-        self.code.name_of(process, address, Moment::of(record))
     }
 
     /// The process and thread to which an event belongs.

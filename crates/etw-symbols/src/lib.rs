@@ -45,4 +45,6 @@ pub struct Frame {
     pub file: Option<Arc<str>>,
     /// The line in that file.
     pub line: Option<u32>,
+    /// Bytes between the function's first one and the address; `None`: it is inlined, or nothing says where it begins.
+    pub offset: Option<u64>,
 }

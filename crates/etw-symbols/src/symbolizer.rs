@@ -152,20 +152,7 @@ impl Symbolizer {
         is_recorded.then_some(kernel)
     }
 
-    /// The function at an address of a module: one of the file's headers, or the distance from the start of the kernel.
-    pub fn function(&self, module: &Module, address: u64) -> Option<Function> {
-        if module.is_kernel() {
-            return self.kernel(module)?.function(address);
-        }
-        let file = self.file(module)?;
-        let file = lock(&file);
-        file.function(address).or_else(|| {
-            let name = file.frames(address).pop()?.name;
-            Some(Function { name, offset: 0 })
-        })
-    }
-
-    /// The functions at an address, the innermost inlined one first; the address is that of [`function`](Symbolizer::function).
+    /// The functions at an address, the innermost inlined one first. The address is one of the file's headers, or the distance from the start of the kernel.
     pub fn frames(&self, module: &Module, address: u64) -> Arc<[Frame]> {
         // Whether a file may be the recorded one depends on the time.
         let file = if module.is_kernel() { None } else { self.file(module) };
@@ -180,8 +167,12 @@ impl Symbolizer {
         let found: Arc<[Frame]> = match module.is_kernel() {
             true => {
                 let function = self.kernel(module).and_then(|kernel| kernel.function(address));
-                let frame =
-                    function.map(|function| Frame { name: function.name, file: None, line: None });
+                let frame = function.map(|Function { name, offset }| Frame {
+                    name,
+                    file: None,
+                    line: None,
+                    offset: Some(offset),
+                });
                 frame.into_iter().collect()
             }
             false => file.map_or(Vec::new(), |file| lock(&file).frames(address)).into(),

@@ -6,6 +6,7 @@ use super::methods::{Method, Methods};
 use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
 use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,6 +44,32 @@ impl StackFrame {
             (module, None) => format!("{module}+{:#x}", self.address),
         }
     }
+
+    /// [`text`](StackFrame::text) with the place in the function: `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c [IL 0x5]`. An inlined function has no
+    /// offset of its own. `None`: nothing is known of the address.
+    pub fn text_within(&self, within: Within) -> Option<String> {
+        if self.module.is_empty() && self.function.is_none() {
+            return None;
+        }
+        let mut text = self.text();
+        // Writing to a String cannot fail.
+        if let Some(offset) = within.offset {
+            let _ = write!(text, "+{offset:#x}");
+        }
+        if let Some(il) = within.il {
+            let _ = write!(text, " [IL {il:#x}]");
+        }
+        Some(text)
+    }
+}
+
+/// Where in its function an address is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Bytes between the function's first one and the address; `None`: it is inlined, or not known.
+    pub offset: Option<u64>,
+    /// The offset in the method's IL.
+    pub il: Option<u32>,
 }
 
 /// Where IL is in a method's native code: native offset and IL offset, sorted.
@@ -278,28 +305,6 @@ impl Code {
         process.and_then(of).or_else(|| of(0))
     }
 
-    /// The code at an address: `x.dll+0x234`, `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
-    pub fn name_of(&self, process: Option<u32>, address: u64, moment: Moment) -> Option<String> {
-        if let Some(process) = process
-            && let Some(name) = self.method_at(process, address, moment)
-        {
-            return Some(name);
-        }
-        let image = self.image_at(process, address, moment)?;
-        if let Some((function, offset)) = self.kernel_function_at(moment, address) {
-            return Some(format!("{}!{function}+{offset:#x}", image.name));
-        }
-        let function = self.source_of(image).and_then(|source| {
-            self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
-        });
-        Some(match function {
-            Some(function) => {
-                format!("{}!{}+{:#x}", image.name, function.name, function.offset)
-            }
-            None => format!("{}+{:#x}", image.name, address.wrapping_sub(image.zero)),
-        })
-    }
-
     /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it, unless no call has put it
     /// on the stack: a signal's handler returns to the first byte of its trampoline, and the first function of a context to that of another one.
     pub fn frames_of(
@@ -307,7 +312,7 @@ impl Code {
         (process, moment): (Option<u32>, Moment),
         address: u64,
         is_return: bool,
-        give: &mut impl FnMut(StackFrame),
+        give: &mut impl FnMut(StackFrame, Within),
     ) {
         let of = (process, moment);
         let inside = if is_return { address.wrapping_sub(1) } else { address };
@@ -320,7 +325,8 @@ impl Code {
         let (module, address) = image.map_or(("".into(), address), |image| {
             (image.name.clone(), address.wrapping_sub(image.zero))
         });
-        give(StackFrame { module, function: None, file: None, line: 0, address });
+        let frame = StackFrame { module, function: None, file: None, line: 0, address };
+        give(frame, Within::default());
     }
 
     /// Gives the functions at an address, which are shown as those at another one. `false`: there are none.
@@ -329,37 +335,45 @@ impl Code {
         (process, moment): (Option<u32>, Moment),
         inside: u64,
         address: u64,
-        give: &mut impl FnMut(StackFrame),
+        give: &mut impl FnMut(StackFrame, Within),
     ) -> bool {
-        let mut give_function = |module: &Arc<str>, function: Arc<str>, address| {
+        let mut give_function = |module: &Arc<str>, function: Arc<str>, address, within| {
             let (module, function) = (module.clone(), Some(function));
-            give(StackFrame { module, function, file: None, line: 0, address });
+            give(StackFrame { module, function, file: None, line: 0, address }, within);
             true
         };
-        let time = self.monotonic(moment);
-        if let Some((_, method)) =
-            process.and_then(|process| self.methods.at(process, inside, time))
+        let behind = address.wrapping_sub(inside);
+        let within = |offset: Option<u64>, il| {
+            let offset = offset.map(|offset| offset.saturating_add(behind));
+            Within { offset, il }
+        };
+        if let Some((process, (start, method))) =
+            process.and_then(|process| Some((process, self.method_at(process, inside, moment)?)))
         {
-            return give_function(&"".into(), (&*method.name).into(), address);
+            let il = self.il_offset(process, method, inside - start);
+            let within = within(Some(inside - start), il);
+            return give_function(&"".into(), (&*method.name).into(), address, within);
         }
         let Some(image) = self.image_at(process, inside, moment) else { return false };
         let module = image.name.clone();
-        let offset = address.wrapping_sub(image.zero);
-        if let Some((function, _)) = self.kernel_function_at(moment, inside) {
-            return give_function(&module, function.clone(), offset);
+        let in_image = address.wrapping_sub(image.zero);
+        if let Some((function, offset)) = self.kernel_function_at(moment, inside) {
+            return give_function(&module, function.clone(), in_image, within(Some(offset), None));
         }
         let frames = self
             .source_of(image)
             .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
         let frames = frames.as_deref().unwrap_or_default();
         for frame in frames {
-            give(StackFrame {
+            let within = within(frame.offset, None);
+            let frame = StackFrame {
                 module: module.clone(),
                 function: Some(frame.name.clone()),
                 file: frame.file.clone(),
                 line: frame.line.unwrap_or(0),
-                address: offset,
-            });
+                address: in_image,
+            };
+            give(frame, within);
         }
         !frames.is_empty()
     }
@@ -371,18 +385,16 @@ impl Code {
         is_monotonic.then_some(moment.time)
     }
 
-    fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<String> {
-        let (start, method) = self.methods.at(process, address, self.monotonic(moment))?;
-        let offset = address - start;
-        let il = || {
-            let map = self.il_maps.get(&(process, method.id))?;
-            let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
-            Some(map[next.checked_sub(1)?].1)
-        };
-        Some(match il() {
-            Some(il) => format!("{}+{offset:#x} [IL {il:#x}]", method.name),
-            None => format!("{}+{offset:#x}", method.name),
-        })
+    /// The code without a file at an address, and its first address.
+    fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<(u64, &Method)> {
+        self.methods.at(process, address, self.monotonic(moment))
+    }
+
+    /// The offset in the IL of a method, from that in its native code.
+    fn il_offset(&self, process: u32, method: &Method, offset: u64) -> Option<u32> {
+        let map = self.il_maps.get(&(process, method.id))?;
+        let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
+        Some(map[next.checked_sub(1)?].1)
     }
 }
 
@@ -404,6 +416,16 @@ mod tests {
     use etw_types::HeaderType;
 
     const MOMENT: Moment = Moment { file_index: 0, time: 0 };
+
+    impl Code {
+        /// The code at an address of process 7 that is no return address.
+        fn name_at(&self, address: u64, moment: Moment) -> Option<String> {
+            let mut texts = Vec::new();
+            let give = &mut |one: StackFrame, within| texts.push(one.text_within(within));
+            self.frames_of((Some(7), moment), address, false, give);
+            texts.into_iter().next().flatten()
+        }
+    }
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -453,18 +475,15 @@ mod tests {
         let add = method(0x1000, 0x100, "Shop.Cart\0Add\0void (int32)\0");
         assert!(is_method(&event(CLR_RUNDOWN, 144, &add)));
         code.learn(&event(CLR_RUNDOWN, 144, &add));
-        assert_eq!(code.name_of(Some(7), 0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c"));
-        assert_eq!(code.name_of(Some(7), 0x1100, MOMENT), None, "behind its end");
-        assert_eq!(code.name_of(Some(8), 0x101c, MOMENT), None, "another process");
+        assert_eq!(code.name_at(0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c"));
+        assert_eq!(code.name_at(0x1100, MOMENT), None, "behind its end");
+        assert!(code.method_at(8, 0x101c, MOMENT).is_none(), "another process");
         let il = [0xffff_fffeu32, 5, 9].map(u32::to_le_bytes).concat();
         let native = [0u32, 0x10, 0x20].map(u32::to_le_bytes).concat();
         let map = [&9u64.to_le_bytes()[..], &[0; 9], &3u16.to_le_bytes(), &il, &native, &[0; 2]];
         code.learn(&event(CLR, 190, &map.concat()));
-        assert_eq!(code.name_of(Some(7), 0x1008, MOMENT).as_deref(), Some("Shop.Cart.Add+0x8"));
-        assert_eq!(
-            code.name_of(Some(7), 0x101c, MOMENT).as_deref(),
-            Some("Shop.Cart.Add+0x1c [IL 0x5]")
-        );
+        assert_eq!(code.name_at(0x1008, MOMENT).as_deref(), Some("Shop.Cart.Add+0x8"));
+        assert_eq!(code.name_at(0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c [IL 0x5]"));
     }
 
     /// OV-23: functions of the kernel have their names on other machines, too.
@@ -476,15 +495,15 @@ mod tests {
         let image = Image { size: 0x1000, zero: base, name, file, source: None };
         code.add_image(0, base, (ImageEvent::Rundown, MOMENT), image);
         code.add_kernel_function(MOMENT, (base + 0x10, base + 0x1f), "do_it");
-        let name = |address| code.name_of(Some(7), address, MOMENT);
+        let name = |address| code.name_at(address, MOMENT);
         assert_eq!(name(base + 0x14).as_deref(), Some("vmlinux!do_it+0x4"));
         assert_eq!(name(base + 0x20).as_deref(), Some("vmlinux+0x20"), "behind its end");
         let mut texts = Vec::new();
         // A return address behind the last instruction is that of a call there.
-        code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one, _| texts.push(one.text()));
         // The first byte of a function is no return address of a call.
-        code.frames_of((Some(7), MOMENT), base + 0x10, true, &mut |one| texts.push(one.text()));
-        code.frames_of((Some(7), MOMENT), base + 0x40, true, &mut |one| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x10, true, &mut |one, _| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x40, true, &mut |one, _| texts.push(one.text()));
         assert_eq!(texts, ["vmlinux!do_it", "vmlinux!do_it", "vmlinux+0x40"]);
         let elsewhere = Moment { file_index: 1, time: 0 };
         assert!(code.kernel_function_at(elsewhere, base + 0x14).is_none(), "another boot");
@@ -511,7 +530,7 @@ mod tests {
             code.add_image(7, start, event, image("[vdso]", end - start, Vec::new()));
             code.add_image(0, 0xffff << 48, event, image("vmlinux", 0x1000, kernel.to_vec()));
             code.set_symbolizer(Symbolizer::default());
-            let name = |address| code.name_of(Some(7), address, MOMENT);
+            let name = |address| code.name_at(address, MOMENT);
             (start..end).filter_map(name).any(|name| name.starts_with("[vdso]!"))
         };
         assert_eq!(has_names(&running), !running.is_empty());
@@ -526,9 +545,9 @@ mod tests {
         let mut code = Code::default();
         assert_eq!(code.read_perf_map(7, &Place::Here(path.clone()), None).unwrap(), 2);
         std::fs::remove_file(&path).unwrap();
-        let name = code.name_of(Some(7), 0x7f04, MOMENT);
+        let name = code.name_at(0x7f04, MOMENT);
         assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));
-        assert_eq!(code.name_of(Some(7), 0x7f30, MOMENT), None);
+        assert_eq!(code.name_at(0x7f30, MOMENT), None);
     }
 
     /// OV-23: code that comes to an address later has its name from then on.
@@ -549,7 +568,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read.unwrap(), 2);
         let name = |file_index, time| {
-            code.name_of(Some(7), 0x1001, Moment { file_index, time }).unwrap_or_default()
+            code.name_at(0x1001, Moment { file_index, time }).unwrap_or_default()
         };
         assert_eq!([name(0, 5), name(0, 8), name(0, 9)], ["old+0x1", "old+0x1", "new+0x1"]);
         assert_eq!(name(1, 5), "new+0x1", "of another clock");
@@ -564,6 +583,6 @@ mod tests {
             code.learn(&event(CLR, 190, &whole[..size]));
         }
         code.learn(&event(CLR, 143, &whole));
-        assert_eq!(code.name_of(Some(7), u64::MAX, MOMENT).as_deref(), Some("A.B+0x1"));
+        assert_eq!(code.name_at(u64::MAX, MOMENT).as_deref(), Some("A.B+0x1"));
     }
 }

@@ -76,17 +76,20 @@ fn frames_have_the_names_of_a_given_perf_map() {
     let mut file = FileBuilder::new();
     let start = file.header.start_raw;
     let ids = [10u32, 20].map(u32::to_le_bytes).concat();
-    let stack = [&(start + 5).to_le_bytes()[..], &ids, &0x7f04u64.to_le_bytes()].concat();
+    // A function that does not return is called by its caller's last instruction.
+    let frames = [0x7f04u64, 0x7f20, 0x7f40].map(u64::to_le_bytes).concat();
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frames].concat();
     push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
     push_kernel(&mut file, 6, (2, 0x1820), &stack);
     push_kernel(&mut file, 9, (3, 0x0504), &thread());
     let file = TempFile::new(&file.finish());
     let folder = std::env::temp_dir().join(format!("etw-perf-maps-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("perf-10.map"), "7f00 20 LazyCompile:add\n").unwrap();
+    let map = "7f00 20 LazyCompile:add\n7f20 8 never\n";
+    std::fs::write(folder.join("perf-10.map"), map).unwrap();
     let lines = dumped(&file, &["--perf-map", folder.to_str().unwrap()]);
     let sample = lines.iter().find(|line| line["event"] == "PerfInfo/SampleProf").unwrap();
-    assert_eq!(sample["frames"], json!(["LazyCompile:add+0x4"]));
+    assert_eq!(sample["frames"], json!(["LazyCompile:add+0x4", "LazyCompile:add+0x20", null]));
     std::fs::write(folder.join("other.txt"), "").unwrap();
     let other = folder.join("other.txt");
     let refused = etw(&["dump", "--join", "--perf-map", other.to_str().unwrap()], &[file.path()]);
@@ -163,6 +166,88 @@ fn image_load(process: u32, base: u64, path: &str) -> Vec<u8> {
     let (base, size, process) =
         (base.to_le_bytes(), 0x1000u64.to_le_bytes(), process.to_le_bytes());
     [&base[..], &size, &process, &[0; 12], &base, &[0; 16], &wide(path)].concat()
+}
+
+/// A folder in the temporary one, removed in the end.
+#[cfg(target_os = "linux")]
+struct Folder(std::path::PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("etw-join-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program whose function `known` has an inlined call of `inlined`; `None`: there is no compiler.
+#[cfg(target_os = "linux")]
+fn program_with_inlined_code(program: &std::path::Path) -> Option<etw_symbols::SymbolFile> {
+    const SOURCE: &str = "static inline __attribute__((always_inline)) int inlined(volatile int *n) \
+        { return *n * 3; } int known(volatile int *n) { return inlined(n); } \
+        int main(void) { int n = 2; return known(&n); }\n";
+    let source = program.with_extension("c");
+    std::fs::write(&source, SOURCE).unwrap();
+    let mut command = std::process::Command::new("cc");
+    command.args(["-g", "-O1", "-Wl,--build-id=sha1", "-o"]).arg(program).arg(&source);
+    let Ok(status) = command.status() else {
+        eprintln!("left out: there is no compiler");
+        return None;
+    };
+    assert!(status.success());
+    etw_symbols::SymbolFile::parse(&std::fs::read(program).unwrap())
+}
+
+/// The payload of Image/Load: an image of 64 KiB with the first bytes of a build id.
+#[cfg(target_os = "linux")]
+fn image_with_id(process: u32, base: u64, path: &str, id: &[u8]) -> Vec<u8> {
+    let mut payload = image_load(process, base, path);
+    payload[8..16].copy_from_slice(&0x1_0000u64.to_le_bytes());
+    payload[24..28].copy_from_slice(&id[..4]);
+    // The addresses of the file's headers begin at 0.
+    payload[32..40].fill(0);
+    payload
+}
+
+/// OV-23: `dump` names functions as `convert` and `stat` do, inlined ones, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn dump_and_convert_have_one_name_for_a_function() {
+    let folder = Folder::new("inlined");
+    let program = folder.0.join("shop");
+    let Some(symbols) = program_with_inlined_code(&program) else { return };
+    let has_inlined = |address: &u64| symbols.frames(*address).len() == 2;
+    let address = (0..0x1_0000).find(has_inlined).unwrap();
+    let offset = symbols.frames(address)[1].offset.unwrap();
+    let base = 0x7ff6_1234_0000u64;
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let image = image_with_id(10, base, program.to_str().unwrap(), &symbols.build_id);
+    push_kernel(&mut file, 1, (3, 0x1403), &image);
+    let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+    let frame = (base + address).to_le_bytes();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
+    push_kernel(&mut file, 6, (2, 0x1820), &stack);
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+    let known = format!("shop!known+{offset:#x}");
+    assert_eq!(lines[0]["frames"], json!(["shop!inlined", known]));
+    let out = folder.0.join("folded");
+    stdout(&["convert", "--to", "folded", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let folded = std::fs::read_to_string(out).unwrap();
+    assert!(folded.contains("shop!known;shop!inlined "), "{folded}");
+    let stat = stdout(&["stat", "--by", "function"], &[file.path()], 0);
+    assert!(stat.contains("shop!inlined"), "{stat}");
 }
 
 /// A sample in each of two images, by their paths, of one process.

@@ -107,11 +107,10 @@ fn functions_of_a_program_have_names_and_offsets() {
     let module = Module { path, build_id, ..Module::default() };
     let symbolizer = Symbolizer::new(nowhere());
     let address = known_address();
-    let function = symbolizer.function(&module, address + 1).unwrap();
-    assert_eq!((&*function.name, function.offset), ("etw_symbols_known_function", 1));
-    let frames = symbolizer.frames(&module, address);
-    assert_eq!(&*frames.last().unwrap().name, "etw_symbols_known_function");
-    assert!(symbolizer.function(&module, u64::MAX).is_none());
+    let frames = symbolizer.frames(&module, address + 1);
+    let outermost = frames.last().unwrap();
+    assert_eq!((&*outermost.name, outermost.offset), ("etw_symbols_known_function", Some(1)));
+    assert!(symbolizer.frames(&module, u64::MAX).is_empty());
 }
 
 /// OV-23: inlined functions and lines of the source.
@@ -133,8 +132,10 @@ fn debug_information_gives_inlined_functions_and_lines() {
     let has_inlined = |address: &u64| file.frames(*address).len() == 2;
     let address = (start..start + 0x20).find(has_inlined).unwrap();
     let frames = file.frames(address);
-    let shown: Vec<_> = frames.iter().map(|frame| (&*frame.name, frame.line)).collect();
-    assert_eq!(shown, [("inlined", Some(2)), ("known", Some(5))]);
+    let shown: Vec<_> =
+        frames.iter().map(|frame| (&*frame.name, frame.line, frame.offset)).collect();
+    let offset = Some(address - start);
+    assert_eq!(shown, [("inlined", Some(2), None), ("known", Some(5), offset)]);
     assert!(frames[0].file.as_deref().unwrap().ends_with("lines.c"));
     assert!(file.frames(u64::MAX).is_empty(), "the last address has no function");
 }
@@ -153,8 +154,8 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
     let id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
     let module = Module { path: program.clone(), build_id: id.clone(), ..Module::default() };
     let name = |search: Search| {
-        let function = Symbolizer::new(search).function(&module, known_address());
-        function.map(|function| function.name.to_string())
+        let frames = Symbolizer::new(search).frames(&module, known_address());
+        frames.last().map(|function| function.name.to_string())
     };
     assert_eq!(name(nowhere()), None, "nothing is known of a stripped program");
     if id.len() < 2 {
@@ -172,17 +173,16 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
         build_id: id[..id.len().min(16)].into(),
         ..Module::default()
     };
-    let function = Symbolizer::new(named.clone()).function(&known, known_address());
-    assert_eq!(function.map(|f| f.name.to_string()).as_deref(), Some("etw_symbols_known_function"));
+    let frames = Symbolizer::new(named.clone()).frames(&known, known_address());
+    assert_eq!(&*frames.last().unwrap().name, "etw_symbols_known_function");
     let other = Module { path: original, build_id: vec![0xaa; 20], ..Module::default() };
-    assert!(Symbolizer::new(named).function(&other, known_address()).is_none(), "another build");
+    assert!(Symbolizer::new(named).frames(&other, known_address()).is_empty(), "another build");
 }
 
 #[test]
 fn the_running_kernels_symbols_need_its_build_id() {
     let symbolizer = Symbolizer::new(nowhere());
     let unknown = Module { path: "vmlinux".into(), build_id: vec![1; 16], ..Module::default() };
-    assert!(symbolizer.function(&unknown, 0x1000).is_none());
     assert!(symbolizer.frames(&unknown, 0x1000).is_empty());
 }
 
