@@ -14,7 +14,7 @@ use crate::output::{Failure, Progress};
 use crate::sample_intervals::SampleIntervals;
 use code::{Code, is_method};
 pub use code::{StackFrame, Within};
-use code_file::Place;
+use code_file::{Place, Refused, Trust};
 use etw_decode::expr::Owned;
 use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::Records;
@@ -23,12 +23,13 @@ use etw_types::{
     EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
 };
 use file_names::FileNames;
-use images::{Image, ImageEvent, Moment, SymbolSource};
+use images::{Image, ImageEvent, Moment, SymbolSource, is_of_file};
 use labels::ModuleFile;
 pub use labels::file_name;
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -49,6 +50,7 @@ const VOLUME_LIMIT: usize = 1 << 8;
 #[derive(Debug, Default)]
 pub struct Names {
     processes: HashMap<u32, String>,
+    recorded: HashMap<u32, Recorded>,
     threads: ThreadTable,
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
@@ -66,6 +68,14 @@ pub struct Names {
     build_ids: HashMap<(u32, u64), Vec<u8>>,
 }
 
+/// A process of Linux in the trace.
+#[derive(Clone, Debug, Default)]
+struct Recorded {
+    /// The users that it had.
+    users: BTreeSet<u32>,
+    end: Option<FileTime>,
+}
+
 /// Where symbols of an image of Linux are.
 fn symbol_source(
     process: u32,
@@ -76,7 +86,9 @@ fn symbol_source(
     let is_kernel = process == 0 && module.is_kernel();
     // Programs of 32 bits have another vdso than ours.
     let is_vdso = module.is_vdso() && base > u64::from(u32::MAX);
-    if !is_kernel && !is_vdso && !module.path.starts_with("/") {
+    let is_file =
+        module.path.to_str().is_some_and(|path| path.starts_with('/') && is_of_file(path));
+    if !is_kernel && !is_vdso && !is_file {
         return None;
     }
     let default_base = if is_kernel { 0 } else { default_base };
@@ -104,6 +116,33 @@ fn perf_maps_of(process: u32) -> Vec<Place> {
         all.push(Place::InRootOf(process, named(&innermost)));
     }
     all
+}
+
+/// Reads the first of these files that can be read.
+fn read_first(places: &[Place], mut read: impl FnMut(&Place) -> io::Result<usize>) {
+    for place in places {
+        match read(place) {
+            Ok(_) => return eprintln!("etw: note: names of compiled code from {place}"),
+            Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Refused>()) => {
+                eprintln!("etw: note: no names of compiled code from {place}: {error}");
+            }
+            // Most processes have no such file, and those of others may not be looked at.
+            Err(_) => {}
+        }
+    }
+}
+
+/// The user of a process that runs; `None`: of this one.
+#[cfg(unix)]
+fn user_of(process: Option<u32>) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let process = process.map_or("self".to_owned(), |process| process.to_string());
+    Some(std::fs::metadata(format!("/proc/{process}")).ok()?.uid())
+}
+
+#[cfg(not(unix))]
+fn user_of(_: Option<u32>) -> Option<u32> {
+    None
 }
 
 /// When a process that lives began, up to a second earlier: `/proc` counts in hundredths of seconds.
@@ -235,31 +274,34 @@ impl Names {
         }
         let mut own = self.own_processes.clone();
         own.extend(self.code.linux_processes());
-        // A process that lives may have compiled its code before the trace began.
-        let since = |code: &Code, process| {
-            let recorded = code.lives(process).then(|| process_start(process)).flatten();
-            recorded.map_or(start, |began| began.min(start))
-        };
         for process in own {
-            let since = Some(since(&self.code, process));
-            for place in perf_maps_of(process) {
-                let is_new = !paths.iter().any(|path| place.is(path));
-                if is_new && self.code.read_perf_map(process, &place, since).is_ok() {
-                    eprintln!("etw: note: names of compiled code from {place}");
-                    break;
-                }
-            }
+            let trust = self.trust_in_files_of(process, start);
+            let places = perf_maps_of(process).into_iter();
+            let places: Vec<Place> =
+                places.filter(|place| !paths.iter().any(|path| place.is(path))).collect();
+            let code = &mut self.code;
+            read_first(&places, |place| code.read_perf_map(process, place, Some(&trust)));
         }
         for (process, path) in self.code.jit_dumps() {
-            let since = since(&self.code, process);
-            for place in [Place::Here(path.clone()), Place::InRootOf(process, path)] {
-                if self.code.read_jit_dump(process, &place, since).is_ok() {
-                    eprintln!("etw: note: names of compiled code from {place}");
-                    break;
-                }
-            }
+            let trust = self.trust_in_files_of(process, start);
+            let places = [Place::Here(path.clone()), Place::InRootOf(process, path)];
+            let code = &mut self.code;
+            read_first(&places, |place| code.read_jit_dump(process, place, &trust));
         }
         Ok(())
+    }
+
+    /// The files of a process's compiled code that are believed, in a trace that began at `start`.
+    fn trust_in_files_of(&self, process: u32, start: FileTime) -> Trust {
+        let lives = self.code.lives(process);
+        // A process that lives may have compiled its code before the trace began.
+        let began = lives.then(|| process_start(process)).flatten();
+        let known = self.recorded.get(&process).cloned().unwrap_or_default();
+        let users = match known.users.is_empty() {
+            true => user_of(if lives { Some(process) } else { None }).into_iter().collect(),
+            false => known.users,
+        };
+        Trust { since: began.map_or(start, |began| began.min(start)), until: known.end, users }
     }
 
     /// Finds names of functions with this symbolizer.
@@ -375,6 +417,7 @@ impl Names {
                 | "Process/End",
             ) => {
                 self.process(&["ProcessId", "ImageFileName"], record, decoded);
+                self.user(record, decoded);
             }
             Some("Thread/Start" | "Thread/DCStart" | "Thread/DCEnd" | "Thread/End") => {
                 let picked = Picked::of(&["TThreadId", "ProcessId", "ThreadName"], record, decoded);
@@ -552,6 +595,28 @@ impl Names {
             // The last part of a path.
             self.processes.insert(process, file_name(name).to_owned());
         }
+    }
+
+    /// Notes the user of a process of Linux, and when it ends.
+    fn user(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        const UNIX_USER: &str = "S-1-22-1-";
+        let Some(picked) = Picked::of(&["ProcessId", "UserSID"], record, decoded) else { return };
+        let user = picked.text(1).and_then(|text| text.strip_prefix(UNIX_USER)?.parse().ok());
+        let (Some(process), Some(user)) = (picked.number(0), user) else { return };
+        if self.recorded.len() >= LIMIT {
+            return;
+        }
+        let known = self.recorded.entry(process).or_default();
+        match decoded.event_name() {
+            // Another process had the number before.
+            Some("Process/Start") => *known = Recorded::default(),
+            Some("Process/End") => {
+                let clock = self.code.clock(record.position.file_index);
+                known.end = clock.and_then(|clock| record.timestamp(clock));
+            }
+            _ => {}
+        }
+        known.users.insert(user);
     }
 
     /// The stacks that the kernel recorded for an event: of the kernel's side, and of the user's.

@@ -1,10 +1,11 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
-use super::code_file::Place;
+use super::KERNEL_START;
+use super::code_file::{Place, Trust};
 use super::images::{Image, ImageEvent, Images, Moment, SymbolSource};
 use super::methods::{Method, Methods};
 use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
-use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, le};
+use etw_types::{Clock, ClockType, EventRecord, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,10 @@ type IlMap = Box<[(u32, u32)]>;
 #[derive(Debug, Default)]
 pub struct Code {
     images: Images,
+    /// Those that .NET names, compiled at run time or ahead of it.
     methods: Methods,
+    /// Code of perf maps and jitdump files.
+    compiled: Methods,
     il_maps: HashMap<(u32, u64), IlMap>,
     method_count: usize,
     method_bytes: usize,
@@ -174,16 +178,26 @@ impl Code {
             false => format!("{namespace}.{name}"),
         };
         let method = Method { size: size.into(), id, name: name.into(), times: None };
-        self.add_method(process, start, method);
-    }
-
-    fn add_method(&mut self, process: u32, start: u64, method: Method) {
-        let cost = method.name.len() + 64;
-        if self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES {
-            self.method_count += 1;
-            self.method_bytes += cost;
+        if self.makes_room(&method) {
             self.methods.add(process, start, method);
         }
+    }
+
+    fn add_compiled(&mut self, process: u32, start: u64, method: Method) {
+        if self.makes_room(&method) {
+            self.compiled.add(process, start, method);
+        }
+    }
+
+    /// Counts a method that is to be kept; `false`: there are too many.
+    fn makes_room(&mut self, method: &Method) -> bool {
+        let cost = method.name.len() + 64;
+        let has_room = self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES;
+        if has_room {
+            self.method_count += 1;
+            self.method_bytes += cost;
+        }
+        has_room
     }
 
     /// `u64` method, `u64` version, `u8` extent, `u16` count, `u32` IL offsets, `u32` native offsets.
@@ -265,13 +279,13 @@ impl Code {
         &mut self,
         process: u32,
         place: &Place,
-        since: Option<FileTime>,
+        trust: Option<&Trust>,
     ) -> std::io::Result<usize> {
         let mut count = 0;
-        for code in perf_map::parse(&place.read(since)?) {
+        for code in perf_map::parse(&place.read(trust)?) {
             count += 1;
             let method = Method { size: code.size, id: 0, name: code.name.into(), times: None };
-            self.add_method(process, code.start, method);
+            self.add_compiled(process, code.start, method);
         }
         Ok(count)
     }
@@ -281,9 +295,9 @@ impl Code {
         &mut self,
         process: u32,
         place: &Place,
-        since: FileTime,
+        trust: &Trust,
     ) -> std::io::Result<usize> {
-        let Some(dump) = jit_dump::parse(&place.read(Some(since))?) else {
+        let Some(dump) = jit_dump::parse(&place.read(Some(trust))?) else {
             return Err(std::io::Error::other("it is not a jitdump file"));
         };
         let count = dump.code.len();
@@ -293,7 +307,7 @@ impl Code {
             let times = ticks(code.since)..code.until.map_or(i64::MAX, ticks);
             let times = Some(times).filter(|_| dump.is_monotonic);
             let method = Method { size: code.size, id: 0, name: (&*code.name).into(), times };
-            self.add_method(process, code.start, method);
+            self.add_compiled(process, code.start, method);
         }
         Ok(count)
     }
@@ -387,7 +401,15 @@ impl Code {
 
     /// The code without a file at an address, and its first address.
     fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<(u64, &Method)> {
-        self.methods.at(process, address, self.monotonic(moment))
+        let time = self.monotonic(moment);
+        // A file that is mapped there has names of its own.
+        let has_file = || {
+            let image = self.images.loaded_at(process, address, moment);
+            address >= KERNEL_START || image.is_some_and(Image::has_file)
+        };
+        self.methods
+            .at(process, address, time)
+            .or_else(|| self.compiled.at(process, address, time).filter(|_| !has_file()))
     }
 
     /// The offset in the IL of a method, from that in its native code.
@@ -413,7 +435,7 @@ fn wide_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 mod tests {
     use super::super::labels::ModuleFile;
     use super::*;
-    use etw_types::HeaderType;
+    use etw_types::{FileTime, HeaderType};
 
     const MOMENT: Moment = Moment { file_index: 0, time: 0 };
 
@@ -436,14 +458,27 @@ mod tests {
         std::fs::write(&map, "1000 10 compiled\n").unwrap();
         std::os::unix::fs::symlink(&map, &link).unwrap();
         let mut code = Code::default();
-        let mut read = |path: &Path, since| {
-            code.read_perf_map(7, &Place::Here(path.to_owned()), since).is_ok()
+        let mut read = |path: &Path, trust: Option<&Trust>| {
+            let read = code.read_perf_map(7, &Place::Here(path.to_owned()), trust);
+            read.map_err(|error| error.to_string())
         };
-        assert!(read(&map, None));
-        assert!(!read(&link, None));
-        assert!(!read(Path::new("/dev/null"), None));
-        assert!(read(&map, Some(FileTime(0))));
-        assert!(!read(&map, Some(FileTime(i64::MAX))), "it was written before the trace");
+        assert!(read(&map, None).is_ok());
+        assert!(read(&link, None).is_err());
+        assert!(read(Path::new("/dev/null"), None).is_err());
+        let own = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&map).unwrap());
+        let all = Trust { since: FileTime(0), until: None, users: [own].into() };
+        assert!(read(&map, Some(&all)).is_ok());
+        let early = Trust { since: FileTime(i64::MAX), ..all.clone() };
+        assert!(read(&map, Some(&early)).is_err(), "it was written before the trace");
+        let late = Trust { until: Some(FileTime(0)), ..all.clone() };
+        assert!(read(&map, Some(&late)).unwrap_err().contains("after the process ended"));
+        let others = Trust { users: [own + 1].into(), ..all };
+        match own {
+            0 => assert!(read(&map, Some(&others)).is_ok(), "root's files are believed"),
+            _ => assert!(read(&map, Some(&others)).unwrap_err().contains("another user")),
+        }
+        let is_given = own == 0 && std::os::unix::fs::chown(&map, Some(1234), None).is_ok();
+        assert!(!is_given || read(&map, Some(&others)).unwrap_err().contains("another user"));
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -537,6 +572,31 @@ mod tests {
         assert!(!has_names(&[0xaa; 20]), "another kernel");
     }
 
+    fn map_image(code: &mut Code, time: i64, (base, path): (u64, &str)) {
+        let file = ModuleFile::new(path, &[]);
+        let image = Image { size: 0x100, zero: base, name: path.into(), file, source: None };
+        code.add_image(7, base, (ImageEvent::Load, Moment { time, ..MOMENT }), image);
+    }
+
+    /// OV-23: a file that is mapped where compiled code was has its own names.
+    #[test]
+    fn names_of_a_perf_map_are_those_of_code_without_a_file() {
+        let mut code = Code::default();
+        let size = u64::MAX;
+        code.add_compiled(7, 0, Method { size, id: 0, name: "everything".into(), times: None });
+        map_image(&mut code, 10, (0x1000, "//anon"));
+        map_image(&mut code, 20, (0x1000, "/lib/plain.so"));
+        for shared in ["/memfd:doublemapper (deleted)", "/dev/zero", "/SYSV00000000 (deleted)"] {
+            map_image(&mut code, 30, (0x1000, shared));
+        }
+        let name = |address, time| code.name_at(address, Moment { time, ..MOMENT });
+        assert_eq!(name(0x1004, 5).as_deref(), Some("everything+0x1004"), "nothing is there yet");
+        assert_eq!(name(0x1004, 15).as_deref(), Some("everything+0x1004"));
+        assert_eq!(name(0x1004, 25).as_deref(), Some("/lib/plain.so+0x4"));
+        assert_eq!(name(0x1004, 35).as_deref(), Some("everything+0x1004"));
+        assert_eq!(name(KERNEL_START, 35), None);
+    }
+
     #[test]
     fn symbols_of_a_perf_map_are_found_and_bad_lines_are_passed_over() {
         let path = std::env::temp_dir().join(format!("etw-perf-map-{}", std::process::id()));
@@ -564,7 +624,10 @@ mod tests {
         std::fs::write(&path, dump).unwrap();
         let qpc = Clock { frequency: 10_000_000, ..Clock::UNUSABLE };
         let mut code = Code::new(vec![qpc, Clock { kind: ClockType::SYSTEM, ..qpc }]);
-        let read = code.read_jit_dump(7, &Place::Here(path.clone()), FileTime(0));
+        let data = std::fs::metadata(&path).unwrap();
+        let users = [std::os::unix::fs::MetadataExt::uid(&data)].into();
+        let trust = Trust { since: FileTime(0), until: None, users };
+        let read = code.read_jit_dump(7, &Place::Here(path.clone()), &trust);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read.unwrap(), 2);
         let name = |file_index, time| {

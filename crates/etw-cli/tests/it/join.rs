@@ -397,6 +397,58 @@ fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
     assert_eq!(frames(base + 0x1000), json!([null]));
 }
 
+/// The payload of Process/Start and Process/End, version 4, of a user of Linux.
+#[cfg(target_os = "linux")]
+fn process_of_user(process: u32, user: u32) -> Vec<u8> {
+    let head = [&[0; 8][..], &process.to_le_bytes(), &[0; 24]].concat();
+    // TOKEN_USER, then the SID.
+    let token = [&1u64.to_le_bytes()[..], &[0; 8], &[1, 2, 0, 0, 0, 0, 0, 22]].concat();
+    let sid = [1u32, user].map(u32::to_le_bytes).concat();
+    [&head[..], &token, &sid, b"shop\0", &[0; 6]].concat()
+}
+
+/// OV-23: any user may write a perf map of any process in a folder of all.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_perf_map_is_that_of_the_processs_user_and_of_its_time() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    // No process has such a number.
+    let process = 0x4000_0000 + std::process::id();
+    let map = std::path::PathBuf::from(format!("/tmp/perf-{process}.map"));
+    std::fs::write(&map, "0 7fffffffffff Compiled:add\n").unwrap();
+    // All files of root are believed.
+    let _ = chown(&map, Some(1234), None);
+    let owner = std::fs::metadata(&map).unwrap().uid();
+    let frames = |user: u32, end: Option<i64>| {
+        let mut file = FileBuilder::new();
+        let start = file.header.start_raw;
+        let ids = [process, 20].map(u32::to_le_bytes).concat();
+        push_kernel(&mut file, 1, (4, 0x0301), &process_of_user(process, user));
+        let image = image_load(process, 0x7ff6_1234_0000, "/nowhere/shop");
+        push_kernel(&mut file, 2, (3, 0x1403), &image);
+        let frames = [0x7f04u64, 0x7ff6_1234_0008].map(u64::to_le_bytes).concat();
+        push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+        let stack = [&(start + 5).to_le_bytes()[..], &ids, &frames].concat();
+        push_kernel(&mut file, 6, (2, 0x1820), &stack);
+        push_kernel(&mut file, 9, (3, 0x0504), &[&ids[..], &[0; 64]].concat());
+        if let Some(end) = end {
+            push_kernel(&mut file, end, (4, 0x0302), &process_of_user(process, user));
+        }
+        let file = TempFile::new(&file.finish());
+        let words = ["dump", "--join", "--json", "--where", "event == \"PerfInfo/SampleProf\""];
+        let output = etw(&words, &[file.path()]);
+        let lines = json_lines(&String::from_utf8_lossy(&output.stdout));
+        (lines[0]["frames"].clone(), stderr(&output))
+    };
+    let (own, late, other) =
+        (frames(owner, None), frames(owner, Some(90)), frames(owner + 1, None));
+    std::fs::remove_file(&map).unwrap();
+    assert_eq!(own.0, json!(["Compiled:add+0x7f04", "shop+0x8"]), "{}", own.1);
+    for (found, why) in [(late, "after the process ended"), (other, "another user")] {
+        assert!(found.0 == json!([null, "shop+0x8"]) && found.1.contains(why), "{found:?}");
+    }
+}
+
 /// Reads and page allocations name a thread or a process in their payload, and no header names one.
 #[test]
 fn file_and_memory_events_belong_to_the_process_that_they_name() {
