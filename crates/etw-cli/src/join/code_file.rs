@@ -93,7 +93,10 @@ impl Place {
     #[cfg(not(target_os = "linux"))]
     fn open(&self) -> io::Result<File> {
         let Place::Here(path) = self else { return Err(io::ErrorKind::Unsupported.into()) };
-        let file = File::open(path)?;
+        let mut options = File::options();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+        let file = options.read(true).open(path)?;
         let is_regular = file.metadata()?.is_file();
         is_regular.then_some(file).ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }

@@ -306,6 +306,36 @@ fn a_linked_debug_file_has_its_checksum() {
     assert!(name.is_empty() && note.contains("another checksum"), "{name}: {note}");
 }
 
+/// OV-23: a pipe that bears the name of a program or of its debug file is passed over.
+#[test]
+fn pipes_are_no_files_with_symbols() {
+    let folder = Folder::new("pipes");
+    let (program, named) = (folder.0.join("program"), folder.0.join("named"));
+    std::fs::create_dir(&named).unwrap();
+    if !program_without_id(&program, "known", &["-Wl,--build-id=sha1"]) {
+        return;
+    }
+    let debug = folder.0.join("program.debug");
+    std::fs::write(&debug, "any").unwrap();
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    if !tool("objcopy", &["--strip-debug", &link], &[&program]) {
+        return;
+    }
+    std::fs::remove_file(&debug).unwrap();
+    let address = address_of(&program, "known");
+    assert!(tool("mkfifo", &[], &[&debug, &named.join("program")]));
+    let build_id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
+    let module = Module { path: program, build_id, ..Module::default() };
+    let search = Search { folders: vec![named], ..nowhere() };
+    let (give, found) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let frames = Symbolizer::new(search).frames(&module, address);
+        give.send(frames.first().map(|frame| frame.name.to_string()))
+    });
+    let name = found.recv_timeout(Duration::from_secs(60)).expect("it waits for a pipe");
+    assert_eq!(name.as_deref(), Some("known"));
+}
+
 /// OV-23: the user's folders have names for a program that was stripped where it is.
 #[test]
 fn files_of_the_users_folders_complete_a_stripped_program() {
