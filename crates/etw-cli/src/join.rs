@@ -31,6 +31,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Microsoft-Windows-Kernel-Process
@@ -93,6 +94,12 @@ fn symbol_source(
     }
     let default_base = if is_kernel { 0 } else { default_base };
     Some(SymbolSource { module, bias: base.wrapping_sub(default_base) })
+}
+
+/// How a module is shown: its file, and its name.
+fn shown(module: &Module) -> (ModuleFile, Arc<str>) {
+    let path = module.unmarked_path().to_string_lossy();
+    (ModuleFile::new(&path, &module.build_id), file_name(&path).into())
 }
 
 /// FileIo: Name, FileCreate, FileRundown.
@@ -507,13 +514,12 @@ impl Names {
         {
             let stamp = picked.number(5).unwrap_or(0);
             let module = self.image_module(record, (process, base, size), stamp, name);
-            let file = ModuleFile::new(name, &module.build_id);
-            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
-            let name = match name {
+            let (file, name) = match name {
                 // Regions of a process are different code.
-                ANONYMOUS => format!("anon@{base:#x}").into(),
-                path => file_name(path).into(),
+                ANONYMOUS => (ModuleFile::new(name, &[]), format!("anon@{base:#x}").into()),
+                _ => shown(&module),
             };
+            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
             let image = Image { size, zero: base, name, file, source };
             self.code.add_image(process, base, (event, Moment::of(record)), image);
         }
@@ -532,6 +538,7 @@ impl Names {
         let module = Module {
             path: path.into(),
             build_id: known.unwrap_or_else(stamp),
+            process: Some(process),
             ..Module::default()
         };
         match module.build_id.is_empty() {
@@ -570,13 +577,13 @@ impl Names {
             return self.add_build_id(process, module.base, module.build_id);
         }
         self.own_processes.insert(process);
-        let name = file_name(&module.path).into();
-        let shown = ModuleFile::new(&module.path, &module.build_id);
         let (path, build_id) = (module.path.into(), module.build_id);
         let loaded = self.system_time(record).filter(|_| build_id.is_empty());
-        let file = Module { path, build_id, loaded, ..Module::default() };
-        let source = Some(SymbolSource { module: file, bias: module.bias });
-        let image = Image { size: module.size, zero: module.bias, name, file: shown, source };
+        let process_id = Some(process);
+        let of_file = Module { path, build_id, loaded, process: process_id, ..Module::default() };
+        let (file, name) = shown(&of_file);
+        let source = Some(SymbolSource { module: of_file, bias: module.bias });
+        let image = Image { size: module.size, zero: module.bias, name, file, source };
         let event = (ImageEvent::Rundown, Moment::of(record));
         self.code.add_image(process, module.base, event, image);
     }

@@ -5,7 +5,7 @@ use crate::module::Module;
 use crate::symbol_file::{DebugLink, Identity, SymbolFile};
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -23,6 +23,8 @@ pub struct Search {
     pub with_debuginfod: bool,
     /// Gets a sentence about each server that is given up.
     pub report: fn(&str),
+    /// Opens a regular file by its path in the root directory of a process that lives.
+    pub open_in_process: fn(u32, &Path) -> io::Result<File>,
 }
 
 impl Default for Search {
@@ -33,13 +35,16 @@ impl Default for Search {
             debug_folders: vec![PathBuf::from("/usr/lib/debug")],
             with_debuginfod: urls.is_some_and(|urls| !urls.is_empty()),
             report: |_| (),
+            open_in_process: |_, _| Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }
 
-/// Why a file is not the recorded one.
+/// Why functions of a file have no names: none was found, or it is not the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mismatch {
+    Absent,
+    NoSymbols,
     BuildId,
     Size,
     Checksum,
@@ -49,6 +54,8 @@ pub(crate) enum Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Mismatch::Absent => "no file",
+            Mismatch::NoSymbols => "no symbols",
             Mismatch::BuildId => "another build id",
             Mismatch::Size => "another size",
             Mismatch::Checksum => "a debug file with another checksum",
@@ -160,9 +167,26 @@ impl Search {
         if found.file.is_some() {
             found.facts.mismatch = None;
         }
-        let file = &mut found.file;
+        self.complete(&mut found, module, servers);
+        found
+    }
+
+    /// The symbols of a module whose file is not here, from the root directory of its process: the build id shows that it is the file.
+    pub(crate) fn find_in_process(&self, module: &Module, servers: &Servers) -> Option<Found> {
+        let process = module.process.filter(|_| !module.build_id.is_empty())?;
+        let file = (self.open_in_process)(process, &module.path).ok()?;
+        let is_small = file.metadata().is_ok_and(|data| data.len() <= MAX_FILE);
+        let file = is_small.then(|| matching(file, module))??.ok();
+        let mut found = Found { file: Some(file?), ..Found::default() };
+        self.complete(&mut found, module, servers);
+        Some(found)
+    }
+
+    /// Adds the separate debug file, if symbols or debug information are missing.
+    fn complete(&self, found: &mut Found, module: &Module, servers: &Servers) {
+        let file = &found.file;
         if file.as_ref().is_some_and(|file| file.has_symbols() && file.has_debug_information()) {
-            return found;
+            return;
         }
         let whole_id = file.as_ref().map_or(&module.build_id, |file| &file.build_id).clone();
         let link = file.as_ref().and_then(|file| file.debug_link.clone());
@@ -176,13 +200,18 @@ impl Search {
             (None, debug) => found.file = debug,
             _ => {}
         }
-        found
+        let is_bare = |file: &SymbolFile| !file.has_symbols() && !file.has_debug_information();
+        found.facts.mismatch = found.facts.mismatch.or(match &found.file {
+            None => Some(Mismatch::Absent),
+            Some(file) => is_bare(file).then_some(Mismatch::NoSymbols),
+        });
     }
 
     /// Paths of files with a module's name: those of the user, which may be its debug files, then its own.
     fn candidates(&self, module: &Module) -> Vec<PathBuf> {
+        let (marked, path) = (&module.path, module.unmarked_path());
         let mut all = Vec::new();
-        if let Some(name) = module.path.file_name() {
+        for name in [path, marked].into_iter().filter_map(Path::file_name) {
             let mut debug = name.to_owned();
             debug.push(".debug");
             for folder in &self.folders {
@@ -190,8 +219,9 @@ impl Search {
             }
         }
         // A folder of the user may be the program's own.
-        all.retain(|path| *path != module.path);
-        all.push(module.path.clone());
+        all.retain(|one| one != path && one != marked);
+        all.extend([path.to_owned(), marked.clone()]);
+        all.dedup();
         all
     }
 

@@ -46,7 +46,7 @@ struct Known {
 /// Modules that need a note.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Their files are not the recorded ones.
+    /// They have no files, or not the recorded ones.
     rejected: BTreeMap<PathBuf, Mismatch>,
     /// Nothing shows whether their files are the recorded ones.
     trusted: BTreeSet<PathBuf>,
@@ -75,37 +75,58 @@ impl Symbolizer {
         }
     }
 
+    /// What is known of a module, whenever it was loaded. Processes share files.
+    fn known(&self, module: &Module) -> Arc<Known> {
+        let key = Module { loaded: None, process: None, ..module.clone() };
+        let known = self.known_by(&key, || match key.is_vdso() {
+            true => Found { file: crate::vdso::own(&key), ..Found::default() },
+            false => self.search.find(&key, &self.servers),
+        });
+        if known.file.is_some() || module.process.is_none() || key.is_vdso() {
+            return known;
+        }
+        let of_process = Module { process: module.process, ..key.clone() };
+        let own = self.known_by(&of_process, || {
+            let found = self.search.find_in_process(&of_process, &self.servers);
+            found.unwrap_or(Found { file: None, facts: known.facts })
+        });
+        if own.file.is_some() {
+            lock(&self.files).insert(key, own.clone());
+        }
+        own
+    }
+
+    fn known_by(&self, key: &Module, find: impl FnOnce() -> Found) -> Arc<Known> {
+        if let Some(known) = lock(&self.files).get(key) {
+            return known.clone();
+        }
+        let found = find();
+        let file = found.file.map(|file| Arc::new(Mutex::new(file)));
+        let known = Arc::new(Known { file, facts: found.facts });
+        lock(&self.files).insert(key.clone(), known.clone());
+        known
+    }
+
     /// The file of a module, if it may be the one that was loaded.
     fn file(&self, module: &Module) -> Option<SharedFile> {
-        let key = Module { loaded: None, ..module.clone() };
-        let known = lock(&self.files).get(&key).cloned();
-        let known = known.unwrap_or_else(|| {
-            let found = match key.is_vdso() {
-                true => Found { file: crate::vdso::own(&key), ..Found::default() },
-                false => self.search.find(&key, &self.servers),
-            };
-            let file = found.file.map(|file| Arc::new(Mutex::new(file)));
-            let known = Arc::new(Known { file, facts: found.facts });
-            lock(&self.files).insert(key, known.clone());
-            known
-        });
-        let (path, facts) = (&module.path, &known.facts);
+        let known = self.known(module);
+        let (path, facts) = (module.unmarked_path(), &known.facts);
         let was_written_later = |loaded| facts.times.is_some_and(|times| times.written > loaded);
         let mismatch = match &known.file {
             None => facts.mismatch,
             // The program is the right one without its debug file.
-            Some(_) if facts.mismatch == Some(Mismatch::Checksum) => facts.mismatch,
+            Some(_) if facts.mismatch.is_some() => facts.mismatch,
             Some(_) => module.loaded.filter(|at| was_written_later(*at)).map(|_| Mismatch::Changed),
         };
         if let Some(mismatch) = mismatch {
-            lock(&self.notes).rejected.entry(path.clone()).or_insert(mismatch);
-            if mismatch != Mismatch::Checksum {
+            lock(&self.notes).rejected.entry(path.to_owned()).or_insert(mismatch);
+            if !matches!(mismatch, Mismatch::Checksum | Mismatch::NoSymbols) {
                 return None;
             }
         }
         let is_older = |loaded| facts.times.is_some_and(|times| times.changed <= loaded);
         if facts.has_no_id && !module.loaded.is_some_and(is_older) {
-            lock(&self.notes).trusted.insert(path.clone());
+            lock(&self.notes).trusted.insert(path.to_owned());
         }
         known.file.clone()
     }
@@ -125,10 +146,7 @@ impl Symbolizer {
         let (rejected, trusted): (Vec<_>, Vec<_>) = (rejected.collect(), trusted.collect());
         let mut all = Vec::new();
         if !rejected.is_empty() {
-            all.push(format!(
-                "functions have no names where the file is not the recorded one: {}",
-                listed(rejected)
-            ));
+            all.push(format!("functions have no names in {}", listed(rejected)));
         }
         if !trusted.is_empty() {
             all.push(format!(
@@ -156,7 +174,7 @@ impl Symbolizer {
     pub fn frames(&self, module: &Module, address: u64) -> Arc<[Frame]> {
         // Whether a file may be the recorded one depends on the time.
         let file = if module.is_kernel() { None } else { self.file(module) };
-        let module = &Module { loaded: None, ..module.clone() };
+        let module = &Module { loaded: None, process: None, ..module.clone() };
         if !module.is_kernel() && file.is_none() {
             return Arc::default();
         }

@@ -554,7 +554,7 @@ mod tests {
         let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
         let running = etw_symbols::KernelSymbols::of_this_machine().build_id;
         let image = |path: &str, size, build_id| {
-            let module = Module { path: path.into(), build_id, size, loaded: None };
+            let module = Module { path: path.into(), build_id, size, loaded: None, process: None };
             let source = Some(SymbolSource { module, bias: start });
             let file = ModuleFile::default();
             Image { size, zero: start, name: path.into(), file, source }

@@ -217,6 +217,62 @@ fn image_with_id(process: u32, base: u64, path: &str, id: &[u8]) -> Vec<u8> {
     payload
 }
 
+/// A trace of a process with a sample at an address of its program.
+#[cfg(target_os = "linux")]
+fn trace_in_program(process: u32, program: &str, id: &[u8], address: u64) -> TempFile {
+    let base = 0x7ff6_1234_0000u64;
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    push_kernel(&mut file, 1, (3, 0x1403), &image_with_id(process, base, program, id));
+    let ids = [process, 20].map(u32::to_le_bytes).concat();
+    let frame = (base + address).to_le_bytes();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
+    push_kernel(&mut file, 6, (2, 0x1820), &stack);
+    push_kernel(&mut file, 9, (3, 0x0504), &[&ids[..], &[0; 64]].concat());
+    TempFile::new(&file.finish())
+}
+
+/// OV-23: the path of a program may be that of a file in another mount namespace, which its process shows while it lives.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_of_another_mount_namespace_has_names_while_its_process_lives() {
+    let folder = Folder::new("namespace");
+    let (program, inner) = (folder.0.join("shop"), folder.0.join("inner"));
+    std::fs::create_dir(&inner).unwrap();
+    let Some(symbols) = program_with_inlined_code(&program) else { return };
+    let [shown, own] = [&inner, &program].map(|path| path.display().to_string());
+    let script = format!("mount -t tmpfs none {shown} && cp {own} {shown}/shop");
+    let Some(contained) = Contained::start(&script) else {
+        return eprintln!("left out: this user may not make mount namespaces");
+    };
+    let is_known =
+        |address: &u64| symbols.function(*address).is_some_and(|one| &*one.name == "known");
+    let address = (0..0x1_0000).find(is_known).unwrap();
+    let frames = |process: u32, id: &[u8]| {
+        let file = trace_in_program(process, &format!("{shown}/shop"), id, address);
+        let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+        lines[0]["frames"].as_array().unwrap().last().unwrap().clone()
+    };
+    let process = contained.0.id();
+    assert_eq!(frames(process, &symbols.build_id), "shop!known+0x0");
+    let unknown = format!("shop+{address:#x}");
+    assert_eq!(frames(process, &[0xaa; 20]), *unknown, "another file");
+    drop(contained);
+    assert_eq!(frames(process, &symbols.build_id), *unknown, "it is gone");
+}
+
+/// OV-23: a program that was replaced while it ran has its name.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_module_whose_file_was_replaced_has_its_name() {
+    let file = trace_in_program(10, "/nowhere/shop (deleted)", &[1, 2, 3, 4], 0x20);
+    let output = etw(&["dump", "--join", "--json"], &[file.path()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(r#""frames":["shop+0x20"]"#), "{text}");
+    assert!(stderr(&output).contains("/nowhere/shop (no file)"), "{}", stderr(&output));
+}
+
 /// OV-23: `dump` names functions as `convert` and `stat` do, inlined ones, too.
 #[cfg(target_os = "linux")]
 #[test]
@@ -227,18 +283,7 @@ fn dump_and_convert_have_one_name_for_a_function() {
     let has_inlined = |address: &u64| symbols.frames(*address).len() == 2;
     let address = (0..0x1_0000).find(has_inlined).unwrap();
     let offset = symbols.frames(address)[1].offset.unwrap();
-    let base = 0x7ff6_1234_0000u64;
-    let mut file = FileBuilder::new();
-    let start = file.header.start_raw;
-    let image = image_with_id(10, base, program.to_str().unwrap(), &symbols.build_id);
-    push_kernel(&mut file, 1, (3, 0x1403), &image);
-    let ids = [10u32, 20].map(u32::to_le_bytes).concat();
-    let frame = (base + address).to_le_bytes();
-    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
-    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
-    push_kernel(&mut file, 6, (2, 0x1820), &stack);
-    push_kernel(&mut file, 9, (3, 0x0504), &thread());
-    let file = TempFile::new(&file.finish());
+    let file = trace_in_program(10, program.to_str().unwrap(), &symbols.build_id, address);
     let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
     let known = format!("shop!known+{offset:#x}");
     assert_eq!(lines[0]["frames"], json!(["shop!inlined", known]));
@@ -335,13 +380,12 @@ impl Drop for Contained {
 
 #[cfg(target_os = "linux")]
 impl Contained {
-    /// `None`: this user may not make mount namespaces.
-    fn start() -> Option<Contained> {
+    /// One that ran a script. `None`: this user may not make mount namespaces.
+    fn start(script: &str) -> Option<Contained> {
         use std::io::BufRead;
-        let script = "mount -t tmpfs none /tmp && echo 7f00 20 Compiled:add >/tmp/perf-$$.map && \
-            echo ready && read line";
+        let script = format!("{script} && echo ready && read line");
         let mut command = std::process::Command::new("unshare");
-        command.args(["-m", "sh", "-c", script]).stderr(std::process::Stdio::null());
+        command.args(["-m", "sh", "-c", &script]).stderr(std::process::Stdio::null());
         let pipes =
             command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut contained = Contained(pipes.spawn().ok()?);
@@ -382,7 +426,8 @@ fn trace_of(process: u32, base: u64, path: &str) -> TempFile {
 #[cfg(target_os = "linux")]
 #[test]
 fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
-    let Some(contained) = Contained::start() else {
+    let script = "mount -t tmpfs none /tmp && echo 7f00 20 Compiled:add >/tmp/perf-$$.map";
+    let Some(contained) = Contained::start(script) else {
         return eprintln!("left out: this user may not make mount namespaces");
     };
     let process = contained.0.id();

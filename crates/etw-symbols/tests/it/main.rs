@@ -306,6 +306,54 @@ fn a_linked_debug_file_has_its_checksum() {
     assert!(name.is_empty() && note.contains("another checksum"), "{name}: {note}");
 }
 
+/// OV-23: Linux marks the path of a program that was replaced while it ran; its build id shows which file is the right one.
+#[test]
+fn a_program_that_was_replaced_has_the_names_of_the_file_with_its_build_id() {
+    let folder = Folder::new("marked");
+    let (program, build) = (folder.0.join("program"), folder.0.join("build"));
+    std::fs::create_dir(&build).unwrap();
+    let original = build.join("program");
+    if !program_without_id(&original, "known", &["-Wl,--build-id=sha1"]) {
+        return;
+    }
+    let address = address_of(&original, "known");
+    let build_id = SymbolFile::parse(&std::fs::read(&original).unwrap()).unwrap().build_id;
+    let marked = format!("{} (deleted)", program.display());
+    let module = Module { path: marked.into(), build_id, ..Module::default() };
+    let names = |module: &Module, folders: &[&Path]| {
+        let folders = folders.iter().map(|folder| folder.to_path_buf()).collect();
+        let symbolizer = Symbolizer::new(Search { folders, ..nowhere() });
+        let frames = symbolizer.frames(module, address);
+        let name = frames.first().map(|frame| frame.name.to_string());
+        (name.unwrap_or_default(), symbolizer.notes().concat())
+    };
+    assert_eq!(names(&module, &[&build]), ("known".to_owned(), String::new()));
+    let (name, note) = names(&module, &[]);
+    assert!(name.is_empty() && note.contains("program (no file)"), "{note}");
+    std::fs::copy(&original, &program).unwrap();
+    assert_eq!(names(&module, &[]).0, "known");
+    // Nothing shows that the file is that of a program without a build id.
+    assert!(program_without_id(&program, "known", &[]));
+    assert!(names(&Module { build_id: Vec::new(), ..module }, &[]).0.is_empty());
+}
+
+#[test]
+fn a_file_without_symbols_is_named_in_a_note() {
+    let folder = Folder::new("bare");
+    let program = folder.0.join("program");
+    if !program_without_id(&program, "known", &["-static", "-Wl,--build-id=sha1"])
+        || !tool("strip", &[], &[&program])
+    {
+        return;
+    }
+    let build_id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
+    let symbolizer = Symbolizer::new(nowhere());
+    let module = Module { path: program, build_id, ..Module::default() };
+    assert!(symbolizer.frames(&module, 0x40_1000).is_empty());
+    let notes = symbolizer.notes().concat();
+    assert!(notes.contains("program (no symbols)"), "{notes}");
+}
+
 /// OV-23: a pipe that bears the name of a program or of its debug file is passed over.
 #[test]
 fn pipes_are_no_files_with_symbols() {
