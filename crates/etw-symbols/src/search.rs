@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The largest file that is read.
-const MAX_FILE: u64 = 4 << 30;
+pub(crate) const MAX_FILE: u64 = 4 << 30;
 
 /// The folders and servers where files with symbols are searched.
 #[derive(Clone, Debug)]
@@ -258,7 +258,7 @@ impl Search {
                 }
             })
         };
-        let by_server = || of_id(servers.find(&module.build_id)?);
+        let by_server = || servers.find(&module.build_id);
         by_id().or_else(&mut by_link).or_else(|| self.with_debuginfod.then(by_server).flatten())
     }
 }
@@ -280,7 +280,7 @@ fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
 }
 
 /// Reads a file if it is the module's. `None`: it is no ELF file.
-fn matching(file: File, module: &Module) -> Option<Result<SymbolFile, Mismatch>> {
+pub(crate) fn matching(file: File, module: &Module) -> Option<Result<SymbolFile, Mismatch>> {
     let bytes = read(file)?;
     if let Err(mismatch) = check(&Identity::of(&bytes)?, module) {
         return Some(Err(mismatch));
