@@ -5,7 +5,7 @@
 //! `GET BASE/buildid/ID/debuginfo`.
 
 use crate::module::Module;
-use crate::search::{MAX_FILE, matching, open};
+use crate::module_file::{MAX_FILE, matching, open};
 use crate::symbol_file::SymbolFile;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -282,7 +282,7 @@ mod tests {
                 let mut lines = BufReader::new(&connection).lines();
                 let first = lines.next().unwrap().unwrap();
                 while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
-                // Who does not like the beginning closes the connection.
+                // A client that rejects the beginning closes the connection.
                 let _ = (&connection).write_all(&answer);
                 first
             };

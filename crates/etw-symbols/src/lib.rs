@@ -11,6 +11,7 @@ pub mod jit_dump;
 mod kernel;
 mod mangling;
 mod module;
+mod module_file;
 pub mod perf_map;
 mod scopes;
 mod search;

@@ -2,7 +2,8 @@
 
 use crate::debuginfod::Servers;
 use crate::module::Module;
-use crate::search::{Facts, Found, Mismatch, Search};
+use crate::module_file::Mismatch;
+use crate::search::{Facts, Found, Search};
 use crate::symbol_file::SymbolFile;
 use crate::{Frame, Function, KernelSymbols};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -75,7 +76,7 @@ impl Symbolizer {
         }
     }
 
-    /// What is known of a module, whenever it was loaded. Processes share files.
+    /// The file and facts of a module, whenever it was loaded. Processes share files.
     fn known(&self, module: &Module) -> Arc<Known> {
         let key = Module { loaded: None, process: None, ..module.clone() };
         let known = self.known_by(&key, || match key.is_vdso() {
