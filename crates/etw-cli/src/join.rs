@@ -12,9 +12,9 @@ use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
 use crate::output::{Failure, Progress};
 use crate::sample_intervals::SampleIntervals;
-pub use code::StackFrame;
 use code::{Code, is_method};
-use code_file::Place;
+pub use code::{StackFrame, Within};
+use code_file::{Place, Refused, Trust};
 use etw_decode::expr::Owned;
 use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
 use etw_etl::read::Records;
@@ -23,13 +23,15 @@ use etw_types::{
     EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
 };
 use file_names::FileNames;
-use images::{Image, ImageEvent, Moment, SymbolSource};
+use images::{Image, ImageEvent, Moment, SymbolSource, is_of_file};
 use labels::ModuleFile;
 pub use labels::file_name;
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Microsoft-Windows-Kernel-Process
@@ -49,6 +51,7 @@ const VOLUME_LIMIT: usize = 1 << 8;
 #[derive(Debug, Default)]
 pub struct Names {
     processes: HashMap<u32, String>,
+    recorded: HashMap<u32, Recorded>,
     threads: ThreadTable,
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
@@ -66,6 +69,14 @@ pub struct Names {
     build_ids: HashMap<(u32, u64), Vec<u8>>,
 }
 
+/// A process of Linux in the trace.
+#[derive(Clone, Debug, Default)]
+struct Recorded {
+    /// The users that it had.
+    users: BTreeSet<u32>,
+    end: Option<FileTime>,
+}
+
 /// Where symbols of an image of Linux are.
 fn symbol_source(
     process: u32,
@@ -76,11 +87,19 @@ fn symbol_source(
     let is_kernel = process == 0 && module.is_kernel();
     // Programs of 32 bits have another vdso than ours.
     let is_vdso = module.is_vdso() && base > u64::from(u32::MAX);
-    if !is_kernel && !is_vdso && !module.path.starts_with("/") {
+    let is_file =
+        module.path.to_str().is_some_and(|path| path.starts_with('/') && is_of_file(path));
+    if !is_kernel && !is_vdso && !is_file {
         return None;
     }
     let default_base = if is_kernel { 0 } else { default_base };
     Some(SymbolSource { module, bias: base.wrapping_sub(default_base) })
+}
+
+/// How a module is shown: its file, and its name.
+fn shown(module: &Module) -> (ModuleFile, Arc<str>) {
+    let path = module.unmarked_path().to_string_lossy();
+    (ModuleFile::new(&path, &module.build_id), file_name(&path).into())
 }
 
 /// FileIo: Name, FileCreate, FileRundown.
@@ -104,6 +123,33 @@ fn perf_maps_of(process: u32) -> Vec<Place> {
         all.push(Place::InRootOf(process, named(&innermost)));
     }
     all
+}
+
+/// Reads the first of these files that can be read.
+fn read_first(places: &[Place], mut read: impl FnMut(&Place) -> io::Result<usize>) {
+    for place in places {
+        match read(place) {
+            Ok(_) => return eprintln!("etw: note: names of compiled code from {place}"),
+            Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Refused>()) => {
+                eprintln!("etw: note: no names of compiled code from {place}: {error}");
+            }
+            // Most processes have no such file, and those of others may not be looked at.
+            Err(_) => {}
+        }
+    }
+}
+
+/// The user of a process that runs; `None`: of this one.
+#[cfg(unix)]
+fn user_of(process: Option<u32>) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let process = process.map_or("self".to_owned(), |process| process.to_string());
+    Some(std::fs::metadata(format!("/proc/{process}")).ok()?.uid())
+}
+
+#[cfg(not(unix))]
+fn user_of(_: Option<u32>) -> Option<u32> {
+    None
 }
 
 /// When a process that lives began, up to a second earlier: `/proc` counts in hundredths of seconds.
@@ -235,31 +281,34 @@ impl Names {
         }
         let mut own = self.own_processes.clone();
         own.extend(self.code.linux_processes());
-        // A process that lives may have compiled its code before the trace began.
-        let since = |code: &Code, process| {
-            let recorded = code.lives(process).then(|| process_start(process)).flatten();
-            recorded.map_or(start, |began| began.min(start))
-        };
         for process in own {
-            let since = Some(since(&self.code, process));
-            for place in perf_maps_of(process) {
-                let is_new = !paths.iter().any(|path| place.is(path));
-                if is_new && self.code.read_perf_map(process, &place, since).is_ok() {
-                    eprintln!("etw: note: names of compiled code from {place}");
-                    break;
-                }
-            }
+            let trust = self.trust_in_files_of(process, start);
+            let places = perf_maps_of(process).into_iter();
+            let places: Vec<Place> =
+                places.filter(|place| !paths.iter().any(|path| place.is(path))).collect();
+            let code = &mut self.code;
+            read_first(&places, |place| code.read_perf_map(process, place, Some(&trust)));
         }
         for (process, path) in self.code.jit_dumps() {
-            let since = since(&self.code, process);
-            for place in [Place::Here(path.clone()), Place::InRootOf(process, path)] {
-                if self.code.read_jit_dump(process, &place, since).is_ok() {
-                    eprintln!("etw: note: names of compiled code from {place}");
-                    break;
-                }
-            }
+            let trust = self.trust_in_files_of(process, start);
+            let places = [Place::Here(path.clone()), Place::InRootOf(process, path)];
+            let code = &mut self.code;
+            read_first(&places, |place| code.read_jit_dump(process, place, &trust));
         }
         Ok(())
+    }
+
+    /// The files of a process's compiled code that are believed, in a trace that began at `start`.
+    fn trust_in_files_of(&self, process: u32, start: FileTime) -> Trust {
+        let lives = self.code.lives(process);
+        // A process that lives may have compiled its code before the trace began.
+        let began = lives.then(|| process_start(process)).flatten();
+        let known = self.recorded.get(&process).cloned().unwrap_or_default();
+        let users = match known.users.is_empty() {
+            true => user_of(if lives { Some(process) } else { None }).into_iter().collect(),
+            false => known.users,
+        };
+        Trust { since: began.map_or(start, |began| began.min(start)), until: known.end, users }
     }
 
     /// Finds names of functions with this symbolizer.
@@ -274,10 +323,14 @@ impl Names {
         }
     }
 
-    /// The functions of an event's stack, the innermost first; empty: the event has no stack.
-    pub fn functions_of(&self, record: &EventRecord<'_>) -> Vec<StackFrame> {
-        let process = self.stack_process(record);
-        let mut found = Vec::new();
+    /// Gives the functions of an event's stack, the innermost first, and where in them its addresses are. An address may have several: those whose calls
+    /// the compiler inlined come first.
+    pub fn each_function(
+        &self,
+        record: &EventRecord<'_>,
+        give: &mut impl FnMut(StackFrame, Within),
+    ) {
+        let of = (self.stack_process(record), Moment::of(record));
         let mut was_kernel = false;
         let frames = self.stacks_of(record).flatten().copied().chain(record.stack());
         for (number, address) in frames.enumerate() {
@@ -285,9 +338,14 @@ impl Names {
             let is_kernel = address >= KERNEL_START;
             let is_first = number == 0 || was_kernel && !is_kernel;
             was_kernel = is_kernel;
-            let of = (process, Moment::of(record));
-            self.code.frames_of(of, address, !is_first, &mut |frame| found.push(frame));
+            self.code.frames_of(of, address, !is_first, give);
         }
+    }
+
+    /// The functions of an event's stack, the innermost first; empty: the event has no stack.
+    pub fn functions_of(&self, record: &EventRecord<'_>) -> Vec<StackFrame> {
+        let mut found = Vec::new();
+        self.each_function(record, &mut |frame, _| found.push(frame));
         // Without frame pointers the kernel follows data behind the last function.
         let is_code = |frame: &StackFrame| frame.function.is_some() || !frame.module.is_empty();
         if let Some(last) = found.iter().rposition(is_code) {
@@ -304,7 +362,7 @@ impl Names {
         address: u64,
     ) -> Vec<StackFrame> {
         let (mut found, of) = (Vec::new(), (process, Moment::of(record)));
-        self.code.frames_of(of, address, false, &mut |frame| found.push(frame));
+        self.code.frames_of(of, address, false, &mut |frame, _| found.push(frame));
         found
     }
 
@@ -366,6 +424,7 @@ impl Names {
                 | "Process/End",
             ) => {
                 self.process(&["ProcessId", "ImageFileName"], record, decoded);
+                self.user(record, decoded);
             }
             Some("Thread/Start" | "Thread/DCStart" | "Thread/DCEnd" | "Thread/End") => {
                 let picked = Picked::of(&["TThreadId", "ProcessId", "ThreadName"], record, decoded);
@@ -455,13 +514,12 @@ impl Names {
         {
             let stamp = picked.number(5).unwrap_or(0);
             let module = self.image_module(record, (process, base, size), stamp, name);
-            let file = ModuleFile::new(name, &module.build_id);
-            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
-            let name = match name {
+            let (file, name) = match name {
                 // Regions of a process are different code.
-                ANONYMOUS => format!("anon@{base:#x}").into(),
-                path => file_name(path).into(),
+                ANONYMOUS => (ModuleFile::new(name, &[]), format!("anon@{base:#x}").into()),
+                _ => shown(&module),
             };
+            let source = symbol_source(process, base, hex(4).unwrap_or(0), module);
             let image = Image { size, zero: base, name, file, source };
             self.code.add_image(process, base, (event, Moment::of(record)), image);
         }
@@ -480,6 +538,7 @@ impl Names {
         let module = Module {
             path: path.into(),
             build_id: known.unwrap_or_else(stamp),
+            process: Some(process),
             ..Module::default()
         };
         match module.build_id.is_empty() {
@@ -518,13 +577,13 @@ impl Names {
             return self.add_build_id(process, module.base, module.build_id);
         }
         self.own_processes.insert(process);
-        let name = file_name(&module.path).into();
-        let shown = ModuleFile::new(&module.path, &module.build_id);
         let (path, build_id) = (module.path.into(), module.build_id);
         let loaded = self.system_time(record).filter(|_| build_id.is_empty());
-        let file = Module { path, build_id, loaded, ..Module::default() };
-        let source = Some(SymbolSource { module: file, bias: module.bias });
-        let image = Image { size: module.size, zero: module.bias, name, file: shown, source };
+        let process_id = Some(process);
+        let of_file = Module { path, build_id, loaded, process: process_id, ..Module::default() };
+        let (file, name) = shown(&of_file);
+        let source = Some(SymbolSource { module: of_file, bias: module.bias });
+        let image = Image { size: module.size, zero: module.bias, name, file, source };
         let event = (ImageEvent::Rundown, Moment::of(record));
         self.code.add_image(process, module.base, event, image);
     }
@@ -543,6 +602,28 @@ impl Names {
             // The last part of a path.
             self.processes.insert(process, file_name(name).to_owned());
         }
+    }
+
+    /// Notes the user of a process of Linux, and when it ends.
+    fn user(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        const UNIX_USER: &str = "S-1-22-1-";
+        let Some(picked) = Picked::of(&["ProcessId", "UserSID"], record, decoded) else { return };
+        let user = picked.text(1).and_then(|text| text.strip_prefix(UNIX_USER)?.parse().ok());
+        let (Some(process), Some(user)) = (picked.number(0), user) else { return };
+        if self.recorded.len() >= LIMIT {
+            return;
+        }
+        let known = self.recorded.entry(process).or_default();
+        match decoded.event_name() {
+            // Another process had the number before.
+            Some("Process/Start") => *known = Recorded::default(),
+            Some("Process/End") => {
+                let clock = self.code.clock(record.position.file_index);
+                known.end = clock.and_then(|clock| record.timestamp(clock));
+            }
+            _ => {}
+        }
+        known.users.insert(user);
     }
 
     /// The stacks that the kernel recorded for an event: of the kernel's side, and of the user's.
@@ -581,16 +662,6 @@ impl Names {
                 path.get(nt.len()..).filter(|rest| rest.is_empty() || rest.starts_with('\\'))?;
             path[..nt.len()].eq_ignore_ascii_case(nt).then(|| format!("{dos}{rest}"))
         })
-    }
-
-    /// The code at an address of a process at the time of a record: an image or a method, and an offset in it.
-    pub fn code_at(
-        &self,
-        record: &EventRecord<'_>,
-        process: Option<u32>,
-        address: u64,
-    ) -> Option<String> {
-        self.code.name_of(process, address, Moment::of(record))
     }
 
     /// The process and thread to which an event belongs.

@@ -4,6 +4,8 @@ use crate::join::Names;
 use crate::output::Failure;
 use clap::Args;
 use etw_symbols::{Search, Symbolizer};
+#[cfg(target_os = "linux")]
+use etw_system::process_root::{LastLink, open_in_root};
 use etw_types::FileTime;
 use std::path::PathBuf;
 
@@ -33,7 +35,13 @@ impl SymbolOptions {
             )));
         }
         let report: fn(&str) = |text| eprintln!("etw: note: {text}");
-        let search = Search { folders: self.symbols.clone(), report, ..Search::default() };
+        let search = Search {
+            folders: self.symbols.clone(),
+            report,
+            #[cfg(target_os = "linux")]
+            open_in_process: |process, path| open_in_root(process, path, LastLink::Followed),
+            ..Search::default()
+        };
         names.set_symbolizer(Symbolizer::new(search));
         names.read_perf_maps(&self.perf_map, start)
     }

@@ -4,25 +4,25 @@
 //! names and keeps what it received in its own folder. Without that program, this module asks those of the servers that speak plain HTTP:
 //! `GET BASE/buildid/ID/debuginfo`.
 
+use crate::module::Module;
+use crate::module_file::{MAX_FILE, matching, open};
+use crate::symbol_file::SymbolFile;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write, copy};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, Read, Write, copy};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use ureq::http::StatusCode;
 
 /// How long a server may take to accept a connection, and to send its next bytes unless `DEBUGINFOD_TIMEOUT` says otherwise.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 const ANSWER_TIME: Duration = Duration::from_secs(90);
-/// Bytes of the largest file that a server may send.
-const MAX_FILE: u64 = 4 << 30;
-/// Lines of an answer's header, and bytes of one of them.
-const MAX_LINES: usize = 100;
-const MAX_LINE: u64 = 8 << 10;
+/// The name of a debug file in the folder of its build id.
+const FILE: &str = "debuginfo";
 /// The program that asks the servers.
 const CLIENT: &str = "debuginfod-find";
 
@@ -55,31 +55,36 @@ impl Servers {
     }
 
     /// The debug file of a whole build id.
-    pub fn find(&self, build_id: &[u8]) -> Option<PathBuf> {
+    pub fn find(&self, build_id: &[u8]) -> Option<SymbolFile> {
         if build_id.is_empty() {
             return None;
         }
         let id = hex(build_id);
         let folder = self.cache.as_ref();
-        let cached = folder.map(|folder| folder.join(&id).join("debuginfo"));
-        if let Some(path) = cached.filter(|path| is_cached(path)) {
-            return Some(path);
+        // Another program may have left anything in the folder, which the servers' file replaces.
+        let cached = folder.and_then(|folder| read(&folder.join(&id).join(FILE), build_id));
+        if cached.is_some() {
+            return cached;
         }
         if self.is_given_up(CLIENT) {
             return None;
         }
-        self.ask_client(&id).unwrap_or_else(|_| {
-            let urls = self.urls.iter().filter(|url| !self.is_given_up(url));
-            urls.into_iter().find_map(|url| match self.fetch(url, &id, folder?) {
-                Ok(path) => path,
-                Err(error) => {
-                    self.give_up(
-                        url,
-                        &format!("{url} is not asked for debug files any more: {error}"),
-                    );
-                    None
-                }
-            })
+        if let Ok(answer) = self.ask_client(&id) {
+            let path = answer?;
+            let file = read(&path, build_id);
+            if file.is_none() {
+                let what = format!("{} is not the file of its build id", path.display());
+                self.give_up(&path.to_string_lossy(), &what);
+            }
+            return file;
+        }
+        let urls = self.urls.iter().filter(|url| !self.is_given_up(url));
+        urls.into_iter().find_map(|url| match self.fetch(url, build_id, folder?) {
+            Ok(file) => file,
+            Err(error) => {
+                self.give_up(url, &format!("{url} is not asked for debug files any more: {error}"));
+                None
+            }
         })
     }
 
@@ -113,121 +118,101 @@ impl Servers {
             return Ok(None);
         }
         let path = String::from_utf8(output.stdout).ok();
-        Ok(path.map(|path| PathBuf::from(path.trim_end())).filter(|path| is_cached(path)))
+        Ok(path.map(|path| PathBuf::from(path.trim_end())).filter(|path| path.is_file()))
     }
 
-    /// Asks a server of plain HTTP, and keeps the file that it sends. `None`: it does not have the file; `Err`: it answers nothing, or speaks
-    /// another protocol.
-    fn fetch(&self, url: &str, id: &str, folder: &Path) -> io::Result<Option<PathBuf>> {
-        let rest = url.strip_prefix("http://").ok_or_else(|| {
-            io::Error::other(format!(
+    /// Asks a server of plain HTTP, and keeps the file that it sends if it is that of the build id. `None`: it does not have the file; `Err`: it answers
+    /// nothing, something else, or speaks another protocol.
+    fn fetch(&self, url: &str, build_id: &[u8], folder: &Path) -> io::Result<Option<SymbolFile>> {
+        if !url.starts_with("http://") {
+            return Err(io::Error::other(format!(
                 "only {CLIENT} of elfutils speaks its protocol, and is not installed"
-            ))
-        })?;
-        let (host, base) = rest.split_once('/').unwrap_or((rest, ""));
-        let base = base.trim_end_matches('/');
-        let separator = if base.is_empty() { "" } else { "/" };
-        let mut server = self.connect(host)?;
-        // Version 1.0: the server closes the connection behind the file, and does not divide it.
-        let request = format!(
-            "GET /{base}{separator}buildid/{id}/debuginfo HTTP/1.0\r\nHost: {host}\r\nUser-Agent: openetw\r\n\r\n"
-        );
-        server.write_all(request.as_bytes()).map_err(|error| self.explained(error))?;
-        let mut answer = BufReader::new(server);
-        let size = size_of_answer(&mut answer).map_err(|error| self.explained(error))?;
-        let Some(size) = size else { return Ok(None) };
-        let folder = folder.join(id);
-        if std::fs::create_dir_all(&folder).is_err() {
-            return Ok(None);
+            )));
         }
-        // Other readers never see a part of the file.
-        let (part, whole) =
-            (folder.join(format!(".part-{}", std::process::id())), folder.join("debuginfo"));
-        let received =
-            File::create(&part).and_then(|mut file| copy(&mut answer.take(MAX_FILE), &mut file));
-        let is_whole = |count: u64| count > 0 && size.is_none_or(|size| size == count);
-        if received.as_ref().is_ok_and(|count| is_whole(*count))
-            && std::fs::rename(&part, &whole).is_ok()
-        {
-            return Ok(Some(whole));
+        let id = hex(build_id);
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .user_agent("openetw")
+            .timeout_connect(self.answer_time.map(|time| time.min(CONNECT_TIME)))
+            .timeout_per_read(self.answer_time)
+            .timeout_per_write(self.answer_time);
+        let request = format!("{}/buildid/{id}/debuginfo", url.trim_end_matches('/'));
+        let answer = config.build().new_agent().get(request).call();
+        let mut answer = answer.map_err(|error| self.explained(error))?;
+        match answer.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            status => return Err(io::Error::other(format!("it answers {status}"))),
         }
-        let _ = std::fs::remove_file(&part);
-        match received {
-            Err(error) if is_late(&error) => Err(self.explained(error)),
-            _ => Ok(None),
+        let body = answer.body_mut();
+        let size = body.content_length();
+        if size.is_some_and(|size| size > MAX_FILE) {
+            return Err(io::Error::other("it sends a file that is too large"));
         }
-    }
-
-    fn connect(&self, host: &str) -> io::Result<TcpStream> {
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let address = if has_port { host.to_owned() } else { format!("{host}:80") };
-        let time = self.answer_time.map_or(CONNECT_TIME, |time| time.min(CONNECT_TIME));
-        let mut last = io::Error::from(ErrorKind::NotFound);
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, time) {
-                Ok(server) => {
-                    server.set_read_timeout(self.answer_time)?;
-                    server.set_write_timeout(self.answer_time)?;
-                    return Ok(server);
-                }
-                Err(error) => last = error,
-            }
+        let mut body = body.with_config().limit(MAX_FILE).reader();
+        let explained = |error: io::Error| self.explained(error.into());
+        let mut magic = [0; 4];
+        body.read_exact(&mut magic).map_err(explained)?;
+        let is_other = || io::Error::other(format!("it sends no ELF file with the build id {id}"));
+        if magic != *b"\x7fELF" {
+            return Err(is_other());
         }
-        Err(last)
+        let part = Part::new(&folder.join(&id))?;
+        let mut file = File::create(&part.0).map_err(|error| named(&part.0, &error))?;
+        file.write_all(&magic).map_err(|error| named(&part.0, &error))?;
+        copy(&mut body, &mut file).map_err(explained)?;
+        let found = read(&part.0, build_id).ok_or_else(is_other)?;
+        // Other readers never see a part of the file. Without the cache it is there for this command only.
+        let _ = std::fs::rename(&part.0, part.0.with_file_name(FILE));
+        Ok(Some(found))
     }
 
     /// The error of a server, in words if it took too long.
-    fn explained(&self, error: io::Error) -> io::Error {
+    fn explained(&self, error: ureq::Error) -> io::Error {
         let seconds = self.answer_time.unwrap_or_default().as_secs();
-        match is_late(&error) {
-            true => io::Error::other(format!(
+        match error {
+            ureq::Error::Timeout(ureq::Timeout::Connect) => {
+                io::Error::other("it does not accept a connection")
+            }
+            ureq::Error::Timeout(_) => io::Error::other(format!(
                 "it sent nothing for {seconds} seconds (DEBUGINFOD_TIMEOUT)"
             )),
-            false => error,
+            ureq::Error::Io(error) => error,
+            other => io::Error::other(other),
         }
     }
+}
+
+/// A file that is being received; it is removed unless it gets another name.
+struct Part(PathBuf);
+
+impl Part {
+    fn new(folder: &Path) -> io::Result<Part> {
+        std::fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
+        Ok(Part(folder.join(format!(".part-{}", std::process::id()))))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Reads a file, if it is that of a build id.
+fn read(path: &Path, build_id: &[u8]) -> Option<SymbolFile> {
+    let module = Module { build_id: build_id.to_vec(), ..Module::default() };
+    matching(open(path)?, &module)?.ok()
 }
 
 impl std::fmt::Debug for Servers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Servers").field("urls", &self.urls).finish_non_exhaustive()
     }
-}
-
-/// A server that does not have the file leaves an empty one.
-fn is_cached(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.len() > 0)
-}
-
-fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-/// Reads the header of an answer. Returns the bytes that follow, if it states them; `None`: the server does not have the file.
-fn size_of_answer(answer: &mut impl BufRead) -> io::Result<Option<Option<u64>>> {
-    let mut next = || {
-        let mut line = Vec::new();
-        answer.take(MAX_LINE).read_until(b'\n', &mut line)?;
-        Ok::<_, io::Error>(String::from_utf8_lossy(&line).trim_end().to_ascii_lowercase())
-    };
-    let status = next()?;
-    if !status.starts_with("http/") || status.split(' ').nth(1) != Some("200") {
-        return Ok(None);
-    }
-    let mut size = None;
-    for _ in 0..MAX_LINES {
-        let line = next()?;
-        match line.split_once(':') {
-            _ if line.is_empty() => return Ok(Some(size)),
-            Some(("content-length", value)) => match value.trim().parse() {
-                Ok(stated) => size = Some(stated),
-                Err(_) => return Ok(None),
-            },
-            Some(("transfer-encoding", _)) => return Ok(None),
-            _ => {}
-        }
-    }
-    Ok(None)
 }
 
 /// The folder in which `debuginfod-find` keeps files.
@@ -253,23 +238,55 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread::{JoinHandle, spawn};
 
     use super::*;
 
-    /// A server that sends one answer. Returns its URL; the thread returns the first line of the request.
-    fn server(answer: &'static [u8]) -> (String, JoinHandle<String>) {
+    const ID: [u8; 4] = [0xab, 0x12, 0x34, 0x56];
+
+    /// A program whose only contents are its build id.
+    fn elf(id: [u8; 4]) -> Vec<u8> {
+        let numbers =
+            |all: &[u64]| all.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<_>>();
+        // Header, one program header, its note.
+        let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+        file.extend(numbers(&[0, 64, 0]));
+        file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0]);
+        file.extend([4, 0, 0, 0, 4, 0, 0, 0]);
+        file.extend(numbers(&[120, 0, 0, 20, 20, 4]));
+        file.extend([4, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0]);
+        file.extend(b"GNU\0");
+        file.extend(id);
+        file
+    }
+
+    fn answer(header: &str, body: &[u8]) -> Vec<u8> {
+        [b"HTTP/1.1 200 OK\r\n", header.as_bytes(), b"\r\n\r\n", body].concat()
+    }
+
+    /// A whole file.
+    fn sized(body: &[u8]) -> Vec<u8> {
+        answer(&format!("Content-Length: {}\r\nX: y", body.len()), body)
+    }
+
+    /// A server that sends an answer to each request. Returns its URL; the thread returns the first lines of the requests.
+    fn server(answers: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/debug/", listener.local_addr().unwrap());
         let thread = spawn(move || {
-            let (connection, _) = listener.accept().unwrap();
-            let mut lines = BufReader::new(&connection).lines();
-            let first = lines.next().unwrap().unwrap();
-            while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
-            (&connection).write_all(answer).unwrap();
-            first
+            let answer = |answer: Vec<u8>| {
+                let (connection, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(&connection).lines();
+                let first = lines.next().unwrap().unwrap();
+                while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                // A client that rejects the beginning closes the connection.
+                let _ = (&connection).write_all(&answer);
+                first
+            };
+            answers.into_iter().map(answer).collect()
         });
         (url, thread)
     }
@@ -304,29 +321,74 @@ mod tests {
     #[test]
     fn a_file_of_a_server_is_kept() {
         let folder = Folder::new("kept");
-        let (url, thread) = server(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX: y\r\n\r\n\x7fELF");
-        let path = servers(&[&url], &folder, |_| ()).find(&[0xab, 0x12]).unwrap();
-        assert_eq!(thread.join().unwrap(), "GET /debug/buildid/ab12/debuginfo HTTP/1.0");
-        assert_eq!(path, folder.0.join("ab12/debuginfo"));
-        assert_eq!(std::fs::read(path).unwrap(), b"\x7fELF");
+        let moved = b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n".to_vec();
+        let pieces =
+            [b"8;any=1\r\n", &elf(ID)[..8], b"\r\n84\r\n", &elf(ID)[8..], b"\r\n0\r\n\r\n"];
+        let chunked = answer("Transfer-Encoding: chunked", &pieces.concat());
+        for (answers, last) in [
+            (vec![sized(&elf(ID))], "GET /debug/buildid/ab123456/debuginfo HTTP/1.1"),
+            (vec![answer("X: y", &elf(ID))], "GET /debug/buildid/ab123456/debuginfo HTTP/1.1"),
+            (vec![moved, chunked], "GET /there HTTP/1.1"),
+        ] {
+            let (url, thread) = server(answers);
+            let file = servers(&[&url], &folder, |_| ()).find(&ID).unwrap();
+            assert_eq!(thread.join().unwrap().last().map(String::as_str), Some(last));
+            assert_eq!(file.build_id, ID);
+            assert_eq!(std::fs::read(folder.0.join("ab123456/debuginfo")).unwrap(), elf(ID));
+            assert!(servers(&[], &folder, |_| ()).find(&ID).is_some(), "without a server");
+            std::fs::remove_dir_all(&folder.0).unwrap();
+        }
     }
 
+    /// OV-23: what is not the file of the build id is not kept, and the next server is asked.
     #[test]
-    fn answers_without_a_whole_file_are_rejected() {
+    fn a_server_with_another_answer_is_passed_over_with_a_note() {
+        static NOTES: AtomicUsize = AtomicUsize::new(0);
         let folder = Folder::new("rejected");
-        for answer in [
-            &b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone"[..],
-            b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nshort",
-            b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n",
-            b"HTTP/1.0 200 OK\r\n\r\n",
-            b"",
+        let file = elf(ID);
+        let none = b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone";
+        let broken = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+        for (bad, notes) in [
+            (none.to_vec(), 0),
+            (broken.to_vec(), 1),
+            (answer("Content-Length: 9000", &file), 1),
+            (answer(&format!("Content-Length: {}", 1u64 << 45), &file), 1),
+            (sized(b"<html>Please log in</html>"), 1),
+            (sized(&elf([9; 4])), 1),
+            (sized(b"\x7fELF and no more"), 1),
+            (answer("X: y", b""), 1),
+            (Vec::new(), 1),
         ] {
-            let (url, thread) = server(answer);
-            assert_eq!(servers(&[&url], &folder, |_| ()).find(&[0xab, 0x12]), None, "{answer:?}");
-            thread.join().unwrap();
+            NOTES.store(0, Ordering::Relaxed);
+            let note = |text: &str| {
+                assert!(text.contains("is not asked for debug files any more"), "{text}");
+                NOTES.fetch_add(1, Ordering::Relaxed);
+            };
+            let shown = String::from_utf8_lossy(&bad).into_owned();
+            let ((bad, bad_thread), (good, good_thread)) =
+                (server(vec![bad.clone(), bad]), server(vec![sized(&file)]));
+            let found = servers(&[&bad], &folder, note).find(&ID);
+            assert!(found.is_none() && NOTES.load(Ordering::Relaxed) == notes, "{shown}");
+            let left = std::fs::read_dir(folder.0.join("ab123456")).map_or(0, Iterator::count);
+            assert_eq!(left, 0, "{shown}");
+            assert!(servers(&[&bad, &good], &folder, |_| ()).find(&ID).is_some(), "{shown}");
+            bad_thread.join().unwrap();
+            good_thread.join().unwrap();
+            std::fs::remove_dir_all(&folder.0).unwrap();
         }
-        let left = std::fs::read_dir(folder.0.join("ab12")).map_or(0, Iterator::count);
-        assert_eq!(left, 0, "parts of files are left");
+    }
+
+    /// OV-23: the cache is elfutils', which keeps what a server sends.
+    #[test]
+    fn junk_in_the_cache_is_replaced() {
+        let folder = Folder::new("junk");
+        let kept = folder.0.join("ab123456");
+        std::fs::create_dir_all(&kept).unwrap();
+        std::fs::write(kept.join("debuginfo"), b"junk").unwrap();
+        let (url, thread) = server(vec![sized(&elf(ID))]);
+        assert!(servers(&[&url], &folder, |_| ()).find(&ID).is_some());
+        thread.join().unwrap();
+        assert_eq!(std::fs::read(kept.join("debuginfo")).unwrap(), elf(ID));
     }
 
     /// OV-23: a server without an answer costs its time once, and the user learns of it.
@@ -346,7 +408,7 @@ mod tests {
         });
         let start = Instant::now();
         for number in 1..=20 {
-            assert_eq!(servers.find(&[0xab, number]), None);
+            assert!(servers.find(&[0xab, number]).is_none());
         }
         assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
         assert_eq!((REPORTS.load(Ordering::Relaxed), SILENT.load(Ordering::Relaxed)), (3, 1));

@@ -11,6 +11,7 @@ pub mod jit_dump;
 mod kernel;
 mod mangling;
 mod module;
+mod module_file;
 pub mod perf_map;
 mod scopes;
 mod search;
@@ -45,4 +46,6 @@ pub struct Frame {
     pub file: Option<Arc<str>>,
     /// The line in that file.
     pub line: Option<u32>,
+    /// Bytes between the function's first one and the address; `None`: it is inlined, or nothing says where it begins.
+    pub offset: Option<u64>,
 }

@@ -8,6 +8,9 @@ const KERNEL: &str = "vmlinux";
 /// The name of the functions that the kernel maps into each process.
 const VDSO: &str = "[vdso]";
 
+/// Linux writes this behind the path of a file that has been removed or replaced.
+const DELETED: &str = " (deleted)";
+
 /// A file with code, as a trace names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Module {
@@ -19,9 +22,19 @@ pub struct Module {
     pub size: u64,
     /// A moment when it was loaded. A file without a build id that was written later is another one.
     pub loaded: Option<SystemTime>,
+    /// A process that loaded it. While it lives, its path may be that of a file in another mount namespace.
+    pub process: Option<u32>,
 }
 
 impl Module {
+    /// The path without Linux' mark of a file that has been removed or replaced. Without a build id it stays, because the file that is at the
+    /// path now is another one.
+    pub fn unmarked_path(&self) -> &Path {
+        let unmarked = self.path.to_str().and_then(|path| path.strip_suffix(DELETED));
+        let unmarked = unmarked.filter(|_| !self.build_id.is_empty());
+        unmarked.map_or(&self.path, Path::new)
+    }
+
     /// Whether it is the kernel without its modules.
     pub fn is_kernel(&self) -> bool {
         self.path == Path::new(KERNEL)

@@ -2,15 +2,12 @@
 
 use crate::debuginfod::{Servers, hex};
 use crate::module::Module;
+use crate::module_file::{MAX_FILE, Mismatch, matching, open, read};
 use crate::symbol_file::{DebugLink, Identity, SymbolFile};
-use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-/// The largest file that is read.
-const MAX_FILE: u64 = 4 << 30;
 
 /// The folders and servers where files with symbols are searched.
 #[derive(Clone, Debug)]
@@ -23,6 +20,8 @@ pub struct Search {
     pub with_debuginfod: bool,
     /// Gets a sentence about each server that is given up.
     pub report: fn(&str),
+    /// Opens a regular file by its path in the root directory of a process that lives.
+    pub open_in_process: fn(u32, &Path) -> io::Result<File>,
 }
 
 impl Default for Search {
@@ -33,27 +32,8 @@ impl Default for Search {
             debug_folders: vec![PathBuf::from("/usr/lib/debug")],
             with_debuginfod: urls.is_some_and(|urls| !urls.is_empty()),
             report: |_| (),
+            open_in_process: |_, _| Err(io::ErrorKind::Unsupported.into()),
         }
-    }
-}
-
-/// Why a file is not the recorded one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mismatch {
-    BuildId,
-    Size,
-    Checksum,
-    Changed,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mismatch::BuildId => "another build id",
-            Mismatch::Size => "another size",
-            Mismatch::Checksum => "a debug file with another checksum",
-            Mismatch::Changed => "written later",
-        })
     }
 }
 
@@ -82,19 +62,6 @@ pub(crate) struct Facts {
     pub times: Option<Times>,
 }
 
-/// Opens a regular file; `None`: it does not exist, or is too large.
-fn open(path: &Path) -> Option<File> {
-    let file = File::open(path).ok()?;
-    let data = file.metadata().ok()?;
-    (data.is_file() && data.len() <= MAX_FILE).then_some(file)
-}
-
-fn read(file: File) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
 fn times(file: &File) -> Option<Times> {
     let data = file.metadata().ok()?;
     let written = data.modified().ok()?;
@@ -109,19 +76,6 @@ fn times(file: &File) -> Option<Times> {
     #[cfg(not(unix))]
     let changed = written;
     Some(Times { written, changed })
-}
-
-/// Whether a file may be a module's. A module without a build id has a file without one, of its size.
-fn check(identity: &Identity, module: &Module) -> Result<(), Mismatch> {
-    let (known, found) = (&module.build_id, &identity.build_id);
-    if known.is_empty() != found.is_empty() || !found.starts_with(known) {
-        return Err(Mismatch::BuildId);
-    }
-    let has_other_size = |size| module.size != 0 && size != module.size;
-    match known.is_empty() && identity.size.is_some_and(has_other_size) {
-        true => Err(Mismatch::Size),
-        false => Ok(()),
-    }
 }
 
 impl Search {
@@ -153,9 +107,26 @@ impl Search {
         if found.file.is_some() {
             found.facts.mismatch = None;
         }
-        let file = &mut found.file;
+        self.complete(&mut found, module, servers);
+        found
+    }
+
+    /// The symbols of a module whose file is not here, from the root directory of its process: the build id shows that it is the file.
+    pub(crate) fn find_in_process(&self, module: &Module, servers: &Servers) -> Option<Found> {
+        let process = module.process.filter(|_| !module.build_id.is_empty())?;
+        let file = (self.open_in_process)(process, &module.path).ok()?;
+        let is_small = file.metadata().is_ok_and(|data| data.len() <= MAX_FILE);
+        let file = is_small.then(|| matching(file, module))??.ok();
+        let mut found = Found { file: Some(file?), ..Found::default() };
+        self.complete(&mut found, module, servers);
+        Some(found)
+    }
+
+    /// Adds the separate debug file, if symbols or debug information are missing.
+    fn complete(&self, found: &mut Found, module: &Module, servers: &Servers) {
+        let file = &found.file;
         if file.as_ref().is_some_and(|file| file.has_symbols() && file.has_debug_information()) {
-            return found;
+            return;
         }
         let whole_id = file.as_ref().map_or(&module.build_id, |file| &file.build_id).clone();
         let link = file.as_ref().and_then(|file| file.debug_link.clone());
@@ -169,13 +140,18 @@ impl Search {
             (None, debug) => found.file = debug,
             _ => {}
         }
-        found
+        let is_bare = |file: &SymbolFile| !file.has_symbols() && !file.has_debug_information();
+        found.facts.mismatch = found.facts.mismatch.or(match &found.file {
+            None => Some(Mismatch::Absent),
+            Some(file) => is_bare(file).then_some(Mismatch::NoSymbols),
+        });
     }
 
     /// Paths of files with a module's name: those of the user, which may be its debug files, then its own.
     fn candidates(&self, module: &Module) -> Vec<PathBuf> {
+        let (marked, path) = (&module.path, module.unmarked_path());
         let mut all = Vec::new();
-        if let Some(name) = module.path.file_name() {
+        for name in [path, marked].into_iter().filter_map(Path::file_name) {
             let mut debug = name.to_owned();
             debug.push(".debug");
             for folder in &self.folders {
@@ -183,8 +159,9 @@ impl Search {
             }
         }
         // A folder of the user may be the program's own.
-        all.retain(|path| *path != module.path);
-        all.push(module.path.clone());
+        all.retain(|one| one != path && one != marked);
+        all.extend([path.to_owned(), marked.clone()]);
+        all.dedup();
         all
     }
 
@@ -221,7 +198,7 @@ impl Search {
                 }
             })
         };
-        let by_server = || of_id(servers.find(&module.build_id)?);
+        let by_server = || servers.find(&module.build_id);
         by_id().or_else(&mut by_link).or_else(|| self.with_debuginfod.then(by_server).flatten())
     }
 }
@@ -240,15 +217,6 @@ fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with(&rest) && name.ends_with(".debug")
     })
-}
-
-/// Reads a file if it is the module's. `None`: it is no ELF file.
-fn matching(file: File, module: &Module) -> Option<Result<SymbolFile, Mismatch>> {
-    let bytes = read(file)?;
-    if let Err(mismatch) = check(&Identity::of(&bytes)?, module) {
-        return Some(Err(mismatch));
-    }
-    SymbolFile::of(bytes.into()).map(Ok)
 }
 
 /// Reads the file of a debug link, which has the module's build id, or the link's checksum.

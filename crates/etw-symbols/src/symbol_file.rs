@@ -16,6 +16,9 @@ const MAX_NAMES: usize = 256 << 20;
 /// Inlined calls at one address; deeper ones are left out.
 const MAX_INLINED: usize = 64;
 
+/// In the symbol of a function's part that seldom runs, which is elsewhere.
+const COLD: &str = ".cold";
+
 /// The section that every file with debug information has.
 const DEBUG_SECTION: &str = ".debug_info";
 
@@ -199,7 +202,8 @@ impl SymbolFile {
         if frames.is_empty()
             && let Some(function) = self.function(address)
         {
-            frames.push(Frame { name: function.name, file: None, line: None });
+            let offset = Some(function.offset);
+            frames.push(Frame { name: function.name, file: None, line: None, offset });
         }
         frames
     }
@@ -234,7 +238,12 @@ impl SymbolFile {
                 name,
                 file: location.and_then(|location| location.file).map(Arc::from),
                 line: location.and_then(|location| location.line),
+                offset: None,
             });
+        }
+        if let Some(outermost) = found.last_mut() {
+            let symbol = self.symbol(address).filter(|(name, _)| !name.contains(COLD));
+            outermost.offset = symbol.map(|(_, offset)| offset);
         }
         found
     }

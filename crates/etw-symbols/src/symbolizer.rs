@@ -2,7 +2,8 @@
 
 use crate::debuginfod::Servers;
 use crate::module::Module;
-use crate::search::{Facts, Found, Mismatch, Search};
+use crate::module_file::Mismatch;
+use crate::search::{Facts, Found, Search};
 use crate::symbol_file::SymbolFile;
 use crate::{Frame, Function, KernelSymbols};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,7 +47,7 @@ struct Known {
 /// Modules that need a note.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Their files are not the recorded ones.
+    /// They have no files, or not the recorded ones.
     rejected: BTreeMap<PathBuf, Mismatch>,
     /// Nothing shows whether their files are the recorded ones.
     trusted: BTreeSet<PathBuf>,
@@ -75,37 +76,58 @@ impl Symbolizer {
         }
     }
 
+    /// The file and facts of a module, whenever it was loaded. Processes share files.
+    fn known(&self, module: &Module) -> Arc<Known> {
+        let key = Module { loaded: None, process: None, ..module.clone() };
+        let known = self.known_by(&key, || match key.is_vdso() {
+            true => Found { file: crate::vdso::own(&key), ..Found::default() },
+            false => self.search.find(&key, &self.servers),
+        });
+        if known.file.is_some() || module.process.is_none() || key.is_vdso() {
+            return known;
+        }
+        let of_process = Module { process: module.process, ..key.clone() };
+        let own = self.known_by(&of_process, || {
+            let found = self.search.find_in_process(&of_process, &self.servers);
+            found.unwrap_or(Found { file: None, facts: known.facts })
+        });
+        if own.file.is_some() {
+            lock(&self.files).insert(key, own.clone());
+        }
+        own
+    }
+
+    fn known_by(&self, key: &Module, find: impl FnOnce() -> Found) -> Arc<Known> {
+        if let Some(known) = lock(&self.files).get(key) {
+            return known.clone();
+        }
+        let found = find();
+        let file = found.file.map(|file| Arc::new(Mutex::new(file)));
+        let known = Arc::new(Known { file, facts: found.facts });
+        lock(&self.files).insert(key.clone(), known.clone());
+        known
+    }
+
     /// The file of a module, if it may be the one that was loaded.
     fn file(&self, module: &Module) -> Option<SharedFile> {
-        let key = Module { loaded: None, ..module.clone() };
-        let known = lock(&self.files).get(&key).cloned();
-        let known = known.unwrap_or_else(|| {
-            let found = match key.is_vdso() {
-                true => Found { file: crate::vdso::own(&key), ..Found::default() },
-                false => self.search.find(&key, &self.servers),
-            };
-            let file = found.file.map(|file| Arc::new(Mutex::new(file)));
-            let known = Arc::new(Known { file, facts: found.facts });
-            lock(&self.files).insert(key, known.clone());
-            known
-        });
-        let (path, facts) = (&module.path, &known.facts);
+        let known = self.known(module);
+        let (path, facts) = (module.unmarked_path(), &known.facts);
         let was_written_later = |loaded| facts.times.is_some_and(|times| times.written > loaded);
         let mismatch = match &known.file {
             None => facts.mismatch,
             // The program is the right one without its debug file.
-            Some(_) if facts.mismatch == Some(Mismatch::Checksum) => facts.mismatch,
+            Some(_) if facts.mismatch.is_some() => facts.mismatch,
             Some(_) => module.loaded.filter(|at| was_written_later(*at)).map(|_| Mismatch::Changed),
         };
         if let Some(mismatch) = mismatch {
-            lock(&self.notes).rejected.entry(path.clone()).or_insert(mismatch);
-            if mismatch != Mismatch::Checksum {
+            lock(&self.notes).rejected.entry(path.to_owned()).or_insert(mismatch);
+            if !matches!(mismatch, Mismatch::Checksum | Mismatch::NoSymbols) {
                 return None;
             }
         }
         let is_older = |loaded| facts.times.is_some_and(|times| times.changed <= loaded);
         if facts.has_no_id && !module.loaded.is_some_and(is_older) {
-            lock(&self.notes).trusted.insert(path.clone());
+            lock(&self.notes).trusted.insert(path.to_owned());
         }
         known.file.clone()
     }
@@ -125,10 +147,7 @@ impl Symbolizer {
         let (rejected, trusted): (Vec<_>, Vec<_>) = (rejected.collect(), trusted.collect());
         let mut all = Vec::new();
         if !rejected.is_empty() {
-            all.push(format!(
-                "functions have no names where the file is not the recorded one: {}",
-                listed(rejected)
-            ));
+            all.push(format!("functions have no names in {}", listed(rejected)));
         }
         if !trusted.is_empty() {
             all.push(format!(
@@ -152,24 +171,11 @@ impl Symbolizer {
         is_recorded.then_some(kernel)
     }
 
-    /// The function at an address of a module: one of the file's headers, or the distance from the start of the kernel.
-    pub fn function(&self, module: &Module, address: u64) -> Option<Function> {
-        if module.is_kernel() {
-            return self.kernel(module)?.function(address);
-        }
-        let file = self.file(module)?;
-        let file = lock(&file);
-        file.function(address).or_else(|| {
-            let name = file.frames(address).pop()?.name;
-            Some(Function { name, offset: 0 })
-        })
-    }
-
-    /// The functions at an address, the innermost inlined one first; the address is that of [`function`](Symbolizer::function).
+    /// The functions at an address, the innermost inlined one first. The address is one of the file's headers, or the distance from the start of the kernel.
     pub fn frames(&self, module: &Module, address: u64) -> Arc<[Frame]> {
         // Whether a file may be the recorded one depends on the time.
         let file = if module.is_kernel() { None } else { self.file(module) };
-        let module = &Module { loaded: None, ..module.clone() };
+        let module = &Module { loaded: None, process: None, ..module.clone() };
         if !module.is_kernel() && file.is_none() {
             return Arc::default();
         }
@@ -180,8 +186,12 @@ impl Symbolizer {
         let found: Arc<[Frame]> = match module.is_kernel() {
             true => {
                 let function = self.kernel(module).and_then(|kernel| kernel.function(address));
-                let frame =
-                    function.map(|function| Frame { name: function.name, file: None, line: None });
+                let frame = function.map(|Function { name, offset }| Frame {
+                    name,
+                    file: None,
+                    line: None,
+                    offset: Some(offset),
+                });
                 frame.into_iter().collect()
             }
             false => file.map_or(Vec::new(), |file| lock(&file).frames(address)).into(),

@@ -44,7 +44,7 @@ mod tests {
         let id = Identity::of(&bytes).unwrap().build_id;
         let module = |build_id: &[u8], size| {
             let build_id = build_id.to_vec();
-            Module { path: "[vdso]".into(), build_id, size, loaded: None }
+            Module { path: "[vdso]".into(), build_id, size, loaded: None, process: None }
         };
         let size = bytes.len() as u64;
         let file = own(&module(&[], size)).unwrap();

@@ -125,8 +125,8 @@ pub struct Pprof<W: Write> {
     /// Names of functions and files, as numbers of strings.
     functions: Table<[i64; 2]>,
     modules: Table<i64>,
-    /// Time of processes by their programs' modules.
-    programs: HashMap<usize, i64>,
+    /// Time of processes on the CPU, and off it, by their programs' modules.
+    programs: HashMap<usize, (i64, i64)>,
     /// Module, function and line.
     locations: Table<(usize, usize, u32)>,
     samples: HashMap<Key, Values>,
@@ -185,8 +185,8 @@ impl<W: Write> Pprof<W> {
         ValueType { kind: self.string(kind), unit: self.string(unit) }
     }
 
-    /// The modules. Readers take the first one for the main program: it is the program of the processes with the most time, else one that is not
-    /// the kernel.
+    /// The modules. Readers take the first one for the main program: it is the program of the processes with the most time on the CPU, or, if none
+    /// was sampled, off it; else one that is not the kernel.
     fn mappings(&self) -> Vec<Mapping> {
         let modules = self.modules.values().iter().enumerate();
         let mut all: Vec<Mapping> = modules
@@ -261,7 +261,11 @@ impl<W: Write> Target for Pprof<W> {
         if let Some(frame) = span.frames.iter().find(|frame| is_program(&frame.module)) {
             let name = self.string(&frame.module);
             let module = self.modules.number(name);
-            *self.programs.entry(module).or_default() += span.duration;
+            let (on, off) = self.programs.entry(module).or_default();
+            match span.kind {
+                SpanKind::Sample => *on += span.duration,
+                SpanKind::OffCpu { .. } => *off += span.duration,
+            }
         }
         let [process, thread] = owner_names(span, names);
         let mut labels = vec![self.label("process", &process), self.label("thread", &thread)];
@@ -305,29 +309,67 @@ impl<W: Write> Target for Pprof<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use etw_decode::Decoder;
+    use etw_types::{EventRecord, HeaderType, Hook};
     use std::io::Read;
 
-    /// OV-23: pprof shortens names that seem mangled, and takes the first mapping for the program.
-    #[test]
-    fn names_are_whole_and_the_first_mapping_is_no_kernel() {
-        let frame = |module: &str, function: &str| StackFrame {
+    fn frame(module: &str, function: &str) -> StackFrame {
+        StackFrame {
             module: module.into(),
             function: Some(function.into()),
             file: None,
             line: 0,
             address: 0,
-        };
-        let frames = vec![frame("vmlinux", "do_it"), frame("shop", "<Cart>::add(int)")];
-        let kind = SpanKind::Sample;
-        let span = Span { process: Some(7), thread: 7, start: 0, duration: 5, kind, frames };
+        }
+    }
+
+    fn profile_of(spans: &[Span], names: &Names) -> Profile {
         let mut out = Vec::new();
         let mut target = Pprof::new(&mut out);
-        target.span(&span, &Names::default()).unwrap();
-        target.finish(&Names::default()).unwrap();
+        for span in spans {
+            target.span(span, names).unwrap();
+        }
+        target.finish(names).unwrap();
         drop(target);
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(&*out).read_to_end(&mut bytes).unwrap();
-        let profile = Profile::decode(&*bytes).unwrap();
+        Profile::decode(&*bytes).unwrap()
+    }
+
+    /// OV-23: a program that waits much is not the one that was profiled.
+    #[test]
+    fn the_first_mapping_is_the_program_with_the_most_time_on_the_cpu() {
+        let mut names = Names::default();
+        for (process, name) in [(7u32, b"shop\0"), (8, b"host\0")] {
+            let payload = [&[0; 8][..], &process.to_le_bytes(), &[0; 28], name, &[0; 6]].concat();
+            let mut record = EventRecord::new(HeaderType::PerfInfo64, &payload);
+            record.hook = Some(Hook(0x0304));
+            record.descriptor.version = 4;
+            record.pointer_size = 8;
+            names.take(&record, &mut Decoder::new());
+        }
+        let span = |process, module, duration, kind| {
+            let frames = vec![frame(module, "main")];
+            Span { process: Some(process), thread: 1, start: 0, duration, kind, frames }
+        };
+        let waits = || SpanKind::OffCpu { reason: "UserRequest", waker: None };
+        let first = |spans: &[Span]| {
+            let profile = profile_of(spans, &names);
+            profile.string_table[profile.mapping[0].filename as usize].clone()
+        };
+        let host = [span(8, "host", 9000, waits()), span(8, "host", 10, SpanKind::Sample)];
+        let [waited, ran] = host;
+        assert_eq!(first(&[waited, ran, span(7, "shop", 50, SpanKind::Sample)]), "shop");
+        assert_eq!(first(&[span(7, "shop", 1, waits()), span(8, "host", 9, waits())]), "host");
+    }
+
+    /// OV-23: pprof shortens names that seem mangled, and takes the first mapping for the program.
+    #[test]
+    fn names_are_whole_and_the_first_mapping_is_no_kernel() {
+        let frames = vec![frame("vmlinux", "do_it"), frame("shop", "<Cart>::add(int)")];
+        let kind = SpanKind::Sample;
+        let span = Span { process: Some(7), thread: 7, start: 0, duration: 5, kind, frames };
+        let profile = profile_of(&[span], &Names::default());
         let text = |number: i64| profile.string_table[number as usize].as_str();
         let functions = profile.function.iter().map(|one| (text(one.name), text(one.system_name)));
         assert_eq!(functions.collect::<Vec<_>>(), [("do_it", ""), ("<Cart>::add(int)", "")]);

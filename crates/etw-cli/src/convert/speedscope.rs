@@ -16,7 +16,8 @@ type Key = (bool, Option<u32>, u32);
 #[derive(Default)]
 struct Profile {
     name: String,
-    samples: Vec<Vec<usize>>,
+    /// Numbers of stacks.
+    samples: Vec<usize>,
     weights: Vec<i64>,
     end: i64,
 }
@@ -24,13 +25,16 @@ struct Profile {
 pub struct Speedscope<W: Write> {
     out: W,
     frames: Table<(String, Option<String>, u32)>,
+    /// Numbers of frames, the outermost first.
+    stacks: Table<Box<[usize]>>,
     profiles: BTreeMap<Key, Profile>,
     count: u64,
 }
 
 impl<W: Write> Speedscope<W> {
     pub fn new(out: W) -> Speedscope<W> {
-        Speedscope { out, frames: Table::default(), profiles: BTreeMap::new(), count: 0 }
+        let (frames, stacks) = (Table::default(), Table::default());
+        Speedscope { out, frames, stacks, profiles: BTreeMap::new(), count: 0 }
     }
 }
 
@@ -59,7 +63,7 @@ impl<W: Write> Target for Speedscope<W> {
             let kind = if is_off { "off CPU" } else { "CPU" };
             profile.name = format!("{kind}: {process} {thread}");
         }
-        profile.samples.push(stack);
+        profile.samples.push(self.stacks.number(stack.into()));
         profile.weights.push(span.duration);
         profile.end += span.duration;
         self.count += 1;
@@ -77,28 +81,26 @@ impl<W: Write> Target for Speedscope<W> {
                 (None, _) => json!({"name": name}),
             })
             .collect();
-        let profiles: Vec<Value> = self
-            .profiles
-            .values()
-            .map(|profile| {
-                json!({
-                    "type": "sampled",
-                    "name": profile.name,
-                    "unit": "nanoseconds",
-                    "startValue": 0,
-                    "endValue": profile.end,
-                    "samples": profile.samples,
-                    "weights": profile.weights,
-                })
-            })
-            .collect();
-        let file = json!({
-            "$schema": "https://www.speedscope.app/file-format-schema.json",
-            "exporter": "etw",
-            "shared": {"frames": frames},
-            "profiles": profiles,
-        });
-        serde_json::to_writer(&mut self.out, &file)?;
+        // One value of the whole file would take many times its size.
+        let out = &mut self.out;
+        let schema = "https://www.speedscope.app/file-format-schema.json";
+        write!(out, r#"{{"$schema":"{schema}","exporter":"etw","shared":{{"frames":"#)?;
+        serde_json::to_writer(&mut *out, &frames)?;
+        out.write_all(br#"},"profiles":["#)?;
+        for (number, profile) in self.profiles.values().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            let (name, end) = (json!(profile.name), profile.end);
+            write!(out, r#"{comma}{{"type":"sampled","name":{name},"unit":"nanoseconds","#)?;
+            write!(out, r#""startValue":0,"endValue":{end},"samples":["#)?;
+            for (number, stack) in profile.samples.iter().enumerate() {
+                out.write_all(if number == 0 { b"" } else { b"," })?;
+                serde_json::to_writer(&mut *out, &self.stacks.values()[*stack])?;
+            }
+            out.write_all(br#"],"weights":"#)?;
+            serde_json::to_writer(&mut *out, &profile.weights)?;
+            out.write_all(b"}")?;
+        }
+        out.write_all(b"]}")?;
         self.out.flush()
     }
 

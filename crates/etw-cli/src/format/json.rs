@@ -190,18 +190,19 @@ fn put_optional_parts(options: &Options, out: &mut Vec<u8>, record: &EventRecord
         if frames.peek().is_some() {
             put_stack(out, frames.copied());
         }
-        let process = names.stack_process(record);
-        let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
-        let mut frames = frames.peekable();
-        if frames.peek().is_some() {
-            put_key(out, "frames");
-            for (number, frame) in frames.enumerate() {
-                out.push(if number == 0 { b'[' } else { b',' });
-                match names.code_at(record, process, frame) {
-                    Some(name) => write_json_string(out, &name),
-                    None => null(out),
-                }
+        let mut count = 0;
+        names.each_function(record, &mut |frame, within| {
+            if count == 0 {
+                put_key(out, "frames");
             }
+            out.push(if count == 0 { b'[' } else { b',' });
+            count += 1;
+            match frame.text_within(within) {
+                Some(name) => write_json_string(out, &name),
+                None => null(out),
+            }
+        });
+        if count > 0 {
             out.push(b']');
         }
     }

@@ -140,17 +140,13 @@ fn put_activity(out: &mut Vec<u8>, record: &EventRecord<'_>) {
 
 /// The call stack, with names where the trace has them.
 fn put_stack(names: &Names, out: &mut Vec<u8>, record: &EventRecord<'_>) {
-    let process = names.stack_process(record);
-    let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
     let mut is_first = true;
-    for frame in frames {
+    names.each_function(record, &mut |frame, within| {
         out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
         is_first = false;
-        match names.code_at(record, process, frame) {
-            Some(name) => put(out, format_args!("{}", safe(&name))),
-            None => put(out, format_args!("{frame:#x}")),
-        }
-    }
+        let text = frame.text_within(within).unwrap_or_else(|| frame.text());
+        put(out, format_args!("{}", safe(&text)));
+    });
     if !is_first {
         out.push(b']');
     }

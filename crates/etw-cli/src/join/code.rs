@@ -1,11 +1,13 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
-use super::code_file::Place;
+use super::KERNEL_START;
+use super::code_file::{Place, Trust};
 use super::images::{Image, ImageEvent, Images, Moment, SymbolSource};
 use super::methods::{Method, Methods};
 use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
-use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, le};
+use etw_types::{Clock, ClockType, EventRecord, Guid, le};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,6 +45,32 @@ impl StackFrame {
             (module, None) => format!("{module}+{:#x}", self.address),
         }
     }
+
+    /// [`text`](StackFrame::text) with the place in the function: `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c [IL 0x5]`. An inlined function has no
+    /// offset of its own. `None`: nothing is known of the address.
+    pub fn text_within(&self, within: Within) -> Option<String> {
+        if self.module.is_empty() && self.function.is_none() {
+            return None;
+        }
+        let mut text = self.text();
+        // Writing to a String cannot fail.
+        if let Some(offset) = within.offset {
+            let _ = write!(text, "+{offset:#x}");
+        }
+        if let Some(il) = within.il {
+            let _ = write!(text, " [IL {il:#x}]");
+        }
+        Some(text)
+    }
+}
+
+/// Where in its function an address is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Bytes between the function's first one and the address; `None`: it is inlined, or not known.
+    pub offset: Option<u64>,
+    /// The offset in the method's IL.
+    pub il: Option<u32>,
 }
 
 /// Where IL is in a method's native code: native offset and IL offset, sorted.
@@ -52,7 +80,10 @@ type IlMap = Box<[(u32, u32)]>;
 #[derive(Debug, Default)]
 pub struct Code {
     images: Images,
+    /// Those that .NET names, compiled at run time or ahead of it.
     methods: Methods,
+    /// Code of perf maps and jitdump files.
+    compiled: Methods,
     il_maps: HashMap<(u32, u64), IlMap>,
     method_count: usize,
     method_bytes: usize,
@@ -147,16 +178,26 @@ impl Code {
             false => format!("{namespace}.{name}"),
         };
         let method = Method { size: size.into(), id, name: name.into(), times: None };
-        self.add_method(process, start, method);
-    }
-
-    fn add_method(&mut self, process: u32, start: u64, method: Method) {
-        let cost = method.name.len() + 64;
-        if self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES {
-            self.method_count += 1;
-            self.method_bytes += cost;
+        if self.makes_room(&method) {
             self.methods.add(process, start, method);
         }
+    }
+
+    fn add_compiled(&mut self, process: u32, start: u64, method: Method) {
+        if self.makes_room(&method) {
+            self.compiled.add(process, start, method);
+        }
+    }
+
+    /// Counts a method that is to be kept; `false`: there are too many.
+    fn makes_room(&mut self, method: &Method) -> bool {
+        let cost = method.name.len() + 64;
+        let has_room = self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES;
+        if has_room {
+            self.method_count += 1;
+            self.method_bytes += cost;
+        }
+        has_room
     }
 
     /// `u64` method, `u64` version, `u8` extent, `u16` count, `u32` IL offsets, `u32` native offsets.
@@ -238,13 +279,13 @@ impl Code {
         &mut self,
         process: u32,
         place: &Place,
-        since: Option<FileTime>,
+        trust: Option<&Trust>,
     ) -> std::io::Result<usize> {
         let mut count = 0;
-        for code in perf_map::parse(&place.read(since)?) {
+        for code in perf_map::parse(&place.read(trust)?) {
             count += 1;
             let method = Method { size: code.size, id: 0, name: code.name.into(), times: None };
-            self.add_method(process, code.start, method);
+            self.add_compiled(process, code.start, method);
         }
         Ok(count)
     }
@@ -254,9 +295,9 @@ impl Code {
         &mut self,
         process: u32,
         place: &Place,
-        since: FileTime,
+        trust: &Trust,
     ) -> std::io::Result<usize> {
-        let Some(dump) = jit_dump::parse(&place.read(Some(since))?) else {
+        let Some(dump) = jit_dump::parse(&place.read(Some(trust))?) else {
             return Err(std::io::Error::other("it is not a jitdump file"));
         };
         let count = dump.code.len();
@@ -266,7 +307,7 @@ impl Code {
             let times = ticks(code.since)..code.until.map_or(i64::MAX, ticks);
             let times = Some(times).filter(|_| dump.is_monotonic);
             let method = Method { size: code.size, id: 0, name: (&*code.name).into(), times };
-            self.add_method(process, code.start, method);
+            self.add_compiled(process, code.start, method);
         }
         Ok(count)
     }
@@ -278,28 +319,6 @@ impl Code {
         process.and_then(of).or_else(|| of(0))
     }
 
-    /// The code at an address: `x.dll+0x234`, `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
-    pub fn name_of(&self, process: Option<u32>, address: u64, moment: Moment) -> Option<String> {
-        if let Some(process) = process
-            && let Some(name) = self.method_at(process, address, moment)
-        {
-            return Some(name);
-        }
-        let image = self.image_at(process, address, moment)?;
-        if let Some((function, offset)) = self.kernel_function_at(moment, address) {
-            return Some(format!("{}!{function}+{offset:#x}", image.name));
-        }
-        let function = self.source_of(image).and_then(|source| {
-            self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
-        });
-        Some(match function {
-            Some(function) => {
-                format!("{}!{}+{:#x}", image.name, function.name, function.offset)
-            }
-            None => format!("{}+{:#x}", image.name, address.wrapping_sub(image.zero)),
-        })
-    }
-
     /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it, unless no call has put it
     /// on the stack: a signal's handler returns to the first byte of its trampoline, and the first function of a context to that of another one.
     pub fn frames_of(
@@ -307,7 +326,7 @@ impl Code {
         (process, moment): (Option<u32>, Moment),
         address: u64,
         is_return: bool,
-        give: &mut impl FnMut(StackFrame),
+        give: &mut impl FnMut(StackFrame, Within),
     ) {
         let of = (process, moment);
         let inside = if is_return { address.wrapping_sub(1) } else { address };
@@ -320,7 +339,8 @@ impl Code {
         let (module, address) = image.map_or(("".into(), address), |image| {
             (image.name.clone(), address.wrapping_sub(image.zero))
         });
-        give(StackFrame { module, function: None, file: None, line: 0, address });
+        let frame = StackFrame { module, function: None, file: None, line: 0, address };
+        give(frame, Within::default());
     }
 
     /// Gives the functions at an address, which are shown as those at another one. `false`: there are none.
@@ -329,37 +349,45 @@ impl Code {
         (process, moment): (Option<u32>, Moment),
         inside: u64,
         address: u64,
-        give: &mut impl FnMut(StackFrame),
+        give: &mut impl FnMut(StackFrame, Within),
     ) -> bool {
-        let mut give_function = |module: &Arc<str>, function: Arc<str>, address| {
+        let mut give_function = |module: &Arc<str>, function: Arc<str>, address, within| {
             let (module, function) = (module.clone(), Some(function));
-            give(StackFrame { module, function, file: None, line: 0, address });
+            give(StackFrame { module, function, file: None, line: 0, address }, within);
             true
         };
-        let time = self.monotonic(moment);
-        if let Some((_, method)) =
-            process.and_then(|process| self.methods.at(process, inside, time))
+        let behind = address.wrapping_sub(inside);
+        let within = |offset: Option<u64>, il| {
+            let offset = offset.map(|offset| offset.saturating_add(behind));
+            Within { offset, il }
+        };
+        if let Some((process, (start, method))) =
+            process.and_then(|process| Some((process, self.method_at(process, inside, moment)?)))
         {
-            return give_function(&"".into(), (&*method.name).into(), address);
+            let il = self.il_offset(process, method, inside - start);
+            let within = within(Some(inside - start), il);
+            return give_function(&"".into(), (&*method.name).into(), address, within);
         }
         let Some(image) = self.image_at(process, inside, moment) else { return false };
         let module = image.name.clone();
-        let offset = address.wrapping_sub(image.zero);
-        if let Some((function, _)) = self.kernel_function_at(moment, inside) {
-            return give_function(&module, function.clone(), offset);
+        let in_image = address.wrapping_sub(image.zero);
+        if let Some((function, offset)) = self.kernel_function_at(moment, inside) {
+            return give_function(&module, function.clone(), in_image, within(Some(offset), None));
         }
         let frames = self
             .source_of(image)
             .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
         let frames = frames.as_deref().unwrap_or_default();
         for frame in frames {
-            give(StackFrame {
+            let within = within(frame.offset, None);
+            let frame = StackFrame {
                 module: module.clone(),
                 function: Some(frame.name.clone()),
                 file: frame.file.clone(),
                 line: frame.line.unwrap_or(0),
-                address: offset,
-            });
+                address: in_image,
+            };
+            give(frame, within);
         }
         !frames.is_empty()
     }
@@ -371,18 +399,24 @@ impl Code {
         is_monotonic.then_some(moment.time)
     }
 
-    fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<String> {
-        let (start, method) = self.methods.at(process, address, self.monotonic(moment))?;
-        let offset = address - start;
-        let il = || {
-            let map = self.il_maps.get(&(process, method.id))?;
-            let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
-            Some(map[next.checked_sub(1)?].1)
+    /// The code without a file at an address, and its first address.
+    fn method_at(&self, process: u32, address: u64, moment: Moment) -> Option<(u64, &Method)> {
+        let time = self.monotonic(moment);
+        // A file that is mapped there has names of its own.
+        let has_file = || {
+            let image = self.images.loaded_at(process, address, moment);
+            address >= KERNEL_START || image.is_some_and(Image::has_file)
         };
-        Some(match il() {
-            Some(il) => format!("{}+{offset:#x} [IL {il:#x}]", method.name),
-            None => format!("{}+{offset:#x}", method.name),
-        })
+        self.methods
+            .at(process, address, time)
+            .or_else(|| self.compiled.at(process, address, time).filter(|_| !has_file()))
+    }
+
+    /// The offset in the IL of a method, from that in its native code.
+    fn il_offset(&self, process: u32, method: &Method, offset: u64) -> Option<u32> {
+        let map = self.il_maps.get(&(process, method.id))?;
+        let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
+        Some(map[next.checked_sub(1)?].1)
     }
 }
 
@@ -401,9 +435,19 @@ fn wide_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 mod tests {
     use super::super::labels::ModuleFile;
     use super::*;
-    use etw_types::HeaderType;
+    use etw_types::{FileTime, HeaderType};
 
     const MOMENT: Moment = Moment { file_index: 0, time: 0 };
+
+    impl Code {
+        /// The code at an address of process 7 that is no return address.
+        fn name_at(&self, address: u64, moment: Moment) -> Option<String> {
+            let mut texts = Vec::new();
+            let give = &mut |one: StackFrame, within| texts.push(one.text_within(within));
+            self.frames_of((Some(7), moment), address, false, give);
+            texts.into_iter().next().flatten()
+        }
+    }
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -414,14 +458,27 @@ mod tests {
         std::fs::write(&map, "1000 10 compiled\n").unwrap();
         std::os::unix::fs::symlink(&map, &link).unwrap();
         let mut code = Code::default();
-        let mut read = |path: &Path, since| {
-            code.read_perf_map(7, &Place::Here(path.to_owned()), since).is_ok()
+        let mut read = |path: &Path, trust: Option<&Trust>| {
+            let read = code.read_perf_map(7, &Place::Here(path.to_owned()), trust);
+            read.map_err(|error| error.to_string())
         };
-        assert!(read(&map, None));
-        assert!(!read(&link, None));
-        assert!(!read(Path::new("/dev/null"), None));
-        assert!(read(&map, Some(FileTime(0))));
-        assert!(!read(&map, Some(FileTime(i64::MAX))), "it was written before the trace");
+        assert!(read(&map, None).is_ok());
+        assert!(read(&link, None).is_err());
+        assert!(read(Path::new("/dev/null"), None).is_err());
+        let own = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&map).unwrap());
+        let all = Trust { since: FileTime(0), until: None, users: [own].into() };
+        assert!(read(&map, Some(&all)).is_ok());
+        let early = Trust { since: FileTime(i64::MAX), ..all.clone() };
+        assert!(read(&map, Some(&early)).is_err(), "it was written before the trace");
+        let late = Trust { until: Some(FileTime(0)), ..all.clone() };
+        assert!(read(&map, Some(&late)).unwrap_err().contains("after the process ended"));
+        let others = Trust { users: [own + 1].into(), ..all };
+        match own {
+            0 => assert!(read(&map, Some(&others)).is_ok(), "root's files are believed"),
+            _ => assert!(read(&map, Some(&others)).unwrap_err().contains("another user")),
+        }
+        let is_given = own == 0 && std::os::unix::fs::chown(&map, Some(1234), None).is_ok();
+        assert!(!is_given || read(&map, Some(&others)).unwrap_err().contains("another user"));
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -453,18 +510,15 @@ mod tests {
         let add = method(0x1000, 0x100, "Shop.Cart\0Add\0void (int32)\0");
         assert!(is_method(&event(CLR_RUNDOWN, 144, &add)));
         code.learn(&event(CLR_RUNDOWN, 144, &add));
-        assert_eq!(code.name_of(Some(7), 0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c"));
-        assert_eq!(code.name_of(Some(7), 0x1100, MOMENT), None, "behind its end");
-        assert_eq!(code.name_of(Some(8), 0x101c, MOMENT), None, "another process");
+        assert_eq!(code.name_at(0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c"));
+        assert_eq!(code.name_at(0x1100, MOMENT), None, "behind its end");
+        assert!(code.method_at(8, 0x101c, MOMENT).is_none(), "another process");
         let il = [0xffff_fffeu32, 5, 9].map(u32::to_le_bytes).concat();
         let native = [0u32, 0x10, 0x20].map(u32::to_le_bytes).concat();
         let map = [&9u64.to_le_bytes()[..], &[0; 9], &3u16.to_le_bytes(), &il, &native, &[0; 2]];
         code.learn(&event(CLR, 190, &map.concat()));
-        assert_eq!(code.name_of(Some(7), 0x1008, MOMENT).as_deref(), Some("Shop.Cart.Add+0x8"));
-        assert_eq!(
-            code.name_of(Some(7), 0x101c, MOMENT).as_deref(),
-            Some("Shop.Cart.Add+0x1c [IL 0x5]")
-        );
+        assert_eq!(code.name_at(0x1008, MOMENT).as_deref(), Some("Shop.Cart.Add+0x8"));
+        assert_eq!(code.name_at(0x101c, MOMENT).as_deref(), Some("Shop.Cart.Add+0x1c [IL 0x5]"));
     }
 
     /// OV-23: functions of the kernel have their names on other machines, too.
@@ -476,15 +530,15 @@ mod tests {
         let image = Image { size: 0x1000, zero: base, name, file, source: None };
         code.add_image(0, base, (ImageEvent::Rundown, MOMENT), image);
         code.add_kernel_function(MOMENT, (base + 0x10, base + 0x1f), "do_it");
-        let name = |address| code.name_of(Some(7), address, MOMENT);
+        let name = |address| code.name_at(address, MOMENT);
         assert_eq!(name(base + 0x14).as_deref(), Some("vmlinux!do_it+0x4"));
         assert_eq!(name(base + 0x20).as_deref(), Some("vmlinux+0x20"), "behind its end");
         let mut texts = Vec::new();
         // A return address behind the last instruction is that of a call there.
-        code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x20, true, &mut |one, _| texts.push(one.text()));
         // The first byte of a function is no return address of a call.
-        code.frames_of((Some(7), MOMENT), base + 0x10, true, &mut |one| texts.push(one.text()));
-        code.frames_of((Some(7), MOMENT), base + 0x40, true, &mut |one| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x10, true, &mut |one, _| texts.push(one.text()));
+        code.frames_of((Some(7), MOMENT), base + 0x40, true, &mut |one, _| texts.push(one.text()));
         assert_eq!(texts, ["vmlinux!do_it", "vmlinux!do_it", "vmlinux+0x40"]);
         let elsewhere = Moment { file_index: 1, time: 0 };
         assert!(code.kernel_function_at(elsewhere, base + 0x14).is_none(), "another boot");
@@ -500,7 +554,7 @@ mod tests {
         let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
         let running = etw_symbols::KernelSymbols::of_this_machine().build_id;
         let image = |path: &str, size, build_id| {
-            let module = Module { path: path.into(), build_id, size, loaded: None };
+            let module = Module { path: path.into(), build_id, size, loaded: None, process: None };
             let source = Some(SymbolSource { module, bias: start });
             let file = ModuleFile::default();
             Image { size, zero: start, name: path.into(), file, source }
@@ -511,11 +565,36 @@ mod tests {
             code.add_image(7, start, event, image("[vdso]", end - start, Vec::new()));
             code.add_image(0, 0xffff << 48, event, image("vmlinux", 0x1000, kernel.to_vec()));
             code.set_symbolizer(Symbolizer::default());
-            let name = |address| code.name_of(Some(7), address, MOMENT);
+            let name = |address| code.name_at(address, MOMENT);
             (start..end).filter_map(name).any(|name| name.starts_with("[vdso]!"))
         };
         assert_eq!(has_names(&running), !running.is_empty());
         assert!(!has_names(&[0xaa; 20]), "another kernel");
+    }
+
+    fn map_image(code: &mut Code, time: i64, (base, path): (u64, &str)) {
+        let file = ModuleFile::new(path, &[]);
+        let image = Image { size: 0x100, zero: base, name: path.into(), file, source: None };
+        code.add_image(7, base, (ImageEvent::Load, Moment { time, ..MOMENT }), image);
+    }
+
+    /// OV-23: a file that is mapped where compiled code was has its own names.
+    #[test]
+    fn names_of_a_perf_map_are_those_of_code_without_a_file() {
+        let mut code = Code::default();
+        let size = u64::MAX;
+        code.add_compiled(7, 0, Method { size, id: 0, name: "everything".into(), times: None });
+        map_image(&mut code, 10, (0x1000, "//anon"));
+        map_image(&mut code, 20, (0x1000, "/lib/plain.so"));
+        for shared in ["/memfd:doublemapper (deleted)", "/dev/zero", "/SYSV00000000 (deleted)"] {
+            map_image(&mut code, 30, (0x1000, shared));
+        }
+        let name = |address, time| code.name_at(address, Moment { time, ..MOMENT });
+        assert_eq!(name(0x1004, 5).as_deref(), Some("everything+0x1004"), "nothing is there yet");
+        assert_eq!(name(0x1004, 15).as_deref(), Some("everything+0x1004"));
+        assert_eq!(name(0x1004, 25).as_deref(), Some("/lib/plain.so+0x4"));
+        assert_eq!(name(0x1004, 35).as_deref(), Some("everything+0x1004"));
+        assert_eq!(name(KERNEL_START, 35), None);
     }
 
     #[test]
@@ -526,9 +605,9 @@ mod tests {
         let mut code = Code::default();
         assert_eq!(code.read_perf_map(7, &Place::Here(path.clone()), None).unwrap(), 2);
         std::fs::remove_file(&path).unwrap();
-        let name = code.name_of(Some(7), 0x7f04, MOMENT);
+        let name = code.name_at(0x7f04, MOMENT);
         assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));
-        assert_eq!(code.name_of(Some(7), 0x7f30, MOMENT), None);
+        assert_eq!(code.name_at(0x7f30, MOMENT), None);
     }
 
     /// OV-23: code that comes to an address later has its name from then on.
@@ -545,11 +624,14 @@ mod tests {
         std::fs::write(&path, dump).unwrap();
         let qpc = Clock { frequency: 10_000_000, ..Clock::UNUSABLE };
         let mut code = Code::new(vec![qpc, Clock { kind: ClockType::SYSTEM, ..qpc }]);
-        let read = code.read_jit_dump(7, &Place::Here(path.clone()), FileTime(0));
+        let data = std::fs::metadata(&path).unwrap();
+        let users = [std::os::unix::fs::MetadataExt::uid(&data)].into();
+        let trust = Trust { since: FileTime(0), until: None, users };
+        let read = code.read_jit_dump(7, &Place::Here(path.clone()), &trust);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read.unwrap(), 2);
         let name = |file_index, time| {
-            code.name_of(Some(7), 0x1001, Moment { file_index, time }).unwrap_or_default()
+            code.name_at(0x1001, Moment { file_index, time }).unwrap_or_default()
         };
         assert_eq!([name(0, 5), name(0, 8), name(0, 9)], ["old+0x1", "old+0x1", "new+0x1"]);
         assert_eq!(name(1, 5), "new+0x1", "of another clock");
@@ -564,6 +646,6 @@ mod tests {
             code.learn(&event(CLR, 190, &whole[..size]));
         }
         code.learn(&event(CLR, 143, &whole));
-        assert_eq!(code.name_of(Some(7), u64::MAX, MOMENT).as_deref(), Some("A.B+0x1"));
+        assert_eq!(code.name_at(u64::MAX, MOMENT).as_deref(), Some("A.B+0x1"));
     }
 }

@@ -1,5 +1,6 @@
 //! Images of a trace by process, address and time: a process may load one where another one was.
 
+use super::ANONYMOUS;
 use super::labels::{ModuleFile, labels};
 use etw_symbols::Module;
 use etw_types::EventRecord;
@@ -35,6 +36,20 @@ pub struct Image {
     pub file: ModuleFile,
     /// The file with its symbols, if it was loaded on Linux.
     pub source: Option<SymbolSource>,
+}
+
+impl Image {
+    /// Whether its code is that of a file, and not memory that programs fill at run time.
+    pub fn has_file(&self) -> bool {
+        is_of_file(&self.file.path)
+    }
+}
+
+/// Whether the path of a mapping of Linux is that of a file; the kernel names some memory by a path, too.
+pub fn is_of_file(path: &str) -> bool {
+    const MEMORY: [&str; 7] =
+        [ANONYMOUS, "/anon_hugepage", "/dev/shm/", "/dev/zero", "/memfd:", "/SYSV", "["];
+    !MEMORY.iter().any(|start| path.starts_with(start))
 }
 
 /// The file that has the symbols of an image.
@@ -126,16 +141,23 @@ impl Images {
 
     /// The image at an address of a process. If none is known to be loaded at that moment, the last one that was.
     pub fn at(&self, process: u32, address: u64, moment: Moment) -> Option<&Image> {
-        let bases = self.all.get(&process)?.range(..=address).rev().take(MAX_BASES);
-        let mut other = None;
-        for (base, list) in bases {
-            let mut has_address = list.iter().rev().filter(|one| address - base < one.image.size);
-            if let Some(found) = has_address.clone().find(|one| one.is_at(moment)) {
-                return Some(&found.image);
-            }
-            other = other.or_else(|| has_address.next());
-        }
-        other.map(|one| &one.image)
+        self.loaded_at(process, address, moment)
+            .or_else(|| self.with_address(process, address).next().map(|one| &one.image))
+    }
+
+    /// The image that is loaded at an address of a process at a moment.
+    pub fn loaded_at(&self, process: u32, address: u64, moment: Moment) -> Option<&Image> {
+        let mut all = self.with_address(process, address);
+        all.find(|one| one.is_at(moment)).map(|one| &one.image)
+    }
+
+    /// Images that have an address, whenever they were loaded: those of nearer bases and later loads come first.
+    fn with_address(&self, process: u32, address: u64) -> impl Iterator<Item = &Loaded> {
+        let images = self.all.get(&process).into_iter();
+        let bases = images.flat_map(move |all| all.range(..=address).rev().take(MAX_BASES));
+        bases.flat_map(move |(base, list)| {
+            list.iter().rev().filter(move |one| address - base < one.image.size)
+        })
     }
 
     /// All images, with their processes.

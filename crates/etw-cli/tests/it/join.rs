@@ -76,17 +76,20 @@ fn frames_have_the_names_of_a_given_perf_map() {
     let mut file = FileBuilder::new();
     let start = file.header.start_raw;
     let ids = [10u32, 20].map(u32::to_le_bytes).concat();
-    let stack = [&(start + 5).to_le_bytes()[..], &ids, &0x7f04u64.to_le_bytes()].concat();
+    // A function that does not return is called by its caller's last instruction.
+    let frames = [0x7f04u64, 0x7f20, 0x7f40].map(u64::to_le_bytes).concat();
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frames].concat();
     push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
     push_kernel(&mut file, 6, (2, 0x1820), &stack);
     push_kernel(&mut file, 9, (3, 0x0504), &thread());
     let file = TempFile::new(&file.finish());
     let folder = std::env::temp_dir().join(format!("etw-perf-maps-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("perf-10.map"), "7f00 20 LazyCompile:add\n").unwrap();
+    let map = "7f00 20 LazyCompile:add\n7f20 8 never\n";
+    std::fs::write(folder.join("perf-10.map"), map).unwrap();
     let lines = dumped(&file, &["--perf-map", folder.to_str().unwrap()]);
     let sample = lines.iter().find(|line| line["event"] == "PerfInfo/SampleProf").unwrap();
-    assert_eq!(sample["frames"], json!(["LazyCompile:add+0x4"]));
+    assert_eq!(sample["frames"], json!(["LazyCompile:add+0x4", "LazyCompile:add+0x20", null]));
     std::fs::write(folder.join("other.txt"), "").unwrap();
     let other = folder.join("other.txt");
     let refused = etw(&["dump", "--join", "--perf-map", other.to_str().unwrap()], &[file.path()]);
@@ -163,6 +166,133 @@ fn image_load(process: u32, base: u64, path: &str) -> Vec<u8> {
     let (base, size, process) =
         (base.to_le_bytes(), 0x1000u64.to_le_bytes(), process.to_le_bytes());
     [&base[..], &size, &process, &[0; 12], &base, &[0; 16], &wide(path)].concat()
+}
+
+/// A folder in the temporary one, removed in the end.
+#[cfg(target_os = "linux")]
+struct Folder(std::path::PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("etw-join-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program whose function `known` has an inlined call of `inlined`; `None`: there is no compiler.
+#[cfg(target_os = "linux")]
+fn program_with_inlined_code(program: &std::path::Path) -> Option<etw_symbols::SymbolFile> {
+    const SOURCE: &str = "static inline __attribute__((always_inline)) int inlined(volatile int *n) \
+        { return *n * 3; } int known(volatile int *n) { return inlined(n); } \
+        int main(void) { int n = 2; return known(&n); }\n";
+    let source = program.with_extension("c");
+    std::fs::write(&source, SOURCE).unwrap();
+    let mut command = std::process::Command::new("cc");
+    command.args(["-g", "-O1", "-Wl,--build-id=sha1", "-o"]).arg(program).arg(&source);
+    let Ok(status) = command.status() else {
+        eprintln!("left out: there is no compiler");
+        return None;
+    };
+    assert!(status.success());
+    etw_symbols::SymbolFile::parse(&std::fs::read(program).unwrap())
+}
+
+/// The payload of Image/Load: an image of 64 KiB with the first bytes of a build id.
+#[cfg(target_os = "linux")]
+fn image_with_id(process: u32, base: u64, path: &str, id: &[u8]) -> Vec<u8> {
+    let mut payload = image_load(process, base, path);
+    payload[8..16].copy_from_slice(&0x1_0000u64.to_le_bytes());
+    payload[24..28].copy_from_slice(&id[..4]);
+    // The addresses of the file's headers begin at 0.
+    payload[32..40].fill(0);
+    payload
+}
+
+/// A trace of a process with a sample at an address of its program.
+#[cfg(target_os = "linux")]
+fn trace_in_program(process: u32, program: &str, id: &[u8], address: u64) -> TempFile {
+    let base = 0x7ff6_1234_0000u64;
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    push_kernel(&mut file, 1, (3, 0x1403), &image_with_id(process, base, program, id));
+    let ids = [process, 20].map(u32::to_le_bytes).concat();
+    let frame = (base + address).to_le_bytes();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
+    push_kernel(&mut file, 6, (2, 0x1820), &stack);
+    push_kernel(&mut file, 9, (3, 0x0504), &[&ids[..], &[0; 64]].concat());
+    TempFile::new(&file.finish())
+}
+
+/// OV-23: the path of a program may be that of a file in another mount namespace, which its process shows while it lives.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_of_another_mount_namespace_has_names_while_its_process_lives() {
+    let folder = Folder::new("namespace");
+    let (program, inner) = (folder.0.join("shop"), folder.0.join("inner"));
+    std::fs::create_dir(&inner).unwrap();
+    let Some(symbols) = program_with_inlined_code(&program) else { return };
+    let [shown, own] = [&inner, &program].map(|path| path.display().to_string());
+    let script = format!("mount -t tmpfs none {shown} && cp {own} {shown}/shop");
+    let Some(contained) = Contained::start(&script) else {
+        return eprintln!("left out: this user may not make mount namespaces");
+    };
+    let is_known =
+        |address: &u64| symbols.function(*address).is_some_and(|one| &*one.name == "known");
+    let address = (0..0x1_0000).find(is_known).unwrap();
+    let frames = |process: u32, id: &[u8]| {
+        let file = trace_in_program(process, &format!("{shown}/shop"), id, address);
+        let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+        lines[0]["frames"].as_array().unwrap().last().unwrap().clone()
+    };
+    let process = contained.0.id();
+    assert_eq!(frames(process, &symbols.build_id), "shop!known+0x0");
+    let unknown = format!("shop+{address:#x}");
+    assert_eq!(frames(process, &[0xaa; 20]), *unknown, "another file");
+    drop(contained);
+    assert_eq!(frames(process, &symbols.build_id), *unknown, "it is gone");
+}
+
+/// OV-23: a program that was replaced while it ran has its name.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_module_whose_file_was_replaced_has_its_name() {
+    let file = trace_in_program(10, "/nowhere/shop (deleted)", &[1, 2, 3, 4], 0x20);
+    let output = etw(&["dump", "--join", "--json"], &[file.path()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(r#""frames":["shop+0x20"]"#), "{text}");
+    assert!(stderr(&output).contains("/nowhere/shop (no file)"), "{}", stderr(&output));
+}
+
+/// OV-23: `dump` names functions as `convert` and `stat` do, inlined ones, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn dump_and_convert_have_one_name_for_a_function() {
+    let folder = Folder::new("inlined");
+    let program = folder.0.join("shop");
+    let Some(symbols) = program_with_inlined_code(&program) else { return };
+    let has_inlined = |address: &u64| symbols.frames(*address).len() == 2;
+    let address = (0..0x1_0000).find(has_inlined).unwrap();
+    let offset = symbols.frames(address)[1].offset.unwrap();
+    let file = trace_in_program(10, program.to_str().unwrap(), &symbols.build_id, address);
+    let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+    let known = format!("shop!known+{offset:#x}");
+    assert_eq!(lines[0]["frames"], json!(["shop!inlined", known]));
+    let out = folder.0.join("folded");
+    stdout(&["convert", "--to", "folded", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let folded = std::fs::read_to_string(out).unwrap();
+    assert!(folded.contains("shop!known;shop!inlined "), "{folded}");
+    let stat = stdout(&["stat", "--by", "function"], &[file.path()], 0);
+    assert!(stat.contains("shop!inlined"), "{stat}");
 }
 
 /// A sample in each of two images, by their paths, of one process.
@@ -250,13 +380,12 @@ impl Drop for Contained {
 
 #[cfg(target_os = "linux")]
 impl Contained {
-    /// `None`: this user may not make mount namespaces.
-    fn start() -> Option<Contained> {
+    /// One that ran a script. `None`: this user may not make mount namespaces.
+    fn start(script: &str) -> Option<Contained> {
         use std::io::BufRead;
-        let script = "mount -t tmpfs none /tmp && echo 7f00 20 Compiled:add >/tmp/perf-$$.map && \
-            echo ready && read line";
+        let script = format!("{script} && echo ready && read line");
         let mut command = std::process::Command::new("unshare");
-        command.args(["-m", "sh", "-c", script]).stderr(std::process::Stdio::null());
+        command.args(["-m", "sh", "-c", &script]).stderr(std::process::Stdio::null());
         let pipes =
             command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut contained = Contained(pipes.spawn().ok()?);
@@ -297,7 +426,8 @@ fn trace_of(process: u32, base: u64, path: &str) -> TempFile {
 #[cfg(target_os = "linux")]
 #[test]
 fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
-    let Some(contained) = Contained::start() else {
+    let script = "mount -t tmpfs none /tmp && echo 7f00 20 Compiled:add >/tmp/perf-$$.map";
+    let Some(contained) = Contained::start(script) else {
         return eprintln!("left out: this user may not make mount namespaces");
     };
     let process = contained.0.id();
@@ -310,6 +440,58 @@ fn frames_have_the_names_of_an_older_perf_map_of_a_process_that_lives() {
     assert_eq!(frames(base), json!(["Compiled:add+0x4"]));
     // Another process that had this id.
     assert_eq!(frames(base + 0x1000), json!([null]));
+}
+
+/// The payload of Process/Start and Process/End, version 4, of a user of Linux.
+#[cfg(target_os = "linux")]
+fn process_of_user(process: u32, user: u32) -> Vec<u8> {
+    let head = [&[0; 8][..], &process.to_le_bytes(), &[0; 24]].concat();
+    // TOKEN_USER, then the SID.
+    let token = [&1u64.to_le_bytes()[..], &[0; 8], &[1, 2, 0, 0, 0, 0, 0, 22]].concat();
+    let sid = [1u32, user].map(u32::to_le_bytes).concat();
+    [&head[..], &token, &sid, b"shop\0", &[0; 6]].concat()
+}
+
+/// OV-23: any user may write a perf map of any process in a folder of all.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_perf_map_is_that_of_the_processs_user_and_of_its_time() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    // No process has such a number.
+    let process = 0x4000_0000 + std::process::id();
+    let map = std::path::PathBuf::from(format!("/tmp/perf-{process}.map"));
+    std::fs::write(&map, "0 7fffffffffff Compiled:add\n").unwrap();
+    // All files of root are believed.
+    let _ = chown(&map, Some(1234), None);
+    let owner = std::fs::metadata(&map).unwrap().uid();
+    let frames = |user: u32, end: Option<i64>| {
+        let mut file = FileBuilder::new();
+        let start = file.header.start_raw;
+        let ids = [process, 20].map(u32::to_le_bytes).concat();
+        push_kernel(&mut file, 1, (4, 0x0301), &process_of_user(process, user));
+        let image = image_load(process, 0x7ff6_1234_0000, "/nowhere/shop");
+        push_kernel(&mut file, 2, (3, 0x1403), &image);
+        let frames = [0x7f04u64, 0x7ff6_1234_0008].map(u64::to_le_bytes).concat();
+        push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+        let stack = [&(start + 5).to_le_bytes()[..], &ids, &frames].concat();
+        push_kernel(&mut file, 6, (2, 0x1820), &stack);
+        push_kernel(&mut file, 9, (3, 0x0504), &[&ids[..], &[0; 64]].concat());
+        if let Some(end) = end {
+            push_kernel(&mut file, end, (4, 0x0302), &process_of_user(process, user));
+        }
+        let file = TempFile::new(&file.finish());
+        let words = ["dump", "--join", "--json", "--where", "event == \"PerfInfo/SampleProf\""];
+        let output = etw(&words, &[file.path()]);
+        let lines = json_lines(&String::from_utf8_lossy(&output.stdout));
+        (lines[0]["frames"].clone(), stderr(&output))
+    };
+    let (own, late, other) =
+        (frames(owner, None), frames(owner, Some(90)), frames(owner + 1, None));
+    std::fs::remove_file(&map).unwrap();
+    assert_eq!(own.0, json!(["Compiled:add+0x7f04", "shop+0x8"]), "{}", own.1);
+    for (found, why) in [(late, "after the process ended"), (other, "another user")] {
+        assert!(found.0 == json!([null, "shop+0x8"]) && found.1.contains(why), "{found:?}");
+    }
 }
 
 /// Reads and page allocations name a thread or a process in their payload, and no header names one.

@@ -107,11 +107,10 @@ fn functions_of_a_program_have_names_and_offsets() {
     let module = Module { path, build_id, ..Module::default() };
     let symbolizer = Symbolizer::new(nowhere());
     let address = known_address();
-    let function = symbolizer.function(&module, address + 1).unwrap();
-    assert_eq!((&*function.name, function.offset), ("etw_symbols_known_function", 1));
-    let frames = symbolizer.frames(&module, address);
-    assert_eq!(&*frames.last().unwrap().name, "etw_symbols_known_function");
-    assert!(symbolizer.function(&module, u64::MAX).is_none());
+    let frames = symbolizer.frames(&module, address + 1);
+    let outermost = frames.last().unwrap();
+    assert_eq!((&*outermost.name, outermost.offset), ("etw_symbols_known_function", Some(1)));
+    assert!(symbolizer.frames(&module, u64::MAX).is_empty());
 }
 
 /// OV-23: inlined functions and lines of the source.
@@ -133,8 +132,10 @@ fn debug_information_gives_inlined_functions_and_lines() {
     let has_inlined = |address: &u64| file.frames(*address).len() == 2;
     let address = (start..start + 0x20).find(has_inlined).unwrap();
     let frames = file.frames(address);
-    let shown: Vec<_> = frames.iter().map(|frame| (&*frame.name, frame.line)).collect();
-    assert_eq!(shown, [("inlined", Some(2)), ("known", Some(5))]);
+    let shown: Vec<_> =
+        frames.iter().map(|frame| (&*frame.name, frame.line, frame.offset)).collect();
+    let offset = Some(address - start);
+    assert_eq!(shown, [("inlined", Some(2), None), ("known", Some(5), offset)]);
     assert!(frames[0].file.as_deref().unwrap().ends_with("lines.c"));
     assert!(file.frames(u64::MAX).is_empty(), "the last address has no function");
 }
@@ -153,8 +154,8 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
     let id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
     let module = Module { path: program.clone(), build_id: id.clone(), ..Module::default() };
     let name = |search: Search| {
-        let function = Symbolizer::new(search).function(&module, known_address());
-        function.map(|function| function.name.to_string())
+        let frames = Symbolizer::new(search).frames(&module, known_address());
+        frames.last().map(|function| function.name.to_string())
     };
     assert_eq!(name(nowhere()), None, "nothing is known of a stripped program");
     if id.len() < 2 {
@@ -172,17 +173,16 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
         build_id: id[..id.len().min(16)].into(),
         ..Module::default()
     };
-    let function = Symbolizer::new(named.clone()).function(&known, known_address());
-    assert_eq!(function.map(|f| f.name.to_string()).as_deref(), Some("etw_symbols_known_function"));
+    let frames = Symbolizer::new(named.clone()).frames(&known, known_address());
+    assert_eq!(&*frames.last().unwrap().name, "etw_symbols_known_function");
     let other = Module { path: original, build_id: vec![0xaa; 20], ..Module::default() };
-    assert!(Symbolizer::new(named).function(&other, known_address()).is_none(), "another build");
+    assert!(Symbolizer::new(named).frames(&other, known_address()).is_empty(), "another build");
 }
 
 #[test]
 fn the_running_kernels_symbols_need_its_build_id() {
     let symbolizer = Symbolizer::new(nowhere());
     let unknown = Module { path: "vmlinux".into(), build_id: vec![1; 16], ..Module::default() };
-    assert!(symbolizer.function(&unknown, 0x1000).is_none());
     assert!(symbolizer.frames(&unknown, 0x1000).is_empty());
 }
 
@@ -304,6 +304,84 @@ fn a_linked_debug_file_has_its_checksum() {
     std::fs::rename(&other, &debug).unwrap();
     let (name, note) = names();
     assert!(name.is_empty() && note.contains("another checksum"), "{name}: {note}");
+}
+
+/// OV-23: Linux marks the path of a program that was replaced while it ran; its build id shows which file is the right one.
+#[test]
+fn a_program_that_was_replaced_has_the_names_of_the_file_with_its_build_id() {
+    let folder = Folder::new("marked");
+    let (program, build) = (folder.0.join("program"), folder.0.join("build"));
+    std::fs::create_dir(&build).unwrap();
+    let original = build.join("program");
+    if !program_without_id(&original, "known", &["-Wl,--build-id=sha1"]) {
+        return;
+    }
+    let address = address_of(&original, "known");
+    let build_id = SymbolFile::parse(&std::fs::read(&original).unwrap()).unwrap().build_id;
+    let marked = format!("{} (deleted)", program.display());
+    let module = Module { path: marked.into(), build_id, ..Module::default() };
+    let names = |module: &Module, folders: &[&Path]| {
+        let folders = folders.iter().map(|folder| folder.to_path_buf()).collect();
+        let symbolizer = Symbolizer::new(Search { folders, ..nowhere() });
+        let frames = symbolizer.frames(module, address);
+        let name = frames.first().map(|frame| frame.name.to_string());
+        (name.unwrap_or_default(), symbolizer.notes().concat())
+    };
+    assert_eq!(names(&module, &[&build]), ("known".to_owned(), String::new()));
+    let (name, note) = names(&module, &[]);
+    assert!(name.is_empty() && note.contains("program (no file)"), "{note}");
+    std::fs::copy(&original, &program).unwrap();
+    assert_eq!(names(&module, &[]).0, "known");
+    // Nothing shows that the file is that of a program without a build id.
+    assert!(program_without_id(&program, "known", &[]));
+    assert!(names(&Module { build_id: Vec::new(), ..module }, &[]).0.is_empty());
+}
+
+#[test]
+fn a_file_without_symbols_is_named_in_a_note() {
+    let folder = Folder::new("bare");
+    let program = folder.0.join("program");
+    if !program_without_id(&program, "known", &["-static", "-Wl,--build-id=sha1"])
+        || !tool("strip", &[], &[&program])
+    {
+        return;
+    }
+    let build_id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
+    let symbolizer = Symbolizer::new(nowhere());
+    let module = Module { path: program, build_id, ..Module::default() };
+    assert!(symbolizer.frames(&module, 0x40_1000).is_empty());
+    let notes = symbolizer.notes().concat();
+    assert!(notes.contains("program (no symbols)"), "{notes}");
+}
+
+/// OV-23: a pipe that bears the name of a program or of its debug file is passed over.
+#[test]
+fn pipes_are_no_files_with_symbols() {
+    let folder = Folder::new("pipes");
+    let (program, named) = (folder.0.join("program"), folder.0.join("named"));
+    std::fs::create_dir(&named).unwrap();
+    if !program_without_id(&program, "known", &["-Wl,--build-id=sha1"]) {
+        return;
+    }
+    let debug = folder.0.join("program.debug");
+    std::fs::write(&debug, "any").unwrap();
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    if !tool("objcopy", &["--strip-debug", &link], &[&program]) {
+        return;
+    }
+    std::fs::remove_file(&debug).unwrap();
+    let address = address_of(&program, "known");
+    assert!(tool("mkfifo", &[], &[&debug, &named.join("program")]));
+    let build_id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
+    let module = Module { path: program, build_id, ..Module::default() };
+    let search = Search { folders: vec![named], ..nowhere() };
+    let (give, found) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let frames = Symbolizer::new(search).frames(&module, address);
+        give.send(frames.first().map(|frame| frame.name.to_string()))
+    });
+    let name = found.recv_timeout(Duration::from_secs(60)).expect("it waits for a pipe");
+    assert_eq!(name.as_deref(), Some("known"));
 }
 
 /// OV-23: the user's folders have names for a program that was stripped where it is.
