@@ -36,7 +36,8 @@ pub fn unwind(data: &[u8]) {
         .collect();
     let walk = |unwinder: &mut Unwinder, user: &UserState<'_>| {
         let mut frames = Vec::new();
-        let end = unwinder.walk_beyond(1, images, user, &chain, &read, &mut frames);
+        let end = unwinder.walk(1, images, user, &read, &mut frames);
+        unwinder.add_callers_beyond(images, user, &chain, &read, &mut frames);
         assert!(frames.len() <= 192, "{} frames", frames.len());
         (frames, end)
     };

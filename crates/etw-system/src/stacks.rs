@@ -49,8 +49,8 @@ impl Stacks {
         let Some(images) = shaper.images_of(process) else { return *parsed };
         frames.clear();
         let files = crate::process_files::FilesOf { process, open: &self.files };
-        let (thread, by_pointers) = (parsed.thread, parsed.stack.user);
-        self.unwinder.walk_beyond(thread, images, user, by_pointers, &files, frames);
+        self.unwinder.walk(parsed.thread, images, user, &files, frames);
+        self.unwinder.add_callers_beyond(images, user, parsed.stack.user, &files, frames);
         if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {
             self.sizes.note(self.unwinder.reach());
         }

@@ -153,21 +153,19 @@ impl Unwinder {
         end
     }
 
-    /// As [`walk`](Unwinder::walk). Where the copied bytes end, it goes on with `by_pointers`, the addresses that the kernel found by
-    /// frame pointers: as long as the rule of each frame says that its frame pointer leads to its caller. Other functions keep any value
-    /// in that register.
-    pub fn walk_beyond(
+    /// Adds the callers beyond the copied bytes, where the last [`walk`](Unwinder::walk) ended, which was of the same stack. They are those of
+    /// `by_pointers`, the addresses that the kernel found by frame pointers, as long as the rule of each frame says that its frame
+    /// pointer leads to its caller. Other functions keep any value in that register.
+    pub fn add_callers_beyond(
         &mut self,
-        thread: u32,
         images: ProcessImages<'_>,
         user: &UserState<'_>,
         by_pointers: &[u64],
         files: &dyn MappedFiles,
         out: &mut Vec<u64>,
-    ) -> End {
-        let end = self.walk(thread, images, user, files, out);
-        let Some(cut_at) = self.cut_at.filter(|_| end == End::Cut) else { return end };
-        let Some(callers) = callers_beyond(user, cut_at, by_pointers) else { return end };
+    ) {
+        let Some(cut_at) = self.cut_at else { return };
+        let Some(callers) = callers_beyond(user, cut_at, by_pointers) else { return };
         let mut last = None;
         for address in callers {
             let at = address.wrapping_sub(1);
@@ -179,7 +177,6 @@ impl Unwinder {
                 break;
             }
         }
-        end
     }
 
     /// Bytes of the stack that the last walk needed, or would have needed to go on.
@@ -423,7 +420,8 @@ mod tests {
             let (registers, stack) = (bytes(&registers), bytes(stack));
             let user = UserState { registers: &registers, stack: &stack };
             let mut out = Vec::new();
-            unwinder.walk_beyond(1, images, &user, chain, &files, &mut out);
+            unwinder.walk(1, images, &user, &files, &mut out);
+            unwinder.add_callers_beyond(images, &user, chain, &files, &mut out);
             out
         };
         let [first, second, third] = [1, 2, 3].map(|at| OTHER + at * 0x10);
