@@ -4,7 +4,7 @@ use crate::join::file_time;
 use etw_types::FileTime;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,9 @@ impl Trust {
             return Err(io::Error::other("it is older than the trace"));
         }
         let refused = |why| Err(io::Error::new(io::ErrorKind::PermissionDenied, Refused(why)));
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt;
-            if data.uid() != 0 && !self.users.contains(&data.uid()) {
-                return refused("another user than that of the process owns it");
-            }
+        let is_others = |owner: u32| owner != 0 && !self.users.contains(&owner);
+        if owner(&data).is_some_and(is_others) {
+            return refused("another user than that of the process owns it");
         }
         let is_late = |end: FileTime| {
             written.is_some_and(|written| written.0 > end.0.saturating_add(Trust::SLACK))
@@ -48,6 +45,16 @@ impl Trust {
         }
         Ok(())
     }
+}
+
+#[cfg(unix)]
+fn owner(data: &Metadata) -> Option<u32> {
+    Some(std::os::unix::fs::MetadataExt::uid(data))
+}
+
+#[cfg(not(unix))]
+fn owner(_: &Metadata) -> Option<u32> {
+    None
 }
 
 /// Why a file is not believed.
