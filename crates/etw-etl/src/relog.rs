@@ -532,7 +532,7 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     header
 }
 
-/// What sessions lost, by the headers of their files. Each file of a series counts what its session has lost so far.
+/// The losses of sessions, by the headers of their files. Each file of a series counts what its session has lost so far.
 fn lost_in_all<'h>(
     headers: impl Iterator<Item = &'h LogfileHeader>,
     of: fn(&LogfileHeader) -> u32,

@@ -316,7 +316,7 @@ impl Unwinder {
     }
 }
 
-/// Of the addresses that the kernel found by frame pointers, those behind the frame pointer `cut_at`. `None`: the copied bytes do not
+/// The addresses behind the frame pointer `cut_at` among those that the kernel found by frame pointers. `None`: the copied bytes do not
 /// lead there from the innermost one.
 fn callers_beyond<'a>(
     user: &UserState<'_>,

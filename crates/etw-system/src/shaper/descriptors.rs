@@ -105,7 +105,7 @@ impl OpenFile {
 /// Files whose last descriptors were closed.
 pub(super) type Closed = Vec<OpenFile>;
 
-/// Who has descriptors: a process, or one of its threads that has them alone.
+/// The owner of descriptors: a process, or one of its threads that has them alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     Process(u32),
@@ -154,7 +154,7 @@ impl Tables {
         [("processes with descriptors", self.of_owner.len()), ("descriptors", self.tables.len())]
     }
 
-    /// Who has the descriptors of a thread.
+    /// The owner of a thread's descriptors.
     pub fn owner(&self, process: u32, thread: u32) -> Owner {
         let own = Owner::Thread(thread);
         if self.of_owner.contains_key(&own) { own } else { Owner::Process(process) }

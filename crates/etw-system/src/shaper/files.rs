@@ -223,7 +223,7 @@ impl Shaper {
         self.files.descriptors.get(owner, descriptor?)?.file.clone()
     }
 
-    /// Who has the descriptors of the thread that ran.
+    /// The owner of the descriptors of the thread that ran.
     pub(super) fn owner_of_files(&self, event: &NeutralEvent<'_>) -> Owner {
         self.files.descriptors.owner(event.process, event.thread)
     }

@@ -341,7 +341,7 @@ fn flags_in_memory_are_those_of_the_call() {
     let found: Vec<(u32, i64)> =
         writes.iter().map(|one| (one.u32(36), one.u64(0) as i64)).collect();
     let before = [(7, -1), (8, -1), (7, 70), (8, 77), (7, 70), (8, 77), (7, -2), (8, -2)];
-    // Of the last one, it is not known whether it is closed.
+    // It is not known whether the last one is closed.
     let behind = [(3, -1), (4, 85)];
     assert_eq!(found, [&before[..], &behind].concat());
 }

@@ -61,7 +61,7 @@ fn a_descriptor_is_not_believed_behind_a_gap() {
     let expected = [(1, 0, three), (6, UNKNOWN, three), (7, UNKNOWN, other), (8, 0, six)];
     assert_eq!(found, expected);
     assert!(!opened.contains(&other));
-    // Whose number is another file's now.
+    // Its number is another file's now.
     let closed = of(&records, 0x0442)[0];
     let seventh = of(&records, 0x0444)[2].time;
     assert!(closed.u64(8) == four && closed.time < seventh);

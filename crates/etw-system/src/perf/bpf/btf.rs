@@ -113,6 +113,23 @@ impl Btf {
         None
     }
 
+    /// Where a program's registers have the arguments of a system call.
+    pub fn call_arguments(&self) -> Option<[i16; 6]> {
+        let of = |member| self.offset("pt_regs", member);
+        if cfg!(target_arch = "aarch64") {
+            let first = of("regs")?;
+            let rest = [8, 16, 24, 32, 40].map(|at| first + at);
+            return Some([of("orig_x0")?, rest[0], rest[1], rest[2], rest[3], rest[4]]);
+        }
+        Some([of("di")?, of("si")?, of("dx")?, of("r10")?, of("r8")?, of("r9")?])
+    }
+
+    /// Where they have its number.
+    pub fn call_number(&self) -> Option<i16> {
+        let member = if cfg!(target_arch = "aarch64") { "syscallno" } else { "orig_ax" };
+        self.offset("pt_regs", member)
+    }
+
     /// The number of the type of a tracepoint's handlers, and their parameters behind the first one, which belongs to the kernel.
     pub fn tracepoint(&self, name: &str) -> Option<(u32, usize)> {
         let (number, definition) = self.find(TYPEDEF, &format!("btf_trace_{name}"))?;

@@ -26,9 +26,7 @@ pub struct CallAt {
 
 impl CallAt {
     pub fn of(btf: &Btf) -> Option<CallAt> {
-        let (number, arguments) =
-            (super::program::call_number(btf)?, super::program::call_arguments(btf)?);
-        Some(CallAt { number, arguments })
+        Some(CallAt { number: btf.call_number()?, arguments: btf.call_arguments()? })
     }
 }
 

@@ -55,7 +55,7 @@ pub const LISTS_BUFFERS: u8 = 7;
 pub const COPIES: u8 = 6;
 /// In that byte, in place of a second path: another argument is the address of flags.
 pub const HAS_FLAGS: u8 = 0xf0;
-/// That argument.
+/// The number of this argument.
 pub const FLAGS_ARGUMENT: usize = 2;
 /// The argument with the address of the list; the next one is the number of buffers.
 pub const BUFFERS_ARGUMENT: usize = 1;

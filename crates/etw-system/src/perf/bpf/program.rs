@@ -173,7 +173,7 @@ fn assemble_one(
     }
     if point == Tracepoint::CallPaths {
         let mut assembler = Assembler { ids, ..Assembler::default() };
-        assembler.only_paths(maps, &paths_of(btf)?, Word::WideMember(0, call_number(btf)?));
+        assembler.only_paths(maps, &paths_of(btf)?, Word::WideMember(0, btf.call_number()?));
         return Some((assembler.instructions, handler));
     }
     let mut words = words_of(btf, point, parameters, count)?;
@@ -208,7 +208,7 @@ fn assemble_one(
 fn paths_of(btf: &Btf) -> Option<Paths> {
     let point = Tracepoint::CallPaths;
     let target = Target { number: number_of(point), lost: lost_word(point)?, runs: None };
-    Some(Paths { target, offsets: Offsets::of(btf, call_arguments(btf)?)? })
+    Some(Paths { target, offsets: Offsets::of(btf, btf.call_arguments()?)? })
 }
 
 fn words_of(
@@ -246,11 +246,11 @@ fn words_of(
         Tracepoint::InterruptExit => vec![Word::Argument(0), Word::Argument(2)],
         Tracepoint::SyscallEnter => {
             let mut words = vec![Word::WideArgument(1)];
-            words.extend(call_arguments(btf)?.map(|offset| Word::WideMember(0, offset)));
+            words.extend(btf.call_arguments()?.map(|offset| Word::WideMember(0, offset)));
             words
         }
         Tracepoint::SyscallExit => {
-            vec![Word::WideMember(0, call_number(btf)?), Word::WideArgument(1)]
+            vec![Word::WideMember(0, btf.call_number()?), Word::WideArgument(1)]
         }
         Tracepoint::InterruptEntry
         | Tracepoint::SoftInterruptEntry
@@ -314,21 +314,6 @@ fn addresses(btf: &Btf) -> Option<Vec<Word>> {
         Word::Copied(0, common("skc_v6_daddr")?, 16),
         Word::Copied(0, common("skc_v6_rcv_saddr")?, 16),
     ])
-}
-
-/// Where a program's registers have the arguments of a system call.
-pub fn call_arguments(btf: &Btf) -> Option<[i16; 6]> {
-    let of = |member| btf.offset("pt_regs", member);
-    if cfg!(target_arch = "aarch64") {
-        let first = of("regs")?;
-        return Some([of("orig_x0")?, first + 8, first + 16, first + 24, first + 32, first + 40]);
-    }
-    Some([of("di")?, of("si")?, of("dx")?, of("r10")?, of("r8")?, of("r9")?])
-}
-
-/// Where they have its number.
-pub fn call_number(btf: &Btf) -> Option<i16> {
-    btf.offset("pt_regs", if cfg!(target_arch = "aarch64") { "syscallno" } else { "orig_ax" })
 }
 
 /// Where the fields of a tracepoint lie in the words of its records; those of switches and wake-ups are read by [`frequent`].
