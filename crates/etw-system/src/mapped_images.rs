@@ -8,10 +8,15 @@ use crate::elf::{ElfFile, Extent};
 use crate::neutral::{Image, StackBounds};
 use crate::perf::Mapping;
 use crate::process_files::{DELETED, each_mapping, open_file, read_bytes};
-use crate::shaper::{ProcessImages, overlap};
+use crate::shaper::ProcessImages;
 
 /// Files that are remembered. Those of programs that run again and again are soon known again.
 const MAX_FILES: usize = 1 << 10;
+
+/// Whether ranges have a number in common.
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
 
 /// The mappings of a process now; none: it has ended.
 #[derive(Debug, Default)]

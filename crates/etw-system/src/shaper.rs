@@ -145,12 +145,8 @@ impl<'a> ProcessImages<'a> {
     }
 }
 
-/// Whether ranges have a number in common.
-pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
-}
-
 /// A process, as the records of a trace show it.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownProcess {
     pub facts: ProcessFacts,
@@ -393,6 +389,7 @@ impl Shaper {
     }
 
     /// Processes that live, each with its images and its threads' names.
+    #[cfg(target_os = "linux")]
     pub(crate) fn living(&self) -> impl Iterator<Item = KnownProcess> {
         self.processes.values().map(|one| {
             let name = |id: &u32| Some((*id, self.threads.get(id)?.name.clone()));
