@@ -29,9 +29,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::flags::{Flag, Masks};
-use crate::neutral::{
-    Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, ProcessFacts, Stack,
-};
+use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use disks::Disks;
@@ -149,7 +147,7 @@ impl<'a> ProcessImages<'a> {
 #[cfg(target_os = "linux")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownProcess {
-    pub facts: ProcessFacts,
+    pub facts: crate::neutral::ProcessFacts,
     pub images: Vec<Arc<Image>>,
     /// Ids and names of its threads.
     pub threads: Vec<(u32, Vec<u8>)>,
