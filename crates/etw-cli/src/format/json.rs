@@ -5,6 +5,7 @@ use super::{FileFacts, Number, Options, put_hex, put_hex16, put_number};
 use crate::join::Names;
 use etw_decode::{Decoded, Escape, Field, Inserts, Style, Value, Visitor, write_json_string};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
+use std::collections::BTreeMap;
 
 pub fn write(
     options: &Options,
@@ -190,21 +191,47 @@ fn put_optional_parts(options: &Options, out: &mut Vec<u8>, record: &EventRecord
         if frames.peek().is_some() {
             put_stack(out, frames.copied());
         }
-        let mut count = 0;
-        names.each_function(record, &mut |frame, within| {
-            if count == 0 {
-                put_key(out, "frames");
+        put_functions(names, out, record);
+    }
+}
+
+/// The function of each address of a stack, and those that the compiler inlined there.
+fn put_functions(names: &Names, out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    let mut count = 0;
+    let mut inlined: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    names.each_function(record, &mut |frame, within| {
+        let name = frame.text_within(within);
+        if let Some(name) = name.as_ref().filter(|_| within.is_inlined) {
+            return inlined.entry(count).or_default().push(name.clone());
+        }
+        if count == 0 {
+            put_key(out, "frames");
+        }
+        out.push(if count == 0 { b'[' } else { b',' });
+        count += 1;
+        match name {
+            Some(name) => write_json_string(out, &name),
+            None => null(out),
+        }
+    });
+    if count > 0 {
+        out.push(b']');
+    }
+    if !inlined.is_empty() {
+        put_key(out, "inlined");
+        for number in 0..count {
+            out.push(if number == 0 { b'[' } else { b',' });
+            let Some(names) = inlined.get(&number) else {
+                null(out);
+                continue;
+            };
+            for (number, name) in names.iter().enumerate() {
+                out.push(if number == 0 { b'[' } else { b',' });
+                write_json_string(out, name);
             }
-            out.push(if count == 0 { b'[' } else { b',' });
-            count += 1;
-            match frame.text_within(within) {
-                Some(name) => write_json_string(out, &name),
-                None => null(out),
-            }
-        });
-        if count > 0 {
             out.push(b']');
         }
+        out.push(b']');
     }
 }
 

@@ -71,6 +71,8 @@ pub struct Within {
     pub offset: Option<u64>,
     /// The offset in the method's IL.
     pub il: Option<u32>,
+    /// The compiler inlined its call into the next function.
+    pub is_inlined: bool,
 }
 
 /// Where IL is in a method's native code: native offset and IL offset, sorted.
@@ -359,7 +361,7 @@ impl Code {
         let behind = address.wrapping_sub(inside);
         let within = |offset: Option<u64>, il| {
             let offset = offset.map(|offset| offset.saturating_add(behind));
-            Within { offset, il }
+            Within { offset, il, is_inlined: false }
         };
         if let Some((process, (start, method))) =
             process.and_then(|process| Some((process, self.method_at(process, inside, moment)?)))
@@ -378,8 +380,9 @@ impl Code {
             .source_of(image)
             .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
         let frames = frames.as_deref().unwrap_or_default();
-        for frame in frames {
-            let within = within(frame.offset, None);
+        for (number, frame) in frames.iter().enumerate() {
+            let is_inlined = number + 1 < frames.len();
+            let within = Within { is_inlined, ..within(frame.offset, None) };
             let frame = StackFrame {
                 module: module.clone(),
                 function: Some(frame.name.clone()),

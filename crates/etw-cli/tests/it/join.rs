@@ -286,7 +286,8 @@ fn dump_and_convert_have_one_name_for_a_function() {
     let file = trace_in_program(10, program.to_str().unwrap(), &symbols.build_id, address);
     let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
     let known = format!("shop!known+{offset:#x}");
-    assert_eq!(lines[0]["frames"], json!(["shop!inlined", known]));
+    let shown = (&lines[0]["frames"], &lines[0]["inlined"]);
+    assert_eq!(shown, (&json!([known]), &json!([["shop!inlined"]])));
     let out = folder.0.join("folded");
     stdout(&["convert", "--to", "folded", "-o", out.to_str().unwrap()], &[file.path()], 0);
     let folded = std::fs::read_to_string(out).unwrap();
