@@ -170,8 +170,8 @@ fn name_at_end(is_executed: bool, is_behind_loss: bool) -> String {
     }
     let records = machine.end();
     let end = of(&records, 0x0304).into_iter().find(|one| one.u32(8) == process).unwrap();
-    // Behind the user.
-    let name = &end.payload[36 + 16 + 16..];
+    // Behind the user, whom nobody knows.
+    let name = &end.payload[36 + 4..];
     let name = name.split(|byte| *byte == 0).next().unwrap();
     String::from_utf8(name.to_vec()).unwrap()
 }
