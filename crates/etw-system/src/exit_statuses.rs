@@ -28,7 +28,7 @@ const NLMSG_DONE: u16 = 3;
 /// Room for messages between two polls, in bytes.
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
 
-const NOT_IN_CONTAINERS: &str = "exit statuses are 0: the kernel says them in the machine's own PID, user and network namespaces only, not in a container";
+const NOT_IN_CONTAINERS: &str = "exit statuses are 0: the kernel reports them only in the machine's own PID, user and network namespaces, not in a container";
 
 /// The connection to the process connector.
 #[derive(Debug)]

@@ -206,7 +206,7 @@ pub(crate) fn hidden_processes() -> Option<String> {
     first.is_err().then(|| HIDDEN_PROCESSES.to_owned())
 }
 
-const HIDDEN_PROCESSES: &str = "processes of other users that run already, and threads of the kernel, are processes without name, parent, user and images: /proc hides them (hidepid); CAP_SYS_PTRACE or the group of its gid= shows them";
+const HIDDEN_PROCESSES: &str = "other users' processes that run already, and threads of the kernel, appear as processes without name, parent, user and images: /proc hides them (hidepid); CAP_SYS_PTRACE or the group of its gid= shows them";
 
 #[cfg(test)]
 mod tests {

@@ -33,8 +33,8 @@ impl Stacks {
         }
     }
 
-    /// The record with the stack that the unwind tables of its process give, and beyond the copied bytes by the frame pointers of functions
-    /// that have them. `frames`: memory for it.
+    /// The record with its stack by the unwind tables of its process. Beyond the copied bytes, frame pointers are followed, from functions with
+    /// frame pointers. The addresses are put into `frames`.
     #[cfg(feature = "unwind")]
     pub fn complete<'a>(
         &mut self,

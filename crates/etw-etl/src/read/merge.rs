@@ -346,7 +346,7 @@ impl Records {
         self.read_next(&mut record).then_some(record)
     }
 
-    /// As [`next`](Records::next), in place of `record`, which must be new: a copy of it is saved. `false` at the end of all files.
+    /// As [`next`](Records::next), in place of `record`, which saves a copy of it. `record` must be new. `false` at the end of all files.
     #[inline(always)]
     pub fn read_next<'r>(&'r mut self, record: &mut EventRecord<'r>) -> bool {
         self.next_stored(record).is_some()

@@ -395,11 +395,13 @@ impl Shaper {
         self.add_stack(head, hook, event.stack, out);
     }
 
-    /// The flags of the call with which a thread makes another one; `None`: they are not known.
-    pub(super) fn clone_flags(&self, thread: u32) -> Option<u64> {
-        let call = self.calls.running.get(&thread)?;
-        let is_clone = SystemCall::of_number(call.number) == Some(SystemCall::Clone);
-        is_clone.then_some(call.arguments[0])
+    /// Whether the thread that a thread makes now has something together with it; `flag`: the flag of `clone` that says so. The flags of `clone3`
+    /// are not known: as programs use it, threads have all together, and processes (`is_process`) nothing.
+    pub(super) fn shares(&self, parent_thread: u32, flag: u64, is_process: bool) -> bool {
+        let call = self.calls.running.get(&parent_thread);
+        let is_clone = |number| SystemCall::of_number(number) == Some(SystemCall::Clone);
+        call.filter(|call| is_clone(call.number))
+            .map_or(!is_process, |call| call.arguments[0] & flag != 0)
     }
 
     /// The thread has ended: the call that it is in does not return.

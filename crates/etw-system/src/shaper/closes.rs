@@ -101,12 +101,10 @@ impl Shaper {
         }
     }
 
-    /// A thread begins with the descriptors of the one that made it, which it has together with it, or as a copy. `clone3` has its flags in
-    /// memory: as programs use it, threads have their descriptors together, and processes do not.
+    /// A thread begins with the descriptors of the one that made it, together with it or as a copy.
     pub(super) fn begin_descriptors(&mut self, (process, thread): (u32, u32), parent: (u32, u32)) {
         let is_process = process != parent.0;
-        let flags = self.clone_flags(parent.1);
-        let is_shared = flags.map_or(!is_process, |flags| flags & CLONE_FILES != 0);
+        let is_shared = self.shares(parent.1, CLONE_FILES, is_process);
         let of_parent = self.files.descriptors.owner(parent.0, parent.1);
         let is_own = is_process || !is_shared || of_parent == Owner::Thread(parent.1);
         if is_own {

@@ -93,11 +93,9 @@ impl Folders {
 }
 
 impl Shaper {
-    /// A thread begins in the folder of the one that made it; `is_process`: as the first one of a process. `clone3` has its flags in memory:
-    /// as programs use it, threads have their folder together, and processes do not.
+    /// A thread begins in the folder of the one that made it; `is_process`: as the first one of a process.
     pub(super) fn begin_in_folder(&mut self, thread: u32, parent: u32, is_process: bool) {
-        let flags = self.clone_flags(parent);
-        if flags.map_or(!is_process, |flags| flags & CLONE_FOLDER != 0) {
+        if self.shares(parent, CLONE_FOLDER, is_process) {
             return self.folders.share(thread, parent);
         }
         let path = self.folders.get(parent).unwrap_or_default().to_vec();

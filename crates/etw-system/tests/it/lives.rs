@@ -397,8 +397,8 @@ fn user_and_line(records: &[Taken], process: u32) -> Vec<(u16, Option<u32>, Stri
     records.iter().filter(is_life).map(facts).collect()
 }
 
-/// OV-23: a process has the user of the time of each record, and its children begin with it. Changes may be known early. Regression: a user
-/// that was not known was root.
+/// OV-23: a process has the user of the time of each record, and its children begin with it. Changes may be known early. Regression: an
+/// unknown user was shown as root.
 #[test]
 fn a_process_has_the_user_that_it_has_then() {
     let mut machine = Machinery::without_switches();
