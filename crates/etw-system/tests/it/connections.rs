@@ -218,3 +218,73 @@ fn a_datagram_has_the_destination_that_its_program_names() {
     // Before Linux 5.15, the kernel does not show it.
     assert_eq!(port_of(SIZE + 1), [to_other.port()]);
 }
+
+/// OV-23: messages that are sent together, as the C library asks for names, go to the peer, or where all of them say.
+#[cfg(target_os = "linux")]
+#[test]
+fn datagrams_that_are_sent_together_have_their_destinations() {
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+    const SIZE: usize = 1301;
+    let [from, peer, other] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+    let mut name_of = [&peer, &other].map(|socket| libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: port(socket).to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    });
+    // Each message has the number of its batch in its size. `None`: it has no name.
+    let mut send_together = |batch: usize, names: &[Option<usize>]| {
+        let mut bytes = [7u8; SIZE + 10];
+        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: SIZE + batch };
+        let mut messages: Vec<libc::mmsghdr> = names
+            .iter()
+            .map(|name| {
+                // SAFETY: zeros are a message without name and parts.
+                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                message.msg_hdr.msg_iov = &raw mut part;
+                message.msg_hdr.msg_iovlen = 1;
+                if let Some(name) = name {
+                    message.msg_hdr.msg_name = (&raw mut name_of[*name]).cast();
+                    message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
+                }
+                message
+            })
+            .collect();
+        let count = messages.len() as u32;
+        // SAFETY: messages whose parts and names live.
+        let sent = unsafe { libc::sendmmsg(from.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
+        assert_eq!(sent, names.len() as i32);
+    };
+    let mut has_programs = false;
+    let recording =
+        crate::live::record_and_count("network", None, |live: &mut crate::live::Live| {
+            has_programs = live.mechanism().contains("sock_send_length");
+            from.connect(peer.local_addr().unwrap()).unwrap();
+            send_together(0, &[None, None, None]);
+            send_together(1, &[Some(1)]);
+            send_together(2, &[Some(1), Some(1)]);
+            send_together(3, &[Some(0), Some(1)]);
+            send_together(4, &[Some(1), Some(0), Some(1)]);
+        });
+    let Some(recording) = recording else { return };
+    if !has_programs || recording.losses.total() > 0 {
+        return eprintln!("left out: needs programs in the kernel, and no losses");
+    }
+    let (peer, other) = (port(&peer), port(&other));
+    let unknown = 0;
+    for (batch, expected) in [
+        (0, vec![peer; 3]),
+        (1, vec![other]),
+        (2, vec![other; 2]),
+        (3, vec![unknown; 2]),
+        (4, vec![unknown; 3]),
+    ] {
+        let all = of(&recording.records, 0x080a).into_iter();
+        let own = all
+            .filter(|one| one.u32(4) as usize == SIZE + batch && one.u32(0) == std::process::id());
+        let ports = own.map(|one| u16::from_be_bytes([one.payload[16], one.payload[17]]));
+        assert_eq!(ports.collect::<Vec<u16>>(), expected, "batch {batch}");
+    }
+}

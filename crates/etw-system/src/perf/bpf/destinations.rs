@@ -51,12 +51,40 @@ impl Assembler {
         self.read_program(at, 8);
         self.load64(3, RECORD, at);
         self.land(other);
+        let other = self.jump_unless(NUMBER, libc::SYS_sendmmsg);
+        self.load_names_of_batch(at, REGISTERS, call);
+        self.land(other);
         self.copy(1, NUMBER);
         let names_none = self.jump_if_zero(3);
         self.put(0x47, 1, 0, 0, NAMES_ADDRESS as i32);
         self.land(names_none);
         self.store32(at + ADDRESS as i16, 1);
         self.read_program(at, ADDRESS);
+    }
+
+    /// Puts the address of the name that all messages of `sendmmsg` have into register 3: 0 if they have none. Nothing tells which message the
+    /// kernel sends just now. If the first one and the last one have different names, or there are names and more than two messages, it is
+    /// an address that cannot be read.
+    fn load_names_of_batch(&mut self, at: i16, registers: u8, call: CallAt) {
+        // `struct mmsghdr` has 64 bytes, and begins with that of `sendmsg`.
+        const MESSAGE_SHIFT: i32 = 6;
+        const NOT_READABLE: i32 = 1;
+        self.load64(3, registers, call.arguments[1]);
+        self.read_program(at, 8);
+        self.load64(3, registers, call.arguments[2]);
+        self.put(0x07, 3, 0, 0, -1);
+        self.put(0x67, 3, 0, 0, MESSAGE_SHIFT);
+        self.load64(4, registers, call.arguments[1]);
+        self.put(0x0f, 3, 4, 0, 0);
+        self.read_program(at + 8, 8);
+        self.load64(3, RECORD, at);
+        self.load64(4, RECORD, at + 8);
+        self.load64(5, registers, call.arguments[2]);
+        // On to the end if both are equal and 0, or equal names of up to two messages.
+        self.put(0x5d, 3, 4, 2, 0);
+        self.put(0x15, 3, 0, 2, 0);
+        self.put(0xb5, 5, 0, 1, 2);
+        self.set(3, NOT_READABLE);
     }
 
     fn jump_unless(&mut self, register: u8, number: libc::c_long) -> usize {
@@ -79,9 +107,10 @@ impl Assembler {
 /// The addresses of a datagram that a socket with these sends. The destination is zeros where it is not known; `bytes`: empty, if the kernel
 /// does not show it.
 pub fn of_datagram(socket: Addresses, bytes: &[u8]) -> Addresses {
-    const PEER: [libc::c_long; 8] = [
+    const PEER: [libc::c_long; 9] = [
         libc::SYS_sendto,
         libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
         libc::SYS_write,
         libc::SYS_writev,
         libc::SYS_pwritev,
@@ -155,6 +184,8 @@ mod tests {
         let unknown = (vec![0; 16], 0);
         assert_eq!(remote(socket, &named), unknown);
         assert_eq!(remote(socket, &bytes(0, libc::SYS_sendto, NAMES_ADDRESS)), unknown);
-        assert_eq!(remote(socket, &bytes(AF_INET, libc::SYS_sendmmsg, 0)), unknown);
+        assert_eq!(remote(socket, &bytes(0, libc::SYS_sendmmsg, 0)), peer);
+        assert_eq!(remote(socket, &bytes(0, libc::SYS_sendmmsg, NAMES_ADDRESS)), unknown);
+        assert_eq!(remote(socket, &bytes(AF_INET, libc::SYS_io_uring_enter, 0)), unknown);
     }
 }
