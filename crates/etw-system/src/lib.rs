@@ -65,6 +65,8 @@ mod recorder;
 #[cfg(target_os = "linux")]
 mod ring_facts;
 #[cfg(target_os = "linux")]
+mod ring_sizes;
+#[cfg(target_os = "linux")]
 mod sources;
 #[cfg(all(target_os = "linux", feature = "unwind"))]
 mod stack_sizes;

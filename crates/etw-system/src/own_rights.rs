@@ -5,13 +5,15 @@ use std::io;
 use std::path::Path;
 
 /// The numbers of capabilities, as `capabilities(7)` has them.
+const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 /// `SECCOMP_MODE_FILTER`
 const FILTER: &str = "2";
 
-fn read(path: &str) -> String {
+/// A file of `/proc`; an empty text if it cannot be read.
+pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
@@ -55,6 +57,11 @@ impl OwnRights {
     /// The right to see the memory of all processes.
     pub fn has_ptrace(&self) -> bool {
         self.has(CAP_SYS_PTRACE)
+    }
+
+    /// The right to lock as much memory as it likes, which rings in the machine's user namespace need.
+    pub fn has_ipc_lock(&self) -> bool {
+        self.has(CAP_IPC_LOCK) && !self.is_in_user_namespace
     }
 
     /// Whether it is in another user namespace than the machine's.

@@ -5,47 +5,18 @@ use std::io;
 
 use crate::flags::{Flag, Masks};
 use crate::own_rights::{ProcError, Refusal, paranoid};
+use crate::pace::Pace;
 use crate::perf::{
     Attribute, Event, Filter, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
     own_threads,
 };
+use crate::ring_sizes::{MAIN_RING, NO_RECORDS, OWN_RING, RingSizes, STACK_RING, program_ring};
 use crate::shaper::Options;
 use crate::system_calls::{FileOperation, SystemCall, numbers};
 use crate::system_facts::online_cpus;
 
 /// Bytes of a new program's stack that are recorded: its arguments are there.
 const ARGUMENT_BYTES: u32 = 16 << 10;
-/// The ring of a CPU for processes and mappings: some 10,000 programs that begin and end, each with a dozen mappings.
-const SIDE_RING: RingBounds = RingBounds { usual: 4 << 20, least: 1 << 20 };
-/// The ring of a CPU for everything else: half a second of 300,000 switches a second.
-const MAIN_RING: RingBounds = RingBounds { usual: 16 << 20, least: 4 << 20 };
-/// The same for records with stacks of programs.
-const STACK_RING: RingBounds = RingBounds { usual: 32 << 20, least: 4 << 20 };
-/// Rings are smaller than usual if those of all CPUs would have more bytes.
-const MAX_RINGS: usize = 256 << 20;
-/// The largest ring of programs, which all CPUs share.
-const MAX_PROGRAM_RING: usize = 64 << 20;
-/// The ring of events that only count.
-const NO_RECORDS: RingSize = RingSize(64 << 10);
-/// The same for users who may lock little memory.
-const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
-const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
-/// Bytes of a program's stack that are recorded with each of its switches there: such a ring has room for a hundred.
-const OWN_SWITCH_STACK: u32 = 2 << 10;
-
-/// Bytes of the ring of a CPU.
-struct RingBounds {
-    usual: usize,
-    least: usize,
-}
-
-impl RingBounds {
-    /// The size on a machine with so many CPUs.
-    fn size(&self, cpus: usize) -> RingSize {
-        let share = (MAX_RINGS / cpus.max(1)).max(self.least);
-        RingSize(self.usual.min(1 << share.ilog2()))
-    }
-}
 
 /// Why a session cannot record events of the system.
 #[derive(Debug)]
@@ -213,7 +184,7 @@ pub(crate) fn open_side(
 ) -> Result<Target, StartError> {
     let wanted = |attribute| [(attribute, Kind::Side).into()];
     let with_programs = side_events_of(Target::Machine, options, perf);
-    let size = SIDE_RING.size(cpus.len());
+    let size = RingSizes::of(cpus.len()).side();
     if perf.open(&with_programs, Target::Machine, cpus, size).is_ok() {
         return Ok(Target::Machine);
     }
@@ -231,11 +202,9 @@ pub(crate) fn open_side(
     *perf = Perf::default();
     let target = Target::Tree(process);
     let attribute = Attribute::side().without_kernel();
-    perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::OutOfMemory => StartError::Rings(error),
-            _ => StartError::Refused { source: error, refusal, is_own: true },
-        }
+    perf.open(&wanted(attribute), target, cpus, size).map_err(|error| match error.kind() {
+        io::ErrorKind::OutOfMemory => StartError::Rings(error),
+        _ => StartError::Refused { source: error, refusal, is_own: true },
     })?;
     notes.push(match refusal {
         Refusal::Rights { .. } => "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0".to_owned(),
@@ -258,7 +227,9 @@ pub(crate) fn open_machine(
     notes: &mut Vec<String>,
 ) -> Result<(), StartError> {
     let has_stacks = events.wanted.iter().any(|one| one.attribute.has_user_state());
-    let size = if has_stacks { &STACK_RING } else { &MAIN_RING }.size(cpus.len());
+    let bounds = if has_stacks { &STACK_RING } else { &MAIN_RING };
+    let sizes = RingSizes::of(cpus.len());
+    let (size, usual) = (sizes.main(bounds), sizes.without_limit(bounds));
     events.note_missing(options, perf, has_command, notes)?;
     let wanted = &events.wanted[..];
     let has_records = wanted.iter().any(|one| !one.is_count());
@@ -266,11 +237,11 @@ pub(crate) fn open_machine(
     perf.open(wanted, Target::Machine, cpus, if has_records { size } else { NO_RECORDS })
         .map_err(StartError::Rings)?;
     let smallest = perf.rings().skip(first).map(|ring| ring.facts.0).min();
-    if let Some(smallest) = smallest.filter(|smallest| has_records && *smallest < size.0) {
+    if let Some(smallest) = smallest.filter(|smallest| has_records && *smallest < usual.0) {
         notes.push(format!(
-            "rings of {} KiB a CPU, because kernel.perf_event_mlock_kb permits no larger ones: a busy machine fills them, and what is lost is counted; CAP_IPC_LOCK gives {} KiB",
+            "rings of {} KiB a CPU, because kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK permit no larger ones: a busy machine fills them, and what is lost is counted; CAP_IPC_LOCK gives {} KiB",
             smallest >> 10,
-            size.0 >> 10
+            usual.0 >> 10
         ));
     }
     Ok(())
@@ -294,21 +265,37 @@ pub(crate) fn open_own(
             one.attribute = one.attribute.without_kernel();
         }
     }
-    perf.open(&wanted, target, cpus, OWN_MAIN_RING).map_err(StartError::Rings)
+    let size = RingSizes::of(cpus.len()).main(&OWN_RING);
+    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
 }
 
 /// Bytes of stacks that are copied with each sample of the machine. Each size has a perf event of its own, of which one records.
 const STACK_SIZES: [u32; 6] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+/// The largest of them for one command, for which there is no choice while it is recorded.
+const OWN_LARGEST: usize = 4;
 
 /// Those sizes for a target and a time between two samples: the rings have room for the samples of some pauses.
 pub(crate) fn stack_sizes(target: Target, options: &Options) -> &'static [u32] {
     match (target, options.sample_interval) {
-        // Rings of users who may lock little memory are small.
-        (Target::Tree(_), _) => &[4 << 10],
+        (Target::Tree(_), _) => own_stacks(options).of_sample,
         (_, 10_000..) => &STACK_SIZES,
         (_, 2_500..) => &STACK_SIZES[..5],
         _ => &STACK_SIZES[..4],
     }
+}
+
+/// The stacks of one command and its children: the rings of users who may lock little memory are small.
+fn own_stacks(options: &Options) -> CopiedStack {
+    own_stacks_in(RingSizes::of(online_cpus().len()).main(&OWN_RING), options.samples_per_second())
+}
+
+/// The largest size of a sample's stack for which the ring has room twice. A hundred switches have room, too.
+fn own_stacks_in(ring: RingSize, samples_per_second: u64) -> CopiedStack {
+    let half = ring.0 as u64 / 2;
+    let fits = |size: &u32| Pace::suffices(half, samples_per_second * u64::from(*size));
+    let largest = STACK_SIZES[..=OWN_LARGEST].iter().rposition(fits).unwrap_or(0);
+    let of_other = (ring.0 / 128).clamp(2 << 10, 8 << 10) as u32;
+    CopiedStack { of_sample: &STACK_SIZES[largest..=largest], of_other }
 }
 
 /// Bytes of a program's stack that are copied with each sample, and with other events that have a call stack.
@@ -450,8 +437,7 @@ impl MachineEvents {
             return;
         }
         // Without programs, perf records the same tracepoints, if it can.
-        let all = (MAIN_RING.usual * cpus.len()).next_power_of_two();
-        let size = RingSize(all.min(MAX_PROGRAM_RING));
+        let size = program_ring(cpus.len());
         let mut others = self.only_programs.clone();
         if options.masks.has(Flag::PROCESS) {
             // The arguments of programs.
@@ -596,7 +582,7 @@ pub(crate) fn own_events(
     if options.masks.has(Flag::SWITCH) {
         wanted.push((Attribute::switches(), Kind::Switches).into());
         if has_stacks {
-            let attribute = Attribute::leaving().with_user_state(OWN_SWITCH_STACK);
+            let attribute = Attribute::leaving().with_user_state(own_stacks(options).of_other);
             wanted.push((attribute, Kind::Leaving).into());
         }
     }
@@ -650,12 +636,23 @@ mod tests {
         assert!(text(libc::EPERM).contains("perf_event_mlock_kb"), "{}", text(libc::EPERM));
     }
 
+    /// OV-23: larger rings have more of each stack, and none is full before it is read.
     #[test]
-    fn rings_of_many_cpus_are_smaller() {
-        let sizes = |cpus| [&SIDE_RING, &MAIN_RING, &STACK_RING].map(|one| one.size(cpus).0 >> 20);
-        assert_eq!(sizes(2), [4, 16, 32]);
-        assert_eq!(sizes(12), [4, 16, 16]);
-        assert_eq!(sizes(128), [2, 4, 4]);
-        assert_eq!(sizes(2048), [1, 4, 4]);
+    fn stacks_of_a_command_fit_into_its_rings() {
+        for (ring, rate, sample, other) in [
+            (256, 1_000, 4, 2),
+            (256, 4_000, 1, 2),
+            (512, 1_000, 8, 4),
+            (512, 10_000, 1, 4),
+            (2048, 1_000, 16, 8),
+            (2048, 4_000, 8, 8),
+            (2048, 10_000, 4, 8),
+            (4096, 10_000, 8, 8),
+        ] {
+            let stacks = own_stacks_in(RingSize(ring << 10), rate);
+            assert_eq!((stacks.of_sample, stacks.of_other), (&[sample << 10][..], other << 10));
+            let flow = rate * u64::from(sample << 10);
+            assert!(Pace::suffices((ring << 10) as u64, flow), "{ring} {rate}");
+        }
     }
 }

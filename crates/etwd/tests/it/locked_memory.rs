@@ -132,7 +132,7 @@ fn rings_without_memory_are_no_lack_of_rights() {
         return;
     };
     for number in 0..8 {
-        let answer = start(&daemon, &format!("process {number}"), "process");
+        let answer = start(&daemon, &format!("process {number}"), "profile");
         if number == 0 && is_refused(&answer) {
             return;
         }
