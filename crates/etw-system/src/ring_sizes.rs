@@ -22,7 +22,7 @@ const LEAST_SIDE: usize = 128 << 10;
 const SIDE_PART: usize = 16;
 /// The first page of a ring, which has no records, at most.
 const FIRST_PAGE: usize = 64 << 10;
-/// What the kernel permits if its setting cannot be read.
+/// The KiB of each CPU that the kernel permits if its setting cannot be read.
 const USUAL_KIB: usize = 516;
 
 /// Bytes of the ring of a CPU.

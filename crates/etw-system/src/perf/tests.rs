@@ -1,6 +1,10 @@
 //! Tests of rings that a test fills.
 
+use std::ops::ControlFlow;
+
+use super::release::LARGEST_TAIL;
 use super::*;
+use crate::neutral::{Detail, NeutralEvent};
 
 fn release(perf: &mut Perf, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
     perf.release(until, |given| {
