@@ -122,7 +122,8 @@ impl KernelSymbols {
                             programs = Some((first.min(address()), last.max(address())));
                         }
                         "_text" | "_stext" if start == 0 => start = address(),
-                        "_etext" => end = address(),
+                        // Code of the start lies behind all other sections; threads of idle CPUs were begun there.
+                        "_etext" | "_einittext" => end = address().max(end),
                         name if name.starts_with(PREFIX) => {
                             symbols.add_call(&name[PREFIX.len()..], address());
                         }

@@ -11,6 +11,7 @@ use etw_system::{Options, Recorder};
 
 use crate::invariants::{Taken, is_loss, take_from};
 use crate::live::left_by;
+use crate::shaper::Machinery;
 
 const CSWITCH: u16 = 0x0524;
 
@@ -104,4 +105,15 @@ fn a_recorder_after_a_kill_follows_the_one_before_it() {
     let lost: u64 = first.take_losses().iter().map(|(_, count)| count).sum();
     assert!(lost > 0, "its rings had room for all");
     assert_eq!(chains.found().unmarked_gaps, 0, "{:?}", chains.found());
+}
+
+/// OV-23: where a session did not ask for switches for a while, no chain goes on behind it, and nothing is lost.
+#[test]
+fn switches_that_nobody_asked_for_are_not_missing() {
+    let states = |mut machine: Machinery| {
+        machine.shaper.follows(0, Some(50));
+        machine.shaper.cpu_states().collect::<Vec<_>>()
+    };
+    assert!(states(Machinery::new()).contains(&(0, Some(50))));
+    assert_eq!(states(Machinery::without_switches()), []);
 }
