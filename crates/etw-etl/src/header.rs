@@ -82,6 +82,13 @@ impl LayoutVersion {
 }
 
 impl LogfileHeader {
+    /// The session of a file that is one of a series (`EVENT_TRACE_FILE_MODE_NEWFILE`): name, start and boot time, which all files of the
+    /// series share. `None`: the file stands alone.
+    pub(crate) fn series(&self) -> Option<(&str, FileTime, FileTime)> {
+        let is_of_series = self.log_file_mode.contains(LogFileMode::NEWFILE);
+        is_of_series.then_some((&self.logger_name, self.start_time, self.boot_time))
+    }
+
     /// Bytes of TIME_ZONE_INFORMATION.
     pub const TIME_ZONE_SIZE: usize = 0xac;
 

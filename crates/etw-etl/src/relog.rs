@@ -539,10 +539,9 @@ fn lost_in_all<'h>(
 ) -> u32 {
     let mut sessions = BTreeMap::new();
     for (number, header) in headers.enumerate() {
-        let is_of_series = header.log_file_mode.contains(LogFileMode::NEWFILE);
-        let alone = if is_of_series { None } else { Some(number) };
-        let session = (&header.logger_name, header.start_time.0, header.boot_time.0, alone);
-        let lost = sessions.entry(session).or_insert(0);
+        let series = header.series();
+        let alone = series.is_none().then_some(number);
+        let lost = sessions.entry((series, alone)).or_insert(0);
         *lost = of(header).max(*lost);
     }
     sessions.into_values().fold(0, u32::saturating_add)

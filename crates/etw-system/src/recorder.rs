@@ -405,7 +405,7 @@ impl Recorder {
         }
         if time >= self.next_look {
             self.next_look = time + CPU_LOOKS;
-            self.end_hidden();
+            self.end_hidden(self.watermark);
             if let Some(online) = self.online.changed() {
                 self.follow_cpus(online);
             }
@@ -556,6 +556,7 @@ impl Recorder {
                 }
                 PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
                 PerfDetail::Exec { process, name } => {
+                    hidden.show(process);
                     let facts = sources.take_exec(process, parsed.time).unwrap_or_else(|| {
                         ExecFacts { name: name.to_vec(), ..ExecFacts::default() }
                     });
@@ -658,7 +659,7 @@ impl Recorder {
         let now = this_turn();
         // Other recorders have that moment.
         let turn = Turn { time: now.time.min(end - 1), ..now };
-        self.end_hidden();
+        self.end_hidden(turn.time);
         self.add_last_losses(turn);
         self.count_processes(turn);
         self.look_at_living();

@@ -15,15 +15,25 @@ pub struct Stacks {
     by_time: HashMap<(u32, i64), Vec<Stack>>,
     size: usize,
     /// Uses of a key whose frames are not known yet: a key is described when it is deleted, or at the end.
-    pending: HashMap<(u32, u64), Vec<(i64, u32)>>,
+    pending: HashMap<(u32, u64), Vec<Use>>,
     pending_count: usize,
     /// Stacks that were not kept.
     pub left_out: u64,
 }
 
+/// Whose event a stack belongs to.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    time: i64,
+    thread: u32,
+    /// The CPU on which the stack was walked.
+    cpu: u16,
+}
+
 #[derive(Debug)]
 struct Stack {
     thread: u32,
+    cpu: u16,
     frames: Box<[u64]>,
 }
 
@@ -48,36 +58,36 @@ impl Stacks {
                 let Some(uses) = self.pending.remove(&(file, key)) else { return };
                 self.pending_count -= uses.len();
                 let frames: Vec<u64> = (1..).map_while(|number| pointer(number * width)).collect();
-                for (time, thread) in uses {
-                    self.add((file, time), thread, frames.clone().into());
-                }
+                uses.into_iter().for_each(|one| self.add(file, one, frames.clone().into()));
             }
             // `u64` time of the event, `u32` process, `u32` thread, frames or a key.
             _ => {
                 let (Some(time), Some(thread)) = (le::i64(payload, 0), le::u32(payload, 12)) else {
                     return;
                 };
+                let one = Use { time, thread, cpu: record.cpu };
                 if hook.0 == 0x1820 {
                     // 0 stands for frames that nobody knows.
                     let frames = (0..).map_while(|number| pointer(16 + number * width));
                     let frames = frames.filter(|frame| *frame != 0).collect();
-                    self.add((file, time), thread, frames);
+                    self.add(file, one, frames);
                 } else if let Some(key) = pointer(16).filter(|_| self.pending_count < PENDING_LIMIT)
                 {
                     self.pending_count += 1;
-                    self.pending.entry((file, key)).or_default().push((time, thread));
+                    self.pending.entry((file, key)).or_default().push(one);
                 }
             }
         }
     }
 
-    fn add(&mut self, event: (u32, i64), thread: u32, frames: Box<[u64]>) {
+    fn add(&mut self, file: u32, of: Use, frames: Box<[u64]>) {
         self.size += frames.len() * 8 + 64;
         if self.size > LIMIT {
             self.left_out += 1;
             return;
         }
-        self.by_time.entry(event).or_default().push(Stack { thread, frames });
+        let Use { time, thread, cpu } = of;
+        self.by_time.entry((file, time)).or_default().push(Stack { thread, cpu, frames });
     }
 
     fn of(&self, record: &EventRecord<'_>) -> &[Stack] {
@@ -86,12 +96,13 @@ impl Stacks {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// The stacks of an event: of the kernel's side, and of the user's.
+    /// The stacks of an event: of the kernel's side, and of the user's. An event that names no thread has those of the thread that was walked
+    /// on its CPU at its time: another CPU may have had an event with a stack at the same time.
     pub fn frames_of(&self, record: &EventRecord<'_>) -> impl Iterator<Item = &[u64]> {
-        let thread = record.thread_id;
-        let all = self.of(record).iter();
-        all.filter(move |stack| thread.is_none_or(|thread| thread == stack.thread))
-            .map(|stack| &*stack.frames)
+        let all = self.of(record);
+        let thread = record.thread_id.or_else(|| thread_on(record.cpu, all));
+        let of_thread = all.iter().filter(move |stack| thread == Some(stack.thread));
+        of_thread.map(|stack| &*stack.frames)
     }
 
     /// The thread of the stack of an event that names none.
@@ -99,6 +110,50 @@ impl Stacks {
         if self.by_time.is_empty() || record.thread_id.is_some() {
             return None;
         }
-        Some(self.of(record).first()?.thread)
+        thread_on(record.cpu, self.of(record))
+    }
+}
+
+/// The thread that was walked on a CPU.
+fn thread_on(cpu: u16, stacks: &[Stack]) -> Option<u32> {
+    stacks.iter().find(|stack| stack.cpu == cpu).map(|stack| stack.thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_types::HeaderType;
+
+    /// Regression: an event without a stack had that of an event at the same time on another CPU, and its thread.
+    #[test]
+    fn an_event_has_the_stacks_of_its_own_cpu() {
+        let mut stacks = Stacks::default();
+        let payload = |thread: u32, frame: u64| {
+            let mut bytes = 5000i64.to_le_bytes().to_vec();
+            bytes.extend([0; 4]);
+            bytes.extend(thread.to_le_bytes());
+            bytes.extend(frame.to_le_bytes());
+            bytes
+        };
+        fn record(cpu: u16, payload: &[u8]) -> EventRecord<'_> {
+            let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+            (record.cpu, record.order_time) = (cpu, 5000);
+            record
+        }
+        for (cpu, thread, frame) in [(1, 77, 0x10), (1, 77, 0x11), (2, 88, 0x20)] {
+            stacks.learn(Hook(0x1820), &record(cpu, &payload(thread, frame)));
+        }
+        let found = |cpu| {
+            let event = record(cpu, &[]);
+            let frames: Vec<u64> = stacks.frames_of(&event).flatten().copied().collect();
+            (stacks.thread_of(&event), frames)
+        };
+        assert_eq!(found(0), (None, vec![]));
+        assert_eq!(found(1), (Some(77), vec![0x10, 0x11]));
+        assert_eq!(found(2), (Some(88), vec![0x20]));
+        // The user's side may be walked on the CPU to which the thread has moved.
+        let mut event = record(1, &[]);
+        event.thread_id = Some(88);
+        assert_eq!(stacks.frames_of(&event).collect::<Vec<_>>(), [&[0x20][..]]);
     }
 }

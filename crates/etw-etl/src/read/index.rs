@@ -114,6 +114,17 @@ impl Index {
         Cursor { stream, heap: heap.collect() }
     }
 
+    /// The smallest sequence number of the buffers behind the header's.
+    pub(crate) fn first_sequence(&self) -> Option<i64> {
+        let first_of = |stream| {
+            let mut cursor = self.cursor(stream);
+            let mut next = || self.next(&mut cursor).ok().flatten();
+            let first = next()?;
+            if first.offset == 0 { next() } else { Some(first) }
+        };
+        (0..self.stream_count()).filter_map(first_of).map(|entry| entry.sequence).min()
+    }
+
     fn key(&self, walk: &RunWalk) -> i64 {
         if self.wrapped { walk.next.sequence } else { walk.number as i64 }
     }

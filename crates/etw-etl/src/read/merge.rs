@@ -9,11 +9,12 @@ use super::buffer_loader::{Checked, Loaded, Loader, Spare};
 use super::file::TraceFile;
 use super::index::Cursor;
 use super::read_ahead::ReadAhead;
+use crate::header::LogfileHeader;
 use crate::record::{self, Extent, RecordContext};
 use crate::{Damage, DamageKind, DamageLog};
 use etw_types::{Clock, EventRecord, HeaderType, Position};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// Options of a reader.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +94,8 @@ pub struct Records {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     time: i64,
-    file_index: u32,
+    /// Of the file among the others: records of one time are read in that order.
+    rank: u32,
     raw: i64,
     buffer_index: u64,
     stream: u32,
@@ -101,6 +103,8 @@ struct Key {
 
 struct Stream {
     file_index: u32,
+    /// That of the file.
+    rank: u32,
     cpu: u16,
     cursor: Cursor,
     /// `None` for the current stream: [`Records`] has its buffer.
@@ -187,6 +191,26 @@ fn parse_unusual<'r>(
     bytes
 }
 
+/// The rank of each file: the order of the list, and that in which a session wrote the files of a series. Records of one time may belong
+/// together.
+fn ranks_of(files: &[TraceFile]) -> Vec<u32> {
+    let mut firsts = HashMap::new();
+    let mut places = Vec::with_capacity(files.len());
+    for (number, file) in files.iter().enumerate() {
+        places.push(match file.header().and_then(LogfileHeader::series) {
+            Some(series) => {
+                let first = *firsts.entry(series).or_insert(number);
+                (first, file.core.index.first_sequence(), number)
+            }
+            None => (number, None, number),
+        });
+    }
+    places.sort_unstable();
+    let mut ranks = vec![0; files.len()];
+    places.into_iter().zip(0..).for_each(|((_, _, number), rank)| ranks[number] = rank);
+    ranks
+}
+
 impl Records {
     /// Reads `files`, which get the numbers 0, 1, 2, … in [`Position::file_index`].
     pub fn new(files: Vec<TraceFile>) -> Records {
@@ -223,6 +247,7 @@ impl Records {
     /// Before any buffer is opened.
     fn unopened(files: Vec<TraceFile>, times: Vec<OrderTime>, options: RecordsOptions) -> Records {
         let mut streams = Vec::new();
+        let ranks = ranks_of(&files);
         for (file_index, file) in files.iter().enumerate() {
             let start = file.clock().raw_start;
             for number in 0..file.core.index.stream_count() {
@@ -230,6 +255,7 @@ impl Records {
                 let stream = streams.len() as u32;
                 streams.push(Stream {
                     file_index,
+                    rank: ranks[file_index as usize],
                     cpu,
                     cursor: file.core.index.cursor(number),
                     open: Some(Box::new(Open { stream, file_index, cpu, ..Open::default() })),
@@ -327,7 +353,7 @@ impl Records {
         let open = self.open_of(stream);
         Key {
             time: self.time(stream, raw),
-            file_index: open.file_index,
+            rank: self.streams[stream as usize].rank,
             raw,
             buffer_index: open.buffer.entry.index,
             stream,

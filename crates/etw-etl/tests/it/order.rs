@@ -295,3 +295,20 @@ fn a_clone_of_a_file_reads_the_same() {
     let first: Vec<Row> = read_files(vec![file.clone()], options(0)).rows;
     assert_eq!(read_files(vec![file], options(1)).rows, first);
 }
+
+/// Records of one time in files of a series are read in the order in which the session wrote the files, however these are listed; those of
+/// others as they are listed.
+#[test]
+fn files_of_a_series_are_read_in_their_order() {
+    let listed = [(2, 30), (0, 10), (1, 20)];
+    let numbers = |mode: LogFileMode| {
+        let files = listed.map(|(number, sequence)| {
+            let buffers = vec![buffer(0, sequence, &[(number, 10)])];
+            file_with(buffers, |file| file.header.logfile.log_file_mode = mode)
+        });
+        let opened = files.iter().map(|file| open(file).unwrap()).collect();
+        read_files(opened, RecordsOptions::default()).numbers()
+    };
+    assert_eq!(numbers(LogFileMode::NEWFILE), [0, 1, 2]);
+    assert_eq!(numbers(LogFileMode::SEQUENTIAL), [2, 0, 1]);
+}

@@ -32,17 +32,25 @@ impl HiddenPrograms {
         }
         is_hidden
     }
+
+    /// A process executes a program whose records are shown: its record of an end was that of its first thread, in place of which another
+    /// one executes the program. A program that is hidden is executed before that record.
+    pub fn show(&mut self, process: u32) {
+        let before = self.running.len();
+        self.running.retain(|one| *one != process);
+        self.count -= (before - self.running.len()) as u64;
+    }
 }
 
 impl Recorder {
-    /// Ends the processes with hidden programs that have ended since the last look.
-    pub(super) fn end_hidden(&mut self) {
-        let Recorder { hidden, shaper, out, watermark, .. } = self;
+    /// Ends the processes with hidden programs that have ended since the last look, at a time in nanoseconds.
+    pub(super) fn end_hidden(&mut self, time: u64) {
+        let Recorder { hidden, shaper, out, .. } = self;
         hidden.running.retain(|process| {
             if is_running(*process) {
                 return true;
             }
-            let turn = Turn { time: *watermark, cpu: 0, process: *process, thread: *process };
+            let turn = Turn { time, cpu: 0, process: *process, thread: *process };
             let detail = Detail::Exit { process: *process, thread: *process };
             Giver { shaper, out, turn }.event(detail);
             false
@@ -66,6 +74,11 @@ mod tests {
         assert!(!hidden.take(tree, process, process + 1), "one of its threads has ended");
         assert!(!hidden.take(Target::Machine, process, process), "nothing is hidden from root");
         assert_eq!((hidden.count, &hidden.running[..]), (1, &[process][..]));
+        // Another thread than the first one executes a program.
+        hidden.show(process + 1);
+        assert_eq!(hidden.count, 1);
+        hidden.show(process);
+        assert_eq!((hidden.count, &hidden.running[..]), (0, &[][..]));
         program.kill().unwrap();
         while is_running(process) {
             std::thread::yield_now();
