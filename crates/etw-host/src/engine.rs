@@ -432,7 +432,10 @@ impl<S: Sink> Engine<S> {
             return Err(io::ErrorKind::NotFound.into());
         };
         let copies = session.snapshot(now, &reports);
-        let closing = hosted.closing(session, ledger.lost_total(), true);
+        let mut closing = hosted.closing(session, ledger.lost_total(), true);
+        // The ledger's events are the last ones.
+        let last = hosted.facts.clock().filetime(now).map_or(0, |time| time.0);
+        closing.end_time = closing.end_time.max(last);
         let mut facts = hosted.facts.clone();
         facts.header.log_file_name = path.to_string_lossy().into_owned();
         let mut files = Files::create(path, facts, 0)?;

@@ -255,7 +255,7 @@ impl Recorder {
         let sizes = &sizes[..fitting.max(1)];
         let largest_stack = sizes[sizes.len() - 1];
         perf.begin_with_stack_size(largest_stack);
-        let exit_statuses = open_exit_statuses(target, &options, &mut notes);
+        let exit_statuses = open_exit_statuses(&options, &mut notes);
         let has_arguments = perf.has_program(Tracepoint::Exec);
         let has = |flag| options.masks.has(flag);
         let has_operations = has_descriptors(&options.masks);
@@ -754,12 +754,8 @@ fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out
 }
 
 /// Begins to listen for exit statuses. The connector knows processes of the whole machine only.
-fn open_exit_statuses(
-    target: Target,
-    options: &Options,
-    notes: &mut Vec<String>,
-) -> Option<ExitStatuses> {
-    if target != Target::Machine || !options.masks.has(Flag::PROCESS) {
+fn open_exit_statuses(options: &Options, notes: &mut Vec<String>) -> Option<ExitStatuses> {
+    if !options.masks.has(Flag::PROCESS) {
         return None;
     }
     ExitStatuses::open().map_err(|why| notes.push(why)).ok()

@@ -22,6 +22,8 @@ const LONGEST_NAME: usize = 255;
 const STILL_ACTIVE: u32 = 259;
 /// Exit statuses that wait for the ends of their processes.
 const MAX_EXIT_STATUSES: usize = 1 << 16;
+/// Nanoseconds between a status and the record of the end, on a busy machine.
+const LATEST_END: u64 = 2_000_000_000;
 /// Those of one process.
 const MAX_STATUSES: usize = 64;
 /// Bytes of the fields and the header around a command line or the arguments of a program, the image's name included.
@@ -622,7 +624,12 @@ impl Shaper {
     /// Remembers the exit status of a process's thread until its end.
     pub(super) fn exit_status(&mut self, process: u32, status: ExitStatus) {
         if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
-            // Ends of many processes were lost.
+            // Ends of many processes were lost, or other processes are recorded than those whose statuses the kernel reports.
+            let since = status.time.saturating_sub(LATEST_END);
+            let is_new = |one: &ExitStatus| one.time >= since;
+            self.exit_statuses.retain(|_, all| all.back().is_some_and(is_new));
+        }
+        if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
             self.exit_statuses.clear();
         }
         let all = self.exit_statuses.entry(process).or_default();

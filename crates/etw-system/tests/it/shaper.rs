@@ -531,6 +531,27 @@ fn the_last_exit_status_is_that_of_the_process() {
     assert_eq!(status(0x0302, 61), Some(0), "not known");
 }
 
+/// OV-23: the kernel reports the statuses of all processes, also where one command is recorded: those of others take no memory for long, and
+/// do not displace its own.
+#[test]
+fn exit_statuses_of_others_do_not_displace_those_of_the_command() {
+    let mut machine = Machinery::new();
+    let second = 1_000_000;
+    machine.at(5, 0, 50, fork(60, 50));
+    let status = |process, status| Detail::ExitStatus { process, thread: process, status };
+    for other in 0..40_000 {
+        machine.at(10 + u64::from(other) * 100, 0, 0, status(1000 + other, 1));
+    }
+    machine.at(4 * second, 0, 0, status(60, 7));
+    for other in 0..0x8000 {
+        machine.at(4 * second, 0, 0, status(0x4_0000 + other, 1));
+    }
+    machine.at(4 * second + 10, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    let records = machine.end();
+    let ended = of(&records, 0x0302).into_iter().find(|one| one.u32(8) == 60);
+    assert_eq!(ended.map(|one| one.u32(20)), Some(7));
+}
+
 /// The number of a system call of this architecture.
 pub fn number(is_wanted: impl Fn(SystemCall) -> bool) -> u64 {
     etw_system::system_calls::numbers(is_wanted)[0]

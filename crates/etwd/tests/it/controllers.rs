@@ -1,6 +1,7 @@
 //! Rust programs that control hosts.
 
 use etw::{Consumer, Controller, EnableInfo, Keyword, Level, Status};
+use etw_etl::read::{Records, TraceFile};
 
 use crate::program_roles::PROVIDER;
 use crate::rig::*;
@@ -47,6 +48,14 @@ fn a_program_controls_a_session() {
     let snapshot = rig.file("snapshot.etl");
     memory.snapshot(&snapshot).unwrap();
     assert_eq!(events(&snapshot).len(), 5);
+    let trace = TraceFile::open(&snapshot).unwrap();
+    let (clock, end) = (*trace.clock(), trace.header().unwrap().end_time);
+    let mut records = Records::new(vec![trace]);
+    let mut last = None;
+    while let Some(record) = records.next() {
+        last = last.max(record.timestamp(&clock));
+    }
+    assert!(last.is_some() && last <= Some(end), "{last:?} lies behind the end, {end:?}");
     memory.stop().unwrap();
 }
 
