@@ -5,7 +5,7 @@ use std::io;
 use crate::exit_statuses::ExitStatuses;
 use crate::flags::Flag;
 use crate::kernel_image::{KernelSymbols, NO_KERNEL, has_kernel};
-use crate::own_rights::{OwnRights, Refusal, check_proc, hidden_processes};
+use crate::own_rights::{OwnRights, Refusal, check_proc, hidden_processes, paranoid};
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::system_facts::online_cpus;
 use crate::wanted_events::{ADDITIONS, StartError, TRACEPOINTS, is_optional};
@@ -92,7 +92,7 @@ impl Rights {
             Ok(files) => files,
             Err(error) => {
                 return Some(format!(
-                    "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=)"
+                    "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=) and give CAP_PERFMON"
                 ));
             }
         };
@@ -156,11 +156,26 @@ impl Rights {
                 (Some(mechanism.to_owned()), Some(right))
             }
             Ok(_) if is_plain || flag == Flag::SWITCH => {
-                (Some("perf events, your own command only".to_owned()), Some(right))
+                let has_kernel = paranoid().is_some_and(|level| level <= 1);
+                let lacks = own_lacks(flag, has_kernel);
+                (Some(format!("perf events, your own command only{lacks}")), Some(right))
             }
             Ok(_) => (None, Some(format!("it needs the whole machine: {}", refusal.reason()))),
             Err(_) => (None, Some(refusal.reason())),
         }
+    }
+}
+
+/// The facts that events of one command lack. `has_kernel`: it may see frames in the kernel.
+fn own_lacks(flag: Flag, has_kernel: bool) -> &'static str {
+    match (flag, has_kernel) {
+        (Flag::SWITCH, true) => ", without the other thread, priorities and wait reasons",
+        (Flag::SWITCH, false) => {
+            ", without the other thread, priorities, wait reasons and call stacks"
+        }
+        (Flag::PROFILE, false) => ", without what happens in the kernel",
+        (flag, _) if has_additions(flag) => ", without the files and kinds of faults",
+        _ => "",
     }
 }
 
@@ -252,6 +267,19 @@ mod tests {
         assert!(!text.contains("need"), "{text}");
         let (all, hidden) = running_programs();
         assert!(all > hidden.len() && !hidden.contains(&std::process::id()), "{all} {hidden:?}");
+    }
+
+    /// OV-24: the check names the facts that events of one command lack, as a recording does.
+    #[test]
+    fn events_of_one_command_lack_facts() {
+        assert_eq!(own_lacks(Flag::PROFILE, true), "");
+        assert!(own_lacks(Flag::PROFILE, false).contains("in the kernel"));
+        assert!(own_lacks(Flag::SWITCH, true).ends_with("priorities and wait reasons"));
+        assert!(own_lacks(Flag::SWITCH, false).ends_with("and call stacks"));
+        for (flag, _) in ADDITIONS {
+            assert!(own_lacks(*flag, true).contains("files and kinds"));
+        }
+        assert_eq!(own_lacks(Flag::PROCESS, false), "");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl fmt::Display for StartError {
             ),
             StartError::Tracepoints { classes, source } => write!(
                 f,
-                "{}: the kernel's tracepoints cannot be read ({source}); run as root, give CAP_PERFMON and CAP_BPF, or mount tracefs with your group (gid=)",
+                "{}: the kernel's tracepoints cannot be read ({source}); run as root, give CAP_PERFMON and CAP_BPF, or give CAP_PERFMON and mount tracefs with your group (gid=)",
                 classes.join(", ")
             ),
             StartError::Rings(error) if error.raw_os_error() == Some(libc::EMFILE) => write!(
