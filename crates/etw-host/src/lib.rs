@@ -26,6 +26,7 @@ pub mod file_recovery;
 pub mod files;
 pub mod kill_point;
 pub mod leftover;
+mod lost_buffers;
 pub mod modules;
 mod output_file;
 pub mod part;
