@@ -25,6 +25,7 @@ pub mod facts;
 pub mod file_recovery;
 pub mod files;
 pub mod kill_point;
+mod ledger_report;
 pub mod leftover;
 mod lost_buffers;
 pub mod modules;

@@ -550,7 +550,11 @@ pub fn losses(status: &SessionStatus) -> String {
     if !others.is_empty() {
         let count: u64 = others.iter().map(|loss| loss.count).sum();
         let rows = counted(others.len(), "other row");
-        let _ = writeln!(text, "  {count:>12}  in {rows}; --json and the trace have them");
+        let others = match is_file_full(status) {
+            true => "--json has them, and the trace, which is full, at least their sums",
+            false => "--json and the trace have them",
+        };
+        let _ = writeln!(text, "  {count:>12}  in {rows}; {others}");
     }
     text
 }

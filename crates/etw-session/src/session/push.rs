@@ -247,6 +247,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.is_reporting = true;
     }
 
+    /// Bytes that are left for reports in the last buffer of a file of limited size; `None`: other buffers can follow.
+    pub fn report_room(&self) -> Option<usize> {
+        let is_last = self.settings.policy.is_full(self.begun, self.settings.slots);
+        let open = self.open.first().and_then(Option::as_ref);
+        is_last.then(|| open.map_or(0, |buffer| buffer.memory.as_ref().len() - buffer.filled))
+    }
+
     /// Puts a report on the session itself into its stream: in no ledger.
     ///
     /// # Errors
