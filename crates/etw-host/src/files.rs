@@ -622,7 +622,12 @@ impl Files {
                 let (ours, named) = (file.metadata()?, std::fs::metadata(self.path()));
                 if !named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()))
                 {
-                    return Err(removed(&self.path()));
+                    let is_removed = ours.nlink() == 0;
+                    return Err(if is_removed {
+                        removed(&self.path())
+                    } else {
+                        moved(&self.path())
+                    });
                 }
             }
             if current.cut > 0 {
@@ -640,6 +645,14 @@ impl Files {
 
 /// The end of the error of a file whose name leads to another file, or to none.
 pub const REMOVED: &str = "was removed or replaced";
+
+/// The end of the error of a file that is complete, and not at its path any more.
+pub const MOVED: &str =
+    "was moved or its file system unmounted: the events are in the file that was there";
+
+fn moved(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{} {MOVED}", path.display()))
+}
 
 /// A part of the error of a file that another process has cut.
 pub const CUT: &str = "was made shorter while it was written";

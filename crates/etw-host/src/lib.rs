@@ -48,7 +48,7 @@ pub use etw_session::{
     LogMode, Loss, NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig,
     StackFilter, SystemConfig,
 };
-pub use files::{CUT, REMOVED};
+pub use files::{CUT, MOVED, REMOVED};
 pub use private::{
     LoadedModules, NewRegistration, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
     Stopped, TimedEnablement, provider_of,

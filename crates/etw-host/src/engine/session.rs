@@ -8,7 +8,7 @@ use etw_types::LoadedModule;
 
 use crate::clock::ClockMap;
 use crate::facts::{SessionFacts, SessionTime};
-use crate::files::{Closing, Files};
+use crate::files::{CUT, Closing, Files};
 use crate::kill_point::kill_point;
 use crate::ledger_report::{LedgerReport, Writer};
 use crate::modules::Modules;
@@ -310,6 +310,9 @@ impl<S: Sink> HostedSession<S> {
         }
         for cut in &done.cuts {
             session.cut_file(cut);
+            if !cut.is_removed {
+                self.error = Some(format!("{} {CUT}", self.facts.header.log_file_name));
+            }
         }
         self.open_switches -= switched.len().min(self.open_switches);
         self.switched.extend(switched);

@@ -351,9 +351,11 @@ fn a_file_that_is_cut_is_reported() {
         rig.done(Request::Flush { session: name.clone() });
         std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(20_000).unwrap();
         rig.program("count", &[1000, 0]).end();
-        let status = rig.stop(&name);
-        let error = status.error.unwrap_or_default();
-        assert!(error.contains("was made shorter"), "{number}: {error:?}");
+        rig.done(Request::Flush { session: name.clone() });
+        for status in [rig.query(&name), rig.stop(&name)] {
+            let error = status.error.unwrap_or_default();
+            assert!(error.contains("was made shorter"), "{number}: {error:?}");
+        }
         let trace = etw_etl::read::TraceFile::open(&file).unwrap();
         assert!(trace.header().unwrap().buffers_lost > 0, "{number}");
         // The rest of the file can be read.
@@ -364,6 +366,22 @@ fn a_file_that_is_cut_is_reported() {
         }
         assert!((1000..2000).contains(&count), "{number}: {count}");
     }
+}
+
+/// A file that was moved is complete, and its session says so.
+#[test]
+fn a_file_that_is_moved_has_all_events() {
+    let rig = Rig::new();
+    let file = rig.start("moved");
+    rig.program("count", &[1000, 0]).end();
+    let elsewhere = rig.file("elsewhere.etl");
+    std::fs::rename(&file, &elsewhere).unwrap();
+    rig.program("count", &[1000, 0]).end();
+    let status = rig.stop("moved");
+    assert_eq!((status.stored, status.lost), (2000, 0), "{status:?}");
+    let error = status.error.unwrap_or_default();
+    assert!(error.ends_with(etw_host::MOVED), "{error:?}");
+    assert_eq!(events(&elsewhere).len(), 2000);
 }
 
 /// P8: a host without descriptors for more programs says so, and records those that it has. OV-1
