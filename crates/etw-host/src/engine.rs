@@ -48,7 +48,7 @@ pub use source::{CpuState, EventSource, SourceLoss, SystemRun};
 use crate::clock::{ClockMap, Pair};
 use crate::facts::file_name;
 use crate::files::Files;
-use crate::report;
+use crate::ledger_report::LedgerReport;
 use crate::storage::BufferMemory;
 
 /// How an engine is set up.
@@ -425,7 +425,7 @@ impl<S: Sink> Engine<S> {
         session.trim();
         let (process, thread) = (std::process::id(), hosted.facts.thread_id);
         let ledger = self.ledger(slot);
-        let reports = report::reports(&ledger);
+        let reports = LedgerReport::of(&ledger).into_reports();
         let reports: Vec<_> =
             reports.iter().map(|report| report.event(now, process, thread)).collect();
         let Some((hosted, session)) = self.session_mut(slot) else {

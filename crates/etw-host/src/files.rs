@@ -6,13 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use etw_etl::write::compress_buffer;
-use etw_session::{Compression, Cut};
+use etw_session::{Compression, Cut, Place};
 use etw_types::BufferHeader;
 
 use crate::buffer_log::{self, BufferLog};
 #[cfg(unix)]
 use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
+use crate::lost_buffers::LostBuffers;
 use crate::output_file::{OutFile, Piece, write_at};
 
 /// Numbers of a file's header that change while the session runs.
@@ -35,6 +36,9 @@ pub(crate) struct How {
     pub compresses: bool,
 }
 
+/// How nothing is written but marks.
+const PLAIN: How = How { in_a_hurry: false, compresses: false };
+
 /// Writes the buffers of one session.
 #[derive(Debug)]
 pub struct Files {
@@ -44,6 +48,7 @@ pub struct Files {
     /// The number of the first file in places.
     first: u32,
     current: Option<Current>,
+    lost: LostBuffers,
     /// The event log that the session's file is.
     log: Option<Box<dyn BufferLog>>,
     compression: Compression,
@@ -72,8 +77,6 @@ struct Current {
     /// The file has had a name, and has none any more.
     was_linked: bool,
     is_removed: bool,
-    /// Slots whose buffers could not be written.
-    holes: BTreeSet<u64>,
 }
 
 /// The end of a buffer in a compressed file.
@@ -144,6 +147,39 @@ impl Current {
         Ok(Cut { file, first_slot, kept: 0, buffers, last_sequence: 0, is_removed: false })
     }
 
+    /// Compresses a buffer and writes it behind the last one.
+    fn append_compressed(
+        &mut self,
+        slot: u64,
+        header: &BufferHeader,
+        records: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        scratch.clear();
+        compress_buffer(header, records, scratch);
+        let (file, at) = (self.file.file(), self.end);
+        let (header, records) = scratch.split_at(BufferHeader::SIZE);
+        write_at(file, records, at + header.len() as u64)?;
+        // A process is killed between two pages: the first page, with the size, is written last.
+        let in_page = (PAGE - at % PAGE).min(header.len() as u64);
+        let (head, tail) = header.split_at(in_page as usize);
+        write_at(file, tail, at + in_page)?;
+        write_at(file, head, at)?;
+        self.end += scratch.len() as u64;
+        self.ends.push(CompressedEnd { slot, end: self.end });
+        Ok(())
+    }
+
+    /// Writes buffers as they are behind the last one.
+    fn append_plain(&mut self, slot: u64, pieces: &[Piece<'_>], how: How) -> io::Result<()> {
+        self.file.write_pieces(self.end, pieces, how.in_a_hurry)?;
+        for (piece, slot) in pieces.iter().zip(slot..) {
+            self.end += piece.bytes.len() as u64;
+            self.ends.push(CompressedEnd { slot, end: self.end });
+        }
+        Ok(())
+    }
+
     fn report(&mut self, cut: Cut) {
         let Some(before) = self.unreported else {
             self.unreported = Some(cut);
@@ -202,6 +238,7 @@ impl Files {
             preallocate,
             first: 1,
             current: None,
+            lost: LostBuffers::default(),
             log: None,
             compression,
             scratch: Vec::new(),
@@ -336,7 +373,6 @@ impl Files {
             first_start: 0,
             was_linked: false,
             is_removed: false,
-            holes: BTreeSet::new(),
         });
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
@@ -371,6 +407,21 @@ impl Files {
         closing: Closing,
         how: How,
     ) -> io::Result<()> {
+        let stored = self.store_pieces((number, slot), pieces, closing, how);
+        // If there are several, the caller writes each again by itself.
+        if let (Err(_), [piece], None) = (&stored, pieces, &self.log) {
+            self.lost.add(Place { file: number, slot }, piece);
+        }
+        stored
+    }
+
+    fn store_pieces(
+        &mut self,
+        (number, slot): (u32, u64),
+        pieces: &[Piece<'_>],
+        closing: Closing,
+        how: How,
+    ) -> io::Result<()> {
         if let Some(log) = &mut self.log {
             for piece in pieces {
                 self.scratch.clear();
@@ -393,6 +444,7 @@ impl Files {
             self.begin(number).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", self.name(number).display()))
             })?;
+            self.lost.forget_before(number);
         }
         let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else {
@@ -403,60 +455,84 @@ impl Files {
             // Nobody could read it.
             return Err(removed(&self.path()));
         }
-        let has_lengths = self.compression.is_possible();
-        if has_lengths && current.first_start == 0 {
+        match self.compression.is_possible() {
+            true => self.append(slot, pieces, how),
+            false => self.put(slot, pieces, how),
+        }
+    }
+
+    /// Writes buffers into their slots.
+    fn put(&mut self, slot: u64, pieces: &[Piece<'_>], how: How) -> io::Result<()> {
+        let size = u64::from(self.facts.header.buffer_size);
+        let Some(current) = &mut self.current else { return Ok(()) };
+        current.file.write_pieces(slot * size, pieces, how.in_a_hurry)?;
+        let end = slot + pieces.len() as u64;
+        current.slots = current.slots.max(end);
+        current.end = current.slots * size;
+        current.length = current.length.max(end * size);
+        self.lost.fill(current.number, slot..end);
+        self.mark_lost();
+        Ok(())
+    }
+
+    /// Writes the marks of lost buffers into the slots of these.
+    fn mark_lost(&mut self) {
+        let size = u64::from(self.facts.header.buffer_size);
+        let Some(current) = &mut self.current else { return };
+        for mark in self.lost.take_marks(current.number) {
+            let (slot, at) = (mark.place.slot, mark.place.slot * size);
+            // A write that failed may have written a part, which filler then takes the place of.
+            give_back(current.file.file(), at, size);
+            if write_at(current.file.file(), &mark.bytes, at).is_err() {
+                // The disk is full again. The error of the next buffer says so.
+                self.lost.put_back([mark]);
+                continue;
+            }
+            self.lost.fill(current.number, slot..slot + 1);
+            current.slots = current.slots.max(slot + 1);
+            current.end = current.slots * size;
+            current.length = current.length.max(at + mark.bytes.len() as u64);
+        }
+    }
+
+    /// Writes buffers, of which some may be compressed, behind the last one, and the marks of lost ones before them. Successive slots are
+    /// successive in the file, too.
+    fn append(&mut self, slot: u64, pieces: &[Piece<'_>], how: How) -> io::Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if current.first_start == 0 {
             current.first_start = current.end;
         }
-        if has_lengths && how.compresses {
+        let (count, before) = (current.ends.len(), current.end);
+        let marks = self.lost.take_marks(current.number);
+        let scratch = &mut self.scratch;
+        let mut write = || {
+            for mark in &marks {
+                let (header, records) = mark.parts();
+                current.append_compressed(mark.place.slot, &header, records, scratch)?;
+            }
+            if !how.compresses {
+                return current.append_plain(slot, pieces, how);
+            }
             for (piece, slot) in pieces.iter().zip(slot..) {
-                // Successive slots are successive in a compressed file, too.
-                self.scratch.clear();
                 let mut header = [0; BufferHeader::SIZE];
                 header.copy_from_slice(&piece.header[..BufferHeader::SIZE]);
                 let header = BufferHeader::read(&header);
                 let records = piece.bytes.get(BufferHeader::SIZE..header.offset as usize);
-                compress_buffer(&header, records.unwrap_or_default(), &mut self.scratch);
-                let (header, records) = self.scratch.split_at(BufferHeader::SIZE);
-                write_at(current.file.file(), records, current.end + header.len() as u64)?;
-                // A process is killed between two pages: the first page, with the size, is written last.
-                let in_page = (PAGE - current.end % PAGE).min(header.len() as u64);
-                let (head, tail) = header.split_at(in_page as usize);
-                write_at(current.file.file(), tail, current.end + in_page)?;
-                write_at(current.file.file(), head, current.end)?;
-                current.end += self.scratch.len() as u64;
-                current.ends.push(CompressedEnd { slot, end: current.end });
-                current.length = current.length.max(current.end);
-                current.slots += 1;
+                let records = records.unwrap_or_default();
+                current.append_compressed(slot, &header, records, scratch)?;
             }
-            return Ok(());
-        }
-        let start = if has_lengths { current.end } else { slot * size };
-        if let Err(error) = current.file.write_pieces(start, pieces, how.in_a_hurry) {
-            // If there are several, the caller writes each again by itself.
-            if has_lengths {
-                // The next buffer begins where these did. If this fails, it overwrites them.
-                let _ = current.file.file().set_len(current.end);
-            } else if pieces.len() == 1 {
-                current.holes.insert(slot);
-            }
+            Ok(())
+        };
+        if let Err(error) = write() {
+            // The next buffer begins where these did. If this fails, it overwrites them.
+            let _ = current.file.file().set_len(before);
+            current.ends.truncate(count);
+            current.end = before;
+            self.lost.put_back(marks);
             return Err(error);
         }
-        if has_lengths {
-            for (piece, slot) in pieces.iter().zip(slot..) {
-                current.end += piece.bytes.len() as u64;
-                current.ends.push(CompressedEnd { slot, end: current.end });
-            }
-            current.length = current.length.max(current.end);
-            current.slots += pieces.len() as u64;
-            return Ok(());
-        }
-        if !current.holes.is_empty() {
-            let written = slot..slot + pieces.len() as u64;
-            current.holes.retain(|hole| !written.contains(hole));
-        }
-        current.slots = current.slots.max(slot + pieces.len() as u64);
-        current.end = current.slots * size;
-        current.length = current.length.max((slot + pieces.len() as u64) * size);
+        current.slots += (current.ends.len() - count) as u64;
+        current.length = current.length.max(current.end);
         Ok(())
     }
 
@@ -495,7 +571,7 @@ impl Files {
     fn close_holes(&mut self) -> io::Result<()> {
         let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else { return Ok(()) };
-        let mut holes = std::mem::take(&mut current.holes);
+        let mut holes = self.lost.take_holes(current.number);
         // Behind the last buffer nothing was written. In a circular file an older buffer may be in the slot, and slots are not
         // in order.
         holes.retain(|slot| *slot < current.slots);
@@ -527,6 +603,11 @@ impl Files {
         if let Some(log) = &mut self.log {
             return log.finish();
         }
+        match self.compression.is_possible() {
+            // The header has the losses, if the disk is still full.
+            true => _ = self.append(0, &[], PLAIN),
+            false => self.mark_lost(),
+        }
         let closed = self.close_holes();
         self.write_header(closing)?;
         if let Some(current) = &self.current {
@@ -541,7 +622,12 @@ impl Files {
                 let (ours, named) = (file.metadata()?, std::fs::metadata(self.path()));
                 if !named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()))
                 {
-                    return Err(removed(&self.path()));
+                    let is_removed = ours.nlink() == 0;
+                    return Err(if is_removed {
+                        removed(&self.path())
+                    } else {
+                        moved(&self.path())
+                    });
                 }
             }
             if current.cut > 0 {
@@ -559,6 +645,14 @@ impl Files {
 
 /// The end of the error of a file whose name leads to another file, or to none.
 pub const REMOVED: &str = "was removed or replaced";
+
+/// The end of the error of a file that is complete, and not at its path any more.
+pub const MOVED: &str =
+    "was moved or its file system unmounted: the events are in the file that was there";
+
+fn moved(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{} {MOVED}", path.display()))
+}
 
 /// A part of the error of a file that another process has cut.
 pub const CUT: &str = "was made shorter while it was written";
@@ -616,7 +710,7 @@ fn give_back(file: &File, at: u64, size: u64) -> bool {
     unsafe { libc::fallocate(file.as_raw_fd(), mode, at, size) == 0 }
 }
 
-#[cfg(all(unix, not(target_os = "linux")))]
+#[cfg(not(target_os = "linux"))]
 fn give_back(_: &File, _: u64, _: u64) -> bool {
     false
 }
@@ -681,6 +775,77 @@ fn preallocate(file: &File, size: u64) -> io::Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    const SIZE: usize = 4096;
+
+    /// A buffer of a CPU with one event, whose time is the number.
+    fn buffer(cpu: u16, number: i64) -> Vec<u8> {
+        let mut builder = etw_etl::write::BufferBuilder::new(SIZE as u32, cpu);
+        let mut event = etw_types::EventRecord::new(etw_types::HeaderType::Event64, b"payload");
+        event.order_time = number;
+        builder.push(&event).unwrap();
+        builder.header.sequence_number = number;
+        builder.finish()
+    }
+
+    /// Stores buffers of two CPUs in turn, of which the file takes some not. Returns the CPUs, times and types of what is in the file.
+    fn stored(
+        mode: u32,
+        compression: Compression,
+        refused: std::ops::Range<i64>,
+    ) -> Vec<(u16, i64, u8)> {
+        let name = format!("etw-lost-{}-{mode:x}-{compression:?}.etl", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let session = etw_session::SessionConfig::default();
+        let mut facts = SessionFacts::new("lost", Some(&path), session.clock, None);
+        facts.header.buffer_size = SIZE as u32;
+        facts.header.log_file_mode = etw_types::LogFileMode(mode);
+        facts.compression = compression;
+        facts.start_raw = 0;
+        let mut files = Files::create(&path, facts, 0).unwrap();
+        for number in 1..10i64 {
+            let is_refused = refused.contains(&number);
+            let mut options = File::options();
+            let file = options.read(true).write(!is_refused).open(&path).unwrap();
+            files.current.as_mut().unwrap().file.reopen_as(file);
+            let bytes = buffer(number as u16 % 2, number);
+            let header = &bytes[..BufferHeader::SIZE];
+            let result = files.store(1, number as u64, header, &bytes, Closing::default());
+            assert_eq!(result.is_err(), is_refused, "{number}: {result:?}");
+        }
+        files.finish(Closing::default()).unwrap();
+        let mut records =
+            etw_etl::read::Records::new(vec![etw_etl::read::TraceFile::open(&path).unwrap()]);
+        let mut found = Vec::new();
+        while let Some(record) = records.next() {
+            if record.hook.is_none() {
+                let kind = record.descriptor.opcode.0;
+                found.push((record.cpu, record.raw_timestamp().unwrap(), kind));
+            }
+        }
+        assert!(records.damage().is_empty(), "{:?}", records.damage().kept());
+        std::fs::remove_file(&path).unwrap();
+        found
+    }
+
+    /// Each CPU's gap has one mark, at the time of the first event that is missing, whatever the form of the file.
+    #[test]
+    fn a_gap_has_a_mark_on_each_cpu() {
+        let sequential = etw_types::LogFileMode::SEQUENTIAL.0;
+        let forms = [
+            (sequential, Compression::Off),
+            (sequential | etw_types::LogFileMode::COMPRESSED.0, Compression::On),
+        ];
+        for (mode, compression) in forms {
+            let event = |number: i64| (number as u16 % 2, number, 0);
+            let mark = |number: i64| (number as u16 % 2, number, 33);
+            let found = stored(mode, compression, 4..8);
+            let expected = [event(1), event(2), event(3), mark(4), mark(5), event(8), event(9)];
+            assert_eq!(found, expected, "{compression:?}");
+            // The file is written again in the end alone.
+            assert_eq!(stored(mode, compression, 9..9).len(), 9);
+        }
+    }
 
     /// Both ways, in place and by copying, remove the same slots.
     #[test]

@@ -25,7 +25,9 @@ pub mod facts;
 pub mod file_recovery;
 pub mod files;
 pub mod kill_point;
+mod ledger_report;
 pub mod leftover;
+mod lost_buffers;
 pub mod modules;
 mod output_file;
 pub mod part;
@@ -46,7 +48,7 @@ pub use etw_session::{
     LogMode, Loss, NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig,
     StackFilter, SystemConfig,
 };
-pub use files::{CUT, REMOVED};
+pub use files::{CUT, MOVED, REMOVED};
 pub use private::{
     LoadedModules, NewRegistration, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
     Stopped, TimedEnablement, provider_of,

@@ -77,6 +77,12 @@ impl OutFile {
         &self.file
     }
 
+    /// The same place, written to through another descriptor.
+    #[cfg(test)]
+    pub fn reopen_as(&mut self, file: File) {
+        (self.file, self.direct) = (file, None);
+    }
+
     /// Writes buffers of one length one behind the other. `in_a_hurry`: the session has few free ones.
     ///
     /// # Errors

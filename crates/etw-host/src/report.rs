@@ -47,13 +47,11 @@ impl Report {
 ///
 /// ```text
 /// u16 n, cause (n bytes)   GUID provider, zero: unknown   u32 process, all ones: unknown   u64 count
+/// u32 origins, if it is a sum
 /// ```
 pub fn read_loss(record: &EventRecord<'_>) -> Option<Loss> {
     let payload = record.payload;
-    let end = 2 + usize::from(le::u16(payload, 0)?);
-    if name_of(record)? != b"Loss" || payload.len() != end + 28 {
-        return None;
-    }
+    let end = end_of_cause(record)?;
     Some(Loss {
         cause: Cause::of_name(&String::from_utf8_lossy(&payload[2..end])),
         provider: Guid::read(payload, end).filter(|guid| !guid.is_zero()),
@@ -62,14 +60,39 @@ pub fn read_loss(record: &EventRecord<'_>) -> Option<Loss> {
     })
 }
 
-/// Reads how many events were overwritten from a `Ledger` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+/// Reads of how many providers and processes a `Loss` event is the sum: a file that is full has no room for each. 1: it has its own.
+pub fn read_loss_origins(record: &EventRecord<'_>) -> Option<u32> {
+    let end = end_of_cause(record)?;
+    Some(le::u32(record.payload, end + 28).unwrap_or(1))
+}
+
+/// The offset behind the cause of a `Loss` event.
+fn end_of_cause(record: &EventRecord<'_>) -> Option<usize> {
+    let payload = record.payload;
+    let end = 2 + usize::from(le::u16(payload, 0)?);
+    let is_whole = [end + 28, end + 32].contains(&payload.len());
+    (name_of(record)? == b"Loss" && is_whole).then_some(end)
+}
+
+/// Totals of a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// Events that newer ones replaced.
+    pub overwritten: u64,
+    /// Events that were lost.
+    pub lost: u64,
+}
+
+/// Reads a `Ledger` event of [`LEDGER_PROVIDER`]; `None` for every other record.
 ///
 /// ```text
 /// u64 attempted, stored, overwritten, filtered, lost
 /// ```
-pub fn read_overwritten(record: &EventRecord<'_>) -> Option<u64> {
-    let is_ledger = name_of(record)? == b"Ledger" && record.payload.len() == 5 * 8;
-    le::u64(record.payload, 16).filter(|_| is_ledger)
+pub fn read_totals(record: &EventRecord<'_>) -> Option<Totals> {
+    let payload = record.payload;
+    let is_ledger = name_of(record)? == b"Ledger" && payload.len() == 5 * 8;
+    let totals = Totals { overwritten: le::u64(payload, 16)?, lost: le::u64(payload, 32)? };
+    is_ledger.then_some(totals)
 }
 
 /// A module of a process.
@@ -112,11 +135,8 @@ fn described_name<'a>(record: &EventRecord<'a>) -> Option<&'a [u8]> {
     Some(etw_tracelogging::EventMetadata::parse(metadata).ok()?.name())
 }
 
-/// `Ledger` with the totals, then `Loss` for each cause, provider and process.
-pub fn reports(ledger: &Ledger) -> Vec<Report> {
-    let u64_field = |builder: MetadataBuilder, name| {
-        builder.field(name, InType::UINT64, OutType::NULL, Count::Scalar, 0)
-    };
+/// `Ledger`: the totals.
+pub(crate) fn totals_report(ledger: &Ledger) -> Option<Report> {
     let mut metadata = MetadataBuilder::new("Ledger", 0);
     let mut payload = PayloadBuilder::new();
     for (name, value) in [
@@ -126,24 +146,30 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
         ("filtered", ledger.filtered),
         ("lost", ledger.lost_total()),
     ] {
-        metadata = u64_field(metadata, name);
+        metadata = metadata.field(name, InType::UINT64, OutType::NULL, Count::Scalar, 0);
         payload = payload.u64(value);
     }
-    let mut reports = Vec::new();
-    reports.extend(report(metadata, payload, Level::INFO));
-    for Loss { cause, provider, process_id, count } in ledger.losses() {
-        let metadata = MetadataBuilder::new("Loss", 0)
-            .field("cause", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
-            .field("provider", InType::GUID, OutType::NULL, Count::Scalar, 0)
-            .field("pid", InType::UINT32, OutType::PID, Count::Scalar, 0);
-        let payload = PayloadBuilder::new()
-            .counted_ansi(cause.name().as_bytes())
-            .guid(provider.unwrap_or(Guid::ZERO))
-            .u32(process_id.unwrap_or(u32::MAX))
-            .u64(count);
-        reports.extend(report(u64_field(metadata, "count"), payload, Level::WARNING));
+    report(metadata, payload, Level::INFO)
+}
+
+/// `Loss`: losses with one cause, of a provider and process, or of so many `origins` together.
+pub(crate) fn loss_report(loss: &Loss, origins: u32) -> Option<Report> {
+    let Loss { cause, provider, process_id, count } = *loss;
+    let mut metadata = MetadataBuilder::new("Loss", 0)
+        .field("cause", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
+        .field("provider", InType::GUID, OutType::NULL, Count::Scalar, 0)
+        .field("pid", InType::UINT32, OutType::PID, Count::Scalar, 0)
+        .field("count", InType::UINT64, OutType::NULL, Count::Scalar, 0);
+    let mut payload = PayloadBuilder::new()
+        .counted_ansi(cause.name().as_bytes())
+        .guid(provider.unwrap_or(Guid::ZERO))
+        .u32(process_id.unwrap_or(u32::MAX))
+        .u64(count);
+    if origins > 1 {
+        metadata = metadata.field("origins", InType::UINT32, OutType::NULL, Count::Scalar, 0);
+        payload = payload.u32(origins);
     }
-    reports
+    report(metadata, payload, Level::WARNING)
 }
 
 /// A `Module` event: a module of a process, for the addresses in its call stacks.

@@ -67,6 +67,8 @@ pub(crate) struct Buffer<B> {
     pub reports: u64,
     pub first_time: i64,
     pub last_time: i64,
+    /// Bytes, with the header, up to the end of the last mark of a loss.
+    pub mark_end: usize,
     pub flags: BufferFlags,
 }
 
@@ -100,6 +102,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
             reports: 0,
             first_time: 0,
             last_time: 0,
+            mark_end: 0,
             flags: BufferFlags::PROC_INDEX,
         }
     }

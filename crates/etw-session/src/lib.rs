@@ -62,6 +62,7 @@ mod host_facts;
 mod ledger;
 mod log_file_mode;
 mod log_mode;
+mod loss_mark;
 
 mod payload;
 mod provider_key;
@@ -89,6 +90,7 @@ pub use host_facts::{EventClock, FileEnd, HostFacts, SessionError};
 pub use ledger::{Cause, Ledger, Loss};
 pub use log_file_mode::{ModeError, SETTABLE_BITS, check_log_file_mode};
 pub use log_mode::{AtMaxSize, LogMode, LogPolicy, WhenNoBufferIsFree};
+pub use loss_mark::{LOSS_MARK_SIZE, LossMark};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use provider_key::ProviderKey;
 pub use route::{Routed, Router, SLOTS};

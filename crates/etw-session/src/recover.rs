@@ -21,6 +21,7 @@
 use etw_types::{BufferHeader, EventHeader, Guid, HeaderType, le};
 
 use crate::buffer::{HEADER_SIZE, MARKS, PLACE, Place, TRIMMED, remove_trimmed};
+use crate::loss_mark::is_mark_record;
 
 /// A buffer that was not in its file yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +108,11 @@ fn last_time(records: &[u8]) -> i64 {
     own_records(records).map(|(_, time)| time).max().unwrap_or(0).max(0)
 }
 
-/// Whether a record is a session's report on itself, of the provider `reports`.
+/// Whether a record is a session's report on itself, of the provider `reports` or a mark of a loss.
 pub(crate) fn is_report(record: &[u8], reports: &Guid) -> bool {
+    if is_mark_record(record) {
+        return true;
+    }
     let header = record.first_chunk().and_then(EventHeader::read);
     header.is_some_and(|header| {
         header.header_type == HeaderType::Event64 && header.provider == *reports

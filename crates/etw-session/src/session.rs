@@ -2,6 +2,7 @@
 
 mod enabled;
 mod files;
+mod gaps;
 mod hand_over;
 mod kernel_run;
 mod push;
@@ -48,6 +49,8 @@ pub struct Session<B> {
     ledger: Ledger,
     facts: Facts,
     batch: u64,
+    /// When the first event was lost in a gap that has no mark yet, by CPU.
+    gaps: Vec<Option<i64>>,
     /// Events were lost since the last buffer was started.
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
@@ -171,6 +174,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             ledger: Ledger::default(),
             facts: Facts::default(),
             batch: 0,
+            gaps: Vec::new(),
             lost_since: false,
             buffer_lost_since: false,
             state_memory: None,

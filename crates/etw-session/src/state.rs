@@ -275,6 +275,7 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
         reports,
         first_time,
         last_time,
+        mark_end: 0,
         flags,
     }
 }

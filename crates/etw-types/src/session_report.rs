@@ -1,7 +1,7 @@
 //! Providers with a meaning of their own: those by which a session reports on itself, programs report to logs, and the system's events
 //! that no kernel class has.
 
-use crate::{EventRecord, Guid};
+use crate::{EventRecord, Guid, LOST_EVENT};
 
 /// Provider `OpenEtw.Session`: a session writes its ledger as events of it. No ledger counts these events.
 pub const SESSION_REPORTS: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
@@ -21,9 +21,13 @@ pub const SYSTEM_EVENTS_NAME: &str = "OpenEtw.System";
 /// Provider `Universal.System`: mappings and symbols of ELF files, for PerfView.
 pub const UNIVERSAL_SYSTEM: Guid = Guid::from_u128(0x8c107b6c_79f8_5231_4de6_2a0e20a3f562);
 
-/// Whether a session wrote the record to report on itself.
+/// Whether a session wrote the record to report on itself: as an event of [`SESSION_REPORTS`], or to mark where events are missing.
 pub fn is_session_report(record: &EventRecord<'_>) -> bool {
-    record.header.is_event() && record.provider == Some(SESSION_REPORTS)
+    match record.provider {
+        Some(SESSION_REPORTS) => record.header.is_event(),
+        Some(LOST_EVENT) => record.header.is_classic(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

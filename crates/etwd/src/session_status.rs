@@ -1,11 +1,11 @@
 //! The status of a session, as controllers receive it.
 
 use etw_host::engine::BufferedSession;
-use etw_session::{EnableInfo, Ledger, Loss, State};
+use etw_session::{Cause, EnableInfo, Ledger, Loss, State};
 use etw_types::{Guid, LogFileMode, SYSTEM_EVENTS, UNIVERSAL_SYSTEM};
 use etw_wire::requests::{MAX_LOSSES, SessionStatus, milliseconds};
 
-use crate::global_session::Hosted;
+use crate::global_session::{GlobalSession, Hosted};
 
 /// The status of the session with number `slot`. `ledger` includes the losses of pools. `with_losses`: also losses by cause,
 /// provider and process, and refusals.
@@ -72,8 +72,17 @@ pub(crate) fn status(
         names: global.names.iter().map(|of| (of.name.clone(), of.ids.clone())).collect(),
         error: hosted.error.clone(),
         system: global.config.system.clone(),
-        notes: hosted.notes.clone(),
+        notes: hosted.notes.iter().cloned().chain(gap_note(global, ledger)).collect(),
     }
+}
+
+/// A note for a session that lost events of the system behind their source: their source takes them for stored.
+fn gap_note(global: &GlobalSession, ledger: &Ledger) -> Option<String> {
+    global.config.system.as_ref()?;
+    let causes = [Cause::Disk, Cause::SessionFull, Cause::AllOrNone];
+    let what = "processes, threads and images that began or ended in a gap of the trace have no record of it, also where an id has come to another \
+                process; lost events (RT_LostEvent) mark the gaps";
+    causes.iter().any(|cause| ledger.lost(*cause) > 0).then(|| what.to_owned())
 }
 
 /// The enablements that controllers asked for. Each session of the system's events also has providers of this software's own, which

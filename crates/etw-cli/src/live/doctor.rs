@@ -16,11 +16,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 mod control_group;
+mod host_processes;
 mod machine;
 mod process;
 mod sessions;
 
 use control_group::ControlGroup;
+use host_processes::HostProcesses;
 use machine::{FileSystem, Machine, check_left_memory, check_limits, check_manifests};
 use process::{check_process, check_running_process};
 use sessions::{
@@ -347,14 +349,9 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
             report.wrong(LINK, format!("{shown}: something listens, but {error}"), fix);
         }
         Err(ClientError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
-            let fix = match host_process(path) {
-                Some(pid) => format!(
-                    "see what process {pid} waits for; if it is stopped (state T): kill -CONT {pid}; after kill -9 {pid} the next host \
-                     restores its sessions"
-                ),
-                None => "see what the process that listens there waits for".to_owned(),
-            };
-            report.wrong(LINK, format!("{shown}: a host listens, and does not answer"), fix);
+            let (state, fix) = HostProcesses::of(path).advice();
+            let what = format!("{shown}: a host listens, and does not answer: {state}");
+            report.wrong(LINK, what, fix);
         }
         Err(error) => {
             let socket = std::fs::metadata(path.join("socket"));

@@ -120,6 +120,9 @@ fn print_summary(
 /// The error of a command that cannot be started.
 fn cannot_be_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
     let (status, advice) = match error.kind() {
+        std::io::ErrorKind::NotFound if error.get_ref().is_some() => {
+            (NOT_FOUND, "; correct the first line of the script")
+        }
         std::io::ErrorKind::NotFound => (NOT_FOUND, "; give its path, or a name in PATH"),
         std::io::ErrorKind::PermissionDenied => {
             (NOT_EXECUTABLE, "; chmod +x makes a program executable")

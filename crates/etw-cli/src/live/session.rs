@@ -13,7 +13,7 @@ use crate::output::{Failure, Outcome, counted, file_size, print_paged};
 use crate::output_file::ReplaceOption;
 use crate::stat::losses::Origin;
 use clap::{Args, Subcommand};
-use etw_host::{CUT, REMOVED};
+use etw_host::{CUT, MOVED, REMOVED};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
 use etw_system::system_providers::is_system_provider;
 use etw_types::{Guid, LevelKeyword, LogFileMode, SYSTEM_TRACE};
@@ -414,12 +414,12 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     if let Some(error) = &status.error {
-        let what = if is_removed {
-            "these events are not in the file"
-        } else {
-            "the file is not complete"
+        let what = match () {
+            () if !is_removed => "the file is not complete: ",
+            () if error.ends_with(MOVED) => "",
+            () => "these events are not in the file: ",
         };
-        let _ = writeln!(text, "{what}: {error}");
+        let _ = writeln!(text, "{what}{error}");
     }
     text
 }
@@ -471,6 +471,9 @@ pub fn remedy(cause: &str, status: &SessionStatus) -> &'static str {
         "too large" => "an event has at most 64 KiB; log less in one event",
         "too large for session" => "larger buffers help: --buffer-size",
         "all or none" => "another session of the event was full; --independent separates them",
+        "disk" if has_read_only_file(status) => {
+            "the file system is read-only now: mount it for writing, or record to another one"
+        }
         "disk" => "the file could not be written: free some space, or record to a faster disk",
         "late" => {
             "the machine was too busy to commit events in time; fewer events or more CPUs help"
@@ -502,10 +505,16 @@ fn has_only_consumers(status: &SessionStatus) -> bool {
     status.file.is_none() && status.mode.contains(LogFileMode::REAL_TIME)
 }
 
-/// Whether a session's current file was removed while it was written.
+/// Whether a session's current file was removed, or is elsewhere now.
 fn is_removed(status: &SessionStatus) -> bool {
-    let Some(file) = &status.file else { return false };
-    status.error.as_ref().is_some_and(|error| *error == format!("{} {REMOVED}", file.display()))
+    let (Some(file), Some(error)) = (&status.file, &status.error) else { return false };
+    let end = error.strip_prefix(&format!("{} ", file.display()));
+    [REMOVED, MOVED].map(Some).contains(&end)
+}
+
+/// Whether the file system of a session's file takes no writes.
+fn has_read_only_file(status: &SessionStatus) -> bool {
+    status.error.as_ref().is_some_and(|error| error.contains("Read-only file system"))
 }
 
 /// Whether another process has removed, replaced or cut a file of a session.
@@ -550,7 +559,11 @@ pub fn losses(status: &SessionStatus) -> String {
     if !others.is_empty() {
         let count: u64 = others.iter().map(|loss| loss.count).sum();
         let rows = counted(others.len(), "other row");
-        let _ = writeln!(text, "  {count:>12}  in {rows}; --json and the trace have them");
+        let others = match is_file_full(status) {
+            true => "--json has them, and the trace, which is full, at least their sums",
+            false => "--json and the trace have them",
+        };
+        let _ = writeln!(text, "  {count:>12}  in {rows}; {others}");
     }
     text
 }

@@ -23,9 +23,16 @@ impl Counted {
         let reported = self.losses.reported().map(|(origin, count)| {
             let provider = origin.provider.map(|guid| guid.to_string());
             let (cause, pid) = (&origin.cause, origin.process);
-            json!({"cause": cause, "provider": provider, "pid": pid, "count": count})
+            let mut row = json!({"cause": cause, "provider": provider, "pid": pid, "count": count});
+            if origin.origins > 1 {
+                row["origins"] = json!(origin.origins);
+            }
+            row
         });
-        let losses: Vec<Value> = by_cause.chain(reported).collect();
+        let unlisted = Some(self.losses.unlisted())
+            .filter(|count| *count > 0)
+            .map(|count| json!({"cause": null, "provider": null, "pid": null, "count": count}));
+        let losses: Vec<Value> = by_cause.chain(reported).chain(unlisted).collect();
         let damage: Vec<Value> = self
             .records
             .damage()

@@ -22,11 +22,20 @@ pub struct Origin {
     pub cause: String,
     pub provider: Option<Guid>,
     pub process: Option<u32>,
+    /// Of so many providers and processes it is the sum.
+    pub origins: u32,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
+        if self.origins > 1 {
+            return write!(
+                f,
+                ", {} further providers and processes, each with fewer",
+                self.origins
+            );
+        }
         if let Some(process) = self.process {
             write!(f, ", process {process}")?;
         }
@@ -41,7 +50,7 @@ impl fmt::Display for Origin {
 impl From<&Loss> for Origin {
     fn from(loss: &Loss) -> Origin {
         let cause = loss.cause.name().to_owned();
-        Origin { cause, provider: loss.provider, process: loss.process_id }
+        Origin { cause, provider: loss.provider, process: loss.process_id, origins: 1 }
     }
 }
 
@@ -56,6 +65,8 @@ pub struct Losses {
     /// Losses in reports of our sessions.
     reported: BTreeMap<Origin, u64>,
     overwritten: u64,
+    /// Lost events in the totals of our sessions.
+    lost: u64,
 }
 
 /// Whether a record marks a loss that may be one of context switches.
@@ -77,17 +88,20 @@ impl Losses {
         }
         if record.provider == Some(etw_host::LEDGER_PROVIDER) {
             if let Some(loss) = etw_host::report::read_loss(record) {
-                self.add_reported(&loss);
-            } else if let Some(events) = etw_host::report::read_overwritten(record) {
-                self.overwritten = self.overwritten.saturating_add(events);
+                let origins = etw_host::report::read_loss_origins(record).unwrap_or(1);
+                self.add_reported(&loss, origins);
+            } else if let Some(totals) = etw_host::report::read_totals(record) {
+                self.overwritten = self.overwritten.saturating_add(totals.overwritten);
+                self.lost = self.lost.saturating_add(totals.lost);
             }
         }
     }
 
-    fn add_reported(&mut self, loss: &Loss) {
-        let mut origin = Origin::from(loss);
+    fn add_reported(&mut self, loss: &Loss, origins: u32) {
+        let mut origin = Origin { origins, ..Origin::from(loss) };
         if self.reported.len() >= ORIGIN_LIMIT && !self.reported.contains_key(&origin) {
-            origin = Origin { cause: "others".to_owned(), provider: None, process: None };
+            origin =
+                Origin { cause: "others".to_owned(), provider: None, process: None, origins: 1 };
         }
         let count = self.reported.entry(origin).or_default();
         *count = count.saturating_add(loss.count);
@@ -106,7 +120,15 @@ impl Losses {
             Some(format!("reported by {}", counted(count, &format!("{name} record"))))
         });
         let reported = self.reported().map(|(origin, count)| format!("{count}: {origin}"));
-        records.chain(reported)
+        let unlisted = Some(self.unlisted()).filter(|count| *count > 0);
+        let unlisted =
+            unlisted.map(|count| format!("{count}: the trace has no room for their causes"));
+        records.chain(reported).chain(unlisted)
+    }
+
+    /// Lost events that our sessions counted and whose causes they could not report.
+    pub fn unlisted(&self) -> u64 {
+        self.lost.saturating_sub(self.reported.values().sum())
     }
 
     /// Events that newer ones replaced in a circular file or in memory, as our sessions reported them.

@@ -95,7 +95,7 @@ impl Place {
     }
 
     /// Sends a signal to the worker of the host.
-    fn signal_worker(&self, signal: &str) {
+    pub fn signal_worker(&self, signal: &str) {
         let environment = format!("ETW_RUNTIME_DIR={}", self.runtime().display());
         let mut hosts: Vec<(u32, u32)> = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {

@@ -1,6 +1,5 @@
 //! A session in an engine: what surrounds its buffers, which are the router's.
 
-use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -9,10 +8,10 @@ use etw_types::LoadedModule;
 
 use crate::clock::ClockMap;
 use crate::facts::{SessionFacts, SessionTime};
-use crate::files::{Closing, Files};
+use crate::files::{CUT, Closing, Files};
 use crate::kill_point::kill_point;
+use crate::ledger_report::{LedgerReport, Writer};
 use crate::modules::Modules;
-use crate::report::{self, Report};
 use crate::storage::{BufferMemory, Full, Storage};
 
 /// Buffers, enablements and ledger of a session.
@@ -81,7 +80,7 @@ pub struct HostedSession<S> {
     /// Modules of the programs, for call stacks, and schemas of their events.
     pub(super) modules: Modules,
     /// At the session's end: the part of its report that is not in its stream yet.
-    reports: Option<VecDeque<Report>>,
+    report: Option<LedgerReport>,
     /// The end of the session has begun.
     is_reporting: bool,
     /// Number of its buffers.
@@ -135,7 +134,7 @@ impl<S: Sink> HostedSession<S> {
             failing: None,
             storage,
             modules: Modules::default(),
-            reports: None,
+            report: None,
             is_reporting: false,
             buffer_count,
             given: 0,
@@ -311,6 +310,9 @@ impl<S: Sink> HostedSession<S> {
         }
         for cut in &done.cuts {
             session.cut_file(cut);
+            if !cut.is_removed {
+                self.error = Some(format!("{} {CUT}", self.facts.header.log_file_name));
+            }
         }
         self.open_switches -= switched.len().min(self.open_switches);
         self.switched.extend(switched);
@@ -373,24 +375,13 @@ impl<S: Sink> HostedSession<S> {
         if self.modules.is_waiting() && can_wait {
             return false;
         }
-        let (process, thread) = (std::process::id(), self.facts.thread_id);
-        if self.reports.is_none() {
-            let size: usize = report::reports(session.ledger())
-                .iter()
-                .map(|report| report.event(now, process, thread).size(&[]).next_multiple_of(8))
-                .sum();
-            self.reports = Some(report::reports(&session.ledger_at_end(size)).into());
-        }
-        let Some(reports) = &mut self.reports else { return true };
-        while let Some(report) = reports.front() {
-            let event = report.event(now, process, thread);
-            // If it has no space in the last buffer of a full file, the report is left out.
-            if session.push_report(&event).is_err() && can_wait {
-                return false;
-            }
-            reports.pop_front();
-        }
-        true
+        let (process_id, thread_id) = (std::process::id(), self.facts.thread_id);
+        let writer = Writer { time: now, process_id, thread_id };
+        let report = self.report.get_or_insert_with(|| {
+            let size = LedgerReport::of(session.ledger()).size(writer);
+            LedgerReport::of(&session.ledger_at_end(size))
+        });
+        report.write(session, writer, can_wait)
     }
 }
 

@@ -24,6 +24,10 @@ pub struct HandOverPosition {
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub(super) fn close(&mut self, index: usize, now: i64) {
         if let Some(mut buffer) = self.open[index].take() {
+            if let Some(Some(gap)) = self.gaps.get_mut(index) {
+                // A mark that had no room in this buffer comes behind it.
+                *gap = (*gap).max(buffer.last_time);
+            }
             buffer.close(self.next_sequence, now);
             self.next_sequence += 1;
             self.full.push_back(buffer);

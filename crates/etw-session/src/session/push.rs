@@ -7,6 +7,7 @@ use crate::buffer::{Buffer, HEADER_SIZE};
 use crate::event::{Event, MAX_EVENT_SIZE};
 use crate::extra_items::ExtraItems;
 use crate::ledger::{Cause, Loss};
+use crate::loss_mark::is_mark;
 use crate::shape::Shaped;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
@@ -63,6 +64,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             buffer.mark_events_lost();
         }
         self.open[index] = Some(buffer);
+        self.mark_begun(index, size);
         Ok(())
     }
 
@@ -142,9 +144,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// Counts an event as attempted and lost.
+    /// Counts an event as attempted and lost, and marks the gap in its stream. A mark is no event.
     pub(crate) fn refuse(&mut self, event: &Event<'_>, cause: Cause) {
         self.lost_since = true;
+        self.mark_gap(event);
+        if is_mark(event) {
+            return;
+        }
         self.ledger.attempted += 1;
         self.ledger.count_lost(Loss {
             cause,
@@ -222,6 +228,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     }
 
     pub(crate) fn put_counted(&mut self, event: &Event<'_>, extra: &ExtraItems<'_>, size: usize) {
+        if is_mark(event) {
+            return self.put_uncounted(event, size);
+        }
         self.ledger.attempted += 1;
         self.facts.without_stack += u64::from(extra.lacks_stack);
         self.put(event, extra.as_slice(), size);
@@ -238,6 +247,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.is_reporting = true;
     }
 
+    /// Bytes that are left for reports in the last buffer of a file of limited size; `None`: other buffers can follow.
+    pub fn report_room(&self) -> Option<usize> {
+        let is_last = self.settings.policy.is_full(self.begun, self.settings.slots);
+        let open = self.open.first().and_then(Option::as_ref);
+        is_last.then(|| open.map_or(0, |buffer| buffer.memory.as_ref().len() - buffer.filled))
+    }
+
     /// Puts a report on the session itself into its stream: in no ledger.
     ///
     /// # Errors
@@ -245,13 +261,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub fn push_report(&mut self, event: &Event<'_>) -> Result<(), Cause> {
         let size = event.size(&[]);
         self.has_room(event.cpu, size)?;
-        self.put(event, &[], size);
+        self.put_uncounted(event, size);
         self.reports = event.provider;
+        Ok(())
+    }
+
+    fn put_uncounted(&mut self, event: &Event<'_>, size: usize) {
+        self.put(event, &[], size);
         self.ledger.stored -= 1;
         let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get_mut(index) {
             buffer.reports += 1;
         }
-        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod classic;
+mod gaps;
 mod modes;
 mod payload;
 mod route;

@@ -70,13 +70,35 @@ pub fn numbers(bytes: &[u8]) -> Vec<u64> {
         let context = etw_etl::record::RecordContext::default();
         let frame = etw_etl::record::frame(&records[at..], &context).unwrap();
         let record = &records[at..at + frame.size as usize];
-        found.push(u64::from_le_bytes(record[record.len() - 8..].try_into().unwrap()));
+        if !is_mark(record) {
+            found.push(u64::from_le_bytes(record[record.len() - 8..].try_into().unwrap()));
+        }
         let time = i64::from_le_bytes(record[0x10..0x18].try_into().unwrap());
         assert!(time >= last && time <= header.time_stamp);
         last = time;
         at += (frame.size as usize).next_multiple_of(8);
     }
     found
+}
+
+/// Whether a record stands for lost events.
+pub fn is_mark(record: &[u8]) -> bool {
+    let time = i64::from_le_bytes(record[0x10..0x18].try_into().unwrap());
+    record == LossMark::Events.record(time)
+}
+
+/// The numbers of a buffer's events and, as `Err`, the times of its marks.
+pub fn numbers_and_marks(bytes: &[u8]) -> Vec<Result<u64, i64>> {
+    let (_, records) = etw_etl::read::buffer::open(bytes, 1 << 24).unwrap();
+    let context = etw_etl::record::RecordContext::default();
+    let found = etw_etl::read::BufferRecords::new(&records, &context).map(|item| {
+        let etw_etl::read::Item::Record { record, .. } = item else { panic!("{item:?}") };
+        match etw_types::is_session_report(&record) {
+            true => Err(record.raw_timestamp().unwrap()),
+            false => Ok(u64::from_le_bytes(record.payload.try_into().unwrap())),
+        }
+    });
+    found.collect()
 }
 
 /// Seals, takes all that is full, and gives it back as stored.

@@ -157,11 +157,22 @@ impl HostThread {
         })
     }
 
+    /// Adds what the session's sources leave out at present.
+    fn with_notes(&self, slot: usize, mut status: SessionStatus) -> SessionStatus {
+        let of_status = std::mem::replace(&mut status.notes, self.engine.notes(slot));
+        for note in of_status {
+            if !status.notes.contains(&note) {
+                status.notes.push(note);
+            }
+        }
+        status
+    }
+
     fn status_of(&mut self, slot: usize, with_losses: bool) -> Response {
         self.count_removed_files(slot);
         let Some((hosted, session)) = self.session(slot) else { return has_ended() };
         let status = status(slot, hosted, session, &self.engine.ledger(slot), with_losses);
-        Response::Session(Box::new(SessionStatus { notes: self.engine.notes(slot), ..status }))
+        Response::Session(Box::new(self.with_notes(slot, status)))
     }
 
     fn list(&mut self) -> Response {
@@ -170,7 +181,7 @@ impl HostThread {
         }
         let sessions = self.engine.sessions().map(|(slot, hosted, session)| {
             let status = status(slot, hosted, session, &self.engine.ledger(slot), false);
-            SessionStatus { notes: self.engine.notes(slot), ..status }
+            self.with_notes(slot, status)
         });
         Response::Sessions { sessions: sessions.collect() }
     }

@@ -194,8 +194,28 @@ fn full_for_a_while(later: u64) {
     assert_eq!(events.len() as u64, status.stored);
     if later == 500 {
         assert_eq!(events.last().map(|event| event.number), Some(499), "the last one has space");
+        assert!(has_mark_between_programs(&seen.join("full.etl")), "the gap has a mark");
     }
     daemon.end();
+}
+
+/// Whether a mark of lost buffers stands behind the last event of the first program in a trace, and before the first one of the second.
+fn has_mark_between_programs(file: &std::path::Path) -> bool {
+    let trace = etw_etl::read::TraceFile::open(file).unwrap();
+    let mut records = etw_etl::read::Records::new(vec![trace]);
+    let (mut program, mut is_marked) = (None, false);
+    while let Some(record) = records.next() {
+        if record.provider == Some(etw_types::LOST_EVENT) {
+            is_marked |= program.is_some() && record.descriptor.opcode.0 == 33;
+        }
+        if record.provider == Some(provider()) {
+            if program.is_some_and(|before| before != record.process_id) {
+                return is_marked;
+            }
+            program = Some(record.process_id);
+        }
+    }
+    false
 }
 
 /// P10: on a full disk a series has no empty files, and the header of its last file has the losses behind it.
@@ -331,9 +351,11 @@ fn a_file_that_is_cut_is_reported() {
         rig.done(Request::Flush { session: name.clone() });
         std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(20_000).unwrap();
         rig.program("count", &[1000, 0]).end();
-        let status = rig.stop(&name);
-        let error = status.error.unwrap_or_default();
-        assert!(error.contains("was made shorter"), "{number}: {error:?}");
+        rig.done(Request::Flush { session: name.clone() });
+        for status in [rig.query(&name), rig.stop(&name)] {
+            let error = status.error.unwrap_or_default();
+            assert!(error.contains("was made shorter"), "{number}: {error:?}");
+        }
         let trace = etw_etl::read::TraceFile::open(&file).unwrap();
         assert!(trace.header().unwrap().buffers_lost > 0, "{number}");
         // The rest of the file can be read.
@@ -344,6 +366,22 @@ fn a_file_that_is_cut_is_reported() {
         }
         assert!((1000..2000).contains(&count), "{number}: {count}");
     }
+}
+
+/// A file that was moved is complete, and its session says so.
+#[test]
+fn a_file_that_is_moved_has_all_events() {
+    let rig = Rig::new();
+    let file = rig.start("moved");
+    rig.program("count", &[1000, 0]).end();
+    let elsewhere = rig.file("elsewhere.etl");
+    std::fs::rename(&file, &elsewhere).unwrap();
+    rig.program("count", &[1000, 0]).end();
+    let status = rig.stop("moved");
+    assert_eq!((status.stored, status.lost), (2000, 0), "{status:?}");
+    let error = status.error.unwrap_or_default();
+    assert!(error.ends_with(etw_host::MOVED), "{error:?}");
+    assert_eq!(events(&elsewhere).len(), 2000);
 }
 
 /// P8: a host without descriptors for more programs says so, and records those that it has. OV-1

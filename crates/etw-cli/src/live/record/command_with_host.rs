@@ -13,7 +13,8 @@ use etw_wire::requests::{Request, Response, SessionStatus, StartRequest};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
 use etwd::take_system_providers;
 use std::ffi::{CString, OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -100,14 +101,36 @@ fn find_program(program: &OsStr) -> io::Result<()> {
     };
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
     for folder in std::env::split_paths(&folders) {
-        match can_execute(&folder.join(program)) {
-            Ok(()) => return Ok(()),
+        let path = folder.join(program);
+        match can_execute(&path) {
+            Ok(()) => return find_interpreter(&path),
             Err(error)
                 if [libc::ENOENT, libc::ENOTDIR].map(Some).contains(&error.raw_os_error()) => {}
             Err(error) => refused = error,
         }
     }
     Err(refused)
+}
+
+/// Looks for the interpreter that a script names in its first line.
+fn find_interpreter(script: &Path) -> io::Result<()> {
+    /// The kernel reads so much of a script.
+    const HEAD: u64 = 256;
+    let mut head = Vec::new();
+    // A program that may only be executed is no script: its interpreter would have to read it.
+    if File::open(script).and_then(|file| file.take(HEAD).read_to_end(&mut head)).is_err() {
+        return Ok(());
+    }
+    let Some(line) = head.strip_prefix(b"#!").and_then(|rest| rest.split(|b| *b == b'\n').next())
+    else {
+        return Ok(());
+    };
+    let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    let Some(interpreter) = words.next().map(OsStr::from_bytes) else { return Ok(()) };
+    can_execute(Path::new(interpreter)).map_err(|error| {
+        let what = format!("its interpreter {}: {error}", interpreter.to_string_lossy());
+        io::Error::new(error.kind(), what)
+    })
 }
 
 fn can_execute(path: &Path) -> io::Result<()> {

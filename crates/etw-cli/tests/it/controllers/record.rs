@@ -100,6 +100,8 @@ fn recorded_commands_have_their_signals() {
 fn a_recorded_command_gives_its_exit_status() {
     let place = Place::new("status");
     std::fs::write(place.file("data"), "text").unwrap();
+    std::fs::write(place.file("script"), "#! /no/such/interpreter -x\n").unwrap();
+    crate::doctor::set_mode(&place.file("script"), 0o755);
     for (words, expected) in [
         (&["true"][..], 0),
         (&["sh", "-c", "exit 1"], 1),
@@ -107,10 +109,15 @@ fn a_recorded_command_gives_its_exit_status() {
         (&["sh", "-c", "kill -9 $$"], 137),
         (&["no-such-command-anywhere"], 127),
         (&["./data"], 126),
+        (&["./script"], 127),
     ] {
         let line = [&["record", "--force", "-q", "-o", "s.etl", "-p", NAME, "--"], words].concat();
         let output = place.etw(&line);
         assert_eq!(output.status.code(), Some(expected), "{words:?}: {}", stderr(&output));
+        // What cannot be run replaces no trace.
+        assert!(place.file("s.etl").exists(), "{words:?}");
+        let is_script = words == &["./script"][..];
+        assert_eq!(stderr(&output).contains("interpreter /no/such/interpreter"), is_script);
     }
     for line in ["record -o none/s.etl -p *A -- true", "record -o s.etl -p *A -p *A -- true"] {
         place.ends(125, line);
