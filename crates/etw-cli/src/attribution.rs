@@ -159,15 +159,21 @@ impl ThreadTable {
         }
     }
 
+    /// The owner of an event that this thread caused.
+    pub fn owner_by_thread(&self, record: &EventRecord<'_>, thread: Option<u32>) -> Owner {
+        // Thread 0 is the idle thread of each CPU.
+        let process = thread.and_then(|thread| match thread {
+            0 => Some(0),
+            _ => self.process_at(record, thread),
+        });
+        Owner { process, thread, interrupt: None }
+    }
+
     /// The owner of an event.
     pub fn owner(&self, record: &EventRecord<'_>) -> Owner {
         let Some(hook) = record.hook else { return Owner::of_header(record) };
         match named_owner(hook, record) {
-            Named::Thread(thread) => {
-                // Thread 0 is the idle thread of each CPU.
-                let process = if thread == 0 { Some(0) } else { self.process_at(record, thread) };
-                Owner { process, thread: Some(thread), interrupt: None }
-            }
+            Named::Thread(thread) => self.owner_by_thread(record, Some(thread)),
             Named::Both(process, thread) => {
                 Owner { process: Some(process), thread: Some(thread), interrupt: None }
             }

@@ -2,6 +2,7 @@
 
 use crate::attribution::{Interrupt, Interrupts, Owner, SAMPLE};
 use crate::join::Names;
+use crate::running_threads::{Change, is_of_running_thread};
 use etw_decode::Decoder;
 use etw_types::{EventRecord, FileTime, Guid};
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ pub struct Views {
     processes: HashMap<Owner, (u64, u64), foldhash::fast::RandomState>,
     /// Samples of each CPU whose DPC or interrupt may end behind them.
     samples: HashMap<u16, Vec<Sample>>,
+    on_cpus: HashMap<u16, OnCpu>,
     activities: HashMap<Guid, Activity, foldhash::fast::RandomState>,
     pub names: Names,
     rate: Rate,
@@ -28,6 +30,13 @@ struct Sample {
     time: i64,
     key: Owner,
     bytes: u64,
+}
+
+/// The thread that a CPU's last switch brought, and the records and payload bytes that it caused since.
+struct OnCpu {
+    thread: u32,
+    key: Owner,
+    row: (u64, u64),
 }
 
 /// Samples of a CPU that are kept; a DPC takes less time.
@@ -65,24 +74,63 @@ pub struct ActivityRow {
     pub seconds: f64,
 }
 
+/// The key of an owner's counts. A thread whose process is not known yet may be named by the rundown at the end.
+fn key_of(owner: Owner) -> Owner {
+    match owner.process {
+        Some(process) => Owner { process: Some(process), ..Owner::default() },
+        None => owner,
+    }
+}
+
 impl Views {
-    pub fn add(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder, time: Option<FileTime>) {
+    /// Learns from a record that [`add`](Views::add) does not count.
+    pub fn learn(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
         if Names::may_tell(record) {
             self.names.learn(record, &decoder.decode(record));
         }
         self.names.learn_operation(record);
-        let owner = self.names.owner(record);
-        // A thread whose process is not known yet may be named by the rundown at the end.
-        let key = match owner.process {
-            Some(process) => Owner { process: Some(process), ..Owner::default() },
-            None => owner,
-        };
+        match Change::of(record) {
+            Some(Change::Switch { new, old }) => {
+                let key = key_of(self.names.owner(record));
+                let came = OnCpu { thread: new, key, row: (0, 0) };
+                if let Some(left) = self.on_cpus.insert(record.cpu, came) {
+                    // A switch is missing if another thread leaves than came.
+                    let key = if left.thread == old { left.key } else { Owner::default() };
+                    self.put(key, left.row);
+                }
+            }
+            Some(Change::Loss) => {
+                for (_, left) in std::mem::take(&mut self.on_cpus) {
+                    self.put(left.key, left.row);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Counts records and payload bytes. Returns the key under which they are.
+    fn put(&mut self, key: Owner, (count, bytes): (u64, u64)) -> Owner {
         let known = self.processes.len() < LIMIT || self.processes.contains_key(&key);
         let key = if known { key } else { Owner::default() };
-        let bytes = record.payload.len() as u64;
         let row = self.processes.entry(key).or_default();
-        row.0 += 1;
+        row.0 += count;
         row.1 += bytes;
+        key
+    }
+
+    /// Counts a record, and learns from it.
+    pub fn add(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder, time: Option<FileTime>) {
+        self.learn(record, decoder);
+        let owner = self.names.owner(record);
+        let bytes = record.payload.len() as u64;
+        let mut key = key_of(owner);
+        match self.on_cpus.get_mut(&record.cpu) {
+            Some(on_cpu) if key == Owner::default() && is_of_running_thread(record) => {
+                on_cpu.row.0 += 1;
+                on_cpu.row.1 += bytes;
+            }
+            _ => key = self.put(key, (1, bytes)),
+        }
         if record.hook == Some(SAMPLE) {
             let samples = self.samples.entry(record.cpu).or_default();
             if samples.len() >= SAMPLES {
@@ -126,7 +174,9 @@ impl Views {
     /// The most records first.
     pub fn processes(&self) -> Vec<ProcessRow> {
         let mut counts: HashMap<(Option<u32>, Option<Interrupt>), (u64, u64)> = HashMap::new();
-        for (owner, (count, bytes)) in self.processes.iter().filter(|(_, row)| row.0 > 0) {
+        let on_cpus = self.on_cpus.values().map(|on_cpu| (&on_cpu.key, &on_cpu.row));
+        let rows = self.processes.iter().chain(on_cpus).filter(|(_, row)| row.0 > 0);
+        for (owner, (count, bytes)) in rows {
             let thread = || self.names.process_of(owner.thread?);
             let key = (owner.process.or_else(thread), owner.interrupt);
             let row = counts.entry(key).or_default();

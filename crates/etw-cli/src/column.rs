@@ -24,7 +24,7 @@ pub const HEADER_COLUMNS: [(&str, &str); 22] = [
     ("keyword", "keywords, in hex"),
     ("activity_id", "GUID of the activity"),
     ("related_activity_id", "GUID of the related activity"),
-    ("file", "the event's file, with --join"),
+    ("file", "the event's file, with --join; also called file_name"),
     ("message", "the event's message"),
     ("header", "kind of the record's header"),
     ("size", "bytes of the payload"),
@@ -44,7 +44,6 @@ pub struct Column {
 enum Source {
     /// A name of [`HEADER_COLUMNS`].
     Header(&'static str),
-    /// A field; `file` is also the event's joined file name.
     Field,
 }
 
@@ -52,6 +51,8 @@ enum Source {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Number(i128),
+    /// A pointer, or another number that is shown in hex.
+    Hex(u64),
     Float(f64),
     Text(String),
 }
@@ -60,6 +61,7 @@ impl Cell {
     pub fn to_text(&self) -> Cow<'_, str> {
         match self {
             Cell::Number(number) => number.to_string().into(),
+            Cell::Hex(number) => format!("{number:#x}").into(),
             Cell::Float(number) => number.to_string().into(),
             Cell::Text(text) => crate::format::safe(text),
         }
@@ -84,7 +86,8 @@ impl std::str::FromStr for Column {
         if lower.is_empty() {
             return Err("a column's name is empty".to_owned());
         }
-        let header = HEADER_COLUMNS.iter().find(|(name, _)| *name == lower);
+        let name = if lower == "file_name" { "file" } else { &lower };
+        let header = HEADER_COLUMNS.iter().find(|(known, _)| *known == name);
         let field = text.trim().strip_prefix("fields.").unwrap_or(text.trim());
         Ok(match header {
             Some((name, _)) => Column { name: lower, source: Source::Header(name) },
@@ -99,9 +102,14 @@ impl Column {
         self.source == Source::Field
     }
 
+    /// Whether a field of the column's name is its value: of `file`, where no file is joined to the event.
+    fn may_be_field(&self) -> bool {
+        matches!(self.source, Source::Field | Source::Header("file"))
+    }
+
     /// Whether the column's value is known only with the names of the whole trace.
     pub fn needs_names(&self) -> bool {
-        matches!(self.source, Source::Header("process" | "file"))
+        matches!(self.source, Source::Header("process" | "pid" | "tid" | "file"))
     }
 }
 
@@ -114,7 +122,7 @@ pub fn cells(columns: &[Column], row: &Row<'_>) -> Vec<Option<Cell>> {
             Source::Field => None,
         })
         .collect();
-    if columns.iter().any(Column::is_field) || columns.iter().any(|c| c.name == "file") {
+    if columns.iter().any(Column::may_be_field) {
         let mut found = FieldCells { columns, cells: &mut cells, style: row.style };
         // Fields before damage have their values.
         let _ = row.decoded.visit_part(row.record, &mut found);
@@ -202,13 +210,14 @@ struct FieldCells<'c> {
 impl Visitor for FieldCells<'_> {
     fn value(&mut self, field: &Field, value: Value<'_>) {
         for (column, cell) in self.columns.iter().zip(self.cells.iter_mut()) {
-            let is_asked = column.is_field() || column.name == "file";
+            let is_asked = column.may_be_field();
             if cell.is_some() || !is_asked || !column.name.eq_ignore_ascii_case(&field.name) {
                 continue;
             }
             *cell = Some(match value {
                 Value::F32(value) => Cell::Float(value.into()),
                 Value::F64(value) => Cell::Float(value),
+                Value::Hex(value) => Cell::Hex(value),
                 _ => match value.as_integer().filter(|_| !matches!(value, Value::Mapped { .. })) {
                     Some(number) => Cell::Number(number),
                     None => {

@@ -364,7 +364,11 @@ impl Conversion<'_> {
         let named = Named { names: self.names, has_stacks: true };
         let is_selected = self.filter.is_none_or(|filter| {
             let owned = self.names.owned(&stored, &record);
-            filter.matches_owned(owned, &decoded, Some(time), &Style::default())
+            let by_header = filter.by_owned_header(owned, Some(time));
+            by_header.unwrap_or_else(|| {
+                let names = Some(self.names);
+                filter.matches_joined(owned, names, &decoded, Some(time), &Style::default())
+            })
         });
         let process = || self.names.owner(&stored).process;
         for slice in self.cpu_slices.take(&stored, nanoseconds, process, is_selected) {

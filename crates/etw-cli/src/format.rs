@@ -13,7 +13,7 @@ pub use text::safe;
 pub use view::View;
 
 use crate::join::Names;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Inserts, Reason, Style, Visited, Visitor, write_int, write_uint};
 use etw_types::{Clock, EventRecord, Guid};
@@ -58,7 +58,9 @@ impl TextOrJson {
 }
 
 fn text_or_json() -> impl TypedValueParser<Value = Format> {
-    let values = [Format::Text, Format::Json].iter().filter_map(ValueEnum::to_possible_value);
+    // Some commands print an object a line, others an array.
+    let json = PossibleValue::new("json").help("JSON");
+    let values = Format::Text.to_possible_value().into_iter().chain([json]);
     PossibleValuesParser::new(values).try_map(|name| Format::from_str(&name, true))
 }
 

@@ -73,7 +73,7 @@ impl Scan {
     /// Calls `visit` with each record that the filter selects, with all schemas of the trace known; how many there were.
     /// `with_names`: processes have their names.
     pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
-        let with_names = with_names || self.filter.as_ref().is_some_and(Filter::names_owner);
+        let with_names = with_names || self.filter.as_ref().is_some_and(Filter::needs_join);
         let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
         self.run_with(names, |passed| {
             let Passed { time, names, selected, .. } = *passed;
@@ -128,8 +128,8 @@ impl Scan {
             }
             let decoded = decoder.decode(record);
             if let Some(filter) = filter {
-                let is_selected =
-                    by_header.is_some() || filter.matches_owned(owned, &decoded, time, &style);
+                let is_selected = by_header.is_some()
+                    || filter.matches_joined(owned, names, &decoded, time, &style);
                 if !is_selected {
                     visit(&passed);
                     continue;
@@ -212,6 +212,7 @@ impl Grouping {
             group.count += 1;
             match summed {
                 Some(Cell::Number(number)) => group.sum.add_integer(number),
+                Some(Cell::Hex(number)) => group.sum.add_integer(number.into()),
                 Some(Cell::Float(number)) => group.sum.add(number),
                 Some(Cell::Text(_)) => has_text = true,
                 None => {}
@@ -345,6 +346,7 @@ fn json_cell(cell: Option<&Cell>) -> Value {
     match cell {
         None => Value::Null,
         Some(Cell::Text(text)) => text.as_str().into(),
+        Some(cell @ Cell::Hex(_)) => cell.to_text().into(),
         Some(Cell::Float(number)) => (*number).into(),
         Some(Cell::Number(number)) => match i64::try_from(*number) {
             Ok(number) => number.into(),

@@ -11,12 +11,13 @@ mod stacks;
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
 use crate::output::{Failure, Progress};
+use crate::running_threads::RunningThreads;
 use crate::sample_intervals::SampleIntervals;
 use code::{Code, is_method};
 pub use code::{StackFrame, Within};
 use code_file::{Place, Refused, Trust};
 use etw_decode::expr::Owned;
-use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor};
+use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor, kernel_pointer_size};
 use etw_etl::read::Records;
 use etw_symbols::{Module, Symbolizer};
 use etw_types::{
@@ -56,6 +57,7 @@ pub struct Names {
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
     file_operations: FileOperations,
+    running: RunningThreads,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
     files: FileNames,
@@ -229,6 +231,7 @@ impl Names {
 
     /// Learns from a record of the trace.
     pub fn take(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
+        self.running.learn(record);
         if is_method(record) {
             return self.code.learn(record);
         }
@@ -364,6 +367,22 @@ impl Names {
         let (mut found, of) = (Vec::new(), (process, Moment::of(record)));
         self.code.frames_of(of, address, false, &mut |frame, _| found.push(frame));
         found
+    }
+
+    /// The function at the address in an event of the kernel: that of a system call, of a DPC or of an interrupt.
+    pub fn function_of(&self, record: &EventRecord<'_>) -> Option<String> {
+        let offset = match record.hook?.0 {
+            0x0f33 => 0,
+            // Behind the time of its start.
+            0x0f32 | 0x0f42..=0x0f45 | 0x0f5f => 8,
+            _ => return None,
+        };
+        let address = match kernel_pointer_size(record) {
+            4 => le::u32(record.payload, offset)?.into(),
+            _ => le::u64(record.payload, offset)?,
+        };
+        let found = self.functions_at(record, None, address);
+        found.last().filter(|frame| frame.function.is_some()).map(StackFrame::text)
     }
 
     /// Stacks that were not kept.
@@ -671,11 +690,10 @@ impl Names {
         if owner != Owner::default() {
             return owner;
         }
-        // A kernel event without a thread belongs to the thread of its stack, or of its operation.
+        // A kernel event without a thread belongs to the thread of its stack, or of its operation, or to the one that ran.
         let thread = self.stacks.thread_of(record);
         let thread = thread.or_else(|| self.file_operations.thread_of(record));
-        let process = thread.and_then(|thread| self.threads.process_at(record, thread));
-        Owner { process, thread, interrupt: None }
+        self.threads.owner_by_thread(record, thread.or_else(|| self.running.at(record)))
     }
 
     /// The process whose code the stack of an event runs. A context switch has the stack of one of its two threads.
@@ -702,7 +720,7 @@ impl Names {
         attributed: &'r EventRecord<'r>,
     ) -> Owned<'r> {
         let process_name = attributed.process_id.and_then(|process| self.process_name(process));
-        Owned { record: attributed, stored, process_name }
+        Owned { record: attributed, stored, process_name, file: None }
     }
 
     /// The name of a process.

@@ -39,8 +39,11 @@ mod profile;
 mod repair;
 mod report;
 mod rewrite;
+mod running_threads;
 mod sample_intervals;
 mod schemas;
+#[cfg(unix)]
+mod size_limit;
 mod stat;
 mod symbols;
 mod terminal;
@@ -155,6 +158,8 @@ fn parse_alone(line: &[OsString]) -> Option<Arguments> {
 }
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    size_limit::ignore_signal();
     let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();

@@ -127,6 +127,7 @@ impl NewFile {
                 "; free some space or choose another -o"
             }
             io::ErrorKind::NotFound => "; create the folder first",
+            io::ErrorKind::FileTooLarge => "; ulimit -f unlimited lifts the limit of this shell",
             _ => "",
         };
         Failure::new(format!("{}: cannot be written: {error}{help}", self.path.display()))

@@ -366,7 +366,8 @@ impl Shared<'_> {
                     (Some(names), Some(attributed)) => names.owned(&record, attributed),
                     _ => Owned::stored(&record),
                 };
-                if !filter.matches_owned(owned, &decoded, time, &self.options.style) {
+                let (names, style) = (self.options.names.as_deref(), &self.options.style);
+                if !filter.matches_joined(owned, names, &decoded, time, style) {
                     continue;
                 }
                 filter.check_shown(&decoded);

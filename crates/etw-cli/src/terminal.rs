@@ -103,10 +103,19 @@ pub fn widen_pipe() {
     }
 }
 
+/// What a pipe may hold of a program that never reads it, and more.
+const KEPT: usize = 128 << 10;
+/// Statuses of a shell whose program cannot be run or was not found, on Unix and on Windows.
+const NOT_RUN: [i32; 3] = [126, 127, 9009];
+
 /// A running pager.
 pub struct Pager {
     child: Child,
     input: Option<ChildStdin>,
+    /// The start of the output, until the pager must have read some of it: the shell may not find the pager.
+    kept: Option<Vec<u8>>,
+    /// There is no pager: output goes to the terminal.
+    is_absent: bool,
 }
 
 impl Pager {
@@ -138,7 +147,7 @@ impl Pager {
         #[cfg(unix)]
         ignore_interrupts();
         let input = child.stdin.take();
-        Some(Pager { child, input })
+        Some(Pager { child, input, kept: Some(Vec::new()), is_absent: false })
     }
 }
 
@@ -151,18 +160,46 @@ fn ignore_interrupts() {
 #[cfg(all(unix, not(target_os = "linux")))]
 fn ignore_interrupts() {}
 
+impl Pager {
+    /// Waits until the user has closed the pager. If the shell could not run it, the output up to here is shown on the terminal.
+    fn end(&mut self) -> io::Result<()> {
+        drop(self.input.take());
+        let status = self.child.wait()?;
+        if let Some(kept) = self.kept.take()
+            && status.code().is_some_and(|code| NOT_RUN.contains(&code))
+        {
+            self.is_absent = true;
+            io::stdout().write_all(&kept)?;
+        }
+        Ok(())
+    }
+}
+
 impl Write for Pager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.input {
-            Some(input) => input.write(bytes),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
+        if let Some(input) = &mut self.input {
+            match input.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.end()?,
+                written => {
+                    let taken = &bytes[..*written.as_ref().unwrap_or(&0)];
+                    self.kept = self.kept.take().filter(|kept| kept.len() + taken.len() <= KEPT);
+                    if let Some(kept) = &mut self.kept {
+                        kept.extend_from_slice(taken);
+                    }
+                    return written;
+                }
+            }
+        }
+        match self.is_absent {
+            true => io::stdout().write(bytes),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
-    /// The end of the output: waits until the user has closed the pager.
+    /// The end of the output.
     fn flush(&mut self) -> io::Result<()> {
-        drop(self.input.take());
-        self.child.wait().map(drop)
+        self.end()?;
+        if self.is_absent { io::stdout().flush() } else { Ok(()) }
     }
 }
 

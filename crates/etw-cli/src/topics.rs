@@ -5,10 +5,14 @@ use crate::output::{Failure, Outcome, print_paged};
 use crate::where_filter;
 
 /// Names of topics, and what each is about.
-const TOPICS: [(&str, &str); 5] = [
+const TOPICS: &[(&str, &str)] = &[
     ("expressions", "the language of --where (also: etw help where)"),
     ("columns", "names for --columns, --by and --sum"),
     ("providers", "how -p names providers, levels and keywords"),
+    #[cfg(any(target_os = "linux", windows))]
+    ("system", "words for --system: events of the system, alone and in groups"),
+    #[cfg(any(target_os = "linux", windows))]
+    ("stack", "words for --stack: events with call stacks"),
     ("environment", "variables that the command reads"),
     ("exit-status", "what the numbers mean"),
 ];
@@ -66,7 +70,7 @@ Exit status
 2    wrong usage
 3    could not do it
 etw record -- COMMAND ends with the command's own status, 128 + N after signal N, and with 125 to 127
-if the recording or the start of the command failed.
+if the recording or the start of the command failed; with 2 if its own options are wrong.
 ";
 
 /// The list of topics, for the end of `etw help`.
@@ -84,6 +88,10 @@ pub fn print(topic: &str) -> Option<Result<Outcome, Failure>> {
         "where" | "expressions" => where_filter::help(),
         "columns" => print_paged(&columns()),
         "providers" => print_paged(PROVIDERS),
+        #[cfg(any(target_os = "linux", windows))]
+        "system" => print_paged(&system::classes()),
+        #[cfg(any(target_os = "linux", windows))]
+        "stack" => print_paged(&system::stacks()),
         "environment" => print_paged(ENVIRONMENT),
         "exit-status" => print_paged(EXIT_STATUS),
         "topics" => print_paged(&format!("{}\n", list())),
@@ -106,8 +114,67 @@ fn columns() -> String {
     text + "\nExample\n  etw dump t.etl --columns time,process,event,Status --relative\n"
 }
 
+#[cfg(any(target_os = "linux", windows))]
+mod system {
+    //! Events of the system, from the tables by which sessions are asked for them.
+
+    use etw_system::flags::{ALIASES, Flag, GROUPS};
+    use etw_system::stack_names::STACK_NAMES;
+
+    pub fn classes() -> String {
+        let mut text = "Words for --system, joined by commas or +, in any case\n\n".to_owned();
+        text += "Classes, by logman's name and by xperf's flag\n";
+        for flag in Flag::recorded() {
+            text += &format!("  {:<18} {:<14} {}\n", flag.logman, flag.xperf, flag.description);
+        }
+        text += "\nGroups of xperf's flags, such as Latency (fileio is a class, FileIO a group)\n";
+        for (name, members) in GROUPS {
+            text += &format!("  {name:<18} {members}\n");
+        }
+        text += "\nShort words\n";
+        for (alias, name) in ALIASES {
+            text += &format!("  {alias:<18} {name}\n");
+        }
+        text + "\nAnd a number of EnableFlags. process, thread and img are always recorded.\n\
+            \nExample\n  etw record -o t.etl --system profile,cswitch,fileio -- ./shop\n"
+    }
+
+    pub fn stacks() -> String {
+        let mut text =
+            "Words for --stack, joined by commas or +, in any case: events with call stacks, and\n\
+            the class of --system that has them\n\n"
+                .to_owned();
+        for row in STACK_NAMES {
+            text += &format!("  {:<20} {}\n", row.name, row.class.name());
+        }
+        text + "\nnone: no call stacks. Default: Profile and CSwitch, if they are recorded.\n\
+            \nExample\n  etw record -o t.etl --system syscall --stack SyscallEnter -- ./shop\n"
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    /// Every word in the pages of the system's events is one that --system and --stack take.
+    #[cfg(any(target_os = "linux", windows))]
+    #[test]
+    fn words_of_the_systems_events_are_those_that_are_taken() {
+        let rows = |page: &str| -> Vec<String> {
+            let rows = page.lines().filter_map(|line| line.strip_prefix("  "));
+            let rows = rows.filter(|row| !row.starts_with("etw "));
+            rows.filter_map(|row| Some(row.split_whitespace().next()?.to_owned())).collect()
+        };
+        let words = rows(&super::system::classes());
+        for word in &words {
+            assert!(etw_system::flags::Masks::parse_any(word).is_ok(), "{word}");
+        }
+        for word in ["profile", "syscall", "PRIORITY", "Latency", "DiagEasy", "loader"] {
+            assert!(words.iter().any(|known| known == word), "{word}");
+        }
+        let stacks = rows(&super::system::stacks());
+        assert_eq!(etw_system::stack_names::parse(&stacks.join(",")).unwrap().len(), stacks.len());
+        assert!(stacks.iter().any(|name| name == "SyscallEnter"));
+    }
+
     /// The variables that the book lists for the command.
     #[test]
     fn every_variable_of_the_command_is_explained() {

@@ -1,15 +1,18 @@
 //! `--where`: the option, its errors, and notes on names that no record has.
 
+use crate::attribution::ThreadTable;
 use crate::event_kinds::EventKinds;
-use crate::output::{Failure, Outcome};
+use crate::join::Names;
+use crate::output::{Failure, Outcome, counted};
+use crate::running_threads::{Change, is_of_running_thread};
 use crate::time_point::When;
 use clap::Args;
-use etw_decode::expr::{Expr, ExprError};
-use etw_decode::{Decoded, Decoder};
+use etw_decode::expr::{Expr, ExprError, Owned};
+use etw_decode::{Decoded, Decoder, Style};
 use etw_types::{EventRecord, FileTime, Guid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct WhereOption {
@@ -38,8 +41,14 @@ impl WhereOption {
         let expr =
             Expr::parse(text, time).map_err(|error| Failure::Usage(pointed(text, &error)))?;
         Ok(Some(Filter {
+            tests_owner: expr
+                .names()
+                .headers
+                .iter()
+                .any(|name| OWNER_NAMES.contains(&name.as_str())),
             expr,
             is_by_owner: false,
+            ownerless: Ownerless::default(),
             is_shown: AtomicBool::new(false),
             checked: AtomicU32::new(0),
             hidden: Mutex::default(),
@@ -56,11 +65,67 @@ pub struct Filter {
     expr: Expr,
     /// `pid`, `tid` and `process` are those of the event's owner.
     is_by_owner: bool,
+    /// Whether a test is of a record's process or thread.
+    tests_owner: bool,
+    ownerless: Ownerless,
     /// Whether a record was shown.
     is_shown: AtomicBool,
     checked: AtomicU32,
     /// Header values in the expression that are also names of fields.
     hidden: Mutex<BTreeSet<String>>,
+}
+
+/// Records that a test of a process or thread met and that had none.
+#[derive(Debug, Default)]
+struct Ownerless {
+    /// Their payloads name their threads.
+    named: AtomicU64,
+    /// The thread that ran on their CPU caused them.
+    of_running: AtomicU64,
+    /// Whether a switch says which thread that was.
+    has_switches: AtomicBool,
+}
+
+impl Ownerless {
+    fn learn(&self, owned: &Owned<'_>) {
+        let Owned { record, stored, .. } = owned;
+        if stored.hook.is_none() {
+            return;
+        }
+        if matches!(Change::of(stored), Some(Change::Switch { .. })) {
+            self.has_switches.store(true, Ordering::Relaxed);
+        }
+        if record.process_id.is_some() {
+            return;
+        }
+        if is_of_running_thread(stored) {
+            self.of_running.fetch_add(1, Ordering::Relaxed);
+        } else if ThreadTable::named_thread(stored).is_some() {
+            self.named.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Why records of a process or thread may not be shown.
+    fn note(&self, is_by_owner: bool) -> Option<String> {
+        const SWITCHES: &str =
+            "the trace has no context switches, which say who ran (--system cswitch)";
+        let of_running = self.of_running.load(Ordering::Relaxed);
+        let all = of_running + self.named.load(Ordering::Relaxed);
+        let has_switches = self.has_switches.load(Ordering::Relaxed);
+        let lacks_switches = of_running > 0 && !has_switches;
+        if is_by_owner {
+            let records = counted(of_running, "record");
+            return lacks_switches.then(|| format!("{records} with no known process: {SWITCHES}"));
+        }
+        let records = counted(all, "record");
+        let note = format!(
+            "{records} with no process of their own; dump --join, stat and convert give them the one that ran"
+        );
+        (all > 0).then(|| match lacks_switches {
+            true => format!("{note}, but not to {of_running} of them: {SWITCHES}"),
+            false => note,
+        })
+    }
 }
 
 impl std::ops::Deref for Filter {
@@ -80,9 +145,38 @@ impl Filter {
         Filter { is_by_owner: true, ..self }
     }
 
-    /// Whether a test is of a record's process or thread.
-    pub fn names_owner(&self) -> bool {
-        self.names().headers.iter().any(|name| OWNER_NAMES.contains(&name.as_str()))
+    /// Whether a test is of an event's process, thread or file.
+    pub fn needs_join(&self) -> bool {
+        self.tests_owner || self.tests_file()
+    }
+
+    /// Whether a record matches. `names`: those that `owned` is of.
+    pub fn matches_joined(
+        &self,
+        owned: Owned<'_>,
+        names: Option<&Names>,
+        decoded: &Decoded<'_>,
+        time: Option<FileTime>,
+        style: &Style,
+    ) -> bool {
+        let names = names.filter(|_| self.tests_file());
+        let file = names.and_then(|names| names.file_of(owned.stored, decoded));
+        self.matches_owned(Owned { file: file.as_deref(), ..owned }, decoded, time, style)
+    }
+
+    /// As [`by_owned_header`](Filter::by_owned_header) for a record whose owner is the one that its header stores.
+    #[inline]
+    pub fn by_header(&self, record: &EventRecord<'_>, time: Option<FileTime>) -> Option<bool> {
+        self.by_owned_header(Owned::stored(record), time)
+    }
+
+    /// Whether a record matches, if its header alone decides. Every record comes here once, before it is decoded.
+    #[inline]
+    pub fn by_owned_header(&self, owned: Owned<'_>, time: Option<FileTime>) -> Option<bool> {
+        if self.tests_owner {
+            self.ownerless.learn(&owned);
+        }
+        self.expr.by_owned_header(owned, time)
     }
 
     /// Marks that a record is shown.
@@ -125,12 +219,31 @@ impl Filter {
         }
     }
 
+    /// Why no event has a value that `dump --join` shows.
+    fn note_on_joined(&self, name: &str) -> String {
+        match name {
+            "file" | "file_name" if self.is_by_owner => format!(
+                "no event has a field {name}, and of none the file is known (--system fileio,file)"
+            ),
+            "file" | "file_name" => format!(
+                "no event has a field {name}; dump --join, stat and convert know the files of kernel events"
+            ),
+            _ => format!(
+                "no event has a field {name}: of what dump --join shows, process, pid, tid and file can be tested"
+            ),
+        }
+    }
+
     fn notes(&self, shown: u64, trace: &TraceNames) -> Vec<String> {
         let names = self.names();
         let mut notes = Vec::new();
         for path in &names.missing_fields {
             let name = path.rsplit('.').next().unwrap_or(path);
             if trace.is_empty() || trace.fields.contains_key(&name.to_ascii_lowercase()) {
+                continue;
+            }
+            if JOINED.contains(&path.as_str()) {
+                notes.push(self.note_on_joined(path));
                 continue;
             }
             let fields = trace.fields.values().map(String::as_str);
@@ -158,12 +271,17 @@ impl Filter {
                     .to_owned(),
             );
         }
+        notes.extend(self.ownerless.note(self.is_by_owner));
         notes.extend(hidden.iter().map(|name| {
             format!("{name} is the header's; events also have a field of this name: fields.{name}")
         }));
         notes
     }
 }
+
+/// Names of what `dump --join` adds to events.
+const JOINED: [&str; 7] =
+    ["file", "file_name", "thread_name", "interrupt", "function", "stack", "frames"];
 
 /// Names of every record.
 pub const HEADER_NAMES: [&str; 24] = [
@@ -322,6 +440,7 @@ Expressions of --where
 Operators  == != < <= > >=   & (a bit is set)   in (values, first..last)
            like (* and ?, in any case)   ~ (regular expression)   and or not ( )
 Values     12 0x1f -3 1.5   \"text\" 'text'   GUID, *Name (a provider's GUID by its name)
+           a negative number beside an unsigned field: its two's complement (Status == -2)
            true false   critical error warning informational verbose
            times: \"2026-01-02T03:04:05Z\", +1.5s from the start of the trace
 Of every record
@@ -329,8 +448,9 @@ Of every record
            channel task keyword process pid tid cpu time raw_timestamp header decoded message
            activity_id related_activity_id size
            process: the process by its id or its name (process == \"shop\")
+           file (or file_name): the file of a kernel event, in dump --join, stat and convert
            header.pid header.tid: the stored ids, where dump --join, stat and convert take
-           process, pid and tid from the thread that a kernel event names
+           process, pid and tid from the thread that a kernel event names, or that ran
 Of records of event logs
            channel_name record_id
 Of the event

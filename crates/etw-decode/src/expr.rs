@@ -20,7 +20,7 @@
 //!
 //! Names of every record: `provider` (a GUID or a name) `provider_name` `event` `id` `version` `level` `opcode` `channel` `task`
 //! `keyword` `process` (an id, or a name where it is known) `pid` `tid` `cpu` `time` `raw_timestamp` `header` `decoded` `message`
-//! `activity_id` `related_activity_id` `size`. Every other name is a field of the event, at any depth, in any case; an array has a value if one of its elements has. Texts are those of JSON
+//! `activity_id` `related_activity_id` `size`. `file` (also `file_name`) is the event's file where it is known, else a field. Every other name is a field of the event, at any depth, in any case; an array has a value if one of its elements has. Texts are those of JSON
 //! without their quotes. A test of what an event lacks is false.
 
 mod comparison;
@@ -30,7 +30,7 @@ mod parser;
 
 use crate::decoded::Decoded;
 use crate::value::Style;
-use comparison::{Literal, Test};
+use comparison::{Literal, Subject, Test};
 use etw_types::{EventRecord, FileTime};
 use node::{Context, Finder, Node, TextName};
 use parser::Parser;
@@ -78,6 +78,8 @@ struct FieldTest {
     name: String,
     /// Names of the structs around it, in lower case, then its own.
     path: Vec<String>,
+    /// If the event's file is known, the test is of that: `file`, `file_name`.
+    is_of_file: bool,
     test: Test,
     /// Whether a record had such a field.
     was_found: AtomicBool,
@@ -92,12 +94,14 @@ pub struct Owned<'r> {
     pub stored: &'r EventRecord<'r>,
     /// The name of the process, which `process` can be compared with, too.
     pub process_name: Option<&'r str>,
+    /// The event's file, for `file` and `file_name`.
+    pub file: Option<&'r str>,
 }
 
 impl<'r> Owned<'r> {
     /// A record whose owner is the one that its header stores.
     pub fn stored(record: &'r EventRecord<'r>) -> Owned<'r> {
-        Owned { record, stored: record, process_name: None }
+        Owned { record, stored: record, process_name: None, file: None }
     }
 }
 
@@ -153,6 +157,11 @@ impl Expr {
     #[inline]
     pub fn misses_fields(&self) -> bool {
         self.fields.iter().any(|field| !field.was_found.load(Ordering::Relaxed))
+    }
+
+    /// Whether a test is of the event's file.
+    pub fn tests_file(&self) -> bool {
+        self.fields.iter().any(|field| field.is_of_file)
     }
 
     /// Whether a test needs the time of the record.
@@ -215,6 +224,14 @@ impl Expr {
                 Finder { fields: &self.fields, found: &mut found, path: Vec::new(), style };
             // A payload that does not fit its schema still has the fields before the error.
             let _ = decoded.visit(owned.record, &mut finder);
+        }
+        if let Some(file) = owned.file {
+            for (field, found) in self.fields.iter().zip(&mut found) {
+                if field.is_of_file {
+                    field.was_found.store(true, Ordering::Relaxed);
+                    *found = field.test.holds(Subject::Text(file));
+                }
+            }
         }
         let context = Context { owned, decoded, time, style, found: &found };
         self.root.holds(&context)

@@ -73,6 +73,12 @@ flags! {
 }
 
 impl Flag {
+    /// Flags of events that are recorded on this system.
+    pub fn recorded() -> impl Iterator<Item = &'static Flag> {
+        // Windows records all of them itself.
+        Flag::ALL.iter().filter(|flag| flag.is_recorded || cfg!(windows))
+    }
+
     /// logman's name, or that of xperf.
     pub fn name(self) -> &'static str {
         if self.logman.is_empty() { self.xperf } else { self.logman }
@@ -110,7 +116,7 @@ pub const GROUPS: &[(&str, &str)] = &[
 ];
 
 /// Short words beside those of xperf and logman.
-const ALIASES: &[(&str, &str)] = &[
+pub const ALIASES: &[(&str, &str)] = &[
     ("proc", "process"),
     ("loader", "img"),
     ("image", "img"),
@@ -133,13 +139,15 @@ pub enum FlagError {
 impl fmt::Display for FlagError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FlagError::Unknown(word) if word.trim_matches(['+', ',', ' ']).is_empty() => f.write_str(
-                "no class of system events is named; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
-            ),
-            FlagError::Unknown(word) => write!(
-                f,
-                "{word}: no class of system events; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
-            ),
+            FlagError::Unknown(word) => {
+                match word.trim_matches(['+', ',', ' ']) {
+                    "" => f.write_str("no class of system events is named")?,
+                    _ => write!(f, "{word}: no class of system events")?,
+                }
+                let classes: Vec<&str> = Flag::recorded().map(|flag| flag.name()).collect();
+                let groups: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+                write!(f, "; use {}, or a group: {}", classes.join(", "), groups.join(", "))
+            }
             FlagError::NotOnLinux(words) => {
                 write!(f, "{}: openetw does not record these events on Linux", words.join(", "))?;
                 for word in words {
@@ -311,8 +319,7 @@ impl Parsed {
     }
 
     fn add(&mut self, flag: Flag) {
-        // Windows records all of them itself.
-        match flag.is_recorded || cfg!(windows) {
+        match Flag::recorded().any(|recorded| *recorded == flag) {
             true => self.masks.set(flag),
             false => {
                 self.drop_flag(if flag.xperf.is_empty() { flag.logman } else { flag.xperf });
@@ -391,8 +398,15 @@ mod tests {
     fn words_without_events_on_linux_are_errors_that_name_them() {
         let error = Masks::parse("registry").unwrap_err();
         assert_eq!(error, FlagError::NotOnLinux(vec!["REGISTRY".to_owned()]));
-        assert!(Masks::parse("colour").unwrap_err().to_string().starts_with("colour: "));
-        assert!(Masks::parse("").is_err());
+        for (text, start) in [("colour", "colour: no class"), (" +", "no class")] {
+            let error = Masks::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(start), "{error}");
+            let recorded = Flag::recorded();
+            let groups = GROUPS.iter().map(|(name, _)| *name);
+            for word in recorded.map(|flag| flag.name()).chain(groups) {
+                assert!(error.contains(word), "{word} in {error}");
+            }
+        }
         let error = Masks::parse("Spinlock+SPINLOCK").unwrap_err();
         assert_eq!(error, FlagError::NotOnLinux(vec!["SPINLOCK".to_owned()]));
         assert_eq!(Masks::parse("registry+profile").unwrap().dropped, ["REGISTRY"]);

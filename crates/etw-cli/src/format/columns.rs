@@ -81,6 +81,7 @@ fn put_json(out: &mut Vec<u8>, cell: Option<&Cell>) {
         None => out.extend_from_slice(b"null"),
         Some(Cell::Float(number)) if !number.is_finite() => out.extend_from_slice(b"null"),
         Some(Cell::Text(text)) => write_json_string(out, text),
+        Some(cell @ Cell::Hex(_)) => write_json_string(out, &cell.to_text()),
         Some(number) => out.extend_from_slice(number.to_text().as_bytes()),
     }
 }

@@ -116,6 +116,7 @@ fn put_joined(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>
     }
     name(out, "thread_name", owner.thread.and_then(|thread| names.thread_name(thread)));
     name(out, "interrupt", owner.interrupt.map(|interrupt| interrupt.name()));
+    name(out, "function", names.function_of(record).as_deref());
     name(out, "file_name", names.file_of(record, decoded).as_deref());
 }
 

@@ -97,6 +97,9 @@ pub fn write(
             out.extend_from_slice(b" file=");
             write_json_string(out, &name);
         }
+        if let Some(name) = names.function_of(record) {
+            put(out, format_args!(" function={}", safe(&name)));
+        }
         put_stack(names, out, record);
     }
     let event = (record, decoded, Some(visited));

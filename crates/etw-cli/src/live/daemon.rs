@@ -34,12 +34,17 @@ The file of sessions is a JSON object: {\"sessions\": [{...}, ...]}. The keys of
   leased            has no effect in this file
   enable            providers: [[\"NAME\", {\"wanted\": {\"level\": 4, \"any\": 0, \"all\": 0}}], ...];
                     a GUID, a name, or *Name; properties and filters as etw session query --json shows them
+  system            events of the system: {\"masks\": [8 words of group masks], \"stacks\": [hooks of events with
+                    call stacks], \"sample_interval\": 100 ns units, \"process\": null or a process to record
+                    with its children where the machine may not be}; as etw session query --json shows them
 
 Example:
   {\"sessions\": [{\"name\": \"boot\", \"file\": \"/var/log/openetw/boot.etl\", \"mode\": \"circular\",
                  \"max_size\": 104857600, \"enable\": [[\"Shop\", {\"wanted\": {\"level\": 4}}]]}]}
 
-An unknown key or an invalid value ends the daemon's start with a message that names it, its line and its column.";
+A text that is not JSON, an unknown key or a value of a wrong type ends the daemon's start with a message that has its
+line and column. A session whose values contradict each other, such as circular without max_size, does not start: the log
+names it and the reason, and the others start.";
 
 #[derive(Args)]
 #[command(after_long_help = SESSIONS_HELP)]

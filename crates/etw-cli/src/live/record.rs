@@ -33,8 +33,8 @@ pub struct Arguments {
     /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
     #[arg(short, long, value_name = "PROVIDER")]
     provider: Vec<Wanted>,
-    /// Record all programs through the machine's host instead of your own
-    #[arg(long)]
+    /// Record all programs through the machine's host instead of your own; COMMAND has a host of its own
+    #[arg(long, conflicts_with = "command")]
     system_host: bool,
     /// Print a summary only if events were lost
     #[arg(short, long)]
@@ -124,14 +124,23 @@ fn cannot_be_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
             (NOT_FOUND, "; correct the first line of the script")
         }
         std::io::ErrorKind::NotFound => (NOT_FOUND, "; give its path, or a name in PATH"),
-        std::io::ErrorKind::PermissionDenied => {
-            (NOT_EXECUTABLE, "; chmod +x makes a program executable")
-        }
+        std::io::ErrorKind::PermissionDenied => (NOT_EXECUTABLE, advice_on_rights(program)),
         std::io::ErrorKind::WouldBlock => (NOT_EXECUTABLE, "; raise the limit of processes"),
         _ => (NOT_EXECUTABLE, ""),
     };
     let message = format!("{}: cannot be run: {error}{advice}", program.to_string_lossy());
     Failure::Recording { status, message }
+}
+
+/// How a program that the user may not execute becomes one.
+fn advice_on_rights(program: &std::ffi::OsStr) -> &'static str {
+    match std::fs::metadata(program) {
+        Ok(found) if found.is_dir() => "; it is a folder",
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            "; you may not enter a folder of its path"
+        }
+        _ => "; chmod +x makes a program executable",
+    }
 }
 
 /// The status of a session at its end, without the notes that were printed at its start.

@@ -113,7 +113,7 @@ enum Command {
 // Words of `etw session start`. A doc comment would replace the help of the variant.
 #[derive(Args)]
 struct Start {
-    /// Its name
+    /// Its name: 1 to 1023 characters
     name: String,
     /// Record to this file
     #[arg(short, long, value_name = "FILE")]

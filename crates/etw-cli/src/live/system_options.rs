@@ -16,15 +16,15 @@ pub const LONGEST_INTERVAL: u32 = 10_000_000;
 /// Which events of the system a session records.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SystemEventOptions {
-    /// Record events of the system: classes such as profile, cswitch, dispatcher, process, thread, loader, disk, net, joined by
-    /// commas; a group such as Latency; or a number of EnableFlags
+    /// Record events of the system: classes such as profile, cswitch, syscall, fileio, joined by commas; a group such as Latency;
+    /// or a number of EnableFlags (all words: `etw help system`)
     #[arg(long, value_name = "FLAGS")]
     pub system: Option<String>,
-    /// Call stacks of these events of the system: Profile, CSwitch, ReadyThread, ...; none. Default: Profile and CSwitch, if
-    /// they are recorded
+    /// Call stacks of these events of the system: Profile, CSwitch, SyscallEnter (all words: `etw help stack`); none. Default:
+    /// Profile and CSwitch, if they are recorded
     #[arg(long, value_name = "NAMES", requires = "system")]
     pub stack: Option<String>,
-    /// Time between two samples of a CPU: 1ms, 250us
+    /// Time between two samples of a CPU, from 50us to 1s: 250us [default: 1ms]
     #[arg(long, value_name = "TIME", requires = "system", value_parser = interval)]
     pub sample_interval: Option<u32>,
 }

@@ -129,7 +129,7 @@ impl<'f> Selector<'f> {
         decoder.set_learning(false);
         let records = || Records::new(vec![trace.clone()]);
         let names = filter
-            .names_owner()
+            .needs_join()
             .then(|| Names::gather(records(), new_decoder(Arc::default(), schemas)));
         let (style, kinds) = (Style::default(), EventKinds::default());
         Selector { filter, decoder, style, names, kinds }
@@ -146,7 +146,8 @@ impl<'f> Selector<'f> {
         };
         let is_selected = self.filter.by_owned_header(owned, time).unwrap_or_else(|| {
             let decoded = self.decoder.decode(record);
-            let is_selected = self.filter.matches_owned(owned, &decoded, time, &self.style);
+            let (names, style) = (self.names.as_ref(), &self.style);
+            let is_selected = self.filter.matches_joined(owned, names, &decoded, time, style);
             if is_selected {
                 self.filter.check_shown(&decoded);
             }
@@ -223,8 +224,9 @@ impl Counter {
         self.views.add(record, &mut self.decoder, time);
     }
 
-    /// Learns the schemas in a record that is not counted.
+    /// Learns schemas and names from a record that is not counted.
     fn learn(&mut self, record: &EventRecord<'_>) {
+        self.views.learn(record, &mut self.decoder);
         if Store::is_schema_record(record) {
             self.reader.decode(record);
         }

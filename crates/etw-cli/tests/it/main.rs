@@ -27,6 +27,7 @@ mod messages;
 #[cfg(target_os = "linux")]
 mod names;
 mod off_cpu;
+mod owners;
 mod packs;
 mod part;
 #[cfg(target_os = "linux")]

@@ -21,7 +21,7 @@ pub fn push_kernel(
 }
 
 /// A thread leaves a CPU to another one. The old one waits.
-fn push_switch(file: &mut FileBuilder, (cpu, after): (u16, i64), old: u32, new: u32) {
+pub fn push_switch(file: &mut FileBuilder, (cpu, after): (u16, i64), old: u32, new: u32) {
     let payload =
         [&new.to_le_bytes()[..], &old.to_le_bytes(), &[0; 4], &[6, 1, 5, 0], &[0; 8]].concat();
     push_kernel(file, (cpu, after), (2, 0x0524), &payload);

@@ -3,6 +3,7 @@
 use crate::broken_setups::{forbid, is_root, skipped};
 use crate::controllers::Place;
 use crate::fixture::stderr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -144,4 +145,48 @@ fn a_killed_host_of_a_command_leaves_a_trace() {
     assert!(
         place.etw(&["check", "t.etl"]).status.success() && Path::new(&place.file("t.etl")).exists()
     );
+}
+
+/// Regression: `chmod +x` was the advice, which does not open a folder.
+#[test]
+fn a_program_that_cannot_be_run_says_why() {
+    let place = Place::new("locked");
+    let (locked, plain) = (place.file("locked"), place.file("plain"));
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::write(&plain, "").unwrap();
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(&place.file(""), 0o755);
+    open(&locked, 0);
+    let stranger = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"];
+    let words = if is_root() { &stranger[..] } else { &["env"] };
+    let why = |program: &Path| {
+        let program = program.to_str().unwrap();
+        let output = behind(&place, words, &["record", "-o", "t.etl", "-p", "*App", "--", program]);
+        assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert!(why(&locked.join("app")).contains("you may not enter a folder of its path"));
+    assert!(why(&plain).contains("chmod +x makes a program executable"));
+    assert!(why(&place.runtime()).contains("it is a folder"));
+    open(&locked, 0o700);
+}
+
+/// Regression: the option had no effect, and no message said so.
+#[test]
+fn the_machines_host_records_no_command() {
+    let place = Place::new("host-and-command");
+    let output = place.etw(&["record", "--system-host", "-o", "t.etl", "-p", "*App", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--system-host"), "{}", stderr(&output));
+}
+
+/// What `etw` does with the signal of the limit of files is its own affair.
+#[test]
+fn a_recorded_command_ends_by_the_signal_of_large_files() {
+    let place = Place::new("large-files");
+    let words = ["record", "-o", "t.etl", "-p", "*App", "--", "sh", "-c", "kill -XFSZ $$; exit 7"];
+    let output = place.etw(&words);
+    assert_eq!(output.status.code(), Some(128 + libc::SIGXFSZ), "{}", stderr(&output));
 }

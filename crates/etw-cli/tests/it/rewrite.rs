@@ -412,3 +412,22 @@ fn relog_writes_only_selected_records() {
     assert!(lines.len() == texts.len() + 1 && texts.len() == 10, "{texts:?}");
     assert!(texts.iter().all(|text| text.ends_with('8')));
 }
+
+/// Regression: the signal ended the command without a word, and its temporary file stayed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_grows_past_the_shells_limit_is_reported_and_removed() {
+    let folder = Folder::new();
+    let trace = TempFile::new(&greetings(3000));
+    let out = folder.path("out");
+    for words in [&["merge"][..], &["convert", "--to", "chrome"], &["dump"]] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 8; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_etw")]);
+        let output = command.args(words).arg("-o").arg(&out).arg(trace.path()).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {text}");
+        assert!(text.contains("File too large"), "{words:?}: {text}");
+        let is_temporary = |name: &String| name.starts_with(".etw-");
+        assert!(!folder.names().iter().any(is_temporary), "{words:?}: {:?}", folder.names());
+    }
+}

@@ -117,8 +117,25 @@ fn a_pager_shows_long_output() {
     };
     let counted = shown("grep -c hello", &[]);
     assert_eq!(counted.trim(), "3");
-    for (pager, words) in [("", &[][..]), ("grep -c hello", &["--no-pager"])] {
+    // A pager that the shell does not find shows nothing.
+    for (pager, words) in
+        [("", &[][..]), ("grep -c hello", &["--no-pager"]), ("/nonexistent -x 2>/dev/null", &[])]
+    {
         let text = shown(pager, words);
         assert!(text.contains("hello 2"), "{text:?}");
     }
+}
+
+/// More than a pipe holds is shown, too, without a pager.
+#[test]
+fn long_output_is_shown_without_the_pager_that_is_absent() {
+    let trace = TempFile::new(&greetings(2000));
+    let terminal = Terminal::new();
+    let mut command = etw(&["dump", trace.path().to_str().unwrap()]);
+    command.env("PAGER", "/nonexistent").stdout(terminal.stdio()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let text = terminal.shown();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(text.matches("hello ").count(), 2000);
 }

@@ -37,6 +37,8 @@ pub(super) enum Literal {
 #[derive(Clone, Copy)]
 pub(super) enum Subject<'s> {
     Number(i128),
+    /// An unsigned integer, and what its bits are as a signed one of its size.
+    Unsigned(i128, i128),
     Float(f64),
     Text(&'s str),
     /// A number that has a name.
@@ -60,6 +62,24 @@ impl Operator {
 }
 
 impl Subject<'_> {
+    /// The number that is compared with a literal, and in a range with its ends: beside a negative one, an unsigned integer is read as a signed one.
+    fn beside(self, literal: &Literal) -> Self {
+        match (self, literal) {
+            (Subject::Unsigned(_, signed), Literal::Number(..0)) => Subject::Number(signed),
+            (Subject::Unsigned(number, _), _) => Subject::Number(number),
+            (other, _) => other,
+        }
+    }
+
+    fn number(&self) -> Option<i128> {
+        match self {
+            Subject::Number(number) | Subject::Unsigned(number, _) | Subject::Named(number, _) => {
+                Some(*number)
+            }
+            _ => None,
+        }
+    }
+
     fn compare(&self, literal: &Literal) -> Option<std::cmp::Ordering> {
         match (self, literal) {
             (Subject::Number(a) | Subject::Named(a, _), Literal::Number(b)) => Some(a.cmp(b)),
@@ -91,7 +111,7 @@ impl Subject<'_> {
     fn text<R>(&self, with: impl FnOnce(&str) -> R) -> R {
         match self {
             Subject::Text(text) | Subject::Named(_, text) => with(text),
-            Subject::Number(number) => with(&number.to_string()),
+            Subject::Number(number) | Subject::Unsigned(number, _) => with(&number.to_string()),
             Subject::Float(number) => with(&number.to_string()),
             Subject::Guid(guid) => with(&guid.to_string()),
         }
@@ -102,19 +122,21 @@ impl Test {
     pub fn holds(&self, subject: Subject<'_>) -> bool {
         match self {
             Test::Is => match subject {
-                Subject::Number(number) | Subject::Named(number, _) => number != 0,
+                Subject::Number(number)
+                | Subject::Unsigned(number, _)
+                | Subject::Named(number, _) => number != 0,
                 Subject::Float(number) => number != 0.0,
                 Subject::Text(text) => !text.is_empty(),
                 Subject::Guid(guid) => !guid.is_zero(),
             },
-            Test::Compare(operator, literal) => operator.holds(subject.compare(literal)),
-            Test::Bits(bits) => match subject {
-                Subject::Number(number) | Subject::Named(number, _) => number & bits != 0,
-                _ => false,
-            },
+            Test::Compare(operator, literal) => {
+                operator.holds(subject.beside(literal).compare(literal))
+            }
+            Test::Bits(bits) => subject.number().is_some_and(|number| number & bits != 0),
             Test::Like(pattern) => subject.text(|text| like(pattern, text)),
             Test::Matches(regex) => subject.text(|text| regex.is_match(text)),
             Test::In(members) => members.iter().any(|(first, last)| {
+                let subject = subject.beside(first);
                 let from = subject.compare(first);
                 match last {
                     None => from == Some(std::cmp::Ordering::Equal),

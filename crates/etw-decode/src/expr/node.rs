@@ -3,10 +3,10 @@
 use super::comparison::{Literal, Operator, Subject, Test};
 use super::{FieldTest, Owned};
 use crate::decoded::Decoded;
-use crate::field::Field;
+use crate::field::{Field, Kind};
 use crate::value::{Style, Value};
 use crate::visitor::Visitor;
-use etw_tracelogging::ProviderTraits;
+use etw_tracelogging::{ProviderTraits, Wire};
 use etw_types::{EventRecord, ExtType, FileTime, Guid, HeaderType};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -250,6 +250,19 @@ fn is_provider(test: &Test, guid: Option<Guid>, name: Option<&str>) -> bool {
     }
 }
 
+/// The integer of a field.
+fn number_of<'s>(field: &Field, integer: i128) -> Subject<'s> {
+    let Kind::Scalar { wire, .. } = field.kind else { return Subject::Number(integer) };
+    let signed = match wire {
+        Wire::U8 => (integer as i8).into(),
+        Wire::U16 => (integer as i16).into(),
+        Wire::U32 => (integer as i32).into(),
+        Wire::U64 => (integer as i64).into(),
+        _ => return Subject::Number(integer),
+    };
+    Subject::Unsigned(integer, signed)
+}
+
 /// Looks for the fields that are asked about.
 pub(super) struct Finder<'f> {
     pub fields: &'f [FieldTest],
@@ -286,7 +299,7 @@ impl Visitor for Finder<'_> {
                     None => test.holds(Subject::Number(value.into())),
                 },
                 value => match value.as_integer() {
-                    Some(integer) => test.holds(Subject::Number(integer)),
+                    Some(integer) => test.holds(number_of(field, integer)),
                     None => {
                         let mut text = Vec::new();
                         value.write_text(&mut text, self.style);

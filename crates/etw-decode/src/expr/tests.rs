@@ -10,7 +10,8 @@ const MANIFEST: &str = r#"<m><provider name="Maker" guid="{11111111-2222-3333-44
  <templates><template tid="T"><data name="n" inType="win:Int32"/><data name="Text" inType="win:UnicodeString"/>
   <data name="list" inType="win:UInt8" count="3"/><data name="f" inType="win:Double"/><data name="m" inType="win:UInt8" map="V"/>
   <struct name="s"><data name="inner" inType="win:UInt16" outType="win:HexInt16"/></struct>
-  <data name="odd name" inType="win:Boolean"/><data name="pid" inType="win:UInt32"/></template></templates>
+  <data name="odd name" inType="win:Boolean"/><data name="pid" inType="win:UInt32"/>
+  <data name="result" inType="win:UInt32"/></template></templates>
  <tasks><task name="Job" value="1"/></tasks>
  <events><event value="7" template="T" task="Job" message="n is %1"/></events></provider></m>"#;
 
@@ -24,6 +25,7 @@ fn payload() -> Vec<u8> {
         &0xab_u16.to_le_bytes(),
         &1u32.to_le_bytes(),
         &99u32.to_le_bytes(),
+        &(-2i32).to_le_bytes(),
     ]
     .concat()
 }
@@ -77,6 +79,9 @@ fn tests_that_hold() {
         "time >= 1000 and time < +1001 and time in 5..2000",
         "activity_id == 00000000-0000-0000-0000-000000000005 and not related_activity_id",
         "n == -5 and n < 0 and n in (-9..-1)",
+        "result == -2 and result == 4294967294 and result != -3 and result & 0x80000000",
+        "result in (-4095..-1) and result in (-2) and result >= -4095 and result > 0",
+        "not (result == -4294967298 or result in (-1) or result < -2)",
         "text == \"Hey\" and TEXT like 'h*' and Text ~ \"e.$\"",
         "list == 9 and list == 1 and not (list == 3)",
         "f > 1 and f == 1.5",

@@ -33,9 +33,10 @@ impl Signals {
     pub fn leave_to(&self, command: &mut std::process::Command) {
         use std::os::unix::process::CommandExt;
         let before = self.before;
-        // SAFETY: one async-signal-safe call with a set that the closure owns.
+        // SAFETY: async-signal-safe calls with a set that the closure owns.
         unsafe {
             command.pre_exec(move || {
+                crate::size_limit::restore_signal();
                 match libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut())
                 {
                     0 => Ok(()),
