@@ -79,6 +79,32 @@ fn wpr_records_profiles() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Regression: of several starts at once one succeeded, and another, which could not start its sessions, ended the recording of the first.
+#[test]
+fn one_of_several_starts_at_once_records() {
+    let place = Place::new("wpr-race");
+    std::fs::write(place.file("p.wprp"), profiles()).unwrap();
+    for round in 0..10 {
+        let start = || {
+            let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+            command.args(["wpr", "-start", "p.wprp", "-filemode", "-recordtempto", "."]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let all: Vec<Child> = (0..4).map(|_| start()).collect();
+        let all: Vec<Output> = all.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
+        let (first, others): (Vec<&Output>, Vec<&Output>) =
+            all.iter().partition(|one| one.status.success());
+        assert_eq!(first.len(), 1, "round {round}: {all:?}");
+        for other in others {
+            assert_eq!(other.status.code(), Some(3), "round {round}: {other:?}");
+            assert!(stderr(other).contains("already running"), "round {round}: {other:?}");
+        }
+        let status = place.does("wpr -status profiles");
+        assert!(status.contains("\n  P.Verbose\n\nEvents\n"), "round {round}: {status}");
+        place.does("wpr -stop all.etl");
+    }
+}
+
 /// OV-24: a note names a file that is there when the command has ended.
 #[test]
 fn wpr_names_no_file_that_it_removes() {
