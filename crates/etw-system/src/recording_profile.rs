@@ -15,8 +15,12 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 /// Bytes of the largest file that is read.
 pub const MAX_SIZE: usize = 1 << 20;
-/// Elements, attributes and texts of a file.
+/// Elements and texts of a file.
 const MAX_NODES: u32 = 1 << 16;
+/// Attributes of an element. The parser compares each of them with all others.
+const MAX_ATTRIBUTES: usize = 256;
+/// Declarations of namespaces in a file. In the parser, each element that has one has a list of those of all elements around it, too.
+const MAX_NAMESPACES: usize = 64;
 /// Bytes of an attribute.
 const MAX_TEXT: usize = 1024;
 /// Parts of a profile that are named as left out.
@@ -170,6 +174,7 @@ pub fn read_profiles(bytes: &[u8]) -> Result<Vec<RecordingProfile>, ProfileError
             Err(_) => return wrong(1, "the file is neither UTF-8 nor UTF-16".to_owned()),
         },
     };
+    check_attributes(text)?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..Default::default() };
     let document = match Document::parse_with_options(text, options) {
         Ok(document) => document,
@@ -189,6 +194,28 @@ pub fn read_profiles(bytes: &[u8]) -> Result<Vec<RecordingProfile>, ProfileError
     match profiles.is_empty() {
         true => wrong(1, "the file has no Profile".to_owned()),
         false => Ok(profiles),
+    }
+}
+
+/// Bounds what makes more than linear work for the parser.
+fn check_attributes(text: &str) -> Result<(), ProfileError> {
+    let wrong = |at: usize, message: String| {
+        let before = text.as_bytes()[..at].iter();
+        let line = before.filter(|byte| **byte == b'\n').count() as u32 + 1;
+        Err(ProfileError { line, message })
+    };
+    let mut at = 0;
+    // Values of attributes have no `<`: such a part has at most one tag. The text behind the tag counts, too.
+    for part in text.split('<') {
+        let is_tag = !part.starts_with(['!', '?']);
+        if is_tag && part.bytes().filter(|byte| *byte == b'=').count() > MAX_ATTRIBUTES {
+            return wrong(at, format!("an element has more than {MAX_ATTRIBUTES} attributes"));
+        }
+        at += part.len() + 1;
+    }
+    match text.match_indices("xmlns").nth(MAX_NAMESPACES) {
+        Some((at, _)) => wrong(at, format!("more than {MAX_NAMESPACES} namespaces are declared")),
+        None => Ok(()),
     }
 }
 
