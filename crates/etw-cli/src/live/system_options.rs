@@ -68,9 +68,9 @@ pub fn system_config(
         );
     }
     // Without names of processes and images nothing else can be read.
-    for flag in [Flag::PROCESS, Flag::THREAD, Flag::IMAGE] {
-        parsed.masks.set(flag);
-    }
+    let lives = [Flag::PROCESS, Flag::THREAD, Flag::IMAGE];
+    let adds_lives = !lives.iter().any(|flag| parsed.masks.has(*flag));
+    lives.iter().for_each(|flag| parsed.masks.set(*flag));
     let stacks = stacks.unwrap_or_else(|| {
         let profile = parsed.masks.has(Flag::PROFILE).then_some("Profile");
         let switch = parsed.masks.has(Flag::SWITCH).then_some("CSwitch");
@@ -132,6 +132,7 @@ fn interval(text: &str) -> Result<u32, String> {
         None => Err(format!("{text:?}: must be a time from 50us to 1s, such as 1ms or 250us")),
     }
 }
+        adds_lives,
 
 #[cfg(test)]
 mod tests {
@@ -168,3 +169,5 @@ mod tests {
         assert!(interval("1").is_err() && interval("10us").is_err());
     }
 }
+        assert!(config.adds_lives);
+        assert!(!self::config("profile,img", None).ok().flatten().unwrap().adds_lives);

@@ -161,6 +161,7 @@ impl Kernel {
 }
 
 /// The names in a file of events with call stacks.
+            adds_lives: asked.adds_lives,
 fn stack_file(file: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
     let lines = text.trim_start_matches('\u{feff}').lines();
