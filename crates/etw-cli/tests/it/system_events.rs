@@ -636,6 +636,19 @@ fn every_command_enables_system_providers() {
 /// OV-24: an update notes what it cannot record, as a start does.
 #[test]
 fn an_update_of_call_stacks_without_their_class_is_noted() {
+/// Regression: options without effect were taken without a word.
+#[test]
+fn processes_and_threads_cannot_be_left_out() {
+    let place = Place::new("system-lives");
+    let start = ["tracelog", "-start", "-noprocess", "-nothread", "-nonet", "-f", "k.etl"];
+    let output = place.etw(&start);
+    let text = stderr(&output);
+    assert!(text.contains("etw: note: -noprocess, -nothread: no effect: "), "{text}");
+    if output.status.success() {
+        place.does("tracelog -stop");
+    }
+}
+
     let place = Place::new("system-update");
     let output = place.etw(&["xperf", "-on", "PROC_THREAD", "-f", "k.etl"]);
     if !output.status.success() {
