@@ -240,3 +240,20 @@ fn attributes_and_namespaces_are_bounded() {
         assert!(begin.elapsed() < std::time::Duration::from_secs(2), "{:?}", begin.elapsed());
     }
 }
+
+/// Regression: `TRUE` was false, without a word.
+#[test]
+fn boolean_attributes_are_true_or_false() {
+    let read = |value: &str| {
+        let file = FILE.replace(r#"Memory="true""#, &format!("Memory=\"{value}\""));
+        read_profiles(file.replace(r#"Stack="true""#, &format!("Stack=\"{value}\"")).as_bytes())
+    };
+    for (value, is_true) in [("TRUE", true), ("1", true), ("False", false), ("0", false)] {
+        let profiles = read(value).unwrap();
+        let collector = &profiles[0].collectors[0];
+        let is_part = matches!(collector.buffers.count, Some(BufferCount::PercentOfMemory(3)));
+        assert_eq!((is_part, collector.providers[0].has_stacks), (is_true, is_true), "{value}");
+    }
+    let error = read("yes").unwrap_err();
+    assert!(error.message.contains("=\"yes\" is neither true nor false"), "{error}");
+}
