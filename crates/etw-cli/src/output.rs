@@ -75,7 +75,7 @@ impl Output {
         };
         let same = |input: &PathBuf| matches!((input.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
         if inputs.iter().any(same) {
-            let text = format!("{}: is an input file; choose another -o", path.display());
+            let text = format!("{}: is an input file; choose another output", path.display());
             return Err(Failure::Message(text));
         }
         let file = File::create(path)

@@ -609,6 +609,9 @@ fn every_command_enables_system_providers() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{line}");
         assert_eq!(classes("s"), wanted, "{line}");
     }
+    // Process, thread, image and network.
+    let text = stdout(&run("tracelog -q s -lp"));
+    assert!(text.contains("9e814aad-") && text.contains("MatchAnyKeyword 0x10007 "), "{text}");
     for (line, status, why) in [
         (format!("session enable s {SCHEDULER}:5:0x1"), 3, "records none of these events"),
         ("session enable s Windows_Kernel_Trace".to_owned(), 3, "is the whole kernel"),
@@ -633,9 +636,6 @@ fn every_command_enables_system_providers() {
     assert!(stderr(&output).contains("start it with --system"), "{}", stderr(&output));
 }
 
-/// OV-24: an update notes what it cannot record, as a start does.
-#[test]
-fn an_update_of_call_stacks_without_their_class_is_noted() {
 /// Regression: options without effect were taken without a word.
 #[test]
 fn processes_and_threads_cannot_be_left_out() {
@@ -649,6 +649,9 @@ fn processes_and_threads_cannot_be_left_out() {
     }
 }
 
+/// OV-24: an update notes what it cannot record, as a start does.
+#[test]
+fn an_update_of_call_stacks_without_their_class_is_noted() {
     let place = Place::new("system-update");
     let output = place.etw(&["xperf", "-on", "PROC_THREAD", "-f", "k.etl"]);
     if !output.status.success() {

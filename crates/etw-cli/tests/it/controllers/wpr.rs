@@ -105,6 +105,28 @@ fn one_of_several_starts_at_once_records() {
     }
 }
 
+/// Regression: a note said that the clock of a file differs from that of the same file.
+#[test]
+fn wpr_notes_different_clocks_of_its_sessions() {
+    let place = Place::new("wpr-clocks");
+    let system = r#"<SystemCollector Id="SC" Name="NT Kernel Logger"><BufferSize Value="64"/><Buffers Value="8"/></SystemCollector>
+        <SystemProvider Id="SP"><Keywords><Keyword Value="ProcessThread"/></Keywords></SystemProvider><EventCollector"#;
+    let reference = r#"<Collectors><SystemCollectorId Value="SC"><SystemProviderId Value="SP"/></SystemCollectorId>"#;
+    let file = profiles().replacen("<EventCollector", system, 1);
+    std::fs::write(place.file("p.wprp"), file.replace("<Collectors>", reference)).unwrap();
+    let output = place.etw(&["wpr", "-start", "p.wprp", "-filemode", "-recordtempto", "."]);
+    if !output.status.success() {
+        let text = stderr(&output);
+        assert!(text.contains("the kernel refuses"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    let output = place.etw(&["wpr", "-stop", "w.etl"]);
+    let text = stderr(&output);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{text}");
+    assert!(text.contains("w.etl: the recordings in it had different clocks"), "{text}");
+    assert!(!text.contains("differs from that of w.etl"), "{text}");
+}
+
 /// OV-24: a note names a file that is there when the command has ended.
 #[test]
 fn wpr_names_no_file_that_it_removes() {
