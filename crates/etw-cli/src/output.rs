@@ -35,6 +35,9 @@ pub enum Failure {
     ClosedPipe,
 }
 
+/// Exit status of `etw record -- COMMAND` if the recording fails.
+pub const RECORDING_FAILED: u8 = 125;
+
 impl Failure {
     /// The message to print, if any.
     pub fn message(&self) -> Option<&str> {
@@ -72,7 +75,7 @@ impl Output {
         };
         let same = |input: &PathBuf| matches!((input.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
         if inputs.iter().any(same) {
-            let text = format!("{}: is an input file; choose another -o", path.display());
+            let text = format!("{}: is an input file; choose another output", path.display());
             return Err(Failure::Message(text));
         }
         let file = File::create(path)

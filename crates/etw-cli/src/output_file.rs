@@ -48,7 +48,7 @@ impl NewFile {
         if let Some(real) = &real {
             let same = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == *real);
             if inputs.iter().any(same) {
-                let text = format!("{shown}: is an input file; choose another -o");
+                let text = format!("{shown}: is an input file; choose another output");
                 return Err(Failure::Message(text));
             }
         }
@@ -124,7 +124,7 @@ impl NewFile {
     pub fn failure(&self, error: &io::Error) -> Failure {
         let help = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "; free some space or choose another -o"
+                "; free some space or choose another place"
             }
             io::ErrorKind::NotFound => "; create the folder first",
             io::ErrorKind::FileTooLarge => "; ulimit -f unlimited lifts the limit of this shell",

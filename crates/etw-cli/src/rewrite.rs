@@ -339,12 +339,18 @@ fn report<'r>(relog: &'r Relog, name: impl Fn(&'r TraceFile) -> &'r Path) -> Out
         );
     }
     for number in relog.converted_files().filter(|_| !relog.is_wall_clock()) {
-        let _ = writeln!(
-            text,
-            "etw: note: {}: its clock differs from that of {}, to which the times of records were converted, to 100 ns; {PAYLOADS}",
-            name(&files[number]).display(),
-            name(&files[relog.base()]).display(),
+        let (file, base) = (name(&files[number]).display(), name(&files[relog.base()]).display());
+        // Files that are removed next have the name of the new one.
+        let clocks = match name(&files[number]) == name(&files[relog.base()]) {
+            true => "the recordings in it had different clocks, to one of".to_owned(),
+            false => format!("its clock differs from that of {base}, to"),
+        };
+        let line = format!(
+            "etw: note: {file}: {clocks} which the times of records were converted, to 100 ns; {PAYLOADS}\n"
         );
+        if !text.ends_with(&line) {
+            text += &line;
+        }
     }
     let mut tell = |count: u64, what: &str| {
         if count > 0 {

@@ -106,6 +106,10 @@ pub struct SystemConfig {
     pub sample_interval: u32,
     /// Record this process and its children, when the host may not record the whole machine.
     pub process: Option<u32>,
+    /// Nobody asked for processes, threads and images; the masks have them because other events cannot be read without. If the host may
+    /// record none of those, the session does not start.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    pub adds_lives: bool,
 }
 
 /// A provider or provider group, and its enablement by a session.

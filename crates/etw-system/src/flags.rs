@@ -85,10 +85,12 @@ impl Flag {
     }
 }
 
-/// xperf's flags that have no events on Linux and no bit that this crate needs.
-const WINDOWS_FLAGS: &str = "COMPACT_CSWITCH SPINLOCK KQUEUE CC MEMORY FOOTPRINT POOL CONTMEMGEN REFSET SESSION TIMER CLOCKINT IPI \
-    OPTICAL_IO OPTICAL_IO_INIT FLT_IO FLT_IO_INIT FLT_FASTIO FLT_IO_FAILURE HV_PROFILE KE_CLOCK IDLE_STATES DEBUG_EVENTS \
-    SHOULDYIELD PROCESS_INSWAP DPC_QUEUE PMC_PROFILE CACHE_FLUSH";
+/// xperf's flags that have no events on Linux and no bit that this crate needs, and those of configuration, which have no effect.
+const WINDOWS_FLAGS: &str = "ANTI_STARVATION BYPASSIO_VETO CACHE_FLUSH CC CLOCKINT COMPACT_CSWITCH CONTMEMGEN CPU_CONFIG DEBUG_EVENTS \
+    DISABLE_PRIQ DPC_QUEUE FLT_FASTIO FLT_IO FLT_IO_FAILURE FLT_IO_INIT FOOTPRINT HIBERRUNDOWN HV_CALLOUTS \
+    HV_PROFILE IDEAL_PROC IDLE_STATES INTERRUPT_STEER IPI KE_CLOCK KQUEUE MEMORY NO_SYSCONFIG NONTRADEABLE_MEMORY \
+    OB_HANDLE OB_OBJECT OPTICAL_IO OPTICAL_IO_INIT PMC_PROFILE POOL PROCESS_FREEZE PROCESS_INSWAP REFSET REG_HIVE \
+    SESSION SHOULDYIELD SPINLOCK TIMER VTL_CHANGE WDF_DPC WDF_INTERRUPT";
 
 /// xperf's groups of flags and their members.
 pub const GROUPS: &[(&str, &str)] = &[
@@ -139,6 +141,7 @@ pub enum FlagError {
 impl fmt::Display for FlagError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+<<<<<<< HEAD
             FlagError::Unknown(word) => {
                 match word.trim_matches(['+', ',', ' ']) {
                     "" => f.write_str("no class of system events is named")?,
@@ -147,6 +150,18 @@ impl fmt::Display for FlagError {
                 let classes: Vec<&str> = Flag::recorded().map(|flag| flag.name()).collect();
                 let groups: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
                 write!(f, "; use {}, or a group: {}", classes.join(", "), groups.join(", "))
+=======
+            FlagError::Unknown(word) if word.trim_matches(['+', ',', ' ']).is_empty() => f.write_str(
+                "no class of system events is named; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
+            ),
+            FlagError::Unknown(word) => write!(
+                f,
+                "{word}: no class of system events; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
+            ),
+            FlagError::NotOnLinux(words) if words.iter().all(|word| is_configuration(word)) => {
+                let words = words.join(", ");
+                write!(f, "{words}: the configuration of the system is always recorded; name classes, too")
+>>>>>>> fix5
             }
             FlagError::NotOnLinux(words) => {
                 write!(f, "{}: openetw does not record these events on Linux", words.join(", "))?;
@@ -165,7 +180,9 @@ impl fmt::Display for FlagError {
 pub fn reason(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_uppercase().as_str() {
         "POWER" => "the kernel's events of frequencies and idle states have none of its fields",
-        "REGISTRY" => "Linux has no registry",
+        "REGISTRY" | "REG_HIVE" => "Linux has no registry",
+        "WDF_DPC" | "WDF_INTERRUPT" => "Linux has no such framework of drivers",
+        "OB_HANDLE" | "OB_OBJECT" => "Linux has no manager of objects",
         "ALPC" => "Linux has no such calls between processes",
         "SPLIT_IO" | "SPLITIO" => "the kernel does not report which requests were one before",
         "DRIVERS" | "DRIVER" => "drivers of Linux have no such requests",
@@ -178,6 +195,20 @@ pub fn reason(word: &str) -> Option<&'static str> {
 }
 
 impl std::error::Error for FlagError {}
+
+/// Whether a word is about the configuration of the system, which is always recorded.
+pub fn is_configuration(word: &str) -> bool {
+    ["CPU_CONFIG", "NO_SYSCONFIG"].iter().any(|one| one.eq_ignore_ascii_case(word))
+}
+
+/// The words that name classes: xperf's groups and flags, logman's words, and short ones.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    let flags = Flag::ALL.iter().flat_map(|flag| [flag.logman, flag.xperf]);
+    let groups = GROUPS.iter().map(|(name, _)| *name);
+    let aliases = ALIASES.iter().map(|(name, _)| *name);
+    let all = flags.chain(groups).chain(aliases).chain(WINDOWS_FLAGS.split_whitespace());
+    all.filter(|word| !word.is_empty())
+}
 
 /// Flags from words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -410,5 +441,11 @@ mod tests {
         let error = Masks::parse("Spinlock+SPINLOCK").unwrap_err();
         assert_eq!(error, FlagError::NotOnLinux(vec!["SPINLOCK".to_owned()]));
         assert_eq!(Masks::parse("registry+profile").unwrap().dropped, ["REGISTRY"]);
+        let error = Masks::parse("CPU_CONFIG").unwrap_err().to_string();
+        assert!(error.ends_with("is always recorded; name classes, too"), "{error}");
+        // The newer flags of the published lists.
+        let newer = "PROFILE+WDF_DPC+reg_hive+HIBERRUNDOWN+OB_HANDLE+NO_SYSCONFIG+CPU_CONFIG";
+        let dropped = Masks::parse(newer).unwrap().dropped;
+        assert_eq!(dropped.join("+"), newer.to_ascii_uppercase().replace("PROFILE+", ""));
     }
 }

@@ -15,8 +15,12 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 /// Bytes of the largest file that is read.
 pub const MAX_SIZE: usize = 1 << 20;
-/// Elements, attributes and texts of a file.
+/// Elements and texts of a file.
 const MAX_NODES: u32 = 1 << 16;
+/// Attributes of an element. The parser compares each of them with all others.
+const MAX_ATTRIBUTES: usize = 256;
+/// Declarations of namespaces in a file. In the parser, each element that has one has a list of those of all elements around it, too.
+const MAX_NAMESPACES: usize = 64;
 /// Bytes of an attribute.
 const MAX_TEXT: usize = 1024;
 /// Parts of a profile that are named as left out.
@@ -170,6 +174,7 @@ pub fn read_profiles(bytes: &[u8]) -> Result<Vec<RecordingProfile>, ProfileError
             Err(_) => return wrong(1, "the file is neither UTF-8 nor UTF-16".to_owned()),
         },
     };
+    check_attributes(text)?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..Default::default() };
     let document = match Document::parse_with_options(text, options) {
         Ok(document) => document,
@@ -189,6 +194,28 @@ pub fn read_profiles(bytes: &[u8]) -> Result<Vec<RecordingProfile>, ProfileError
     match profiles.is_empty() {
         true => wrong(1, "the file has no Profile".to_owned()),
         false => Ok(profiles),
+    }
+}
+
+/// Bounds what makes more than linear work for the parser.
+fn check_attributes(text: &str) -> Result<(), ProfileError> {
+    let wrong = |at: usize, message: String| {
+        let before = text.as_bytes()[..at].iter();
+        let line = before.filter(|byte| **byte == b'\n').count() as u32 + 1;
+        Err(ProfileError { line, message })
+    };
+    let mut at = 0;
+    // Values of attributes have no `<`: such a part has at most one tag. The text behind the tag counts, too.
+    for part in text.split('<') {
+        let is_tag = !part.starts_with(['!', '?']);
+        if is_tag && part.bytes().filter(|byte| *byte == b'=').count() > MAX_ATTRIBUTES {
+            return wrong(at, format!("an element has more than {MAX_ATTRIBUTES} attributes"));
+        }
+        at += part.len() + 1;
+    }
+    match text.match_indices("xmlns").nth(MAX_NAMESPACES) {
+        Some((at, _)) => wrong(at, format!("more than {MAX_NAMESPACES} namespaces are declared")),
+        None => Ok(()),
     }
 }
 
@@ -213,9 +240,14 @@ fn number(node: Node<'_, '_>, text: &str) -> Result<u64, ProfileError> {
     number.or_else(|_| error(node, format!("{text:?} is not a number")))
 }
 
-/// Whether a boolean attribute is set.
-fn is_true(value: Option<&str>) -> bool {
-    matches!(value.map(str::trim), Some("true" | "1"))
+/// The value of a boolean attribute, which an element or one of its bases has. Without one, it is false.
+fn boolean(node: Node<'_, '_>, name: &str, value: Option<&str>) -> Result<bool, ProfileError> {
+    match value.map(str::trim).filter(|value| !value.is_empty()) {
+        None => Ok(false),
+        Some(value) if value == "1" || value.eq_ignore_ascii_case("true") => Ok(true),
+        Some(value) if value == "0" || value.eq_ignore_ascii_case("false") => Ok(false),
+        Some(value) => error(node, format!("{name}={value:?} is neither true nor false")),
+    }
 }
 
 /// The effect of a list on that of the base.
@@ -372,7 +404,7 @@ impl<'a, 'i> Reader<'a, 'i> {
     ) -> Result<Option<EventIds>, ProfileError> {
         let mut all: Option<EventIds> = None;
         for (list, is_removed) in self.lists(family, name)? {
-            let are_included = is_true(Some(attribute(list, "FilterIn")?));
+            let are_included = boolean(list, "FilterIn", Some(attribute(list, "FilterIn")?))?;
             let found = all.get_or_insert_with(EventIds::default);
             // Those of the element itself come last.
             found.are_included = are_included;
@@ -409,7 +441,11 @@ impl<'a, 'i> Reader<'a, 'i> {
             names.extend(self.all_children(*one)?.iter().map(|child| child.tag_name().name()));
         }
         names.retain(|name| !known.contains(name));
-        names.extend(attributes.iter().filter(|name| is_true(inherited(family, name))));
+        for name in attributes {
+            if boolean(family[0], name, inherited(family, name))? {
+                names.push(name);
+            }
+        }
         for name in names {
             let left_out = &mut profile.left_out;
             if left_out.len() < MAX_LEFT_OUT && !left_out.iter().any(|one| one == name) {
@@ -437,7 +473,7 @@ impl<'a, 'i> Reader<'a, 'i> {
                 }
                 None => return error(node, "Profile has no LoggingMode".to_owned()),
             },
-            is_default: is_true(text("Default")),
+            is_default: boolean(node, "Default", text("Default"))?,
             ..RecordingProfile::default()
         };
         self.count(node, profile.name.len() + profile.description.len())?;
@@ -609,9 +645,9 @@ impl<'a, 'i> Reader<'a, 'i> {
                 Some(name) => name.to_owned(),
                 None => attribute(node, "Name")?.to_owned(),
             },
-            has_stacks: is_true(text("Stack")),
-            has_sid: is_true(text("SID")),
-            has_ts_id: is_true(text("TSID")),
+            has_stacks: boolean(child, "Stack", text("Stack"))?,
+            has_sid: boolean(child, "SID", text("SID"))?,
+            has_ts_id: boolean(child, "TSID", text("TSID"))?,
             executables: programs.filter(|one| !one.is_empty()).map(str::to_owned).collect(),
             events: self.event_ids(family, "EventFilters")?,
             stack_events: self.event_ids(family, "StackFilters")?,
@@ -651,7 +687,8 @@ fn small_number(node: Node<'_, '_>) -> Result<u32, ProfileError> {
 
 fn buffer_count(node: Node<'_, '_>) -> Result<BufferCount, ProfileError> {
     let number = small_number(node)?;
-    match is_true(node.attribute("PercentageOfTotalMemory")) {
+    const PERCENTAGE: &str = "PercentageOfTotalMemory";
+    match boolean(node, PERCENTAGE, node.attribute(PERCENTAGE))? {
         false => Ok(BufferCount::Number(number)),
         true if (1..=100).contains(&number) => Ok(BufferCount::PercentOfMemory(number)),
         true => error(node, format!("{number} is no percentage of memory: 1 to 100")),

@@ -67,6 +67,8 @@ pub struct Options {
     pub sample_interval: u32,
     /// Bytes of the largest event that the session stores; 0: those of the largest event there is.
     pub largest_event: u32,
+    /// Nobody asked for processes, threads and images, which the masks have: alone, they are not worth a recording.
+    pub adds_lives: bool,
 }
 
 impl Options {
@@ -76,6 +78,13 @@ impl Options {
             true => 10_000_000 / u64::from(self.sample_interval.max(1)),
             false => 0,
         }
+    }
+
+    /// Whether something was asked for that needs neither perf events of its own nor tracepoints.
+    pub(crate) fn has_lives(&self) -> bool {
+        let lives = [Flag::PROCESS, Flag::THREAD, Flag::IMAGE];
+        let has_lives = lives.iter().any(|flag| self.masks.has(*flag));
+        has_lives && !self.adds_lives || self.masks.has(Flag::COUNTERS)
     }
 
     /// Whether call stacks of this event are wanted.

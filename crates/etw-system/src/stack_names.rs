@@ -55,35 +55,50 @@ pub const STACK_NAMES: &[StackName] = &[
 
 /// Names of xperf and of recording profiles whose events have no call stacks here.
 const WINDOWS_NAMES: &str = "AlpcClosePort AlpcConnectFail AlpcConnectRequest AlpcConnectSuccess AlpcReceiveMessage AlpcSendMessage \
-    AlpcUnwait AlpcWaitForNewMessage AlpcWaitForReply CcCanIWriteFail CcFlushCache CcFlushSection CcLazyWriteScan CcReadAhead \
-    CcWorkitemComplete CcWorkitemDequeue CcWorkitemEnqueue CcWriteBehind ContiguousMemoryGeneration CritSecCollision \
-    ExecutiveResource FileCleanup FileDirEnum FileDirNotify FileFSCTL FileOpEnd FileQueryInformation FileSetInformation \
-    HeapAlloc HeapAllocation HeapCreate HeapDestroy HeapFree HeapRangeCreate HeapRangeDestroy HeapRangeRelease \
-    HeapRangeReserve HeapRealloc HeapReallocation KernelQueueDequeue KernelQueueEnqueue KernelSignal KernelSignalInit \
-    KernelSync KernelSyncAll KernelWaitSync KernelWaitSyncAll Mark MiniFilterPostOpInit MiniFilterPreOpInit PageAccess \
-    PagefaultAV PagefaultGuard PagefaultHard PagefileBackedImageMapping PagefileMappedSectionCreate \
-    PagefileMappedSectionDelete PageRangeAccess PageRangeRelease PageRelease PoolAlloc PoolAllocation PoolAllocSession \
-    PoolAllocationSession PoolFree PoolFreeSession PowerDeviceNotify PowerDeviceNotifyComplete PowerIdleStateChange \
-    PowerPerfStateChange PowerPostSleep PowerPreSleep PowerSessionCallout PowerSessionCalloutReturn PowerSetDevicesState \
-    PowerSetDevicesStateReturn PowerSetPowerAction PowerSetPowerActionReturn PowerThermalConstraint ProfileSetInterval \
-    RegCloseKey RegCreateKey RegDeleteKey RegDeleteValue RegEnumerateKey RegEnumerateValueKey RegFlush RegKcbCreate \
-    RegKcbDelete RegOpenKey RegQueryKey RegQueryMultipleValue RegQueryValue RegSetInformation RegSetValue RegVirtualize \
-    RegistryCloseKey RegistryCreateKey RegistryDeleteKey RegistryDeleteValue RegistryEnumerateKey \
-    RegistryEnumerateValueKey RegistryFlush RegistryKcbCreate RegistryKcbDelete RegistryOpenKey RegistryQueryKey \
+    AlpcUnwait AlpcWaitForNewMessage AlpcWaitForReply CacheFlush CcCanIWriteFail CcFlushCache CcFlushSection \
+    CcLazyWriteScan CcReadAhead CcWorkitemComplete CcWorkitemDequeue CcWorkitemEnqueue CcWriteBehind \
+    ContiguousMemoryGeneration CritSecCollision DpcEnqueue DpcExecute ExecutiveResource FileCleanup FileDirEnum \
+    FileDirNotify FileFSCTL FileOpEnd FileQueryInformation FileSetInformation HandleClose HandleCreate \
+    HandleDuplicate HeapAlloc HeapAllocation HeapCreate HeapDestroy HeapFree HeapRangeCreate HeapRangeDestroy \
+    HeapRangeRelease HeapRangeReserve HeapRealloc HeapReallocation KernelQueueDequeue KernelQueueEnqueue \
+    KernelSignal KernelSignalInit KernelSync KernelSyncAll KernelWaitSync KernelWaitSyncAll Mark \
+    MiniFilterPostOpInit MiniFilterPreOpInit ObjectCreate ObjectDelete ObjectDeReference ObjectReference \
+    PageAccess PageAccessEx PagefaultAV PagefaultGuard PagefaultHard PagefileBackedImageMapping \
+    PagefileMappedSectionCreate PagefileMappedSectionDelete PagefileMappedSectionObjectCreate \
+    PagefileMappedSectionObjectDelete PageRangeAccess PageRangeRelease PageRelease PageRemovedfromWorkingSet \
+    PmcInterrupt PoolAlloc PoolAllocation PoolAllocationSession PoolAllocSession PoolFree PoolFreeSession \
+    PowerDeviceNotify PowerDeviceNotifyComplete PowerIdleStateChange PowerPerfStateChange PowerPostSleep \
+    PowerPreSleep PowerSessionCallout PowerSessionCalloutReturn PowerSetDevicesState PowerSetDevicesStateReturn \
+    PowerSetPowerAction PowerSetPowerActionReturn PowerThermalConstraint ProfileSetInterval RegCloseKey \
+    RegCreateKey RegDeleteKey RegDeleteValue RegEnumerateKey RegEnumerateValueKey RegFlush RegHiveDestroy \
+    RegHiveDirty RegHiveInit RegHiveLink RegistryCloseKey RegistryCreateKey RegistryDeleteKey RegistryDeleteValue \
+    RegistryEnumerateKey RegistryEnumerateValueKey RegistryFlush RegistryHiveDestroy RegistryHiveDirty \
+    RegistryHiveInit RegistryHiveLink RegistryKcbCreate RegistryKcbDelete RegistryOpenKey RegistryQueryKey \
     RegistryQueryMultipleValue RegistryQuerySecurity RegistryQueryValue RegistrySetInformation RegistrySetSecurity \
-    RegistrySetValue RegistryVirtualize SampledProfileSetInterval SplitIO ThreadDCEnd ThreadDCStart \
-    ThreadPoolCallbackCancel ThreadPoolCallbackDequeue ThreadPoolCallbackEnqueue ThreadPoolCallbackStart \
-    ThreadPoolCallbackStop ThreadPoolClose ThreadPoolCreate ThreadPoolSetMaxThreads ThreadPoolSetMinThreads \
-    ThreadSetBasePriority TimerOnShot TimerPeriodic TimerSetOneShot TimerSetPeriodic";
+    RegistrySetValue RegistryVirtualize RegKcbCreate RegKcbDelete RegOpenKey RegQueryKey RegQueryMultipleValue \
+    RegQueryValue RegSetInformation RegSetValue RegVirtualize SampledProfileSetInterval ShouldYield SplitIO \
+    ThreadDCEnd ThreadDCStart ThreadPoolCallbackCancel ThreadPoolCallbackDequeue ThreadPoolCallbackEnqueue \
+    ThreadPoolCallbackStart ThreadPoolCallbackStop ThreadPoolClose ThreadPoolCreate ThreadPoolSetMaxThreads \
+    ThreadPoolSetMinThreads ThreadSetBasePriority ThreadSetIdealProcessor ThreadSetUserIdealProcessor TimerOnShot \
+    TimerPeriodic TimerSetOneShot TimerSetPeriodic";
 
-/// A name that has no stacks.
+/// Events from names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParsedStacks {
+    /// The events with call stacks.
+    pub hooks: Vec<u16>,
+    /// Names of events whose call stacks are not recorded on Linux.
+    pub dropped: Vec<String>,
+}
+
+/// Names of which none has call stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StackNameError {
     /// The name is not known.
     Unknown(String),
-    /// The stacks of that event are not recorded on Linux.
-    NotRecorded(String),
+    /// None of the events has call stacks that are recorded on Linux.
+    NotRecorded(Vec<String>),
 }
 
 impl fmt::Display for StackNameError {
@@ -93,8 +108,10 @@ impl fmt::Display for StackNameError {
                 let known: Vec<&str> = STACK_NAMES.iter().map(|row| row.name).collect();
                 write!(f, "{name}: no event with call stacks; use {}", known.join(", "))
             }
-            StackNameError::NotRecorded(name) => {
-                write!(f, "{name}: openetw records no call stacks of this event on Linux")
+            StackNameError::NotRecorded(names) => {
+                let events = if names.len() == 1 { "this event" } else { "these events" };
+                let names = names.join(", ");
+                write!(f, "{names}: openetw records no call stacks of {events} on Linux")
             }
         }
     }
@@ -102,13 +119,34 @@ impl fmt::Display for StackNameError {
 
 impl std::error::Error for StackNameError {}
 
-/// The hooks of names that are joined by `+` or commas. Case does not matter. `0x0501` is the event of that hook.
+/// The names of events: those that have call stacks, and the others of Windows.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    STACK_NAMES.iter().map(|row| row.name).chain(WINDOWS_NAMES.split_whitespace())
+}
+
+/// The events of names that are joined by `+` or commas. Case does not matter. `0x0501` is the event of that hook.
 ///
 /// # Errors
 /// [`StackNameError`].
-pub fn parse(text: &str) -> Result<Vec<u16>, StackNameError> {
-    let words = text.split(['+', ',']).map(str::trim).filter(|word| !word.is_empty());
-    words.map(hook_of).collect()
+pub fn parse(text: &str) -> Result<ParsedStacks, StackNameError> {
+    let mut parsed = ParsedStacks::default();
+    for word in text.split(['+', ',']).map(str::trim).filter(|word| !word.is_empty()) {
+        let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
+        let hook = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+        let is_row =
+            |row: &&StackName| row.name.eq_ignore_ascii_case(word) || hook == Some(row.hook);
+        let other = WINDOWS_NAMES.split_whitespace().find(|name| name.eq_ignore_ascii_case(word));
+        match (STACK_NAMES.iter().find(is_row), other) {
+            (Some(row), _) => parsed.hooks.push(row.hook),
+            (None, Some(name)) => parsed.dropped.push(name.to_owned()),
+            (None, None) if hook.is_some() => parsed.dropped.push(word.to_owned()),
+            (None, None) => return Err(StackNameError::Unknown(word.to_owned())),
+        }
+    }
+    match parsed.hooks.is_empty() && !parsed.dropped.is_empty() {
+        true => Err(StackNameError::NotRecorded(parsed.dropped)),
+        false => Ok(parsed),
+    }
 }
 
 /// Events with call stacks whose class these masks do not record, with the classes.
@@ -117,35 +155,35 @@ pub fn unrecorded(stacks: &[u16], masks: &Masks) -> Vec<(&'static str, Flag)> {
     rows.filter(|row| !masks.has(row.class)).map(|row| (row.name, row.class)).collect()
 }
 
-fn hook_of(word: &str) -> Result<u16, StackNameError> {
-    let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
-    let hook = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-    let is_row = |row: &&StackName| row.name.eq_ignore_ascii_case(word) || hook == Some(row.hook);
-    match STACK_NAMES.iter().find(is_row) {
-        Some(row) => Ok(row.hook),
-        None if hook.is_some() => Err(StackNameError::NotRecorded(word.to_owned())),
-        None => {
-            let known =
-                WINDOWS_NAMES.split_whitespace().find(|name| name.eq_ignore_ascii_case(word));
-            Err(match known {
-                Some(name) => StackNameError::NotRecorded(name.to_owned()),
-                None => StackNameError::Unknown(word.to_owned()),
-            })
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_give_hooks_and_others_are_refused_by_name() {
-        assert_eq!(parse("Profile+cswitch"), Ok(vec![0x0f2e, 0x0524]));
-        assert_eq!(parse("0x0501+0X0f2e"), Ok(vec![0x0501, 0x0f2e]));
+    fn names_give_hooks_and_the_others_are_named() {
+        let hooks = |text: &str| parse(text).unwrap().hooks;
+        assert_eq!(hooks("Profile+cswitch"), [0x0f2e, 0x0524]);
+        assert_eq!(hooks("0x0501+0X0f2e"), [0x0501, 0x0f2e]);
         for (word, name) in [("regquerykey", "RegQueryKey"), ("0x1234", "0x1234")] {
-            assert_eq!(parse(word), Err(StackNameError::NotRecorded(name.to_owned())));
+            assert_eq!(parse(word), Err(StackNameError::NotRecorded(vec![name.to_owned()])));
         }
+        assert_eq!(parse(""), Ok(ParsedStacks::default()));
         assert!(parse("Nothing").unwrap_err().to_string().contains("ReadyThread"));
+        assert!(parse("Profile+HandleCreate+Nothing").is_err());
+    }
+
+    /// Regression: a command was refused because of a name of xperf's own list of events with call stacks.
+    #[test]
+    fn all_names_of_the_published_lists_are_known() {
+        let published = "HandleCreate HandleClose HandleDuplicate ObjectCreate ObjectDelete ObjectReference ObjectDeReference \
+            RegHiveInit RegHiveDestroy RegHiveLink RegHiveDirty DpcEnqueue DpcExecute ShouldYield PmcInterrupt CacheFlush \
+            PageAccessEx PageRemovedfromWorkingSet PagefileMappedSectionObjectCreate PagefileMappedSectionObjectDelete \
+            ThreadSetIdealProcessor ThreadSetUserIdealProcessor";
+        let names: Vec<&str> = published.split_whitespace().collect();
+        let parsed = parse(&format!("Profile+{}", names.join("+"))).unwrap();
+        assert_eq!(
+            (parsed.hooks, parsed.dropped),
+            (vec![0x0f2e], names.iter().map(|name| name.to_string()).collect())
+        );
     }
 }

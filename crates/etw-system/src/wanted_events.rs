@@ -388,7 +388,7 @@ impl MachineEvents {
         let is_recorded = |point: Tracepoint| recorded.contains(&point);
         let classes = || TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
         let of_programs = |points: &[(Tracepoint, u16)]| is_recorded(points[0].0);
-        let has_none = self.wanted.is_empty() && classes().next().is_some();
+        let has_none = self.wanted.is_empty() && !options.has_lives() && classes().next().is_some();
         // Processes and images of a command are recorded in any case.
         if has_none && !has_command && !classes().any(|(_, points)| of_programs(points)) {
             let classes = classes().map(|(flag, _)| flag.name()).collect();
@@ -634,6 +634,30 @@ mod tests {
         let text = |code| StartError::Rings(io::Error::from_raw_os_error(code)).to_string();
         assert!(text(libc::EMFILE).contains("ulimit -n"), "{}", text(libc::EMFILE));
         assert!(text(libc::EPERM).contains("perf_event_mlock_kb"), "{}", text(libc::EPERM));
+    }
+
+    /// Regression: a set with classes that need no tracepoints was refused for those that do.
+    #[test]
+    fn without_tracepoints_the_rest_of_a_set_is_recorded() {
+        let started = |words: &str, adds_lives: bool, wanted: Vec<Wanted>| {
+            let masks = Masks::parse(words).unwrap().masks;
+            let options = Options { masks, adds_lives, ..Options::default() };
+            let refused = Some(io::Error::from_raw_os_error(libc::EACCES));
+            let mut events = MachineEvents { refused, ..MachineEvents::of_perf(wanted) };
+            let mut notes = Vec::new();
+            let noted = events.note_missing(&options, &Perf::default(), false, &mut notes);
+            noted.map(|()| notes)
+        };
+        for words in ["process,disk", "PROC_THREAD+DISK_IO", "proccntr,net"] {
+            let notes = started(words, false, Vec::new()).unwrap();
+            assert!(notes[0].contains(": left out, because the kernel's tracepoints"), "{notes:?}");
+        }
+        let faults = vec![(Attribute::faults(true), Kind::Switches).into()];
+        assert!(started("process,hf,disk", true, faults).is_ok());
+        for (words, adds_lives) in [("disk", false), ("process,thread,img,disk", true)] {
+            let error = started(words, adds_lives, Vec::new()).unwrap_err();
+            assert!(error.to_string().starts_with("disk: the kernel's tracepoints"), "{error}");
+        }
     }
 
     /// OV-23: larger rings have more of each stack, and none is full before it is read.

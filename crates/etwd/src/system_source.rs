@@ -99,6 +99,7 @@ fn options(config: &SystemConfig, buffer_size: u32) -> Options {
         masks: Masks(config.masks),
         stacks: config.stacks.clone(),
         sample_interval: config.sample_interval.max(1),
+        adds_lives: config.adds_lives,
         largest_event: buffer_size.saturating_sub(BufferHeader::SIZE as u32),
     }
 }

@@ -9,7 +9,8 @@ use crate::manifest;
 use crate::output::{Failure, Outcome};
 use crate::schemas::{self, Schemas};
 use clap::{Args, Subcommand};
-use etw_types::Guid;
+use etw_system::system_providers::{KERNEL_PROVIDER, is_system_provider};
+use etw_types::{Guid, SYSTEM_TRACE};
 use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::fmt::Write;
 
@@ -137,6 +138,10 @@ fn show(arguments: &Arguments, name: &Named, schemas: &Schemas) -> Result<(), Fa
     }
     let mut text = match &known {
         Some(provider) => format!("{}\n", line(provider)),
+        None if is_system_provider(&id) => {
+            let name = if id == SYSTEM_TRACE { KERNEL_PROVIDER } else { "a system provider" };
+            format!("{id}  {name}: no program registers it, the host has its events\n")
+        }
         None => format!("{id}  not registered\n"),
     };
     for event in &events {
@@ -152,7 +157,9 @@ fn show(arguments: &Arguments, name: &Named, schemas: &Schemas) -> Result<(), Fa
             event.keywords.join(",")
         );
     }
-    if events.is_empty() {
+    if events.is_empty() && is_system_provider(&id) {
+        text.push_str("  etw record --system records classes of them; etw help and xperf -providers K list the classes\n");
+    } else if events.is_empty() {
         text.push_str("  no manifest is known for it; TraceLogging events describe themselves, and --manifest FILE names one\n");
     }
     print_text(&text)

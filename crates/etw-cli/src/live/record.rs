@@ -11,7 +11,7 @@ use super::session::{explain_zero, outcome, summary, summary_object};
 use super::signals::Signals;
 use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
-use crate::output::{Failure, Outcome, print_paged};
+use crate::output::{Failure, Outcome, RECORDING_FAILED, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{ArgGroup, Args};
 use etw_wire::requests::{Request, SessionStatus, StartRequest};
@@ -62,8 +62,6 @@ struct CommandEnd {
     exit_status: u8,
 }
 
-/// Exit status if the recording fails.
-const RECORDING_FAILED: u8 = 125;
 /// Exit status if the command exists and cannot be run.
 const NOT_EXECUTABLE: u8 = 126;
 /// Exit status if the command does not exist.

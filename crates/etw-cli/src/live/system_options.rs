@@ -1,9 +1,11 @@
 //! Options of commands that record events of the system.
 
 use crate::output::Failure;
+use crate::where_filter::closest;
 use clap::Args;
 use etw_host::SystemConfig;
-use etw_system::flags::{Flag, Masks, Parsed};
+use etw_system::flags::{Flag, FlagError, Masks, Parsed};
+use etw_system::stack_names::StackNameError;
 use etw_system::{SAMPLE_INTERVAL, stack_names};
 
 /// The word for no call stacks.
@@ -33,17 +35,57 @@ impl SystemEventOptions {
     /// The events of the system that the session records; `None` without `--system`.
     pub fn config(&self) -> Result<Option<SystemConfig>, Failure> {
         let Some(words) = &self.system else { return Ok(None) };
-        let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--system: {error}"));
-        let parsed = Masks::parse_any(words).map_err(|error| usage(&error))?;
+        let parsed = Masks::parse_any(words)
+            .map_err(|error| Failure::Usage(format!("--system: {}", flag_message(&error))))?;
         let stacks = match self.stack.as_deref() {
             Some(names) if names.eq_ignore_ascii_case(NO_STACKS) => Some(Vec::new()),
             Some(names) => {
-                let hooks = stack_names::parse(names);
-                Some(hooks.map_err(|error| Failure::Usage(format!("--stack: {error}")))?)
+                let parsed = stack_names::parse(names).map_err(|error| {
+                    Failure::Usage(format!("--stack: {}", stack_message(&error)))
+                })?;
+                note_without_stacks(&parsed.dropped);
+                Some(parsed.hooks)
             }
             None => None,
         };
         Ok(Some(system_config(parsed, stacks, self.sample_interval)))
+    }
+}
+
+/// The text of an error about words, with the word that may have been meant.
+pub fn flag_message(error: &FlagError) -> String {
+    match error {
+        FlagError::Unknown(word) => with_closest(error, word, etw_system::flags::words()),
+        _ => error.to_string(),
+    }
+}
+
+/// The text of an error about names of events with call stacks, with the name that may have been meant.
+pub fn stack_message(error: &StackNameError) -> String {
+    match error {
+        StackNameError::Unknown(name) => with_closest(error, name, stack_names::words()),
+        _ => error.to_string(),
+    }
+}
+
+fn with_closest(
+    error: &dyn std::fmt::Display,
+    word: &str,
+    known: impl Iterator<Item = &'static str>,
+) -> String {
+    match closest(word, known) {
+        Some(meant) => format!("{word} is not known; did you mean {meant}?"),
+        None => error.to_string(),
+    }
+}
+
+/// Prints which call stacks are left out. `names`: those of their events.
+pub fn note_without_stacks(names: &[String]) {
+    if !names.is_empty() {
+        eprintln!(
+            "etw: note: {}: call stacks are left out, because openetw does not record them on Linux",
+            names.join(", ")
+        );
     }
 }
 
@@ -53,8 +95,15 @@ pub fn system_config(
     stacks: Option<Vec<u16>>,
     sample_interval: Option<u32>,
 ) -> SystemConfig {
-    if !parsed.dropped.is_empty() {
-        let words = &parsed.dropped;
+    let (configuration, words): (Vec<String>, Vec<String>) =
+        parsed.dropped.into_iter().partition(|word| etw_system::flags::is_configuration(word));
+    if !configuration.is_empty() {
+        eprintln!(
+            "etw: note: {}: no effect, because the configuration of the system is always recorded",
+            configuration.join(", ")
+        );
+    }
+    if !words.is_empty() {
         let dropped = words.join(", ");
         let mut reasons: Vec<&str> =
             words.iter().filter_map(|word| etw_system::flags::reason(word)).collect();
@@ -68,14 +117,14 @@ pub fn system_config(
         );
     }
     // Without names of processes and images nothing else can be read.
-    for flag in [Flag::PROCESS, Flag::THREAD, Flag::IMAGE] {
-        parsed.masks.set(flag);
-    }
+    let lives = [Flag::PROCESS, Flag::THREAD, Flag::IMAGE];
+    let adds_lives = !lives.iter().any(|flag| parsed.masks.has(*flag));
+    lives.iter().for_each(|flag| parsed.masks.set(*flag));
     let stacks = stacks.unwrap_or_else(|| {
         let profile = parsed.masks.has(Flag::PROFILE).then_some("Profile");
         let switch = parsed.masks.has(Flag::SWITCH).then_some("CSwitch");
         let names: Vec<&str> = profile.into_iter().chain(switch).collect();
-        stack_names::parse(&names.join(",")).unwrap_or_default()
+        stack_names::parse(&names.join(",")).map_or(Vec::new(), |parsed| parsed.hooks)
     });
     note_without_class(&stacks, sample_interval, &parsed.masks);
     SystemConfig {
@@ -83,6 +132,7 @@ pub fn system_config(
         stacks,
         sample_interval: sample_interval.unwrap_or(SAMPLE_INTERVAL),
         process: None,
+        adds_lives,
     }
 }
 
@@ -148,9 +198,11 @@ mod tests {
 
     #[test]
     fn processes_and_images_are_always_recorded() {
-        let config = config("profile", None).ok().flatten().unwrap();
+        let config = self::config("profile", None).ok().flatten().unwrap();
         assert_eq!(config.masks[..2], [7, 2]);
         assert_eq!((config.stacks, config.sample_interval), (vec![0x0f2e], 10_000));
+        assert!(config.adds_lives);
+        assert!(!self::config("profile,img", None).ok().flatten().unwrap().adds_lives);
     }
 
     #[test]
@@ -161,6 +213,17 @@ mod tests {
             let Err(Failure::Usage(message)) = config(system, stack) else { panic!("{system}") };
             assert!(message.starts_with(option), "{message}");
         }
+        for (system, stack, meant) in [
+            ("cswich", None, "--system: cswich is not known; did you mean CSWITCH?"),
+            ("Latensy", None, "--system: Latensy is not known; did you mean Latency?"),
+            ("profile,proces", None, "--system: proces is not known; did you mean process?"),
+            ("profile", Some("profil"), "--stack: profil is not known; did you mean Profile?"),
+        ] {
+            let message = config(system, stack).unwrap_err();
+            assert_eq!(message.message(), Some(meant));
+        }
+        let some = config("profile,wdf_dpc", Some("HandleCreate+Profile")).ok().flatten().unwrap();
+        assert_eq!((&some.masks[..2], &some.stacks[..]), (&[7, 2][..], &[0x0f2e][..]));
         for none in ["none", "None"] {
             assert!(config("cswitch", Some(none)).ok().flatten().unwrap().stacks.is_empty());
         }

@@ -23,8 +23,26 @@ fn errors_name_option_and_path() {
     ends(125, "record -o /absent/x.etl -p A -- true", &missing);
     ends(2, "session start x --real-time -p A:loud", &["--provider", "\"loud\" is not a level"]);
     ends(2, "session start x --real-time -p A:4:Sales", &["keyword \"Sales\" of A", "--manifest"]);
-    ends(2, "record -p A -- true", &["--output <FILE>"]);
-    ends(2, "record -o x.etl -- true", &["--provider <PROVIDER>", "--system <FLAGS>"]);
+    // Wrong usage has no other status with a command than without, but for that of the table of commands.
+    ends(2, "record -p A", &["--output <FILE>"]);
+    ends(125, "record -p A -- true", &["--output <FILE>"]);
+    ends(125, "record -o x.etl -- true", &["--provider <PROVIDER>", "--system <FLAGS>"]);
+    for (status, end) in [(2, ""), (125, " -- true")] {
+        for (options, expected) in [
+            ("--system cswich", "cswich is not known; did you mean CSWITCH?"),
+            ("--system profile --stack profil", "profil is not known; did you mean Profile?"),
+            ("--system profile --sample-interval 1", "must be a time from 50us to 1s"),
+        ] {
+            ends(status, &format!("record -o x.etl {options}{end}"), &[expected]);
+        }
+    }
+    ends(0, "record --help -- true", &[]);
+    for id in ["9e814aad-3204-11d2-9a82-006008a86939", "599a2a76-4d91-4910-9ac7-7d33f2e97a6c"] {
+        let text = place.does(&format!("provider show {id}"));
+        assert!(text.contains("the host has its events") && !text.contains("manifest"), "{text}");
+    }
+    let kernel = place.etw(&["provider", "show", "Windows Kernel Trace"]);
+    assert!(String::from_utf8_lossy(&kernel.stdout).contains("Windows Kernel Trace: "));
     let no_class = ["--system: no class of system events is named; use words such as profile"];
     ends(125, "record -o x.etl --system  -- true", &no_class);
     ends(2, "help wher", &["did you mean etw help where?"]);

@@ -609,6 +609,9 @@ fn every_command_enables_system_providers() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{line}");
         assert_eq!(classes("s"), wanted, "{line}");
     }
+    // Process, thread, image and network.
+    let text = stdout(&run("tracelog -q s -lp"));
+    assert!(text.contains("9e814aad-") && text.contains("MatchAnyKeyword 0x10007 "), "{text}");
     for (line, status, why) in [
         (format!("session enable s {SCHEDULER}:5:0x1"), 3, "records none of these events"),
         ("session enable s Windows_Kernel_Trace".to_owned(), 3, "is the whole kernel"),
@@ -631,6 +634,19 @@ fn every_command_enables_system_providers() {
     assert!(run("session start p -o p.etl -p *Some").status.success());
     let output = run(&format!("session enable p {SCHEDULER}"));
     assert!(stderr(&output).contains("start it with --system"), "{}", stderr(&output));
+}
+
+/// Regression: options without effect were taken without a word.
+#[test]
+fn processes_and_threads_cannot_be_left_out() {
+    let place = Place::new("system-lives");
+    let start = ["tracelog", "-start", "-noprocess", "-nothread", "-nonet", "-f", "k.etl"];
+    let output = place.etw(&start);
+    let text = stderr(&output);
+    assert!(text.contains("etw: note: -noprocess, -nothread: no effect: "), "{text}");
+    if output.status.success() {
+        place.does("tracelog -stop");
+    }
 }
 
 /// OV-24: an update notes what it cannot record, as a start does.

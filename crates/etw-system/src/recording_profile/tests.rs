@@ -217,3 +217,43 @@ fn the_work_of_a_file_is_bounded() {
     let file = FILE.replace("*Some", &"a".repeat(MAX_TEXT + 1));
     assert!(read_profiles(file.as_bytes()).unwrap_err().message.contains("Name is longer than"));
 }
+
+/// Regression: an element with tens of thousands of attributes took half a minute, and namespaces of nested elements filled the memory.
+#[test]
+fn attributes_and_namespaces_are_bounded() {
+    let attributes =
+        |count: usize| -> String { (0..count).map(|n| format!(" a{n}=\"\"")).collect() };
+    let with = |text: String| FILE.replace("<Profiles>", &format!("<Profiles>\n{text}"));
+    let least = with(format!("<a{}/>", attributes(MAX_ATTRIBUTES)));
+    assert!(read_profiles(least.as_bytes()).is_ok());
+    let banner = with(format!("<!-- {} -->", "=".repeat(MAX_ATTRIBUTES + 1)));
+    assert!(read_profiles(banner.as_bytes()).is_ok());
+    let line = FILE.lines().position(|line| line.contains("<Profiles>")).unwrap() as u32 + 2;
+    let spaces: String = (0..20_000).map(|n| format!("<a xmlns:a{n}=\"b\">")).collect();
+    for (text, message) in [
+        (format!("<a{}/>", attributes(90_000)), "an element has more than 256 attributes"),
+        (format!("{spaces}{}", "</a>".repeat(20_000)), "more than 64 namespaces are declared"),
+    ] {
+        let begin = std::time::Instant::now();
+        let error = read_profiles(with(text).as_bytes()).unwrap_err();
+        assert_eq!((error.line, error.message.as_str()), (line, message));
+        assert!(begin.elapsed() < std::time::Duration::from_secs(2), "{:?}", begin.elapsed());
+    }
+}
+
+/// Regression: `TRUE` was false, without a word.
+#[test]
+fn boolean_attributes_are_true_or_false() {
+    let read = |value: &str| {
+        let file = FILE.replace(r#"Memory="true""#, &format!("Memory=\"{value}\""));
+        read_profiles(file.replace(r#"Stack="true""#, &format!("Stack=\"{value}\"")).as_bytes())
+    };
+    for (value, is_true) in [("TRUE", true), ("1", true), ("False", false), ("0", false)] {
+        let profiles = read(value).unwrap();
+        let collector = &profiles[0].collectors[0];
+        let is_part = matches!(collector.buffers.count, Some(BufferCount::PercentOfMemory(3)));
+        assert_eq!((is_part, collector.providers[0].has_stacks), (is_true, is_true), "{value}");
+    }
+    let error = read("yes").unwrap_err();
+    assert!(error.message.contains("=\"yes\" is neither true nor false"), "{error}");
+}

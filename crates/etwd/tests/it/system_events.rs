@@ -70,7 +70,7 @@ impl Drop for Switching {
 
 pub fn system(words: &str) -> SystemConfig {
     let masks = Masks::parse(words).unwrap().masks.0;
-    SystemConfig { masks, stacks: Vec::new(), sample_interval: 10_000, process: None }
+    SystemConfig { masks, sample_interval: 10_000, ..SystemConfig::default() }
 }
 
 /// Whether this machine refuses to record itself.

@@ -3,12 +3,13 @@
 use crate::frontends::answer::usage;
 use crate::frontends::words::{Words, number};
 use crate::live::system_options::{
-    LONGEST_INTERVAL, SHORTEST_INTERVAL, note_without_class, system_config,
+    LONGEST_INTERVAL, SHORTEST_INTERVAL, flag_message, note_without_class, note_without_stacks,
+    stack_message, system_config,
 };
 use crate::output::Failure;
 use etw_host::SystemConfig;
 use etw_system::flags::{FlagError, Masks, Parsed};
-use etw_system::stack_names;
+use etw_system::stack_names::{self, StackNameError};
 use etw_system::system_providers::named;
 use etw_types::SYSTEM_TRACE;
 
@@ -20,6 +21,8 @@ pub const KERNEL_LOGGER: &str = "NT Kernel Logger";
 pub struct Kernel {
     parsed: Parsed,
     stacks: Vec<u16>,
+    /// Events whose call stacks are not recorded on Linux.
+    dropped_stacks: Vec<String>,
     interval: Option<u32>,
 }
 
@@ -57,7 +60,7 @@ impl Kernel {
         let parsed = match Masks::parse(word) {
             Ok(parsed) => parsed,
             Err(FlagError::NotOnLinux(dropped)) => Parsed { dropped, ..Parsed::default() },
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(flag_message(&error)),
         };
         self.parsed.merge(parsed);
         Ok(())
@@ -102,8 +105,25 @@ impl Kernel {
             Some(file) => stack_file(file)?,
             None => names.to_owned(),
         };
-        let hooks = stack_names::parse(&names).map_err(|error| error.to_string())?;
-        self.stacks.extend(hooks);
+        match stack_names::parse(&names) {
+            Ok(parsed) => {
+                self.stacks.extend(parsed.hooks);
+                self.dropped_stacks.extend(parsed.dropped);
+            }
+            Err(StackNameError::NotRecorded(names)) => self.dropped_stacks.extend(names),
+            Err(error) => return Err(stack_message(&error)),
+        }
+        Ok(())
+    }
+
+    /// Notes events whose call stacks are left out. If those were all, the command has asked for nothing that there is.
+    fn check_stacks(&mut self, command: &str) -> Result<(), Failure> {
+        let dropped = std::mem::take(&mut self.dropped_stacks);
+        if self.stacks.is_empty() && !dropped.is_empty() {
+            let error = StackNameError::NotRecorded(dropped);
+            return Err(usage(format!("{command}: {error}")));
+        }
+        note_without_stacks(&dropped);
         Ok(())
     }
 
@@ -125,7 +145,8 @@ impl Kernel {
     }
 
     /// The events of a session that records `now` so far: classes, stacks and the interval that were given replace those.
-    pub fn changed(self, command: &str, now: SystemConfig) -> Result<SystemConfig, Failure> {
+    pub fn changed(mut self, command: &str, now: SystemConfig) -> Result<SystemConfig, Failure> {
+        self.check_stacks(command)?;
         let (has_flags, has_stacks) = (self.has_flags(), !self.stacks.is_empty());
         let interval = self.interval;
         let asked = match has_flags {
@@ -140,14 +161,16 @@ impl Kernel {
             stacks: if has_stacks { asked.stacks } else { now.stacks },
             sample_interval: interval.unwrap_or(now.sample_interval),
             process: now.process,
+            adds_lives: asked.adds_lives,
         })
     }
 
     /// The events of the session; `None`: it records none of the kernel's.
-    pub fn config(self, command: &str) -> Result<Option<SystemConfig>, Failure> {
+    pub fn config(mut self, command: &str) -> Result<Option<SystemConfig>, Failure> {
         if self.is_empty() {
             return Ok(None);
         }
+        self.check_stacks(command)?;
         if !self.has_flags() {
             let what = "call stacks and intervals are of the kernel's events; name its flags, too";
             return Err(usage(format!("{command}: {what}")));

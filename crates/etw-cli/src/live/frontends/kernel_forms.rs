@@ -63,6 +63,12 @@ fn forms_of_windows_give_their_events() {
             "xperf -on base -stackwalk ThreadCreate -stackwalk ProcessCreate",
             ([0x2107, PROFILE], &[0x0501, 0x0301]),
         ),
+        ("xperf -on Latency+WDF_DPC", ([0x2107, PROFILE | SWITCH | INTERRUPTS], &[])),
+        ("xperf -on Base -stackwalk Profile+HandleCreate", ([0x2107, PROFILE], &[0x0f2e])),
+        (
+            "xperf -on Base -stackwalk HandleCreate -stackwalk Profile",
+            ([0x2107, PROFILE], &[0x0f2e]),
+        ),
         ("xperf -on base -stackwalk 0x0501", ([0x2107, PROFILE], &[0x0501])),
         ("xperf -start NT_Kernel_Logger -on SysProf", ([PROCESSES, PROFILE], &[])),
         ("xperf -on SysProf -setprofint 1221 cached", ([PROCESSES, PROFILE], &[])),
@@ -130,7 +136,10 @@ fn forms_without_events_are_refused_by_name() {
         ),
         ("xperf -on spinlock", "SPINLOCK: openetw does not record"),
         ("xperf -on Base+colour", "colour is no flag or group of the kernel"),
-        ("xperf -on Latancy", "Latancy is no flag or group of the kernel"),
+        ("xperf -on Latancy", "Latancy is no flag or group of the kernel; did you mean Latency?"),
+        ("xperf -on Base -stackwalk profil", "profil is not known; did you mean Profile?"),
+        ("logman start s -p Windows_Kernel_Trace (proces) -ets", "did you mean process?"),
+        ("tracelog -start -eflag 1 CSWICH", "did you mean CSWITCH?"),
         ("xperf -on Base -stackwalk RegQueryKey", "RegQueryKey: openetw records no call stacks"),
         ("xperf -on Base -stackwalk 0x0b20", "0x0b20: openetw records no call stacks"),
         ("xperf -on Base -stackwalk Colour", "Colour: no event with call stacks; use Profile"),
@@ -207,10 +216,12 @@ fn files_name_events_of_the_kernel() {
       <Keywords Operation="Add">
         <Keyword Value="CpuConfig"/><Keyword Value="ProcessThread"/><Keyword Value="Loader"/><Keyword Value="CSwitch"/>
         <Keyword Value="Registry"/><Keyword Value="IdleStates"/><Keyword Value="SpinLock"/><Keyword Value="WSDetail"/>
+        <Keyword Value="WDFDPC"/><Keyword Value="WDFInterrupt"/><Keyword Value="Handle"/><Keyword Value="RegistryHive"/>
         <CustomKeyword Value="0x20000002"/>
       </Keywords>
       <Stacks>
         <Stack Value="CSwitch"/><Stack Value="ImageLoad"/><Stack Value="RegistryQueryKey"/><Stack Value="PoolAllocation"/>
+        <Stack Value="HandleCreate"/><Stack Value="HandleClose"/><Stack Value="HandleDuplicate"/>
       </Stacks>
       <PoolTags><PoolTag Value="*"/></PoolTags>
     </SystemProvider>
@@ -240,6 +251,10 @@ fn files_name_events_of_the_kernel() {
         let (masks, hooks) = asked(&format!("wpr -start {profiles}{form}"));
         assert_eq!((masks, &hooks[..]), (vec![PROCESSES, SWITCH | PROFILE], &[0x0524, 0x030a][..]));
     }
+    let text = std::fs::read_to_string(&profiles).unwrap();
+    let wrong = file("q.wprp", &text.replace("WDFDPC", "WDFDCP"));
+    let error = config_of(&format!("wpr -start {wrong}")).unwrap_err();
+    assert!(error.contains("is not a keyword of the system; did you mean WDFDPC?"), "{error}");
     let heap = config_of(&format!("wpr -start {profiles}!Heap"));
     assert!(heap.is_err_and(|text| text.contains("Heap.Verbose is for files")));
     let heap = config_of(&format!("wpr -start {profiles}!Heap -filemode"));

@@ -145,6 +145,17 @@ impl Command {
         for word in &self.without {
             self.kernel.remove(word);
         }
+        let lives: Vec<String> = ["process", "thread"]
+            .iter()
+            .filter(|word| self.without.contains(word))
+            .map(|word| format!("-no{word}"))
+            .collect();
+        if !lives.is_empty() && !self.kernel.is_empty() {
+            eprintln!(
+                "etw: note: {}: no effect: other events cannot be read without processes and threads",
+                lives.join(", ")
+            );
+        }
         let is_system =
             |source: &Source| matches!(source.named(), Named::Id(id) if is_system_provider(&id));
         if self.is_system_logger && self.kernel.is_empty() && !self.guids.iter().any(is_system) {

@@ -15,6 +15,7 @@ use crate::frontends::answer::{print, usage};
 use crate::frontends::table::{Help, Table, show_help};
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
+use etw_types::Guid;
 use etw_wire::requests::SessionStatus;
 use options::*;
 use recording::Recording;
@@ -87,6 +88,12 @@ fn not_running() -> Failure {
     Failure::new("wpr: error: There are no trace profiles running. (0xc5583000)")
 }
 
+fn already_running() -> Failure {
+    Failure::new(
+        "wpr: error: The profiles are already running. (0xc5583001). Use -stop FILE or -cancel first",
+    )
+}
+
 /// The kernel's events of the profiles that a command starts.
 #[cfg(test)]
 pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
@@ -98,9 +105,7 @@ pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Fai
 fn start(command: &Command) -> Result<Outcome, Failure> {
     let recording = Recording::of(command)?;
     if !running(all_sessions()?).is_empty() {
-        return Err(Failure::new(
-            "wpr: error: The profiles are already running. (0xc5583001). Use -stop FILE or -cancel first",
-        ));
+        return Err(already_running());
     }
     let folder =
         command.is_file_mode.then(|| make_folder(command.folder.as_deref())).transpose()?;
@@ -113,22 +118,48 @@ fn start(command: &Command) -> Result<Outcome, Failure> {
         }
     };
     let controller = Controller::connect_or_start()?;
-    let mut started = Vec::new();
+    let mut started: Vec<SessionStatus> = Vec::new();
     for (config, providers) in all {
         match controller.start(config, providers) {
-            Ok(status) => started.push(status.guid),
-            Err(failure) => {
-                // All sessions or none; the first failure is the one that is reported.
-                let _ = cancel();
-                if let Some(folder) = &folder {
-                    let _ = std::fs::remove_dir(folder);
-                }
-                return Err(failure);
-            }
+            Ok(status) => started.push(status),
+            Err(failure) => return Err(undo(&controller, &started, folder.as_deref(), failure)),
         }
     }
-    status::remember(&started, &profiles);
+    let ids: Vec<Guid> = started.iter().map(|session| session.guid).collect();
+    status::remember(&ids, &profiles);
     Ok(Outcome::Done)
+}
+
+/// All sessions of a recording start, or none: ends those that have started, and returns the failure to report. Sessions of another
+/// `-start`, which may have begun in the meantime, go on.
+fn undo(
+    controller: &Controller,
+    started: &[SessionStatus],
+    folder: Option<&Path>,
+    failure: Failure,
+) -> Failure {
+    if let Err(another) = discard(controller, started) {
+        eprintln!("etw: warning: {}", another.message().unwrap_or_default());
+    }
+    if let Some(folder) = folder {
+        // It is not there if a session's file was.
+        let _ = std::fs::remove_dir(folder);
+    }
+    match all_sessions().map(running) {
+        Ok(others) if !others.is_empty() => already_running(),
+        _ => failure,
+    }
+}
+
+/// Ends sessions and removes their files.
+fn discard(controller: &Controller, sessions: &[SessionStatus]) -> Result<(), Failure> {
+    for session in sessions {
+        controller.stop_temporary(&session.name)?;
+        if let Some(file) = &session.file {
+            remove(file);
+        }
+    }
+    Ok(())
 }
 
 /// A new folder that only this user can read.
@@ -196,12 +227,7 @@ fn cancel() -> Result<Outcome, Failure> {
     let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
         return Err(not_running());
     };
-    for session in sessions {
-        controller.stop_temporary(&session.name)?;
-        if let Some(file) = session.file {
-            remove(&file);
-        }
-    }
+    discard(&controller, &sessions)?;
     status::forget();
     Ok(Outcome::Done)
 }

@@ -18,6 +18,7 @@ use crate::live::options::absolute;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
+use crate::where_filter::closest;
 use etw_host::{FileMode, SessionConfig};
 use etw_system::flags::{Flag, GROUPS, Masks};
 use etw_system::stack_names::{STACK_NAMES, StackName};
@@ -134,10 +135,15 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
                 Named::Id(id) => id.to_string(),
                 Named::Name(name) => name.clone(),
             };
-            let what = format!(
-                "{provider} is no flag or group of the kernel, and {KERNEL_LOGGER} records the kernel only; -providers K lists its \
-                 flags, and -start NAME enables providers"
-            );
+            let what = match closest(&provider, etw_system::flags::words()) {
+                Some(meant) => {
+                    format!("{provider} is no flag or group of the kernel; did you mean {meant}?")
+                }
+                None => format!(
+                    "{provider} is no flag or group of the kernel, and {KERNEL_LOGGER} records the kernel only; -providers K lists \
+                     its flags, and -start NAME enables providers"
+                ),
+            };
             return Err(TABLE.wrong("on", what));
         }
         if !is_start || !logger.kernel.has_flags() {

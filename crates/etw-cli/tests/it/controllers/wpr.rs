@@ -79,6 +79,54 @@ fn wpr_records_profiles() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Regression: of several starts at once one succeeded, and another, which could not start its sessions, ended the recording of the first.
+#[test]
+fn one_of_several_starts_at_once_records() {
+    let place = Place::new("wpr-race");
+    std::fs::write(place.file("p.wprp"), profiles()).unwrap();
+    for round in 0..10 {
+        let start = || {
+            let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+            command.args(["wpr", "-start", "p.wprp", "-filemode", "-recordtempto", "."]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let all: Vec<Child> = (0..4).map(|_| start()).collect();
+        let all: Vec<Output> = all.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
+        let (first, others): (Vec<&Output>, Vec<&Output>) =
+            all.iter().partition(|one| one.status.success());
+        assert_eq!(first.len(), 1, "round {round}: {all:?}");
+        for other in others {
+            assert_eq!(other.status.code(), Some(3), "round {round}: {other:?}");
+            assert!(stderr(other).contains("already running"), "round {round}: {other:?}");
+        }
+        let status = place.does("wpr -status profiles");
+        assert!(status.contains("\n  P.Verbose\n\nEvents\n"), "round {round}: {status}");
+        place.does("wpr -stop all.etl");
+    }
+}
+
+/// Regression: a note said that the clock of a file differs from that of the same file.
+#[test]
+fn wpr_notes_different_clocks_of_its_sessions() {
+    let place = Place::new("wpr-clocks");
+    let system = r#"<SystemCollector Id="SC" Name="NT Kernel Logger"><BufferSize Value="64"/><Buffers Value="8"/></SystemCollector>
+        <SystemProvider Id="SP"><Keywords><Keyword Value="ProcessThread"/></Keywords></SystemProvider><EventCollector"#;
+    let reference = r#"<Collectors><SystemCollectorId Value="SC"><SystemProviderId Value="SP"/></SystemCollectorId>"#;
+    let file = profiles().replacen("<EventCollector", system, 1);
+    std::fs::write(place.file("p.wprp"), file.replace("<Collectors>", reference)).unwrap();
+    let output = place.etw(&["wpr", "-start", "p.wprp", "-filemode", "-recordtempto", "."]);
+    if !output.status.success() {
+        let text = stderr(&output);
+        assert!(text.contains("the kernel refuses"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    let output = place.etw(&["wpr", "-stop", "w.etl"]);
+    let text = stderr(&output);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{text}");
+    assert!(text.contains("w.etl: the recordings in it had different clocks"), "{text}");
+    assert!(!text.contains("differs from that of w.etl"), "{text}");
+}
+
 /// OV-24: a note names a file that is there when the command has ended.
 #[test]
 fn wpr_names_no_file_that_it_removes() {

@@ -35,6 +35,11 @@ fn xperf_controls_sessions() {
     place.does(&format!("xperf -update a -on {SECOND_NAME} -MaxBuffers 9"));
     program.writes(1);
     place.does(&format!("xperf -capturestate b {NAME}:1:4+{second}"));
+    // The option is not -o.
+    let output = place.etw(&["xperf", "-stop", "a", "-d", "a.etl"]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("is an input file") && !text.contains("-o"), "{text}");
     let text = place.does("xperf -stop a b -d merged.etl");
     assert!(text.ends_with("Merged Etl: merged.etl\n"), "{text}");
     assert_eq!(place.counts("a.etl"), [12, 1, 1]);
@@ -86,4 +91,5 @@ fn xperf_names_what_is_missing() {
     let text = place.does("xperf -help stackwalk");
     assert!(text.contains("ReadyThread") && text.contains(": DISPATCHER\n"), "{text}");
     place.ends(3, "xperf -d m.etl");
+    assert!(place.does("xperf -h").contains("kernel.etl"));
 }

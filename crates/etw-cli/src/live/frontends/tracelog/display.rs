@@ -1,5 +1,6 @@
 //! `tracelog`'s display of sessions and providers.
 
+use super::super::kernel::is_kernel_provider;
 use super::super::{Controller, enabled, mode_names, shown_file};
 use crate::format::safe;
 use crate::live::provider::add_installed;
@@ -79,10 +80,14 @@ pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
         row("Enabled Providers", status.enabled.len().to_string());
         for (id, info) in enabled(status) {
             let wanted = &info.wanted;
+            // The kernel's keywords are its flags.
+            let system = status.system.as_ref().filter(|_| is_kernel_provider(&id.to_string()));
+            let any =
+                system.map_or(wanted.any.0, |system| u64::from(Masks(system.masks).enable_flags()));
             let _ = writeln!(
                 text,
-                "    {id}  Level {}  MatchAnyKeyword {:#x}  MatchAllKeyword {:#x}  EnableProperty {:#x}",
-                wanted.level.0, wanted.any.0, wanted.all.0, info.properties.0
+                "    {id}  Level {}  MatchAnyKeyword {any:#x}  MatchAllKeyword {:#x}  EnableProperty {:#x}",
+                wanted.level.0, wanted.all.0, info.properties.0
             );
         }
     }

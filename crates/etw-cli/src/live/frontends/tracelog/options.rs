@@ -379,8 +379,12 @@ pub const ROWS: &[Row<Command>] = &[
     kernel_class("pf", "Record all page faults", |c| add_classes(c, "pf")),
     kernel_class("hf", "Record hard page faults", |c| add_classes(c, "hf")),
     kernel_class("fio", "Record file operations", |c| add_classes(c, "fileio,fileiocompletion")),
-    kernel_class("noprocess", "Record no processes", |c| c.without.push("process")),
-    kernel_class("nothread", "Record no threads", |c| c.without.push("thread")),
+    kernel_class("noprocess", "No effect: processes are always recorded", |c| {
+        c.without.push("process")
+    }),
+    kernel_class("nothread", "No effect: threads are always recorded", |c| {
+        c.without.push("thread")
+    }),
     kernel_class("nodisk", "Record no disk transfers", |c| c.without.push("disk")),
     kernel_class("nonet", "Record no network transfers", |c| c.without.push("net")),
     kernel_class(

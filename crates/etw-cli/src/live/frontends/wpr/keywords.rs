@@ -2,7 +2,9 @@
 
 use super::super::kernel::Kernel;
 use crate::frontends::answer::usage;
+use crate::live::system_options::note_without_stacks;
 use crate::output::Failure;
+use crate::where_filter::closest;
 use etw_system::recording_profile::SystemCollector;
 use etw_system::stack_names::{StackNameError, parse};
 
@@ -55,11 +57,23 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("HvProfile", "HV_PROFILE"),
     ("ClockInterrupt", "CLOCKINT"),
     ("ReferenceSet", "ReferenceSet"),
+    ("WDFDPC", "WDF_DPC"),
+    ("WDFInterrupt", "WDF_INTERRUPT"),
+    ("InterruptSteer", "INTERRUPT_STEER"),
+    ("RegistryHive", "REG_HIVE"),
+    ("HiberRundown", "HIBERRUNDOWN"),
+    ("Handle", "OB_HANDLE"),
+    ("ObHandle", "OB_HANDLE"),
+    ("Object", "OB_OBJECT"),
+    ("ObObject", "OB_OBJECT"),
+    ("ProcessFreeze", "PROCESS_FREEZE"),
+    ("AntiStarvation", "ANTI_STARVATION"),
+    ("IdealProcessor", "IDEAL_PROC"),
+    ("NonTradeableMemory", "NONTRADEABLE_MEMORY"),
 ];
 
 /// Keywords of Windows whose events Linux lacks, and that have no flag of xperf's.
 const WINDOWS_KEYWORDS: &[&str] = &[
-    "AntiStarvation",
     "CacheFlush",
     "ClusterOff",
     "ContiguousMemorygeneration",
@@ -69,10 +83,8 @@ const WINDOWS_KEYWORDS: &[&str] = &[
     "FilterIOFastIO",
     "FilterIOInit",
     "HalClock",
-    "InterruptSteer",
     "KEClock",
     "PmcProfile",
-    "ProcessFreeze",
     "ProcessInSwap",
     "RefSet",
     "SpinLockCounters",
@@ -83,16 +95,17 @@ const WINDOWS_KEYWORDS: &[&str] = &[
     "WSEntry",
     "FootPrint",
     "PoolTrace",
-    "ObHandle",
-    "ObObject",
     "ShouldYield",
     "VamapFootprint",
     "UmsEvents",
     "DebugEvents",
     "ContMemGen",
-    "Handle",
     "SynchronizationObjects",
     "XSched",
+    "HvHypercalls",
+    "WakeCounter",
+    "WakeDrop",
+    "WakeEvent",
 ];
 
 /// Keywords of configuration, which is always recorded.
@@ -119,6 +132,12 @@ fn translated(table: &[(&str, &'static str)], word: &str) -> Option<&'static str
     table.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, other)| *other)
 }
 
+/// All keywords.
+fn words() -> impl Iterator<Item = &'static str> {
+    let flags = KEYWORDS.iter().map(|(keyword, _)| *keyword);
+    flags.chain(WINDOWS_KEYWORDS.iter().chain(CONFIGURATION).copied())
+}
+
 /// Adds the classes and call stacks of a profile.
 pub fn add(kernel: &mut Kernel, system: &SystemCollector) -> Result<(), Failure> {
     let wrong = |what: String| usage(format!("wpr: {what}"));
@@ -135,20 +154,22 @@ pub fn add(kernel: &mut Kernel, system: &SystemCollector) -> Result<(), Failure>
         {
             kernel.drop_class(known);
         } else {
-            return Err(wrong(format!("{keyword:?} is not a keyword of the system")));
+            let what = format!("{keyword:?} is not a keyword of the system");
+            return Err(wrong(match closest(keyword, words()) {
+                Some(meant) => format!("{what}; did you mean {meant}?"),
+                None => what,
+            }));
         }
     }
+    let mut dropped = Vec::new();
     for stack in &system.stacks {
         let name = translated(STACKS, stack).unwrap_or(stack);
         match parse(name) {
-            Ok(_) => kernel.add_stacks(name).map_err(wrong)?,
-            Err(StackNameError::NotRecorded(name)) => {
-                eprintln!(
-                    "etw: note: {name}: its call stacks are left out, because openetw does not record them"
-                );
-            }
-            Err(error) => return Err(wrong(error.to_string())),
+            // A profile records its classes also if Linux has none of its call stacks.
+            Err(StackNameError::NotRecorded(names)) => dropped.extend(names),
+            _ => kernel.add_stacks(name).map_err(wrong)?,
         }
     }
+    note_without_stacks(&dropped);
     Ok(())
 }

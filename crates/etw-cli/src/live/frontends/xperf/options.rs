@@ -154,7 +154,8 @@ pub const ROWS: &[Row<Command>] = &[
         START | UPDATE | FLUSH,
         "f",
         "FILE",
-        "The file; default of a session with neither -RealTime nor -Buffering: user.etl",
+        "The file; default of a session with neither -RealTime nor -Buffering: kernel.etl with flags of the kernel, user.etl \
+         without",
         Effect::Text(|c, file| c.logger().setup.file = Some(file.into())),
     ),
     option(
