@@ -42,6 +42,7 @@ mod rewrite;
 mod sample_intervals;
 mod schemas;
 mod stat;
+mod switches;
 mod symbols;
 mod terminal;
 mod threads;
