@@ -5,7 +5,6 @@ mod table;
 
 use crate::attribution::SAMPLE;
 use crate::join::{Names, StackFrame};
-use crate::output::counted;
 use crate::switches::{Step, Switches};
 use etw_decode::kernel_pointer_size;
 use etw_host::report::read_waiting;
@@ -248,8 +247,9 @@ impl Profiler {
         }
         let repeated = self.switches.repeated();
         if repeated > 0 {
-            let switches = counted(repeated, "context switch");
-            eprintln!("etw: note: several sessions recorded {switches}: each counts once");
+            eprintln!(
+                "etw: note: context switches that several sessions recorded: {repeated}; each counts once"
+            );
         }
     }
 

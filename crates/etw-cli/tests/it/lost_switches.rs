@@ -137,7 +137,7 @@ fn what_two_sessions_recorded_counts_once() {
     assert_eq!(notes(&one), "");
     let text = notes(&both);
     assert!(
-        text.contains("several sessions recorded 4 context switches: each counts once"),
+        text.contains("context switches that several sessions recorded: 4; each counts once"),
         "{text}"
     );
     assert!(text.contains("more CPU samples than one session records"), "{text}");
