@@ -17,8 +17,9 @@ use crate::files;
 use crate::join::{Names, Picked};
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
-use crate::profile::{Named, Profiler, Span, switch_of};
+use crate::profile::{Named, Profiler, Span};
 use crate::schemas::{self, Schemas};
+use crate::switches::switch_of;
 use crate::symbols::SymbolOptions;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::{Args, ValueEnum};
@@ -371,11 +372,12 @@ impl Conversion<'_> {
             })
         });
         let process = || self.names.owner(&stored).process;
-        for slice in self.cpu_slices.take(&stored, nanoseconds, process, is_selected) {
+        let step = (nanoseconds, self.profiler.step(&stored, nanoseconds));
+        for slice in self.cpu_slices.take(&stored, step, process, is_selected) {
             target.cpu_slice(&slice, self.names)?;
         }
         if !is_selected {
-            self.profiler.take_selected(&stored, nanoseconds, &named, false);
+            self.profiler.take_selected(&stored, step, &named, false);
             return Ok(());
         }
         if let Some(filter) = self.filter {
@@ -385,8 +387,8 @@ impl Conversion<'_> {
         if switch_of(&stored).is_none() && read_waiting(&stored).is_none() {
             put_event(nanoseconds, &record, &decoded, self.names, target)?;
         }
-        let span = self.profiler.take_selected(&stored, nanoseconds, &named, true);
-        span.map_or(Ok(()), |span| target.span(&span, self.names))
+        let spans = self.profiler.take_selected(&stored, step, &named, true);
+        spans.iter().try_for_each(|span| target.span(span, self.names))
     }
 }
 

@@ -45,6 +45,7 @@ mod schemas;
 #[cfg(unix)]
 mod size_limit;
 mod stat;
+mod switches;
 mod symbols;
 mod terminal;
 mod threads;

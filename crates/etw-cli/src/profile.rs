@@ -1,18 +1,23 @@
 //! The profile of a trace: CPU samples, and the time that threads spent off their CPUs, with stacks and with who woke them.
 
+mod sample_rate;
 mod table;
 
 use crate::attribution::SAMPLE;
 use crate::join::{Names, StackFrame};
+use crate::switches::{Step, Switches};
 use etw_decode::kernel_pointer_size;
 use etw_host::report::read_waiting;
 use etw_types::{EventRecord, Hook, le};
+use sample_rate::SampleRates;
 use std::collections::HashMap;
 
 pub use table::{ProfileBy, ProfileTable};
 
-const CSWITCH: Hook = Hook(0x0524);
 const READY_THREAD: Hook = Hook(0x0532);
+const PROCESS_START: Hook = Hook(0x0301);
+const THREAD_START: Hook = Hook(0x0501);
+const THREAD_END: Hook = Hook(0x0502);
 /// The time between two samples that Windows has by default, in nanoseconds.
 const DEFAULT_INTERVAL: i64 = 1_000_000;
 /// Threads that are followed; only a hostile trace has more.
@@ -93,7 +98,24 @@ impl Named<'_> {
 struct Waiting {
     since: i64,
     reason: &'static str,
-    waker: Option<Waker>,
+    woken: Option<Woken>,
+    /// A session has ended meanwhile, and reported the wait until then.
+    is_reported: bool,
+}
+
+#[derive(Debug)]
+struct Woken {
+    time: i64,
+    waker: Waker,
+}
+
+/// The end of a wait, by the record that shows it.
+struct WaitEnd {
+    file: u32,
+    time: i64,
+    process: Option<u32>,
+    thread: u32,
+    frames: Vec<StackFrame>,
 }
 
 /// Makes the spans of a trace, record by record.
@@ -101,14 +123,17 @@ struct Waiting {
 pub struct Profiler {
     /// A sample was of a trace that does not name their interval.
     has_assumed_interval: bool,
+    switches: Switches,
+    rates: SampleRates,
     waiting: HashMap<(u32, u32), Waiting>,
     /// Those that made a thread ready that had not left its CPU yet: Linux records the wake-up of a thread that is about to sleep at once.
-    early: HashMap<(u32, u32), Waker>,
-    /// By file and CPU.
-    running: HashMap<(u32, u16), u32>,
+    early: HashMap<(u32, u32), Woken>,
+    /// When processes started, by file and id.
+    started: HashMap<(u32, u32), i64>,
 }
 
-/// Windows' state of a thread that waits.
+/// Windows' states of a thread that has ended, and of one that waits.
+const TERMINATED: u8 = 4;
 const WAITING: u8 = 5;
 
 /// Why a thread left its CPU, from the state and wait reason of Windows.
@@ -121,7 +146,6 @@ fn reason(state: u8, wait: u8) -> &'static str {
         (WAITING, 15) => "WrQueue",
         (WAITING, _) => "Waiting",
         (_, 32) => "preempted",
-        (4, _) => "ended",
         _ => "ready",
     }
 }
@@ -157,56 +181,82 @@ fn from_wait_on(mut frames: Vec<StackFrame>) -> Vec<StackFrame> {
     frames
 }
 
-/// The thread that came to a CPU, and the one that left it.
-pub fn switch_of(record: &EventRecord<'_>) -> Option<(u32, u32)> {
-    record.hook.filter(|hook| *hook == CSWITCH)?;
-    Some((le::u32(record.payload, 0)?, le::u32(record.payload, 4)?))
-}
-
 impl Profiler {
-    /// The span that ends with a record, if a filter selects the record. The other records are needed, too: when a thread
-    /// leaves its CPU, the switch has the ids of the next thread.
+    /// The meaning of the next record for who runs on the CPUs. `time`: nanoseconds. The records of a trace go through here first, then through
+    /// [`take_selected`](Profiler::take_selected).
+    pub fn step(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
+        self.switches.take(record, time)
+    }
+
+    /// The spans that end with a record, if a filter selects the record. The other records are needed, too: when a thread
+    /// leaves its CPU, the switch has the ids of the next thread. A wait has several parts if switches may be missing inside of it.
     pub fn take_selected(
         &mut self,
         record: &EventRecord<'_>,
-        time: i64,
+        (time, step): (i64, Step),
         names: &Named<'_>,
         is_selected: bool,
-    ) -> Option<Span> {
+    ) -> Vec<Span> {
         let has_stacks = names.has_stacks && is_selected;
-        let span = self.take(record, time, &Named { has_stacks, ..*names });
-        let span = span.filter(|_| is_selected)?;
-        let is_sample = matches!(span.kind, SpanKind::Sample);
+        let spans = self.take(record, (time, step), &Named { has_stacks, ..*names });
+        if !is_selected {
+            return Vec::new();
+        }
+        let is_sample = spans.iter().any(|span| matches!(span.kind, SpanKind::Sample));
         self.has_assumed_interval |= is_sample && names.names.sample_interval(record).is_none();
-        Some(span)
+        spans
     }
 
-    /// The span that ends with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
-    fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+    /// The spans that end with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
+    fn take(
+        &mut self,
+        record: &EventRecord<'_>,
+        (time, step): (i64, Step),
+        names: &Named<'_>,
+    ) -> Vec<Span> {
+        if let Step::Switch { new, old } = step {
+            return self.switch(record, time, (new, old), names);
+        }
         if let Some(waited) = read_waiting(record) {
             return self.still_waiting(record, time, waited, names);
         }
-        match record.hook? {
-            SAMPLE => self.sample(record, time, names),
-            CSWITCH => self.switch(record, time, names),
-            READY_THREAD => {
-                self.ready(record, names);
-                None
+        match record.hook {
+            Some(SAMPLE) => return self.sample(record, time, names).into_iter().collect(),
+            Some(READY_THREAD) => self.ready(record, time, names),
+            Some(THREAD_START | THREAD_END) => self.forget(record),
+            Some(PROCESS_START) if self.started.len() < LIMIT => {
+                let process = names.names.owner(record).process;
+                let file = record.position.file_index;
+                self.started.extend(process.map(|process| ((file, process), time)));
             }
-            _ => None,
+            _ => {}
         }
+        Vec::new()
     }
 
-    /// Prints that the times of samples rest on an assumption. For the end of a command.
+    /// Prints what the times rest on. For the end of a command.
     pub fn report(&self) {
         if self.has_assumed_interval {
             eprintln!(
                 "etw: note: no record names the interval of the CPU samples; 1 ms is assumed"
             );
+        } else if self.rates.are_more() {
+            eprintln!(
+                "etw: note: there are more CPU samples than one session records: each stands for the time since the one before it"
+            );
+        }
+        let repeated = self.switches.repeated();
+        if repeated > 0 {
+            eprintln!(
+                "etw: note: context switches that several sessions recorded: {repeated}; each counts once"
+            );
         }
     }
 
-    fn sample(&self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+    fn sample(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+        let interval = names.names.sample_interval(record).unwrap_or(DEFAULT_INTERVAL);
+        let cpu = (record.position.file_index, record.cpu);
+        let duration = self.rates.time_of_sample(cpu, time, interval);
         let owner = names.names.owner(record);
         let thread = owner.thread?;
         // The idle threads use no CPU.
@@ -221,32 +271,40 @@ impl Profiler {
             };
             frames = names.functions_at(record, owner.process, address?);
         }
-        let duration = names.names.sample_interval(record).unwrap_or(DEFAULT_INTERVAL);
         let kind = SpanKind::Sample;
         Some(Span { process: owner.process, thread, start: time, duration, kind, frames })
     }
 
-    fn switch(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
-        let (payload, (new, old)) = (record.payload, switch_of(record)?);
-        let (wait, state) = (*payload.get(12)?, *payload.get(14)?);
+    fn switch(
+        &mut self,
+        record: &EventRecord<'_>,
+        time: i64,
+        (new, old): (u32, u32),
+        names: &Named<'_>,
+    ) -> Vec<Span> {
+        let (Some(wait), Some(state)) = (record.payload.get(12), record.payload.get(14)) else {
+            return Vec::new();
+        };
         let file = record.position.file_index;
-        self.running.insert((file, record.cpu), new);
-        let waker = self.early.remove(&(file, old)).filter(|_| state == WAITING);
-        if old != 0 && self.waiting.len() < LIMIT {
-            let waiting = Waiting { since: time, reason: reason(state, wait), waker };
+        let woken = self.early.remove(&(file, old)).filter(|_| *state == WAITING);
+        if old != 0 && *state != TERMINATED && self.waiting.len() < LIMIT {
+            let reason = reason(*state, *wait);
+            let waiting = Waiting { since: time, reason, woken, is_reported: false };
             self.waiting.insert((file, old), waiting);
         }
         self.early.remove(&(file, new));
-        let waiting = self.waiting.remove(&(file, new)).filter(|_| new != 0)?;
         let process = names.names.owner(record).process;
-        Some(Span {
-            process,
-            thread: new,
-            start: waiting.since,
-            duration: time - waiting.since,
-            kind: SpanKind::OffCpu { reason: waiting.reason, waker: waiting.waker },
-            frames: from_wait_on(names.functions_of(record)),
-        })
+        // A thread with this id of a process with the same id may have died.
+        let started = process.and_then(|process| self.started.get(&(file, process)));
+        let lives = |waiting: &Waiting| started.is_none_or(|started| waiting.since >= *started);
+        let waiting = self.waiting.remove(&(file, new)).filter(|_| new != 0);
+        match waiting.filter(|waiting| !waiting.is_reported && lives(waiting)) {
+            Some(waiting) => {
+                let frames = from_wait_on(names.functions_of(record));
+                self.spans(waiting, &WaitEnd { file, time, process, thread: new, frames })
+            }
+            None => Vec::new(),
+        }
     }
 
     /// The recording ends while a thread is off its CPU, `waited` nanoseconds after it left it.
@@ -256,38 +314,78 @@ impl Profiler {
         time: i64,
         waited: u64,
         names: &Named<'_>,
-    ) -> Option<Span> {
-        let thread = record.thread_id?;
-        let known = self.waiting.remove(&(record.position.file_index, thread));
+    ) -> Vec<Span> {
+        let (Some(thread), Ok(waited)) = (record.thread_id, i64::try_from(waited)) else {
+            return Vec::new();
+        };
+        let file = record.position.file_index;
         // A full buffer may have lost the switch.
-        let since = time.saturating_sub(i64::try_from(waited).ok()?);
-        let Waiting { since, reason, waker } =
-            known.unwrap_or(Waiting { since, reason: "Waiting", waker: None });
-        Some(Span {
-            process: record.process_id,
-            thread,
-            start: since,
-            duration: time - since,
-            kind: SpanKind::OffCpu { reason, waker },
-            frames: from_wait_on(names.functions_of(record)),
-        })
+        let since = time.saturating_sub(waited);
+        let waiting = self.waiting.remove(&(file, thread)).unwrap_or(Waiting {
+            since,
+            reason: "Waiting",
+            woken: None,
+            is_reported: false,
+        });
+        let rest = Waiting { since: time, is_reported: true, woken: None, ..waiting };
+        self.waiting.insert((file, thread), rest);
+        let frames = from_wait_on(names.functions_of(record));
+        self.spans(waiting, &WaitEnd { file, time, process: record.process_id, thread, frames })
+    }
+
+    /// The parts of a wait in which no switch may be missing.
+    fn spans(&self, waiting: Waiting, end: &WaitEnd) -> Vec<Span> {
+        let Waiting { since, reason, woken, .. } = waiting;
+        let parts = self.switches.known_parts(end.file, since, end.time);
+        let mut woken = woken;
+        let span = |(start, until): (i64, i64)| {
+            let is_first = start == since;
+            let is_of_part = |woken: &Woken| is_first || woken.time >= start;
+            let waker = match until == end.time {
+                true => woken.take().filter(is_of_part).map(|woken| woken.waker),
+                false => None,
+            };
+            // Behind a gap, the thread may be off its CPU for another reason.
+            let reason = if is_first { reason } else { "Waiting" };
+            Span {
+                process: end.process,
+                thread: end.thread,
+                start,
+                duration: until - start,
+                kind: SpanKind::OffCpu { reason, waker },
+                frames: end.frames.clone(),
+            }
+        };
+        parts.into_iter().map(span).collect()
+    }
+
+    /// A thread starts or ends: what is known of its id is another thread's.
+    fn forget(&mut self, record: &EventRecord<'_>) {
+        // The first version has the process behind the thread.
+        let at = if record.descriptor.version == 0 { 0 } else { 4 };
+        if let Some(thread) = le::u32(record.payload, at) {
+            let key = (record.position.file_index, thread);
+            self.waiting.remove(&key);
+            self.early.remove(&key);
+        }
     }
 
     /// `u32` thread, `i8` reason and increment of the adjustment, `u8` flags: 1 in an interrupt.
-    fn ready(&mut self, record: &EventRecord<'_>, names: &Named<'_>) {
+    fn ready(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) {
         let Some(thread) = le::u32(record.payload, 0) else { return };
         let file = record.position.file_index;
-        let Some(waker) = self.running.get(&(file, record.cpu)) else { return };
+        let Some(waker) = self.switches.running(record) else { return };
         let waker = Waker {
-            process: if *waker == 0 { Some(0) } else { names.names.process_of(*waker) },
-            thread: *waker,
+            process: if waker == 0 { Some(0) } else { names.names.process_of(waker) },
+            thread: waker,
             is_interrupt: record.payload.get(6).is_some_and(|flags| flags & 1 != 0),
             frames: names.functions_of(record),
         };
+        let woken = Woken { time, waker };
         match self.waiting.get_mut(&(file, thread)) {
-            Some(waiting) => waiting.waker = Some(waker),
+            Some(waiting) => waiting.woken = Some(woken),
             None if self.early.len() < LIMIT => {
-                self.early.insert((file, thread), waker);
+                self.early.insert((file, thread), woken);
             }
             None => {}
         }
@@ -327,20 +425,34 @@ mod tests {
             .concat()
     }
 
+    /// The one span that ends with a record.
+    fn take(
+        profiler: &mut Profiler,
+        record: &EventRecord<'_>,
+        time: i64,
+        names: &Named<'_>,
+    ) -> Option<Span> {
+        let step = profiler.step(record, time);
+        let mut spans = profiler.take_selected(record, (time, step), names, true);
+        assert!(spans.len() < 2, "{spans:?}");
+        spans.pop()
+    }
+
     /// OV-23
     #[test]
     fn time_off_the_cpu_has_its_reason_and_its_waker() {
         let (mut profiler, names) = (Profiler::default(), Names::default());
         let names = Named { names: &names, has_stacks: true };
-        let mut take =
-            |hook, payload: &[u8], time| profiler.take(&record(hook, payload), time, &names);
+        let mut take = |hook, payload: &[u8], time| {
+            super::tests::take(&mut profiler, &record(hook, payload), time, &names)
+        };
         assert!(take(0x0524, &switch(8, 7, 6, 5), 100).is_none());
         assert!(take(0x0532, &[7, 0, 0, 0, 0, 0, 0, 0], 150).is_none());
         let span = take(0x0524, &switch(7, 8, 32, 1), 180).unwrap();
         assert_eq!((span.thread, span.start, span.duration), (7, 100, 80));
         let SpanKind::OffCpu { reason, waker } = span.kind else { panic!("off CPU") };
         assert_eq!((reason, waker.map(|waker| waker.thread)), ("UserRequest", Some(8)));
-        let span = take(0x0524, &switch(8, 0, 0, 0), 300).unwrap();
+        let span = take(0x0524, &switch(8, 7, 6, 5), 300).unwrap();
         let SpanKind::OffCpu { reason, waker } = span.kind else { panic!("off CPU") };
         assert!(reason == "preempted" && waker.is_none());
     }
@@ -350,7 +462,7 @@ mod tests {
     fn a_wait_that_lasts_until_the_end_is_one() {
         let (mut profiler, names) = (Profiler::default(), Names::default());
         let names = Named { names: &names, has_stacks: true };
-        assert!(profiler.take(&record(0x0524, &switch(8, 7, 6, 5)), 100, &names).is_none());
+        assert!(take(&mut profiler, &record(0x0524, &switch(8, 7, 6, 5)), 100, &names).is_none());
         let chain = etw_host::report::waiting_chain();
         let waited = 900u64.to_le_bytes();
         let mut end = EventRecord::new(HeaderType::Event64, &waited);
@@ -358,13 +470,13 @@ mod tests {
         end.extended = etw_types::ExtendedItems::parse_chain(&chain).unwrap().0;
         for (thread, start, reason) in [(7, 100, "UserRequest"), (9, 500, "Waiting")] {
             (end.process_id, end.thread_id) = (Some(6), Some(thread));
-            let span = profiler.take(&end, start + 900, &names).unwrap();
+            let span = take(&mut profiler, &end, start + 900, &names).unwrap();
             assert_eq!((span.process, span.thread), (Some(6), thread));
             assert_eq!((span.start, span.duration), (start, 900));
             let SpanKind::OffCpu { reason: found, waker } = span.kind else { panic!("off CPU") };
             assert!(found == reason && waker.is_none());
         }
-        assert!(profiler.take(&record(0x0524, &switch(7, 8, 32, 1)), 2000, &names).is_none());
+        assert!(take(&mut profiler, &record(0x0524, &switch(7, 8, 32, 1)), 2000, &names).is_none());
     }
 
     /// OV-23: another CPU makes a thread ready that is about to leave its CPU.
@@ -375,7 +487,7 @@ mod tests {
         let mut take = |cpu, hook, payload: &[u8], time| {
             let mut record = record(hook, payload);
             record.cpu = cpu;
-            profiler.take(&record, time, &names)
+            super::tests::take(&mut profiler, &record, time, &names)
         };
         let waker = |span: Option<Span>| match span.unwrap().kind {
             SpanKind::OffCpu { waker, .. } => waker.map(|waker| waker.thread),
@@ -402,7 +514,7 @@ mod tests {
         };
         let mut take = |names: &Names, thread, time| {
             let named = Named { names, has_stacks: true };
-            profiler.take_selected(&record(0x0f2e, &sample(thread)), time, &named, true)
+            super::tests::take(&mut profiler, &record(0x0f2e, &sample(thread)), time, &named)
         };
         let span = take(&names, 7, 5).unwrap();
         assert_eq!((span.duration, span.frames[0].text()), (1_000_000, "0x1234".to_owned()));
@@ -440,7 +552,8 @@ mod tests {
         let names = Named { names: &names, has_stacks: true };
         for hook in [0x0524, 0x0532, 0x0f2e] {
             for size in 0..8 {
-                assert!(profiler.take(&record(hook, &[1; 8][..size]), 1, &names).is_none());
+                let record = record(hook, &[1; 8][..size]);
+                assert!(take(&mut profiler, &record, 1, &names).is_none());
             }
         }
     }

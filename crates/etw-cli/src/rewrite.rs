@@ -1,5 +1,7 @@
 //! `etw merge` and `etw relog`
 
+mod recorded_twice;
+
 use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
@@ -14,6 +16,7 @@ use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::WriteError;
 use etw_types::{Clock, EventRecord, ExtType, FileTime, SchemaRecord};
+use recorded_twice::RecordedTwice;
 use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
@@ -282,8 +285,10 @@ fn run(
     };
     let kinds = EventKinds::default();
     let mut selection = Selection { filter, decoder, kept: 0, kinds };
+    let mut twice = RecordedTwice::default();
     let keep = |record: &EventRecord<'_>| {
         progress.count(record.position);
+        twice.see(record, &clocks);
         !is_selecting || selection.keep(record, &clocks, &style)
     };
     let written = relog.run_selected(out, |_| (), keep, &schemas).map(drop);
@@ -297,6 +302,14 @@ fn run(
     let mut outcome = files::report_named(relog.records(), shown);
     if report(&relog, shown) == Outcome::Damaged {
         outcome = Outcome::Damaged;
+    }
+    let twice = twice.kinds(relog.records().files());
+    if !twice.is_empty() {
+        eprintln!(
+            "etw: note: several of the merged sessions recorded {}, which are in {} as often; the commands that sum times count each once",
+            twice.join(" and "),
+            target.output.display()
+        );
     }
     let Selection { filter, decoder, kept, kinds } = selection;
     if let Some(filter) = &filter {

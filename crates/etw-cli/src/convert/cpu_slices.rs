@@ -1,8 +1,7 @@
 //! [`CpuSlices`]: who ran on each CPU, from context switches.
 
 use crate::join::Names;
-use crate::profile::switch_of;
-use crate::stat::losses;
+use crate::switches::{Gap, Step, parts_without};
 use etw_types::EventRecord;
 use std::collections::BTreeMap;
 
@@ -24,74 +23,114 @@ impl CpuSlice {
     }
 }
 
+/// Losses during a slice that are kept apart.
+const MOST_GAPS: usize = 64;
+
 /// The threads that run.
 #[derive(Debug, Default)]
 pub struct CpuSlices {
-    /// By file and CPU; the ends are not known yet.
-    running: BTreeMap<(u32, u16), CpuSlice>,
+    /// By file and CPU.
+    running: BTreeMap<(u32, u16), Running>,
     /// The latest times of the files.
     last: BTreeMap<u32, i64>,
 }
 
+/// A slice whose end is not known yet.
+#[derive(Debug)]
+struct Running {
+    slice: CpuSlice,
+    /// Times in which switches of its CPU may be missing, by their ends.
+    gaps: Vec<Gap>,
+}
+
 impl CpuSlices {
-    /// The slices that end with a record: at a switch the one of its CPU, at a loss of switches all of its file. A switch that `is_shown` begins
-    /// one, unless the idle thread comes. `process`: that of the thread that comes.
+    /// The parts of the slice that ends with a record. A switch that `is_shown` begins one, unless the idle thread comes. `process`: that of
+    /// the thread that comes.
     pub fn take(
         &mut self,
         record: &EventRecord<'_>,
-        time: i64,
+        (time, step): (i64, Step),
         process: impl FnOnce() -> Option<u32>,
         is_shown: bool,
     ) -> Vec<CpuSlice> {
         let file = record.position.file_index;
         let last = self.last.entry(file).or_insert(time);
         *last = time.max(*last);
-        let Some((new, _)) = switch_of(record) else {
-            return match losses::may_lack_switches(record) {
-                true => self.end_file(file, time),
-                false => Vec::new(),
-            };
-        };
-        let cpu = record.cpu;
-        let ended = self.running.remove(&(file, cpu)).map(|slice| ended(slice, time));
-        if is_shown && new != 0 {
-            let begun = CpuSlice { cpu, process: process(), thread: new, start: time, end: time };
-            self.running.insert((file, cpu), begun);
+        match step {
+            Step::None => Vec::new(),
+            Step::Loss { cpu, from } => {
+                self.lose(file, cpu, Gap { from, until: time });
+                Vec::new()
+            }
+            Step::Switch { new, old } => {
+                let cpu = record.cpu;
+                // If another thread leaves, the end of the slice is not known.
+                let ended = self.running.remove(&(file, cpu));
+                let ended = ended.filter(|running| running.slice.thread == old);
+                if is_shown && new != 0 {
+                    let process = process();
+                    let slice = CpuSlice { cpu, process, thread: new, start: time, end: time };
+                    self.running.insert((file, cpu), Running { slice, gaps: Vec::new() });
+                }
+                ended.map_or(Vec::new(), |running| running.ended(time))
+            }
         }
-        ended.into_iter().collect()
     }
 
-    fn end_file(&mut self, file: u32, time: i64) -> Vec<CpuSlice> {
-        let running = self.running.extract_if((file, 0)..=(file, u16::MAX), |_, _| true);
-        running.map(|(_, slice)| ended(slice, time)).collect()
+    /// Notes a loss for each CPU. `lossy`: the CPU that may have switched since its last switch.
+    fn lose(&mut self, file: u32, lossy: Option<u16>, gap: Gap) {
+        for ((_, cpu), running) in self.running.range_mut((file, 0)..=(file, u16::MAX)) {
+            let start = running.slice.start;
+            let from = if lossy == Some(*cpu) { start } else { gap.from.max(start) };
+            let is_full = running.gaps.len() >= MOST_GAPS;
+            match running.gaps.last_mut().filter(|_| is_full) {
+                Some(last) => last.until = gap.until,
+                None => running.gaps.push(Gap { from, ..gap }),
+            }
+        }
     }
 
-    /// Ends all slices, each with the last record of its file: nothing is known of a CPU behind it.
+    /// Ends all slices, each with the last record of its file, or with the first loss: nothing is known of a CPU behind it.
     pub fn end_all(&mut self) -> Vec<CpuSlice> {
-        let files = std::mem::take(&mut self.last);
-        files.into_iter().flat_map(|(file, last)| self.end_file(file, last)).collect()
+        let running = std::mem::take(&mut self.running);
+        let slices = running.into_iter().filter_map(|((file, _), running)| {
+            let slice = running.slice;
+            let lost = running.gaps.iter().map(|gap| gap.from).min();
+            let end = lost.or_else(|| self.last.get(&file).copied())?.max(slice.start);
+            (lost.is_none() || end > slice.start).then_some(CpuSlice { end, ..slice })
+        });
+        slices.collect()
     }
 }
 
-fn ended(slice: CpuSlice, time: i64) -> CpuSlice {
-    CpuSlice { end: slice.start.max(time), ..slice }
+impl Running {
+    /// The parts in which the thread ran for sure: its CPU had no other one at the end.
+    fn ended(self, time: i64) -> Vec<CpuSlice> {
+        let slice = self.slice;
+        let parts = parts_without(&self.gaps, slice.start, time.max(slice.start));
+        parts.into_iter().map(|(start, end)| CpuSlice { start, end, ..slice }).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switches::Switches;
     use etw_types::{HeaderType, Hook};
+    use std::collections::HashMap;
 
     /// OV-23: nothing is known of a CPU between two traces.
     #[test]
     fn slices_end_with_the_trace_that_began_them() {
-        let mut slices = CpuSlices::default();
+        let (mut slices, mut switches) = (CpuSlices::default(), Switches::default());
+        let mut old = HashMap::new();
         let mut take = |file: u32, time, new: u32| {
-            let payload = [&new.to_le_bytes()[..], &[0; 20]].concat();
+            let ran = old.insert(file, new).unwrap_or(0);
+            let payload = [&new.to_le_bytes()[..], &ran.to_le_bytes(), &[0; 16]].concat();
             let mut record = EventRecord::new(HeaderType::PerfInfo64, &payload);
             record.hook = Some(Hook(if new == u32::MAX { 0x0f2e } else { 0x0524 }));
             record.position.file_index = file;
-            slices.take(&record, time, || None, true)
+            slices.take(&record, (time, switches.take(&record, time)), || None, true)
         };
         assert!(take(0, 10, 7).is_empty());
         assert!(take(0, 20, u32::MAX).is_empty());

@@ -49,6 +49,26 @@ struct Figures {
     waits: u64,
 }
 
+impl Figures {
+    /// `is_first`: the span is not a later part of a wait; `is_own`: the row is not further out in the stack.
+    fn add(&mut self, span: &Span, is_first: bool, is_own: bool) {
+        match span.kind {
+            SpanKind::Sample => {
+                self.total_cpu += span.duration;
+                if is_own {
+                    self.samples += 1;
+                    self.cpu += span.duration;
+                }
+            }
+            SpanKind::OffCpu { .. } if is_own => {
+                self.off_cpu += span.duration;
+                self.waits += u64::from(is_first);
+            }
+            SpanKind::OffCpu { .. } => {}
+        }
+    }
+}
+
 /// CPU time and time off the CPU by rows, the largest first.
 pub struct ProfileTable {
     by: ProfileBy,
@@ -99,28 +119,15 @@ impl ProfileTable {
             let has_stacks = matches!(by, ProfileBy::Module | ProfileBy::Function);
             let named = Named { names, has_stacks };
             let is_selected = selected.is_some();
-            let span = profiler.take_selected(stored, nanoseconds, &named, is_selected);
-            let Some(span) = span else { return };
-            let (own, all) = rows(by, &span, names);
-            for row in all {
-                if figures.len() >= LIMIT && !figures.contains_key(&row) {
-                    continue;
-                }
-                let is_own = row == own;
-                let one = figures.entry(row).or_default();
-                match span.kind {
-                    SpanKind::Sample => {
-                        one.total_cpu += span.duration;
-                        if is_own {
-                            one.samples += 1;
-                            one.cpu += span.duration;
-                        }
+            let step = profiler.step(stored, nanoseconds);
+            let spans = profiler.take_selected(stored, (nanoseconds, step), &named, is_selected);
+            for (number, span) in spans.iter().enumerate() {
+                let (own, all) = rows(by, span, names);
+                for row in all {
+                    if figures.len() < LIMIT || figures.contains_key(&row) {
+                        let is_own = row == own;
+                        figures.entry(row).or_default().add(span, number == 0, is_own);
                     }
-                    SpanKind::OffCpu { .. } if is_own => {
-                        one.off_cpu += span.duration;
-                        one.waits += 1;
-                    }
-                    SpanKind::OffCpu { .. } => {}
                 }
             }
         })?;

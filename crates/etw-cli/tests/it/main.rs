@@ -20,6 +20,7 @@ mod formats;
 mod join;
 #[cfg(target_os = "linux")]
 mod log_settings;
+mod lost_switches;
 #[cfg(target_os = "linux")]
 mod mc;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,163 @@
+//! [`Switches`]: the context switches of each CPU, the times in which some may be missing, and those that two sessions recorded.
+
+use crate::stat::losses;
+use etw_types::{EventRecord, Hook, LOST_EVENT, le};
+use std::collections::HashMap;
+
+pub const CSWITCH: Hook = Hook(0x0524);
+/// Two sessions record a switch within so many nanoseconds.
+const TWICE: i64 = 1_000_000;
+/// Gaps of a file that are kept apart; only a hostile trace has more.
+const LIMIT: usize = 1 << 20;
+/// Gaps inside of a span that are looked at: nothing is known of what is before them.
+const MOST_INSIDE: usize = 1 << 10;
+
+/// The thread that came to a CPU, and the one that left it.
+pub fn switch_of(record: &EventRecord<'_>) -> Option<(u32, u32)> {
+    record.hook.filter(|hook| *hook == CSWITCH)?;
+    Some((le::u32(record.payload, 0)?, le::u32(record.payload, 4)?))
+}
+
+/// Nanoseconds between which switches may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub from: i64,
+    pub until: i64,
+}
+
+/// The meaning of a record for who runs on the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    None,
+    /// A thread takes a CPU from another one.
+    Switch {
+        new: u32,
+        old: u32,
+    },
+    /// Switches may be missing before the record: those of `cpu` behind its last one, those of other CPUs behind `from`, the last one of the
+    /// file, in nanoseconds. `cpu` is `None` if the record is about the whole session.
+    Loss {
+        cpu: Option<u16>,
+        from: i64,
+    },
+}
+
+/// Follows the switches of a trace, record by record.
+#[derive(Debug, Default)]
+pub struct Switches {
+    /// By file and CPU.
+    cpus: HashMap<(u32, u16), Last>,
+    files: HashMap<u32, FileSwitches>,
+    /// Switches that were known from another session's record.
+    repeated: u64,
+}
+
+/// The last switch of a CPU.
+#[derive(Debug)]
+struct Last {
+    time: i64,
+    /// `None`: a loss came behind it.
+    switch: Option<(u32, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct FileSwitches {
+    /// The time of the last switch.
+    last: i64,
+    /// By their ends.
+    gaps: Vec<Gap>,
+}
+
+impl Switches {
+    /// Takes the next record. `time`: nanoseconds.
+    pub fn take(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
+        let file = record.position.file_index;
+        let Some((new, old)) = switch_of(record) else {
+            return match losses::may_lack_switches(record) {
+                true => self.loss(record, time),
+                false => Step::None,
+            };
+        };
+        let last = Last { time, switch: Some((new, old)) };
+        let before = self.cpus.insert((file, record.cpu), last);
+        if let Some(Last { time: from, switch: Some((ran, left)) }) = before {
+            // A thread that came does not come again before it left.
+            if (ran, left) == (new, old) && time.saturating_sub(from) <= TWICE {
+                self.repeated += 1;
+                return Step::None;
+            }
+            if ran != old {
+                self.add_gap(file, Gap { from, until: time });
+            }
+        }
+        self.files.entry(file).or_default().last = time;
+        Step::Switch { new, old }
+    }
+
+    fn loss(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
+        let file = record.position.file_index;
+        let last = self.files.get(&file).map_or(time, |switches| switches.last);
+        // Other reports count what a session lost anywhere.
+        if record.provider != Some(LOST_EVENT) {
+            return Step::Loss { cpu: None, from: last };
+        }
+        let from = self.cpus.get_mut(&(file, record.cpu)).map_or(last, |known| {
+            known.switch = None;
+            known.time
+        });
+        self.add_gap(file, Gap { from, until: time });
+        Step::Loss { cpu: Some(record.cpu), from: last }
+    }
+
+    fn add_gap(&mut self, file: u32, gap: Gap) {
+        let gaps = &mut self.files.entry(file).or_default().gaps;
+        let is_full = gaps.len() >= LIMIT;
+        match gaps.last_mut().filter(|_| is_full) {
+            Some(last) => last.until = gap.until,
+            None => gaps.push(gap),
+        }
+    }
+
+    /// The thread that runs on a record's CPU, unless switches to others may be missing.
+    pub fn running(&self, record: &EventRecord<'_>) -> Option<u32> {
+        let file = record.position.file_index;
+        let last = self.cpus.get(&(file, record.cpu))?;
+        let gap = self.files.get(&file).and_then(|switches| switches.gaps.last());
+        let is_sure = gap.is_none_or(|gap| gap.until <= last.time);
+        last.switch.map(|(ran, _)| ran).filter(|_| is_sure)
+    }
+
+    /// The parts of a time in which no switch of a file is missing, in nanoseconds.
+    pub fn known_parts(&self, file: u32, start: i64, end: i64) -> Vec<(i64, i64)> {
+        let gaps = self.files.get(&file).map_or(&[][..], |switches| &switches.gaps);
+        parts_without(gaps, start, end)
+    }
+
+    /// Switches that were recorded by more than one session, without their first records.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+}
+
+/// The parts of a time that lie outside of gaps, which are in the order of their ends.
+pub fn parts_without(gaps: &[Gap], start: i64, mut end: i64) -> Vec<(i64, i64)> {
+    let mut inside = gaps.iter().rev().take_while(|gap| gap.until > start).peekable();
+    if inside.peek().is_none() {
+        return vec![(start, end)];
+    }
+    let mut parts = Vec::new();
+    for gap in inside.by_ref().take(MOST_INSIDE) {
+        if gap.until < end {
+            parts.push((gap.until, end));
+        }
+        end = end.min(gap.from);
+        if end <= start {
+            break;
+        }
+    }
+    if start < end && inside.peek().is_none() {
+        parts.push((start, end));
+    }
+    parts.reverse();
+    parts
+}
