@@ -93,7 +93,7 @@ pub use recorder::{KnownProcesses, Recorder};
 #[cfg(target_os = "linux")]
 pub use ring_facts::{LeftRing, RingFacts};
 pub use shaper::{
-    Configuration, Disk, KernelFunction, Machine, Options, ProcessImages, Shaper, Turn,
+    Configuration, Disk, KernelFunction, Machine, Options, ProcessImages, Shaper, Turn, Vanished,
 };
 #[cfg(target_os = "linux")]
 pub use wanted_events::StartError;

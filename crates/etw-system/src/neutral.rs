@@ -74,6 +74,8 @@ pub enum Detail<'a> {
     Rename { process: u32, thread: u32, name: &'a [u8] },
     /// A thread ended.
     Exit { process: u32, thread: u32 },
+    /// A thread has ended, and the kernel did not record that.
+    Vanished { thread: u32 },
     /// A thread of a process ended with this status: the exit code, or 128 and the signal. The last one is the status of the
     /// process. This event may come early: before the beginning of the process.
     ExitStatus { process: u32, thread: u32, status: u32 },

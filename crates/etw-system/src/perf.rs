@@ -31,8 +31,8 @@ pub(crate) use gaps::Gap;
 use kept_rings::map;
 pub use kept_rings::{FinishedRings, HeldRing};
 pub(crate) use lives::{Life, LifeMoment};
-pub(crate) use losses::CallEvents;
 pub use losses::ClassLosses;
+pub(crate) use losses::{CallEvents, Missing};
 pub use parse::{
     Kind, Mapping, NewProgram, Parsed, PerfDetail, Scratch, UNWOUND_REGISTERS, UserState, parse,
 };

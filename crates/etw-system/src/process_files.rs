@@ -77,6 +77,15 @@ pub(crate) fn is_running(process: u32) -> bool {
     stat(&format!("/proc/{process}/stat")).is_some_and(|stat| !stat.has_ended)
 }
 
+/// Whether a thread has ended for certain, also one that nobody has waited for yet.
+pub(crate) fn has_ended(thread: u32) -> bool {
+    let Ok(id) = libc::pid_t::try_from(thread) else { return false };
+    // SAFETY: the arguments are numbers; no signal is sent.
+    let is_missing = unsafe { libc::kill(id, 0) } != 0
+        && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    is_missing || stat(&format!("/proc/{thread}/stat")).is_some_and(|stat| stat.has_ended)
+}
+
 /// The user of a process.
 pub(crate) fn user(process: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;

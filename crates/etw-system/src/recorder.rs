@@ -16,12 +16,14 @@ use crate::neutral::{Detail, ExecFacts, NeutralEvent};
 use crate::own_rights::{check_proc, hidden_processes};
 use crate::pace::{Haste, Pace};
 use crate::perf::{
-    CallEvents, ClassLosses, FinishedRings, Given, NewProgram, OpenRing, Parsed, Perf, PerfDetail,
-    ProgramFound, ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
+    CallEvents, ClassLosses, FinishedRings, Given, Missing, NewProgram, OpenRing, Parsed, Perf,
+    PerfDetail, ProgramFound, ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
 use crate::process_files::{self, file_facts};
 use crate::record::{Records, SystemRecord};
+use crate::recorder::cpus::UnseenEnds;
 use crate::recorder::hidden::HiddenPrograms;
+use crate::recorder::losses::TwoCounts;
 use crate::recorder::mappings::add_mapping;
 use crate::recorder::rundown::{Giver, Handover};
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
@@ -80,8 +82,10 @@ pub struct Recorder {
     suspension: Suspension,
     /// CPUs that have been online.
     known_cpus: Vec<u16>,
-    /// When those are looked at again, in nanoseconds.
+    /// When those are looked at again, and when they were last, in nanoseconds.
     next_look: u64,
+    last_look: u64,
+    unseen_ends: UnseenEnds,
     /// When the kernel's counters are read again, in nanoseconds.
     next_count: u64,
     /// The first events of `perf` are those of processes and mappings.
@@ -96,12 +100,14 @@ pub struct Recorder {
     losses: ClassLosses,
     /// Losses that are counted, for which the trace has no event yet: the kernel's record of them comes only with the next one that fits.
     unmarked: u64,
-    /// Threads that ran and whose beginnings nobody saw.
-    unseen: u64,
-    /// Losses that are counted and may be the records of those beginnings.
-    lost_beginnings: u64,
+    /// Lost beginnings and ends of threads.
+    lives: TwoCounts,
+    /// Lost switches.
+    switches: TwoCounts,
     /// Lost records that have been counted, or were before this recorder.
     known_losses: ClassLosses,
+    /// What the recorders before have counted as missing.
+    missing_before: Missing,
     /// The next process knows these by it. `None`: there is no memory for it.
     told: Option<Told>,
     /// The kernel records no more.
@@ -124,6 +130,8 @@ pub struct Recorder {
 struct Released {
     until: i64,
     positions: ReleasedPositions,
+    /// What these records lack.
+    missing: Missing,
 }
 
 /// The open events of a recorder.
@@ -238,9 +246,11 @@ impl Recorder {
         Ok(recorder.behind_others())
     }
 
-    /// The recording continues that of a recorder before it: if the last switch of a CPU is not known, the trace has a loss there.
+    /// The recording continues that of a recorder before it: if the last switch of a CPU is not known, the trace has a loss there. What it
+    /// numbers has no number of the one before.
     pub fn behind_others(mut self) -> Recorder {
         self.shaper.continues_trace();
+        self.shaper.number_from(now() / TICK);
         self
     }
 
@@ -291,6 +301,8 @@ impl Recorder {
             online: OnlineCpus::default(),
             suspension: Suspension::new(),
             next_look: 0,
+            last_look: 0,
+            unseen_ends: UnseenEnds::default(),
             next_count: 0,
             side_events,
             pace,
@@ -298,9 +310,10 @@ impl Recorder {
             room: MAX_QUEUE,
             losses: ClassLosses::default(),
             unmarked: 0,
-            unseen: 0,
-            lost_beginnings: 0,
+            lives: TwoCounts::default(),
+            switches: TwoCounts::default(),
             known_losses: ClassLosses::default(),
+            missing_before: Missing::default(),
             told: None,
             is_ending: false,
             is_finished: false,
@@ -409,6 +422,7 @@ impl Recorder {
             if let Some(online) = self.online.changed() {
                 self.follow_cpus(online);
             }
+            self.last_look = time;
             if let Some(suspended) = self.suspension.look() {
                 // No later record is earlier than the watermark.
                 let turn = Turn { time: self.watermark, ..this_turn() };
@@ -416,6 +430,7 @@ impl Recorder {
                 Giver { shaper, out, turn }.event(Detail::Resumed { suspended });
             }
         }
+        self.end_unseen();
         if time >= self.next_count {
             self.next_count = time + LOSS_COUNTS;
             if self.perf.counts_beside_programs() {
@@ -424,10 +439,12 @@ impl Recorder {
         }
         // The shaper may give two records of one time a distance of one tick.
         let until = (self.watermark / TICK) as i64 - 1;
-        let positions = self.perf.released();
+        let (positions, missing) = (self.perf.released(), self.missing());
         match self.released.back_mut() {
-            Some(last) if last.positions == positions => last.until = until,
-            _ => self.released.push_back(Released { until, positions }),
+            Some(last) if last.positions == positions => {
+                (last.until, last.missing) = (until, missing)
+            }
+            _ => self.released.push_back(Released { until, positions, missing }),
         }
         self.watermark
     }
@@ -441,6 +458,9 @@ impl Recorder {
         }
         if let Some(stored) = stored {
             self.perf.commit(&stored.positions);
+            if let Some(told) = &self.told {
+                told.set_missing(&stored.missing);
+            }
         }
     }
 

@@ -400,6 +400,12 @@ pub(crate) mod fake {
         Programs::adopt_as(1, vec![Tracepoint::Switch], descriptors, FakeProgramRing::SIZE).unwrap()
     }
 
+    /// The ring lacks room for so many more switches.
+    pub(crate) fn lose_switches(programs: &Programs, count: u64) {
+        let at = lost_word(Tracepoint::Switch).unwrap();
+        programs.shared.word(at).fetch_add(count, Ordering::Release);
+    }
+
     /// The record of a switch on a CPU.
     pub(crate) fn switch(time: u64, cpu: u32, old: u32, new: u32) -> Vec<u8> {
         let mut record = Vec::new();

@@ -3,7 +3,7 @@
 use etw_types::le;
 
 use super::waiting::Waiting;
-use super::{Parsed, Perf, PerfDetail};
+use super::{Kind, Parsed, Perf, PerfDetail, Tracepoint};
 use crate::clocks::now;
 use crate::neutral::{Detail, Stack};
 
@@ -103,6 +103,19 @@ impl Perf {
             for (time, ring) in [(gap.from, GAP_BEGIN), (gap.until, GAP_END)] {
                 self.waiting.push(Waiting { time, position: 0, ring });
             }
+        }
+    }
+
+    /// Records of a CPU are missing between two times, since perf did not record it.
+    pub fn add_gap(&mut self, gap: Gap) {
+        let is_call = |kind: &Kind| {
+            use Tracepoint::{SyscallEnter, SyscallExit};
+            matches!(kind, Kind::Tracepoint { point: SyscallEnter | SyscallExit, .. })
+        };
+        // Programs record calls on each CPU.
+        if self.event_kinds.iter().any(is_call) {
+            self.gaps.push(gap);
+            self.mark_gaps(self.gaps.len() - 1);
         }
     }
 

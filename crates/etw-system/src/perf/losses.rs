@@ -8,6 +8,9 @@ use super::attribute::Counts;
 use super::{Event, Kind, Perf, Target, Tracepoint, kind_of_program};
 use crate::flags::{Flag, Masks};
 
+/// What a trace lacks without being able to have it, by reason.
+pub(crate) type Missing = [u64; 5];
+
 /// Numbers of lost events, by class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassLosses(BTreeMap<Guid, u64>);

@@ -1,7 +1,9 @@
-//! The losses that the ledger has, by class, in memory that outlives a killed process: the next one counts only the others.
+//! The losses that the ledger has, by class, and what the trace lacks for other reasons, in memory that outlives a killed process: the next one
+//! counts only the others.
 //!
 //! ```text
 //! u64 losses of the first class, u64 of the second one, …
+//! 512: u64 of what is missing for the first reason, u64 for the second one, …
 //! ```
 
 use std::io;
@@ -11,13 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
-use super::ClassLosses;
+use super::{ClassLosses, Missing};
 
 /// A hook of each class that has losses. A worker of another version may have written the words: new classes come last.
 const HOOKS: [u16; 8] = [0x0301, 0x0524, 0x0f2e, 0x020a, 0x010a, 0x060a, 0x0440, 0x030a];
 /// Losses of other classes are in one word behind those.
 const WORDS: usize = HOOKS.len() + 1;
 const SIZE: usize = 4096;
+/// The index of the first word for a reason.
+const REASONS: usize = 64;
 
 fn classes() -> [Guid; WORDS] {
     let class = |at: &u16| Hook(*at).class_guid().unwrap_or(SYSTEM_TRACE);
@@ -79,7 +83,7 @@ impl Told {
 
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping has more bytes, and lives as long as this value.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), WORDS) }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), SIZE / size_of::<u64>()) }
     }
 
     /// The losses that the ledger has.
@@ -102,6 +106,20 @@ impl Told {
         }
         let all = self.words().iter().zip(words);
         all.for_each(|(word, count)| word.store(count, Ordering::Release));
+    }
+}
+
+impl Told {
+    /// What is missing in the records that are stored.
+    pub fn missing(&self) -> Missing {
+        let words = &self.words()[REASONS..];
+        std::array::from_fn(|reason| words[reason].load(Ordering::Acquire))
+    }
+
+    /// So much is missing in the records that are stored.
+    pub fn set_missing(&self, missing: &Missing) {
+        let words = self.words()[REASONS..].iter().zip(missing);
+        words.for_each(|(word, count)| word.store(*count, Ordering::Release));
     }
 }
 
@@ -150,7 +168,7 @@ mod tests {
         }
         told.set(&losses);
         let words: Vec<u64> =
-            told.words().iter().map(|word| word.load(Ordering::Acquire)).collect();
+            told.words()[..WORDS].iter().map(|word| word.load(Ordering::Acquire)).collect();
         let shared: u64 = (HOOKS.len()..HOOKS.len() + others.len()).map(|at| 1 << at).sum();
         let own = (0..HOOKS.len()).map(|at| 1 << at);
         assert_eq!(words, own.chain([shared]).collect::<Vec<u64>>());
@@ -159,6 +177,20 @@ mod tests {
         assert_eq!(classes().iter().collect::<std::collections::BTreeSet<_>>().len(), WORDS);
         told.set(&ClassLosses::default());
         assert_eq!(told.get(), ClassLosses::default());
+    }
+
+    /// OV-23: what is missing for other reasons is no loss, and outlives its process, too.
+    #[test]
+    fn the_next_process_knows_what_is_missing() {
+        let told = Told::new().unwrap();
+        let missing: Missing = std::array::from_fn(|reason| 1 + reason as u64);
+        told.set_missing(&missing);
+        assert_eq!(told.get(), ClassLosses::default());
+        let mut losses = ClassLosses::default();
+        losses.add(SYSTEM_TRACE, 9);
+        told.set(&losses);
+        let next = Told::map(told.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!((next.missing(), next.get()), (missing, losses));
     }
 
     #[test]

@@ -2,9 +2,20 @@
 
 use super::Recorder;
 use super::rundown::Giver;
+use crate::clocks::now;
 use crate::neutral::Detail;
-use crate::perf::Target;
+use crate::perf::{Gap, Target};
+use crate::process_files::has_ended;
 use crate::shaper::Turn;
+
+/// Ends of threads that no record shows.
+#[derive(Debug, Default)]
+pub(super) struct UnseenEnds {
+    /// Perf records a CPU since this time, in nanoseconds: threads that lived before may have ended on it.
+    due: Option<u64>,
+    /// Threads that had ended at this time, but by the records up to an earlier one.
+    suspects: Option<(u64, Vec<u32>)>,
+}
 
 impl Recorder {
     /// Finds the CPUs that went offline and came back while no process recorded: their events record nothing, not even the name that a
@@ -35,15 +46,41 @@ impl Recorder {
             if let Err(error) = self.perf.add_cpu(cpu) {
                 self.notes.push(format!("CPU {cpu} came online and is left out: {error}"));
             }
+            // What the CPU did before is missing, whatever it was.
+            let until = now();
+            self.perf.add_gap(Gap { from: self.last_look, until });
+            self.unseen_ends.due = Some(until);
+            self.add_unknown(1);
             let turn = Turn { time: self.watermark, cpu, process: 0, thread: 0 };
             let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
-            give.event(Detail::Lost { count: 0 });
+            give.event(Detail::Lost { count: 1 });
             if !self.known_cpus.contains(&cpu) {
                 self.known_cpus.push(cpu);
                 if self.target == Target::Machine {
                     give.idle_thread();
                 }
             }
+        }
+    }
+}
+
+impl Recorder {
+    /// Ends the threads that ended on a CPU that was not recorded yet: they live by the records, and not in the system.
+    pub(super) fn end_unseen(&mut self) {
+        let UnseenEnds { due, suspects } = &mut self.unseen_ends;
+        if let Some((_, threads)) = suspects.take_if(|(time, _)| *time < self.watermark) {
+            let turn = Turn { time: self.watermark, cpu: 0, process: 0, thread: 0 };
+            let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
+            // An id may have been used again.
+            for thread in threads.into_iter().filter(|thread| has_ended(*thread)) {
+                give.event(Detail::Vanished { thread });
+            }
+        }
+        if due.take_if(|time| *time < self.watermark).is_some() {
+            let time = now();
+            let mut threads = self.shaper.thread_ids();
+            threads.retain(|thread| has_ended(*thread));
+            *suspects = Some((time, threads));
         }
     }
 }

@@ -9,14 +9,17 @@ use super::{Recorder, TICK, this_turn};
 use crate::clocks::now;
 use crate::mapped_images::{Images, MappingList};
 use crate::neutral::{Detail, Image, Listening, NeutralEvent, ProcessFacts, Stack};
-use crate::perf::Target;
+use crate::perf::{Missing, Target};
 use crate::process_files::{self, DELETED, ListedThread, ListedView, ListedViews};
 use crate::record::Records;
 use crate::shaper::{KnownProcess, Shaper, Turn};
 
-/// Processes as a recorder knew them at its end, for the one that takes its place.
+/// Processes as a recorder knew them at its end, for the one that takes its place, and what the trace lacks up to there.
 #[derive(Debug, Default)]
-pub struct KnownProcesses(Vec<KnownProcess>);
+pub struct KnownProcesses {
+    processes: Vec<KnownProcess>,
+    missing: Missing,
+}
 
 /// A rundown whose records are still to be made.
 #[derive(Debug)]
@@ -50,6 +53,7 @@ impl Recorder {
         let turn = this_turn();
         let moment = (turn.time / TICK) as i64;
         (self.stored_until, self.since) = (Some(moment - 1), moment);
+        self.shaper.number_from(turn.time / TICK);
         self.handover.due = Some(self.list(turn));
         // Those that began since that moment and are in the list have records, too.
         self.shaper.found_until(now());
@@ -58,14 +62,16 @@ impl Recorder {
 
     /// The processes that lived at the end of this recorder.
     pub fn take_known(&mut self) -> KnownProcesses {
-        KnownProcesses(std::mem::take(&mut self.handover.known))
+        let processes = std::mem::take(&mut self.handover.known);
+        KnownProcesses { processes, missing: self.missing() }
     }
 
     /// Takes over from a recorder that has [ended](Recorder::finish_before) where this one [began](Recorder::begin_in_place): the rundown at the
     /// beginning has its names of processes that end before anybody else can read them. Without this, the first poll makes the rundown.
     pub fn take_over(&mut self, known: KnownProcesses) {
+        self.missing_before = known.missing;
         if self.handover.due.is_some() {
-            self.handover.known = known.0;
+            self.handover.known = known.processes;
             self.complete_rundown();
         }
     }
@@ -137,8 +143,12 @@ fn complete(living: &mut [Listed], known: Vec<KnownProcess>) {
         };
         if one.facts.start == 0 {
             one.facts = facts;
-        } else if one.facts.exec.path.is_empty() && !facts.exec.path.is_empty() {
-            one.facts.exec = facts.exec;
+        } else {
+            // The kernel's records and `/proc` have different ones, and the key of a process follows from it.
+            one.facts.start = facts.start;
+            if one.facts.exec.path.is_empty() && !facts.exec.path.is_empty() {
+                one.facts.exec = facts.exec;
+            }
         }
         if one.images.is_empty() {
             one.images = images;
@@ -278,8 +288,8 @@ mod tests {
         let names = |path: &str, thread: &str| (path.to_owned(), thread.to_owned());
         let expected = [
             (names("/known", "known"), 4, 5, 1),
-            (names("/known", "zombie"), 0, 9, 1),
-            (names("/own", "own"), 0, 9, 1),
+            (names("/known", "zombie"), 0, 5, 1),
+            (names("/own", "own"), 0, 5, 1),
             (names("", ""), 0, 0, 0),
         ];
         assert_eq!(shown.collect::<Vec<_>>(), expected);

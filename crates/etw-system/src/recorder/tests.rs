@@ -4,9 +4,10 @@ use super::*;
 use crate::neutral::ProcessFacts;
 use crate::perf::FakeRing;
 use crate::perf::bpf::fake::{
-    FakeProgramRing, of_switches as programs_of_switches, switch as program_switch,
+    FakeProgramRing, lose_switches, of_switches as programs_of_switches, switch as program_switch,
 };
 use crate::perf::tests::{of_switches, switch, with_programs};
+use crate::system_calls::FileOperation;
 
 fn recorder(fake: &FakeRing) -> Recorder {
     recorder_of(fake, "cswitch")
@@ -129,6 +130,180 @@ fn a_switch_that_is_missing_counts_as_lost() {
     let class = Hook(CSWITCH).class_guid().unwrap();
     assert_eq!(recorder.take_losses().iter().collect::<Vec<_>>(), [(class, 1)]);
     assert_eq!(recorder.take_losses().total(), 0);
+}
+
+/// Regression: switches that the kernel had counted as lost were counted again where the trace shows that they are missing.
+#[test]
+fn a_switch_that_the_kernel_has_counted_is_not_counted_again_where_it_is_missing() {
+    let (fake, ring) = (FakeRing::new(), FakeProgramRing::new());
+    let mut recorder = recorder(&fake);
+    recorder.perf = with_programs(&fake, programs_of_switches(&ring));
+    recorder.target = Target::Machine;
+    let add = |time, old, new| ring.complete(ring.begin(&program_switch(time, 1, old, new)));
+    let mut counted = |losses: u64| {
+        lose_switches(recorder.perf.programs().unwrap(), losses);
+        taken(&mut recorder);
+        let all = recorder.take_losses();
+        assert_eq!(all.total(), all.of(class_of(CSWITCH)));
+        all.total()
+    };
+    add(1000, 1, 2);
+    assert_eq!(counted(0), 0);
+    add(2000, 5, 6);
+    assert_eq!(counted(3), 3, "one of them was missing");
+    add(3000, 7, 8);
+    add(4000, 9, 10);
+    assert_eq!(counted(0), 0, "the two others may be these");
+    add(5000, 1, 2);
+    assert_eq!(counted(0), 1, "a fourth one is missing");
+    add(6000, 2, 3);
+    assert_eq!(counted(2), 1, "the other one may be the fourth");
+}
+
+/// Gives the shaper an event of the test's own.
+fn give(recorder: &mut Recorder, (process, thread): (u32, u32), detail: Detail<'_>) {
+    let Recorder { shaper, out, .. } = recorder;
+    let turn = Turn { time: now(), cpu: 0, process, thread };
+    Giver { shaper, out, turn }.event(detail);
+}
+
+/// The process and its only thread are in the rundown.
+fn find_process(recorder: &mut Recorder, id: u32) {
+    let facts = ProcessFacts { id, ..ProcessFacts::default() };
+    give(recorder, (id, id), Detail::ProcessFound(&facts));
+    let (process, thread, name, priority, affinity) = (id, id, &b""[..], 120, 0);
+    let found = Detail::ThreadFound { process, thread, name, priority, affinity };
+    give(recorder, (id, id), found);
+}
+
+/// Ids of the records of one kind that a recorder has now.
+fn ids(recorder: &mut Recorder, hook: u16, at: usize) -> Vec<u32> {
+    let mut all = Vec::new();
+    recorder.give(i64::MAX, |record| {
+        let id = etw_types::le::u32(record.payload, at);
+        all.extend(id.filter(|_| record.hook() == Some(hook)));
+        true
+    });
+    all
+}
+
+/// Regression: a process that ended on a CPU which had come online, and was not recorded yet, was listed as living at the end.
+#[test]
+fn a_process_that_ended_on_a_cpu_that_was_not_recorded_has_an_end() {
+    const PROCESS_END: u16 = 0x0302;
+    let fake = FakeRing::new();
+    let mut recorder = recorder_of(&fake, "process");
+    let children = [0; 3].map(|_| std::process::Command::new("sleep").arg("60").spawn().unwrap());
+    let [mut ended, mut other, mut said] = children;
+    for id in [ended.id(), other.id(), said.id(), std::process::id()] {
+        find_process(&mut recorder, id);
+    }
+    recorder.follow_cpus(vec![]);
+    for child in [&mut ended, &mut other, &mut said] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    recorder.follow_cpus(vec![0]);
+    // The end of the third one has a record, which comes a little later.
+    let mut all = Vec::new();
+    for round in 0..100 {
+        recorder.poll();
+        if round == 0 {
+            let (process, thread) = (said.id(), said.id());
+            give(&mut recorder, (process, thread), Detail::Exit { process, thread });
+        }
+        all.extend(ids(&mut recorder, PROCESS_END, 8));
+        if all.len() == 3 && round > 10 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    all[1..].sort_unstable();
+    assert_eq!(all, [said.id(), ended.id(), other.id()]);
+    // One of them may be what was missing for certain.
+    let losses = recorder.take_losses();
+    let expected = [(SYSTEM_TRACE, 1), (class_of(PROCESS_START), 1)];
+    assert_eq!(losses.total(), 2, "{losses:?}");
+    assert!(expected.iter().all(|(class, count)| losses.of(*class) == *count), "{losses:?}");
+}
+
+/// Regression: open files had numbers that other ones had already, in the records of the recorder before.
+#[test]
+fn a_recorder_that_follows_another_one_has_other_numbers() {
+    const CREATE: u16 = 0x0440;
+    let fake = FakeRing::new();
+    let opened = |mut recorder: Recorder| {
+        let is_open = |number: &u64| {
+            let operations = SystemCall::of_number(*number)
+                .map(|call| call.file_operations().any(|(kind, _)| kind == FileOperation::Open));
+            operations == Some(true)
+        };
+        let number = (0..500).find(is_open).unwrap();
+        let (arguments, file) = ([0; 6], None);
+        for _ in 0..3 {
+            give(&mut recorder, (1, 1), Detail::SyscallEnter { number, arguments, file });
+        }
+        let mut all = Vec::new();
+        recorder.give(i64::MAX, |record| {
+            let number = |at| etw_types::le::u64(record.payload, at).unwrap();
+            if record.hook() == Some(CREATE) {
+                all.extend([number(0), number(8)]);
+            }
+            true
+        });
+        assert_eq!(all.len(), 6);
+        all
+    };
+    let first = || recorder_of(&fake, "fileio");
+    let mut in_place = first();
+    in_place.begin_in_place().unwrap();
+    let mut all = [first(), first().behind_others(), in_place].map(opened).concat();
+    all.extend(opened(first().behind_others()));
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count);
+}
+
+/// Regression: what was missing in the records of a worker was no longer known when the recording ended with another one.
+#[test]
+fn a_recording_says_what_all_its_recorders_lacked() {
+    let fake = FakeRing::new();
+    let ends = |recorder: &mut Recorder, process: u32| {
+        find_process(recorder, process);
+        let facts = ExecFacts::default();
+        give(recorder, (process, process), Detail::Exec { process, facts: &facts });
+        give(recorder, (process, process), Detail::Exit { process, thread: process });
+    };
+    let has = |recorder: &Recorder, count: u64| {
+        let start = format!("missing command lines: {count},");
+        recorder.notes().iter().any(|note| note.starts_with(&start))
+    };
+    let mut first = recorder_of(&fake, "process");
+    first.told = Some(Told::new().unwrap());
+    ends(&mut first, 70);
+    assert!(has(&first, 1));
+    for _ in 0..2 {
+        first.poll();
+        first.give(i64::MAX, |_| true);
+        std::thread::sleep(Duration::from_nanos(2 * DELAY));
+    }
+    first.poll();
+    // This one has not been stored.
+    ends(&mut first, 71);
+    first.poll();
+    assert!(has(&first, 2));
+    let told = first.told.as_ref().unwrap().as_fd().try_clone_to_owned().unwrap();
+    drop(first);
+    let mut second = recorder_of(&fake, "process");
+    (second.told, second.stored_until) = (Some(Told::map(told).unwrap()), Some(0));
+    second.begin().unwrap();
+    assert!(has(&second, 1));
+    ends(&mut second, 71);
+    let mut third = recorder_of(&fake, "process");
+    third.take_over(second.take_known());
+    ends(&mut third, 72);
+    assert!(has(&third, 3));
 }
 
 /// OV-23: a CPU that comes online has an idle thread from then on, and its chain of switches starts again.

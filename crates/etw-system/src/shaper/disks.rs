@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{KEY, Shaper};
+use super::{KEY, Numbers, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{DiskOperation, DiskRequest, NeutralEvent};
 use crate::record::{Payload, Records};
@@ -19,7 +19,7 @@ const SECTOR: u64 = 512;
 pub(super) struct Disks {
     queued: BTreeMap<(u32, u64), Request>,
     issued: HashMap<(u32, u64), Request>,
-    last_id: u64,
+    pub ids: Numbers,
 }
 
 #[cfg(test)]
@@ -45,9 +45,8 @@ struct Request {
 
 impl Disks {
     fn make(&mut self, event: &NeutralEvent<'_>, request: &DiskRequest) -> Request {
-        self.last_id += 1;
         Request {
-            id: KEY | self.last_id,
+            id: KEY | self.ids.next(),
             since: event.time,
             thread: event.thread,
             left: request.size,

@@ -11,7 +11,7 @@ use crate::system_calls::{PathArgument, SystemCall};
 const NAME: u16 = 0x0400;
 const RUNDOWN: u16 = 0x0424;
 /// Keys of files that no call has opened: those of opened files lack a bit of these.
-const UNOPENED: u64 = KEY | 0xffff << 32;
+const UNOPENED: u64 = KEY | 3 << 46;
 
 impl Shaper {
     /// Adds the name of a file that has none. It keeps the first one if others lead to it, too.
@@ -51,10 +51,7 @@ impl Shaper {
         path: &[u8],
         out: &mut Records,
     ) -> OpenFile {
-        let key = self.files.names.key(path).unwrap_or_else(|| {
-            self.files.next_key += 1;
-            UNOPENED | self.files.next_key
-        });
+        let key = self.files.names.key(path).unwrap_or_else(|| UNOPENED | self.files.keys.next());
         self.name_file(event, key, path, out);
         OpenFile::new(0, key, None)
     }

@@ -3,7 +3,7 @@
 use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Owner, Tables};
 use super::names::{Names, is_nameless};
 use super::paths::{descriptor_of_path, joined};
-use super::{KEY, Shaper};
+use super::{KEY, Numbers, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{CalledFile, FileFacts, FileId, NeutralEvent};
 use crate::record::{Payload, Records};
@@ -41,18 +41,22 @@ pub(super) struct Files {
     pub descriptors: Tables,
     pub names: Names,
     /// A file that no call has opened has a key of its own.
-    pub next_key: u64,
+    pub keys: Numbers,
     /// Gaps that have begun and not ended: what calls do in them is not known for certain.
     pub gaps: u32,
-    next_object: u64,
-    next_operation: u64,
+    pub objects: Numbers,
+    pub operations: Numbers,
 }
 
 impl Files {
+    /// The number of another open file.
+    fn object(&mut self) -> u64 {
+        KEY | self.objects.next()
+    }
+
     /// The id of another operation.
     pub fn operation_id(&mut self) -> u64 {
-        self.next_operation += 1;
-        KEY | 1 << 47 | self.next_operation
+        KEY | 1 << 47 | self.operations.next()
     }
 
     #[cfg(test)]
@@ -182,8 +186,7 @@ impl Shaper {
         }
         self.name_file(event, key, path, out);
         self.files.names.identify(key, id);
-        self.files.next_object += 1;
-        OpenFile::new(KEY | self.files.next_object, key, position)
+        OpenFile::new(self.files.object(), key, position)
     }
 
     /// A call opens a file.
@@ -214,8 +217,7 @@ impl Shaper {
 
     /// A file that was opened and is closed before the host could look at it.
     fn unnamed_file(&mut self) -> OpenFile {
-        self.files.next_object += 1;
-        OpenFile::new(KEY | self.files.next_object, 0, Some(0))
+        OpenFile::new(self.files.object(), 0, Some(0))
     }
 
     /// The file of a descriptor.
@@ -291,9 +293,8 @@ impl Shaper {
             }
             (None, []) => None,
             (None, path) if kind == FileOperation::Make => {
-                self.files.next_object += 1;
                 let mut file = self.named_file(event, path, out);
-                file.object = KEY | self.files.next_object;
+                file.object = self.files.object();
                 Some(file)
             }
             (None, path) => Some(self.named_file(event, path, out)),

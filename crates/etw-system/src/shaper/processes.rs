@@ -577,6 +577,22 @@ impl Shaper {
         }
     }
 
+    /// A thread has ended, and nobody saw it: it ends here, unless its last word is known.
+    pub(super) fn vanished(&mut self, event: &NeutralEvent<'_>, thread: u32, out: &mut Records) {
+        let mut all = self.processes.values();
+        let owner = all.find(|one| one.threads.contains(&thread)).map(|one| one.facts.id);
+        let Some(owner) = owner.filter(|_| self.ending.iter().all(|one| one.thread != thread))
+        else {
+            return;
+        };
+        self.add_loss(event, out);
+        self.ended(event, owner, thread, out);
+        match self.processes.contains_key(&owner) {
+            true => self.vanished.threads += 1,
+            false => self.vanished.processes += 1,
+        }
+    }
+
     /// The id of a process is used again: its end was lost.
     fn end_lost_process(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
         let Some(one) = self.processes.get(&process) else { return };

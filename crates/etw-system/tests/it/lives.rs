@@ -1,5 +1,6 @@
 //! Lives of threads and processes whose beginnings or ends the kernel did not tell, from neutral events. OV-23.
 
+use etw_system::Vanished;
 use etw_system::neutral::*;
 use etw_system::system_calls::SystemCall;
 
@@ -439,4 +440,29 @@ fn a_process_without_a_program_has_the_command_line_of_its_parent() {
     };
     assert_eq!(lines(60), [(0x0301, String::new()), (0x0304, "b beta".into())]);
     assert_eq!(lines(61), [(0x0301, String::new()), (0x0302, "a alpha".into())]);
+}
+
+/// OV-23: what has ended unseen ends where that is known, once, with a loss that is counted.
+#[test]
+fn what_ended_unseen_ends_where_that_is_known() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, thread_of(50, 61));
+    machine.at(20, 0, 50, fork(60, 50));
+    for thread in [61, 60, 60, 77] {
+        machine.at(30, 0, 0, Detail::Vanished { thread });
+    }
+    let Vanished { threads, processes } = machine.shaper.take_vanished();
+    assert_eq!((threads, processes), (1, 1));
+    // Its end waits for its last switch.
+    machine.at(40, 0, 0, switch(0, ThreadState::Ready, 50));
+    machine.at(50, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(60, 0, 0, Detail::Vanished { thread: 50 });
+    assert_eq!(machine.shaper.take_vanished(), Vanished::default());
+    machine.at(70, 0, 50, switch(50, ThreadState::Dead, 0));
+    let records = machine.end();
+    assert_eq!(life_of_thread(&records, 61), [(0x0501, 10), (0x0502, 30)]);
+    assert_eq!(life_of_process(&records, 60), [(0x0301, 20), (0x0302, 30)]);
+    assert_eq!(life_of_process(&records, 50), [(0x0303, 0), (0x0302, 70)]);
+    let lost = records.iter().filter(|one| is_loss(one)).map(microseconds);
+    assert_eq!(lost.collect::<Vec<_>>(), [30, 30]);
 }
