@@ -37,7 +37,8 @@ struct Rights {
 
 /// Looks at all classes that this crate records.
 pub fn availability() -> Vec<Availability> {
-    let recorded = Flag::ALL.iter().copied().filter(|flag| flag.is_recorded);
+    let recorded =
+        Flag::ALL.iter().copied().filter(|flag| flag.is_recorded && !flag.is_of_configuration());
     let none = |missing: String, remedy| {
         let row = |flag: Flag| {
             let missing = Some(missing.clone());

@@ -70,9 +70,20 @@ flags! {
     DEBUG_PRINT = 0: 0x4_0000, 0x4_0000, "", "dbgprint", false, "Debug messages";
     MEMORY_INFO = 0: 0x8_0000, 0, "MEMINFO", "", false, "Lists of pages";
     WORKING_SETS = 0: 0x40_0000, 0, "MEMINFO_WS", "", false, "Working sets";
+    NO_CONFIGURATION = 0: 0x1000_0000, 0x1000_0000, "NO_SYSCONFIG", "", true, "No records of the machine's configuration";
+    CONFIGURED_SYSTEM = 6: 0x1, 0, "", "", true, "CPUs, interrupts, power states";
+    CONFIGURED_STORAGE = 6: 0x4, 0, "", "", true, "Disks and file systems";
+    CONFIGURED_NETWORK = 6: 0x8, 0, "", "", true, "Network interfaces";
+    CONFIGURED_SERVICES = 6: 0x10, 0, "", "", true, "Services";
 }
 
 impl Flag {
+    /// Whether it is about the records of the machine's configuration, which are no class of events.
+    pub fn is_of_configuration(self) -> bool {
+        const WORD: usize = Flag::CONFIGURED_SYSTEM.word;
+        self.word == WORD || self == Flag::NO_CONFIGURATION
+    }
+
     /// logman's name, or that of xperf.
     pub fn name(self) -> &'static str {
         if self.logman.is_empty() { self.xperf } else { self.logman }
@@ -186,6 +197,12 @@ impl Masks {
         self.0[flag.word] & flag.bit != 0
     }
 
+    /// Whether records of a flag of the machine's configuration are recorded: all of them are, unless the session wants none; it may then ask
+    /// for some.
+    pub fn has_configuration(&self, flag: Flag) -> bool {
+        !self.has(Flag::NO_CONFIGURATION) || self.has(flag)
+    }
+
     /// Sets a flag.
     pub fn set(&mut self, flag: Flag) {
         self.0[flag.word] |= flag.bit;
@@ -217,7 +234,8 @@ impl Masks {
 
     /// The names of the flags that are set, as logman and xperf have them.
     pub fn names(&self) -> Vec<&'static str> {
-        Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.name()).collect()
+        let set = Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.name());
+        set.filter(|name| !name.is_empty()).collect()
     }
 
     /// Reads words that are joined by `+` or commas: xperf's flags and groups, logman's words, numbers of `EnableFlags`. Case
@@ -283,21 +301,50 @@ impl Parsed {
         parsed.add_named(&word.to_ascii_lowercase()).then_some(parsed)
     }
 
-    /// The flags of group masks that this crate records, and the names of those that it does not.
+    /// The flags of group masks that this crate records, and the names of those that it does not. Bits without a flag are dropped, as a
+    /// number, behind the first word with that of their word.
     pub fn of_masks(masks: Masks) -> Parsed {
         let mut parsed = Parsed::default();
         Flag::ALL.iter().filter(|flag| masks.has(**flag)).for_each(|flag| parsed.add(*flag));
+        for (word, bits) in masks.0.into_iter().enumerate() {
+            let of_word = Flag::ALL.iter().filter(|flag| flag.word == word);
+            let unknown = bits & !of_word.fold(0, |all, flag| all | flag.bit);
+            let place = if word == 0 { String::new() } else { format!("{word}:") };
+            if unknown != 0 {
+                parsed.dropped.push(format!("{place}{unknown:#x}"));
+            }
+        }
         parsed
     }
 
     /// The flags of a number of `EnableFlags`. Bits without a flag are dropped, as a number.
-    fn of_enable_flags(number: u32) -> Parsed {
+    pub fn of_enable_flags(number: u32) -> Parsed {
         let mut parsed = Parsed::of_masks(Masks::of_enable_flags(number));
         let known = Flag::ALL.iter().fold(0, |all, flag| all | flag.enable);
         if number & !known != 0 {
             parsed.dropped.push(format!("{:#x}", number & !known));
         }
         parsed
+    }
+
+    /// Whether nothing of what was asked for is recorded.
+    pub fn is_all_dropped(&self) -> bool {
+        self.masks == Masks::default() && !self.dropped.is_empty()
+    }
+
+    /// A sentence on what is left out, and why; `None`: nothing is.
+    pub fn note(&self) -> Option<String> {
+        if self.dropped.is_empty() {
+            return None;
+        }
+        let mut reasons: Vec<&str> = self.dropped.iter().filter_map(|word| reason(word)).collect();
+        reasons.dedup();
+        let reasons = match reasons.is_empty() {
+            true => String::new(),
+            false => format!(": {}", reasons.join("; ")),
+        };
+        let dropped = self.dropped.join(", ");
+        Some(format!("{dropped}: left out, because openetw does not record them on Linux{reasons}"))
     }
 
     /// Adds the flags of another one.
@@ -310,7 +357,8 @@ impl Parsed {
         }
     }
 
-    fn add(&mut self, flag: Flag) {
+    /// Adds a flag, or notes that it is not recorded.
+    pub(crate) fn add(&mut self, flag: Flag) {
         // Windows records all of them itself.
         match flag.is_recorded || cfg!(windows) {
             true => self.masks.set(flag),
@@ -329,6 +377,10 @@ impl Parsed {
 
     /// Adds all flags of a name in small letters; `false`: there are none.
     fn add_named(&mut self, name: &str) -> bool {
+        if name.is_empty() {
+            // The name that some flags lack.
+            return false;
+        }
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
         let is_named = |flag: &&Flag| flag.xperf.eq_ignore_ascii_case(name) || flag.logman == name;
         let found: Vec<Flag> = Flag::ALL.iter().filter(is_named).copied().collect();
