@@ -80,7 +80,7 @@ pub(crate) struct GlobalSession {
     pub ring_set: RingSet,
     /// Recordings of other system events before, whose last events are not final yet, the oldest first.
     pub recordings_before: Vec<KeptRecording>,
-    /// Who asked for the system's classes; [`SystemConfig`](etw_session::SystemConfig) has all of them.
+    /// The system's classes by those that asked for them; [`SystemConfig`](etw_session::SystemConfig) has all of them.
     pub system_classes: SystemClasses,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct KeptSession {
     /// Recordings of other system events before, whose last events are not final yet, the oldest first.
     #[serde(default)]
     pub recordings_before: Vec<KeptRecording>,
-    /// Who asked for the system's classes. Earlier workers have none: all are the session's own.
+    /// The system's classes by those that asked for them. Earlier workers have none: all are the session's own.
     #[serde(default)]
     pub system_classes: SystemClasses,
 }

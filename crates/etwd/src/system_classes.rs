@@ -32,7 +32,7 @@ impl Classes {
     }
 }
 
-/// What a session records of the system: the union of its own classes and those of the system providers that it enables.
+/// The classes and call stacks that a session records of the system: the union of its own classes and those of the system providers that it enables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SystemClasses {
     own: Classes,

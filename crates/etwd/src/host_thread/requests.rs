@@ -80,11 +80,6 @@ impl HostThread {
                     if let Some(done) = self.change_system_provider(slot, &provider, Some(&info)) {
                         return Err(done);
                     }
-                    if let Some(no) =
-                        self.global(slot).and_then(|global| only_the_kernel(&global.config))
-                    {
-                        return Err(no);
-                    }
                     let ids = self.enable(slot, Enablement { provider, info })?;
                     Ok((slot, ids))
                 });
@@ -107,13 +102,9 @@ impl HostThread {
             }
             Request::CaptureState { session, provider, level, any, all } => {
                 match self.find(&session) {
-                    Ok(slot) => match self.capture_system(slot, &provider) {
-                        Some(done) => from.answer(&done),
-                        None => {
-                            let request = CaptureRequest { level, any, all };
-                            self.capture(slot, &provider, &request, from);
-                        }
-                    },
+                    Ok(slot) => {
+                        self.capture(slot, &provider, &CaptureRequest { level, any, all }, from);
+                    }
                     Err(no) => from.answer(&no),
                 }
             }
@@ -487,6 +478,9 @@ impl HostThread {
 
     /// Enables a provider; the GUIDs that are now enabled.
     fn enable(&mut self, slot: usize, enablement: Enablement) -> Result<Vec<Guid>, Response> {
+        if let Some(no) = self.global(slot).and_then(|global| only_the_kernel(&global.config)) {
+            return Err(no);
+        }
         let ids = self.set_enablement(slot, enablement)?;
         self.keep_session(slot);
         self.engine.publish_admission(slot);
@@ -654,6 +648,9 @@ impl HostThread {
     }
 
     fn capture(&mut self, slot: usize, provider: &Guid, request: &CaptureRequest, from: Asker) {
+        if let Some(done) = self.capture_system(slot, provider) {
+            return from.answer(&done);
+        }
         let source = self.global(slot).map_or(Guid::ZERO, |global| global.config.guid);
         let CaptureRequest { level, any, all } = *request;
         let message = |token, number| FromHost::Capture { token, number, level, any, all, source };

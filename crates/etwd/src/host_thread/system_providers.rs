@@ -17,7 +17,7 @@ use crate::system_classes::{Classes, SystemClasses};
 /// The classes of the system that a new session records.
 pub(super) struct TakenClasses {
     pub classes: SystemClasses,
-    /// What is left out.
+    /// Sentences on those that are left out.
     pub notes: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl HostThread {
         changed
     }
 
-    /// What a session records of the system, if a system provider has state there that can be logged. `None`: the provider is another one.
+    /// Everything that a session records of the system, if a system provider has state there that can be logged. `None`: the provider is another one.
     pub(super) fn state_of_system(
         &self,
         slot: usize,
