@@ -1,6 +1,6 @@
 /*
  * The system providers of Windows 11: classes of the kernel's events as providers of sessions with EVENT_TRACE_SYSTEM_LOGGER_MODE, and their
- * keywords. Included by evntrace.h. A keyword without events on Linux returns ERROR_NOT_SUPPORTED.
+ * keywords. Included by evntrace.h. Keywords without events on Linux are left out; without any other they return ERROR_NOT_SUPPORTED.
  *
  * Part of openetw. Written to Microsoft's documentation; names and values are theirs.
  */

@@ -184,7 +184,8 @@ unsafe fn control(
     properties.tell(&told, true)
 }
 
-/// Updates a session. A value of 0 leaves a setting unchanged; of the log mode, only the real-time bit can change.
+/// Updates a session. A value of 0 leaves a setting unchanged, except for `EnableFlags`, which are always replaced; of the log mode, only the
+/// real-time bit can change.
 fn update(client: &Client, name: &str, properties: &Properties) -> Result<(), Status> {
     let raw = &properties.raw;
     let now = sessions::query(client, name)?;
@@ -206,6 +207,8 @@ fn update(client: &Client, name: &str, properties: &Properties) -> Result<(), St
         file,
         real_time: (is_real_time != (now.mode.contains(LogFileMode::REAL_TIME)))
             .then_some(is_real_time),
+        // 0 switches all off. Other sessions have none.
+        enable_flags: now.system.as_ref().map(|_| raw.enable_flags),
     };
     host::ask(client, &Request::Update { session: name.to_owned(), update }).map(|_| ())
 }

@@ -37,7 +37,7 @@ struct Rights {
 
 /// Looks at all classes that this crate records.
 pub fn availability() -> Vec<Availability> {
-    let recorded = Flag::ALL.iter().copied().filter(|flag| flag.is_recorded);
+    let recorded = Flag::recorded().copied();
     let none = |missing: String, remedy| {
         let row = |flag: Flag| {
             let missing = Some(missing.clone());

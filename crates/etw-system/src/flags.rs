@@ -70,13 +70,28 @@ flags! {
     DEBUG_PRINT = 0: 0x4_0000, 0x4_0000, "", "dbgprint", false, "Debug messages";
     MEMORY_INFO = 0: 0x8_0000, 0, "MEMINFO", "", false, "Lists of pages";
     WORKING_SETS = 0: 0x40_0000, 0, "MEMINFO_WS", "", false, "Working sets";
+    NO_CONFIGURATION = 0: 0x1000_0000, 0x1000_0000, "NO_SYSCONFIG", "", true, "No records of the machine's configuration";
+    CONFIGURED_SYSTEM = 6: 0x1, 0, "", "", true, "CPUs, interrupts, power states";
+    CONFIGURED_STORAGE = 6: 0x4, 0, "", "", true, "Disks and file systems";
+    CONFIGURED_NETWORK = 6: 0x8, 0, "", "", true, "Network interfaces";
+    CONFIGURED_SERVICES = 6: 0x10, 0, "", "", true, "Services";
 }
 
 impl Flag {
-    /// Flags of events that are recorded on this system.
+    /// Flags of classes of events that are recorded on this system.
     pub fn recorded() -> impl Iterator<Item = &'static Flag> {
-        // Windows records all of them itself.
-        Flag::ALL.iter().filter(|flag| flag.is_recorded || cfg!(windows))
+        Flag::ALL.iter().filter(|flag| flag.is_recorded_here() && !flag.is_of_configuration())
+    }
+
+    /// Windows records all of them itself.
+    fn is_recorded_here(self) -> bool {
+        self.is_recorded || cfg!(windows)
+    }
+
+    /// Whether it is about the records of the machine's configuration, which are no class of events.
+    pub fn is_of_configuration(self) -> bool {
+        const WORD: usize = Flag::CONFIGURED_SYSTEM.word;
+        self.word == WORD || self == Flag::NO_CONFIGURATION
     }
 
     /// logman's name, or that of xperf.
@@ -85,10 +100,10 @@ impl Flag {
     }
 }
 
-/// xperf's flags that have no events on Linux and no bit that this crate needs, and those of configuration, which have no effect.
+/// xperf's flags that have no events on Linux and no bit that this crate needs, and that of configuration, which has no effect.
 const WINDOWS_FLAGS: &str = "ANTI_STARVATION BYPASSIO_VETO CACHE_FLUSH CC CLOCKINT COMPACT_CSWITCH CONTMEMGEN CPU_CONFIG DEBUG_EVENTS \
     DISABLE_PRIQ DPC_QUEUE FLT_FASTIO FLT_IO FLT_IO_FAILURE FLT_IO_INIT FOOTPRINT HIBERRUNDOWN HV_CALLOUTS \
-    HV_PROFILE IDEAL_PROC IDLE_STATES INTERRUPT_STEER IPI KE_CLOCK KQUEUE MEMORY NO_SYSCONFIG NONTRADEABLE_MEMORY \
+    HV_PROFILE IDEAL_PROC IDLE_STATES INTERRUPT_STEER IPI KE_CLOCK KQUEUE MEMORY NONTRADEABLE_MEMORY \
     OB_HANDLE OB_OBJECT OPTICAL_IO OPTICAL_IO_INIT PMC_PROFILE POOL PROCESS_FREEZE PROCESS_INSWAP REFSET REG_HIVE \
     SESSION SHOULDYIELD SPINLOCK TIMER VTL_CHANGE WDF_DPC WDF_INTERRUPT";
 
@@ -141,7 +156,6 @@ pub enum FlagError {
 impl fmt::Display for FlagError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-<<<<<<< HEAD
             FlagError::Unknown(word) => {
                 match word.trim_matches(['+', ',', ' ']) {
                     "" => f.write_str("no class of system events is named")?,
@@ -150,18 +164,10 @@ impl fmt::Display for FlagError {
                 let classes: Vec<&str> = Flag::recorded().map(|flag| flag.name()).collect();
                 let groups: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
                 write!(f, "; use {}, or a group: {}", classes.join(", "), groups.join(", "))
-=======
-            FlagError::Unknown(word) if word.trim_matches(['+', ',', ' ']).is_empty() => f.write_str(
-                "no class of system events is named; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
-            ),
-            FlagError::Unknown(word) => write!(
-                f,
-                "{word}: no class of system events; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
-            ),
+            }
             FlagError::NotOnLinux(words) if words.iter().all(|word| is_configuration(word)) => {
                 let words = words.join(", ");
                 write!(f, "{words}: the configuration of the system is always recorded; name classes, too")
->>>>>>> fix5
             }
             FlagError::NotOnLinux(words) => {
                 write!(f, "{}: openetw does not record these events on Linux", words.join(", "))?;
@@ -196,9 +202,9 @@ pub fn reason(word: &str) -> Option<&'static str> {
 
 impl std::error::Error for FlagError {}
 
-/// Whether a word is about the configuration of the system, which is always recorded.
-pub fn is_configuration(word: &str) -> bool {
-    ["CPU_CONFIG", "NO_SYSCONFIG"].iter().any(|one| one.eq_ignore_ascii_case(word))
+/// Whether a word asks for the configuration of the system, which is recorded in any case but with `NO_SYSCONFIG`.
+fn is_configuration(word: &str) -> bool {
+    word.eq_ignore_ascii_case("CPU_CONFIG")
 }
 
 /// The words that name classes: xperf's groups and flags, logman's words, and short ones.
@@ -223,6 +229,12 @@ impl Masks {
     /// Whether a flag is set.
     pub fn has(&self, flag: Flag) -> bool {
         self.0[flag.word] & flag.bit != 0
+    }
+
+    /// Whether records of a flag of the machine's configuration are recorded: all of them are, unless the session wants none; it may then ask
+    /// for some.
+    pub fn has_configuration(&self, flag: Flag) -> bool {
+        !self.has(Flag::NO_CONFIGURATION) || self.has(flag)
     }
 
     /// Sets a flag.
@@ -256,7 +268,8 @@ impl Masks {
 
     /// The names of the flags that are set, as logman and xperf have them.
     pub fn names(&self) -> Vec<&'static str> {
-        Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.name()).collect()
+        let set = Flag::ALL.iter().filter(|flag| self.has(**flag)).map(|flag| flag.name());
+        set.filter(|name| !name.is_empty()).collect()
     }
 
     /// Reads words that are joined by `+` or commas: xperf's flags and groups, logman's words, numbers of `EnableFlags`. Case
@@ -322,21 +335,61 @@ impl Parsed {
         parsed.add_named(&word.to_ascii_lowercase()).then_some(parsed)
     }
 
-    /// The flags of group masks that this crate records, and the names of those that it does not.
+    /// The flags of group masks that this crate records, and the names of those that it does not. Bits without a flag are dropped, as a
+    /// number, behind the first word with that of their word.
     pub fn of_masks(masks: Masks) -> Parsed {
         let mut parsed = Parsed::default();
         Flag::ALL.iter().filter(|flag| masks.has(**flag)).for_each(|flag| parsed.add(*flag));
+        for (word, bits) in masks.0.into_iter().enumerate() {
+            let of_word = Flag::ALL.iter().filter(|flag| flag.word == word);
+            let unknown = bits & !of_word.fold(0, |all, flag| all | flag.bit);
+            let place = if word == 0 { String::new() } else { format!("{word}:") };
+            if unknown != 0 {
+                parsed.dropped.push(format!("{place}{unknown:#x}"));
+            }
+        }
         parsed
     }
 
     /// The flags of a number of `EnableFlags`. Bits without a flag are dropped, as a number.
-    fn of_enable_flags(number: u32) -> Parsed {
+    pub fn of_enable_flags(number: u32) -> Parsed {
         let mut parsed = Parsed::of_masks(Masks::of_enable_flags(number));
         let known = Flag::ALL.iter().fold(0, |all, flag| all | flag.enable);
         if number & !known != 0 {
             parsed.dropped.push(format!("{:#x}", number & !known));
         }
         parsed
+    }
+
+    /// Whether nothing of what was asked for is recorded.
+    pub fn is_all_dropped(&self) -> bool {
+        self.masks == Masks::default() && !self.dropped.is_empty()
+    }
+
+    /// Sentences on what is left out or has no effect, and why; `None`: nothing is.
+    pub fn note(&self) -> Option<String> {
+        let (configuration, words): (Vec<&str>, Vec<&str>) =
+            self.dropped.iter().map(String::as_str).partition(|word| is_configuration(word));
+        let mut reasons: Vec<&str> = words.iter().filter_map(|word| reason(word)).collect();
+        reasons.dedup();
+        let reasons = match reasons.is_empty() {
+            true => String::new(),
+            false => format!(": {}", reasons.join("; ")),
+        };
+        let mut notes = Vec::new();
+        if !words.is_empty() {
+            let words = words.join(", ");
+            notes.push(format!(
+                "{words}: left out, because openetw does not record them on Linux{reasons}"
+            ));
+        }
+        if !configuration.is_empty() {
+            notes.push(format!(
+                "{}: no effect, because the configuration of the system is recorded in any case",
+                configuration.join(", ")
+            ));
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Adds the flags of another one.
@@ -349,8 +402,9 @@ impl Parsed {
         }
     }
 
-    fn add(&mut self, flag: Flag) {
-        match Flag::recorded().any(|recorded| *recorded == flag) {
+    /// Adds a flag, or notes that it is not recorded.
+    pub(crate) fn add(&mut self, flag: Flag) {
+        match flag.is_recorded_here() {
             true => self.masks.set(flag),
             false => {
                 self.drop_flag(if flag.xperf.is_empty() { flag.logman } else { flag.xperf });
@@ -367,6 +421,10 @@ impl Parsed {
 
     /// Adds all flags of a name in small letters; `false`: there are none.
     fn add_named(&mut self, name: &str) -> bool {
+        if name.is_empty() {
+            // The name that some flags lack.
+            return false;
+        }
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
         let is_named = |flag: &&Flag| flag.xperf.eq_ignore_ascii_case(name) || flag.logman == name;
         let found: Vec<Flag> = Flag::ALL.iter().filter(is_named).copied().collect();
@@ -444,8 +502,11 @@ mod tests {
         let error = Masks::parse("CPU_CONFIG").unwrap_err().to_string();
         assert!(error.ends_with("is always recorded; name classes, too"), "{error}");
         // The newer flags of the published lists.
-        let newer = "PROFILE+WDF_DPC+reg_hive+HIBERRUNDOWN+OB_HANDLE+NO_SYSCONFIG+CPU_CONFIG";
-        let dropped = Masks::parse(newer).unwrap().dropped;
-        assert_eq!(dropped.join("+"), newer.to_ascii_uppercase().replace("PROFILE+", ""));
+        let newer = "PROFILE+WDF_DPC+reg_hive+HIBERRUNDOWN+OB_HANDLE+CPU_CONFIG";
+        let parsed = Masks::parse(newer).unwrap();
+        assert_eq!(parsed.dropped.join("+"), newer.to_ascii_uppercase().replace("PROFILE+", ""));
+        let note = parsed.note().unwrap();
+        assert!(note.starts_with("WDF_DPC, REG_HIVE, HIBERRUNDOWN, OB_HANDLE: left out"), "{note}");
+        assert!(note.contains("; CPU_CONFIG: no effect"), "{note}");
     }
 }

@@ -2,12 +2,12 @@
 
 use etw_types::{Guid, SYSTEM_TRACE};
 
-use crate::flags::{Flag, Masks};
+use crate::flags::{Flag, Parsed};
 
 /// The name of the kernel as a provider, whose keywords are the bits of `EnableFlags`. Its GUID is [`SYSTEM_TRACE`].
 pub const KERNEL_PROVIDER: &str = "Windows Kernel Trace";
 
-/// A system provider and the flags of its keywords.
+/// A system provider and the flags of its keywords. Keywords that are missing have no events on Linux.
 struct SystemProvider {
     guid: Guid,
     keywords: &'static [(u64, Flag)],
@@ -24,6 +24,7 @@ static PROVIDERS: &[SystemProvider] = &[
         &[
             (0x1, Flag::PROCESS),
             (0x8, Flag::COUNTERS),
+            (0x100, Flag::DEBUG_PRINT),
             (0x800, Flag::THREAD),
             (0x1000, Flag::IMAGE),
         ],
@@ -44,7 +45,9 @@ static PROVIDERS: &[SystemProvider] = &[
             (0x1, Flag::DISK),
             (0x2, Flag::DISK_INIT),
             (0x4, Flag::FILE_NAME),
+            (0x8, Flag::SPLIT_IO),
             (0x10, Flag::FILE_IO),
+            (0x80, Flag::DRIVERS),
             (0x200, Flag::NETWORK),
             (0x400, Flag::FILE_IO_INIT),
         ],
@@ -55,6 +58,8 @@ static PROVIDERS: &[SystemProvider] = &[
         &[
             (0x2, Flag::HARD_FAULTS),
             (0x4, Flag::ALL_FAULTS),
+            (0x10, Flag::MEMORY_INFO),
+            (0x40, Flag::WORKING_SETS),
             (0x400, Flag::VIRTUAL_ALLOC),
             (0x4000, Flag::MAP_FILE),
         ],
@@ -63,11 +68,22 @@ static PROVIDERS: &[SystemProvider] = &[
     row(0xbfeb0324_1cee_496f_a409_2ac2b48a6322, &[(0x1, Flag::PROFILE)]),
     // Power
     row(0xc134884a_32d5_4488_80e5_14ed7abb8269, &[(0x1, Flag::POWER)]),
-    // Registry, Config, Cpu, Alpc, Object, Lock, Timer, Hypervisor, IoFilter
-    row(0x16156bd9_fab4_4cfa_a232_89d1099058e3, &[]),
-    row(0xfef3a8b6_318d_4b67_a96a_3b0f6b8f18fe, &[]),
+    // Config
+    row(
+        0xfef3a8b6_318d_4b67_a96a_3b0f6b8f18fe,
+        &[
+            (0x1, Flag::CONFIGURED_SYSTEM),
+            (0x4, Flag::CONFIGURED_STORAGE),
+            (0x8, Flag::CONFIGURED_NETWORK),
+            (0x10, Flag::CONFIGURED_SERVICES),
+        ],
+    ),
+    // Registry
+    row(0x16156bd9_fab4_4cfa_a232_89d1099058e3, &[(0x1, Flag::REGISTRY)]),
+    // Alpc
+    row(0xfcb9baaf_e529_4980_92e9_ced1a6aadfdf, &[(0x1, Flag::ALPC)]),
+    // Cpu, Object, Lock, Timer, Hypervisor, IoFilter
     row(0xc6c5265f_eae8_4650_aae4_9d48603d8510, &[]),
-    row(0xfcb9baaf_e529_4980_92e9_ced1a6aadfdf, &[]),
     row(0xfebd7460_3d1d_47eb_af49_c9eeb1e146f2, &[]),
     row(0x721ddfd3_dacc_4e1e_b26a_a2cb31d4705a, &[]),
     row(0x4f061568_e215_499f_ab2e_eda0ae890a5b, &[]),
@@ -75,21 +91,33 @@ static PROVIDERS: &[SystemProvider] = &[
     row(0xfbd09363_9e22_4661_b8bf_e7a34b535b8c, &[]),
 ];
 
-/// The flags of a system provider's keywords; no keyword means all of them. `None`: the GUID is no system provider's.
-pub fn flags_of(provider: &Guid, keywords: u64) -> Option<Masks> {
+/// The flags of a system provider's keywords, and those keywords that have no events on Linux, as names or a number; no keyword means all that have
+/// some. `None`: the GUID is no system provider's.
+pub fn flags_of(provider: &Guid, keywords: u64) -> Option<Parsed> {
+    let mut parsed = Parsed::default();
+    let mut unknown = keywords;
     if *provider == SYSTEM_TRACE {
         // `EnableFlags` has 32 bits.
         let flags = if keywords == 0 { u32::MAX } else { keywords as u32 };
-        return Some(Masks::of_enable_flags(flags));
-    }
-    let provider = PROVIDERS.iter().find(|one| one.guid == *provider)?;
-    let mut masks = Masks::default();
-    for (keyword, flag) in provider.keywords {
-        if keywords == 0 || keyword & keywords != 0 {
-            masks.set(*flag);
+        parsed = Parsed::of_enable_flags(flags);
+        unknown &= !u64::from(u32::MAX);
+    } else {
+        let provider = PROVIDERS.iter().find(|one| one.guid == *provider)?;
+        for (keyword, flag) in provider.keywords {
+            if keywords == 0 || keyword & keywords != 0 {
+                parsed.add(*flag);
+            }
+            unknown &= !keyword;
         }
     }
-    Some(masks)
+    if unknown != 0 {
+        parsed.dropped.push(format!("{unknown:#x}"));
+    }
+    if keywords == 0 {
+        // Nobody named them.
+        parsed.dropped.clear();
+    }
+    Some(parsed)
 }
 
 /// Whether a GUID is that of a system provider.
@@ -107,16 +135,25 @@ mod tests {
     use super::*;
 
     /// OV-24
+    ///
+    /// Regression: keywords without events on Linux were left out without a word.
     #[test]
     fn keywords_of_system_providers_are_flags_of_the_kernel() {
+        let names = |provider: &Guid, keywords| {
+            let parsed = flags_of(provider, keywords).unwrap();
+            (parsed.masks.names(), parsed.dropped)
+        };
         let scheduler = Guid::from_u128(0x599a2a76_4d91_4910_9ac7_7d33f2e97a6c);
-        assert_eq!(flags_of(&scheduler, 0x202).unwrap().names(), ["cswitch", "dispatcher"]);
-        assert_eq!(flags_of(&scheduler, 0).unwrap().names().len(), 3);
+        assert_eq!(names(&scheduler, 0x202), (vec!["cswitch", "dispatcher"], vec![]));
+        assert_eq!(names(&scheduler, 0).0.len(), 3);
         let registry = Guid::from_u128(0x16156bd9_fab4_4cfa_a232_89d1099058e3);
-        assert_eq!(flags_of(&registry, 1), Some(Masks::default()));
+        assert_eq!(names(&registry, 5), (vec![], vec!["REGISTRY".to_owned(), "0x4".to_owned()]));
+        assert_eq!(names(&registry, 0), (vec![], vec![]));
         assert_eq!(flags_of(&Guid::ZERO, 1), None);
         let kernel = named("windows kernel trace").unwrap();
-        assert_eq!(flags_of(&kernel, 0x11).unwrap().names(), ["process", "cswitch"]);
+        assert_eq!(names(&kernel, 0x11), (vec!["process", "cswitch"], vec![]));
+        let beyond = vec!["0x80000000".to_owned(), "0x100000000".to_owned()];
+        assert_eq!(names(&kernel, 0x1_8000_0001), (vec!["process"], beyond));
         assert!(is_system_provider(&kernel) && is_system_provider(&registry));
         assert!(!is_system_provider(&Guid::ZERO) && named("Windows").is_none());
     }

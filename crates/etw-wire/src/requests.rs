@@ -141,6 +141,10 @@ pub struct Update {
     pub file: Option<PathBuf>,
     /// Switches real-time delivery on or off.
     pub real_time: Option<bool>,
+    /// `EnableFlags` of a session of the system's events, in place of those so far. Classes of system providers that it enables stay; without
+    /// any flag, it records these alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_flags: Option<u32>,
 }
 
 /// A response.

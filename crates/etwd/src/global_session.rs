@@ -29,6 +29,7 @@ use crate::program::Registered;
 use crate::refusals::Refusals;
 use crate::rights::refused;
 use crate::session_memory::allocate_buffers;
+use crate::system_classes::SystemClasses;
 
 /// A session in the host's engine.
 pub(crate) type Hosted = HostedSession<GlobalSession>;
@@ -79,6 +80,8 @@ pub(crate) struct GlobalSession {
     pub ring_set: RingSet,
     /// Recordings of other system events before, whose last events are not final yet, the oldest first.
     pub recordings_before: Vec<KeptRecording>,
+    /// The system's classes by those that asked for them; [`SystemConfig`](etw_session::SystemConfig) has all of them.
+    pub system_classes: SystemClasses,
 }
 
 /// Memory of a session's buffers.
@@ -191,6 +194,7 @@ impl GlobalSession {
             logged_failure: None,
             ring_set: RingSet::default(),
             recordings_before: Vec::new(),
+            system_classes: SystemClasses::default(),
             config,
         };
         Ok((HostedSession::new(prepared.facts, storage, buffer_count, global), session))

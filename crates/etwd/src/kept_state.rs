@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name_request::NameRequest;
 use crate::refusals::Refusals;
+use crate::system_classes::SystemClasses;
 
 /// A session.
 #[derive(Serialize, Deserialize)]
@@ -51,6 +52,9 @@ pub(crate) struct KeptSession {
     /// Recordings of other system events before, whose last events are not final yet, the oldest first.
     #[serde(default)]
     pub recordings_before: Vec<KeptRecording>,
+    /// The system's classes by those that asked for them. Earlier workers have none: all are the session's own.
+    #[serde(default)]
+    pub system_classes: SystemClasses,
 }
 
 /// The rings of one recording of system events. A session that changes what it records has two of them for a moment.

@@ -40,6 +40,7 @@ mod session_memory;
 mod session_status;
 mod sessions_file;
 mod shared_rings;
+mod system_classes;
 mod system_source;
 
 pub use global_host::Host;

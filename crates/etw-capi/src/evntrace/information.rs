@@ -36,8 +36,11 @@ pub unsafe extern "C" fn TraceQueryInformation(
             MAX_LOGGERS => Ok(vec![MOST_SESSIONS]),
             STREAM_COUNT => stream_count(handle).map(|count| vec![count]),
             MASKS => system::masks(handle).map(Vec::from),
-            // The source is the timer.
-            SAMPLE_INTERVAL => system::interval(handle).map(|interval| vec![0, interval]),
+            SAMPLE_INTERVAL => {
+                // SAFETY: OUT: the program has set the source, with which the structure begins.
+                let source = if out_size < 4 { 0 } else { unsafe { out.read_unaligned() } };
+                system::interval(handle, source).map(|interval| vec![source, interval])
+            }
             _ => Err(Status::ERROR_NOT_SUPPORTED),
         };
         let numbers = match numbers {

@@ -14,6 +14,8 @@ use super::{host, sessions};
 
 /// `CLASSIC_EVENT_ID`: class, type, reserved bytes.
 const EVENT_ID_SIZE: usize = 24;
+/// `TRACE_PROFILE_INTERVAL`: source, interval.
+const INTERVAL_SIZE: usize = 8;
 /// The sample interval of sessions that start from now on, in 100 ns.
 static INTERVAL: AtomicU32 = AtomicU32::new(SAMPLE_INTERVAL);
 /// The shortest and the longest sample interval.
@@ -26,8 +28,8 @@ const TIMER: u32 = 0;
 /// # Errors
 /// 50: none of the flags has events on Linux.
 pub fn config_of(enable_flags: u32) -> Result<SystemConfig, Status> {
-    let parsed = Parsed::of_masks(Masks::of_enable_flags(enable_flags));
-    if parsed.masks == Masks::default() && !parsed.dropped.is_empty() {
+    let parsed = Parsed::of_enable_flags(enable_flags);
+    if parsed.is_all_dropped() {
         return Err(Status::ERROR_NOT_SUPPORTED);
     }
     Ok(SystemConfig {
@@ -59,7 +61,7 @@ fn change(session: SessionStatus, system: SystemConfig) -> Result<(), Status> {
 /// `TraceStackTracingInfo`: the events that have call stacks from now on.
 pub fn set_stacks(handle: u64, data: &[u8]) -> Result<(), Status> {
     if !data.len().is_multiple_of(EVENT_ID_SIZE) {
-        return Err(Status::ERROR_INVALID_PARAMETER);
+        return Err(Status::ERROR_BAD_LENGTH);
     }
     let (session, mut system) = system_of(handle)?;
     let mut stacks = Vec::new();
@@ -89,7 +91,7 @@ pub fn set_masks(handle: u64, data: &[u8]) -> Result<(), Status> {
     }
     let (session, mut system) = system_of(handle)?;
     let parsed = Parsed::of_masks(masks);
-    if parsed.masks == Masks::default() && !parsed.dropped.is_empty() {
+    if parsed.is_all_dropped() {
         return Err(Status::ERROR_NOT_SUPPORTED);
     }
     system.masks = parsed.masks.0;
@@ -103,7 +105,8 @@ pub fn masks(handle: u64) -> Result<[u32; 8], Status> {
 
 /// `TraceSampledProfileIntervalInfo`: the time between two samples, of a session or of those that start from now on.
 pub fn set_interval(handle: u64, data: &[u8]) -> Result<(), Status> {
-    let (Some(source), Some(interval)) = (le::u32(data, 0), le::u32(data, 4)) else {
+    let fields = (le::u32(data, 0), le::u32(data, 4));
+    let (Some(source), Some(interval), INTERVAL_SIZE) = (fields.0, fields.1, data.len()) else {
         return Err(Status::ERROR_BAD_LENGTH);
     };
     if source != TIMER {
@@ -119,8 +122,14 @@ pub fn set_interval(handle: u64, data: &[u8]) -> Result<(), Status> {
     change(session, system)
 }
 
-/// The time between two samples of the timer.
-pub fn interval(handle: u64) -> Result<u32, Status> {
+/// The time between two samples of a source.
+///
+/// # Errors
+/// 50: the source is not the timer.
+pub fn interval(handle: u64, source: u32) -> Result<u32, Status> {
+    if source != TIMER {
+        return Err(Status::ERROR_NOT_SUPPORTED);
+    }
     match handle {
         0 => Ok(INTERVAL.load(Ordering::Relaxed)),
         _ => system_of(handle).map(|(_, system)| system.sample_interval),

@@ -496,7 +496,7 @@ static void rest(void)
     CHECK(TraceQueryInformation(77, TraceStreamCount, &number, 4, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
     CHECK(TraceQueryInformation(0, TraceProfileSourceListInfo, &number, 4, NULL), ERROR_NOT_SUPPORTED);
     CHECK(TraceSetInformation(0, TraceProfileSourceConfigInfo, &number, 4), ERROR_NOT_SUPPORTED);
-    CHECK(TraceSetInformation(0, TraceStackTracingInfo, &number, 4), ERROR_INVALID_PARAMETER);
+    CHECK(TraceSetInformation(0, TraceStackTracingInfo, &number, 4), ERROR_BAD_LENGTH);
     CHECK(TraceSetInformation(0, TraceStackTracingInfo, NULL, 4), ERROR_INVALID_PARAMETER);
     CHECK(TraceSetInformation(0, (TRACE_INFO_CLASS)99, &number, 4), ERROR_INVALID_PARAMETER);
 

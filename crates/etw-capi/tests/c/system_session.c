@@ -64,11 +64,68 @@ static Properties *fresh(void)
     return &all;
 }
 
+/* Requests for the state of system providers. */
+static void check_state(TRACEHANDLE session)
+{
+    CHECK(EnableTraceEx2(session, &SystemProcessProviderGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 0, 0, 0, 0, NULL), ERROR_SUCCESS);
+    CHECK(EnableTraceEx2(session, &SystemTraceControlGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 0, 0, 0, 0, NULL), ERROR_SUCCESS);
+    CHECK(EnableTraceEx2(session, &SystemConfigProviderGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 0, 0, 0, 0, NULL), ERROR_SUCCESS);
+    CHECK(EnableTraceEx2(session, &SystemRegistryProviderGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 0, 0, 0, 0, NULL),
+          ERROR_NOT_SUPPORTED);
+    CHECK(EnableTraceEx2(session, &SystemPowerProviderGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 0, 0, 0, 0, NULL),
+          ERROR_NOT_SUPPORTED);
+}
+
+/* Updates of EnableFlags: they replace those of the start, and 0 is none. */
+static void check_update(TRACEHANDLE session)
+{
+    static const ULONG flags[] = {EVENT_TRACE_FLAG_PROCESS | EVENT_TRACE_FLAG_THREAD | EVENT_TRACE_FLAG_CSWITCH, 0,
+                                  EVENT_TRACE_FLAG_PROCESS | EVENT_TRACE_FLAG_NO_SYSCONFIG};
+    size_t number;
+    for (number = 0; number < sizeof flags / sizeof *flags; number++) {
+        ULONG masks[8] = {0};
+        fresh()->p.EnableFlags = flags[number];
+        all.p.LogFileNameOffset = 0;
+        CHECK(ControlTraceA(session, NULL, &all.p, EVENT_TRACE_CONTROL_UPDATE), ERROR_SUCCESS);
+        CHECK(all.p.EnableFlags, flags[number]);
+        CHECK(ControlTraceA(session, NULL, &fresh()->p, EVENT_TRACE_CONTROL_QUERY), ERROR_SUCCESS);
+        CHECK(all.p.EnableFlags, flags[number]);
+        CHECK(TraceQueryInformation(session, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, NULL), ERROR_SUCCESS);
+        CHECK(masks[1], number == 0 ? 4 : 0);
+    }
+    fresh()->p.EnableFlags = EVENT_TRACE_FLAG_REGISTRY;
+    all.p.LogFileNameOffset = 0;
+    CHECK(ControlTraceA(session, NULL, &all.p, EVENT_TRACE_CONTROL_UPDATE), ERROR_NOT_SUPPORTED);
+}
+
+/* Sessions of one set of flags each: their files are named after it. */
+static void check_start(ULONG flags, ULONG expected)
+{
+    TRACEHANDLE handle = 0;
+    (void)fresh();
+    snprintf(all.file, sizeof all.file, "%s/%08lx.etl", getenv("FOLDER"), (unsigned long)flags);
+    all.p.LogFileMode = EVENT_TRACE_SYSTEM_LOGGER_MODE;
+    all.p.EnableFlags = flags;
+    CHECK(StartTraceA(&handle, "flags", &all.p), expected);
+    if (expected != ERROR_SUCCESS)
+        return;
+    /* Its default: all of it is recorded, unless the session wants none. */
+    if (flags == 1)
+        CHECK(EnableTraceEx2(handle, &SystemConfigProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, SYSTEM_CONFIG_KW_STORAGE, 0, 0, NULL),
+              ERROR_SUCCESS);
+    if (flags == (EVENT_TRACE_FLAG_NO_SYSCONFIG | 2))
+        CHECK(EnableTraceEx2(handle, &SystemConfigProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, SYSTEM_CONFIG_KW_SYSTEM, 0, 0, NULL),
+              ERROR_SUCCESS);
+    CHECK(EnableTraceEx2(handle, &SystemConfigProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, SYSTEM_CONFIG_KW_GRAPHICS, 0, 0, NULL),
+          ERROR_NOT_SUPPORTED);
+    CHECK(ControlTraceA(handle, NULL, &fresh()->p, EVENT_TRACE_CONTROL_STOP), ERROR_SUCCESS);
+}
+
 int main(void)
 {
     TRACEHANDLE handle = 0;
     CLASSIC_EVENT_ID ids[2];
-    TRACE_PROFILE_INTERVAL interval = {0, 20000};
+    TRACE_PROFILE_INTERVAL interval = {0, 20000}, longer[3] = {{0, 20000}, {0, 0}, {0, 0}};
     ULONG masks[8] = {0}, size = 0, status;
 
     fresh()->p.Wnode.Guid = SystemTraceControlGuid;
@@ -86,7 +143,12 @@ int main(void)
     ids[1].Type = 10;
     CHECK(TraceSetInformation(handle, TraceStackTracingInfo, ids, sizeof ids), ERROR_SUCCESS);
     CHECK(TraceSetInformation(handle, TraceStackTracingInfo, &ids[1], sizeof ids[1]), ERROR_NOT_SUPPORTED);
-    CHECK(TraceSetInformation(handle, TraceStackTracingInfo, ids, 5), ERROR_INVALID_PARAMETER);
+    for (size = 1; size < sizeof ids; size++)
+        if (size != sizeof *ids)
+            CHECK(TraceSetInformation(handle, TraceStackTracingInfo, ids, size), ERROR_BAD_LENGTH);
+    for (size = 0; size < 17; size++)
+        if (size != sizeof interval)
+            CHECK(TraceSetInformation(handle, TraceSampledProfileIntervalInfo, longer, size), ERROR_BAD_LENGTH);
     CHECK(TraceSetInformation(handle, TraceSampledProfileIntervalInfo, &interval, sizeof interval), ERROR_SUCCESS);
     interval.Interval = 0;
     CHECK(TraceQueryInformation(handle, TraceSampledProfileIntervalInfo, &interval, sizeof interval, &size), ERROR_SUCCESS);
@@ -94,6 +156,12 @@ int main(void)
     CHECK(size, sizeof interval);
     interval.Source = 1;
     CHECK(TraceSetInformation(handle, TraceSampledProfileIntervalInfo, &interval, sizeof interval), ERROR_NOT_SUPPORTED);
+    CHECK(TraceQueryInformation(handle, TraceSampledProfileIntervalInfo, &interval, sizeof interval, &size), ERROR_NOT_SUPPORTED);
+    CHECK(TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &interval, sizeof interval, &size), ERROR_NOT_SUPPORTED);
+    interval.Source = 0;
+    size = 0;
+    CHECK(TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &interval, 3, &size), ERROR_BAD_LENGTH);
+    CHECK(size, sizeof interval);
     /* Context switches, by a system provider. */
     CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0,
                          SYSTEM_SCHEDULER_KW_CONTEXT_SWITCH, 0, 0, NULL),
@@ -117,7 +185,15 @@ int main(void)
     CHECK(masks[1], 0);
     CHECK(EnableTraceEx2(handle, &SystemRegistryProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, 1, 0, 0, NULL),
           ERROR_NOT_SUPPORTED);
+    check_state(handle);
+    check_update(handle);
+    CHECK(EnableTraceEx2(handle, &RegistryClass, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 4, 0, 0, 0, NULL), ERROR_INVALID_PARAMETER);
     CHECK(ControlTraceA(handle, NULL, &fresh()->p, EVENT_TRACE_CONTROL_STOP), ERROR_SUCCESS);
+    check_start(1, ERROR_SUCCESS);
+    check_start(EVENT_TRACE_FLAG_NO_SYSCONFIG | 1, ERROR_SUCCESS);
+    check_start(EVENT_TRACE_FLAG_NO_SYSCONFIG | 2, ERROR_SUCCESS);
+    check_start(EVENT_TRACE_FLAG_REGISTRY, ERROR_NOT_SUPPORTED);
+    check_start(0x80000000u, ERROR_NOT_SUPPORTED);
     /* A session without events of the system takes none. */
     (void)fresh();
     snprintf(all.file, sizeof all.file, "%s/plain.etl", getenv("FOLDER"));

@@ -328,6 +328,24 @@ fn the_kernels_session_is_controlled_from_c() {
             images += usize::from(hook == Some(0x1403));
         }
         assert!(switches > 0 && images > 0, "{switches} {images}");
+        let configured = |flags: &str| {
+            let file = folder.0.join(format!("{flags}.etl"));
+            let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+            let mut hooks = std::collections::BTreeSet::new();
+            while let Some(record) = records.next() {
+                hooks.extend(record.hook.map(|hook| hook.0).filter(|hook| hook >> 8 == 0x0b));
+            }
+            hooks
+        };
+        const CPU: u16 = 0x0b0a;
+        const INTERRUPT: u16 = 0x0b15;
+        const PLATFORM: u16 = 0x0b19;
+        let system = [CPU, INTERRUPT, PLATFORM];
+        // Machines differ in disks and networks.
+        assert!(configured("00000001").is_superset(&[CPU, PLATFORM].into()));
+        assert_eq!(configured("10000001"), [].into());
+        let of_system = configured("10000002");
+        assert!(of_system.contains(&CPU) && of_system.is_subset(&system.into()), "{of_system:?}");
         ran += 1;
     }
     assert!(ran > 0, "no C compiler is installed");

@@ -200,6 +200,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 flush_timer_ms: *flush_timer,
                 file: output.as_deref().map(absolute).transpose()?,
                 real_time: *real_time,
+                ..Update::default()
             };
             check_update(name, &update)?;
             ask(&host.connect()?, &Request::Update { session: name.clone(), update })?;
@@ -269,7 +270,7 @@ fn start(words: &Start, host: &HostChoice, format: TextOrJson) -> Result<Outcome
 /// Rejects an update that changes nothing.
 fn check_update(name: &str, update: &Update) -> Result<(), Failure> {
     let what = match update {
-        Update { buffers: None, flush_timer_ms: None, file: None, real_time: None } => {
+        update if *update == Update::default() => {
             "nothing to change is named: --buffers, --flush-timer, --output or --real-time"
         }
         Update { buffers: Some(0), .. } => "--buffers 0: a session has at least 2 buffers",

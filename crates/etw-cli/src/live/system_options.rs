@@ -95,26 +95,8 @@ pub fn system_config(
     stacks: Option<Vec<u16>>,
     sample_interval: Option<u32>,
 ) -> SystemConfig {
-    let (configuration, words): (Vec<String>, Vec<String>) =
-        parsed.dropped.into_iter().partition(|word| etw_system::flags::is_configuration(word));
-    if !configuration.is_empty() {
-        eprintln!(
-            "etw: note: {}: no effect, because the configuration of the system is always recorded",
-            configuration.join(", ")
-        );
-    }
-    if !words.is_empty() {
-        let dropped = words.join(", ");
-        let mut reasons: Vec<&str> =
-            words.iter().filter_map(|word| etw_system::flags::reason(word)).collect();
-        reasons.dedup();
-        let reasons = match reasons.is_empty() {
-            true => String::new(),
-            false => format!(": {}", reasons.join("; ")),
-        };
-        eprintln!(
-            "etw: note: {dropped}: left out, because openetw does not record them on Linux{reasons}"
-        );
+    if let Some(note) = parsed.note() {
+        eprintln!("etw: note: {note}");
     }
     // Without names of processes and images nothing else can be read.
     let lives = [Flag::PROCESS, Flag::THREAD, Flag::IMAGE];

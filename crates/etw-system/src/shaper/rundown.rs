@@ -16,6 +16,9 @@ const COLLECTION_START: u16 = 0x0f49;
 const COLLECTION_END: u16 = 0x0f4a;
 const IMAGE_AT_END: u16 = 0x1404;
 const COUNTERS_RUNDOWN: u16 = 0x0321;
+const PHYSICAL_DISK: u16 = 0x0b0b;
+const LOGICAL_DISK: u16 = 0x0b0c;
+const NETWORK_INTERFACE: u16 = 0x0b0d;
 const SERVICES: u16 = 0x0b0f;
 const SERVICE_RUNNING: u32 = 4;
 /// The names of services' units end so.
@@ -43,6 +46,15 @@ impl Turn {
     fn head(self) -> Head {
         let Turn { time, cpu, process, thread } = self;
         Head { time: ticks(time), cpu, process, thread }
+    }
+}
+
+/// The flag of a record of the machine's configuration.
+fn configured(hook: u16) -> Flag {
+    match hook {
+        PHYSICAL_DISK | LOGICAL_DISK => Flag::CONFIGURED_STORAGE,
+        NETWORK_INTERFACE => Flag::CONFIGURED_NETWORK,
+        _ => Flag::CONFIGURED_SYSTEM,
     }
 }
 
@@ -93,9 +105,13 @@ impl Shaper {
         for Configuration { hook, version, payload } in
             std::mem::take(&mut self.machine.configuration)
         {
-            out.system(head, hook, version, &payload);
+            if self.options.masks.has_configuration(configured(hook)) {
+                out.system(head, hook, version, &payload);
+            }
         }
-        self.service_records(head, out);
+        if self.options.masks.has_configuration(Flag::CONFIGURED_SERVICES) {
+            self.service_records(head, out);
+        }
         let [build, product] = std::mem::take(&mut self.machine.product);
         if !build.is_empty() {
             let payload = Payload::new().u64(0).wide(build.as_bytes()).wide(product.as_bytes());

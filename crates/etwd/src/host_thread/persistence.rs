@@ -124,6 +124,7 @@ impl HostThread {
             consumers: global.consumer_count(),
             ring_set: global.ring_set.clone(),
             recordings_before: global.recordings_before.clone(),
+            system_classes: global.system_classes.clone(),
         };
         let mut descriptors = vec![global.state.as_fd()];
         descriptors.extend(global.memories.iter().map(|one| one.memory.as_fd()));

@@ -19,7 +19,7 @@ use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Start
 
 use super::HostThread;
 use super::pending::{PendingResponse, Sent};
-use super::system_providers::take_system_providers;
+use super::system_providers::take_classes;
 use crate::asker::{Asker, done};
 use crate::global_session::{BufferMemory, EndingFiles, GlobalSession, WaitingFlush, config_error};
 use crate::kept_state::{Ending, KeptRecording, RingSet};
@@ -27,6 +27,7 @@ use crate::log::log_info;
 use crate::rights::{may_write, refused};
 use crate::session_memory::allocate_buffers;
 use crate::session_status::{asked_for, status};
+use crate::system_classes::SystemClasses;
 use crate::system_source::{self, SystemSource};
 
 /// Sessions that may enable one provider.
@@ -92,7 +93,7 @@ impl HostThread {
                 }
             }
             Request::System { session, system } => {
-                let changed = self.find(&session).map(|slot| self.change_system(slot, system));
+                let changed = self.find(&session).map(|slot| self.set_system(slot, system));
                 from.answer(&changed.unwrap_or_else(|no| no));
             }
             Request::Disable { session, provider } => {
@@ -205,14 +206,20 @@ impl HostThread {
         if let Err(no) = self.check_identity(&start.config) {
             return from.answer(&no);
         }
-        if let Err(no) = take_system_providers(&mut start.config) {
-            return from.answer(&no);
-        }
+        let system_classes = match take_classes(&mut start.config) {
+            Ok(classes) => classes,
+            Err(no) => return from.answer(&no),
+        };
         if start.config.system.is_some() && self.system_sessions() >= MAX_SYSTEM_SESSIONS {
             let what = format!(
                 "{MAX_SYSTEM_SESSIONS} sessions record events of the system, which is the limit; stop one first"
             );
             return from.answer(&refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
+        }
+        if !start.config.enable.is_empty()
+            && let Some(no) = only_the_kernel(&start.config)
+        {
+            return from.answer(&no);
         }
         let clock_note = use_performance_counter(&mut start.config);
         // Opened before the session is created: if this fails, no file remains.
@@ -227,6 +234,10 @@ impl HostThread {
         let mut notes = source
             .map_or(Vec::new(), |source| self.attach_source(slot, RingSet::default(), source));
         notes.extend(clock_note);
+        notes.extend(system_classes.notes);
+        if let Some(global) = self.global_mut(slot) {
+            global.system_classes = system_classes.classes;
+        }
         let enable = std::mem::take(&mut start.config.enable);
         let mut providers: Vec<Guid> = Vec::new();
         for enablement in enable {
@@ -261,12 +272,29 @@ impl HostThread {
         sent
     }
 
-    /// Records other events of the system from now on.
-    pub(super) fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
-        match self.global(slot).map(|global| &global.config.system) {
-            Some(Some(old)) if *old == system => done(),
-            _ => self.replace_system(slot, system),
+    /// Records other events of the system from now on, whoever asked for those before.
+    fn set_system(&mut self, slot: usize, system: SystemConfig) -> Response {
+        let Some(global) = self.global(slot) else { return has_ended() };
+        let mut classes = global.system_classes.clone();
+        classes.set_all(&system);
+        self.change_system(slot, system, classes)
+    }
+
+    /// Records other events of the system from now on: those of the classes, with the other settings of `system`.
+    pub(super) fn change_system(
+        &mut self,
+        slot: usize,
+        mut system: SystemConfig,
+        classes: SystemClasses,
+    ) -> Response {
+        classes.put_into(&mut system);
+        let Some(global) = self.global_mut(slot) else { return has_ended() };
+        if global.config.system.as_ref() != Some(&system) {
+            return self.replace_system(slot, system, classes);
         }
+        global.system_classes = classes;
+        self.keep_session(slot);
+        done()
     }
 
     /// Adds rundowns of the system to a session in memory: the recording ends with one, and another one begins. The beginnings of what still
@@ -274,9 +302,9 @@ impl HostThread {
     pub(super) fn run_system_down(&mut self, slot: usize) -> Option<String> {
         /// Another recording takes some 50 ms for its rundown.
         const PATIENCE: Duration = Duration::from_secs(2);
-        let system = self.global(slot)?.config.system.clone()?;
+        let (system, classes) = self.system_of(slot)?;
         let start = self.engine.session_time(slot);
-        if let Response::Error { message, .. } = self.replace_system(slot, system) {
+        if let Response::Error { message, .. } = self.replace_system(slot, system, classes) {
             return Some(format!("the file lacks the system's rundown: {message}"));
         }
         let is_before = |global: &GlobalSession| !global.recordings_before.is_empty();
@@ -318,7 +346,12 @@ impl HostThread {
 
     /// Records these events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
     /// record for a moment, and the keeper has both: the one message that keeps the session says from when on the new one counts.
-    fn replace_system(&mut self, slot: usize, system: SystemConfig) -> Response {
+    fn replace_system(
+        &mut self,
+        slot: usize,
+        system: SystemConfig,
+        classes: SystemClasses,
+    ) -> Response {
         let Some(global) = self.global(slot) else { return has_ended() };
         let buffer_size = global.config.buffer_size;
         let Some(old) = global.config.system.clone() else {
@@ -345,6 +378,7 @@ impl HostThread {
         kill_point("other recording begun");
         if let Some(global) = self.global_mut(slot) {
             global.config.system = Some(system);
+            global.system_classes = classes;
             global.recordings_before.push(before);
             global.ring_set = RingSet { number, since, follows: None };
         }
@@ -359,6 +393,15 @@ impl HostThread {
         }
         self.keep_session(slot);
         Response::Done { warnings }
+    }
+
+    /// Logs the state of the system: the recording ends with a rundown, and another one with the same classes begins with one. `None`: the
+    /// provider is another one.
+    fn capture_system(&mut self, slot: usize, provider: &Guid) -> Option<Response> {
+        match self.state_of_system(slot, provider)? {
+            Ok((system, classes)) => Some(self.replace_system(slot, system, classes)),
+            Err(no) => Some(no),
+        }
     }
 
     /// The number of sessions that record events of the system.
@@ -446,6 +489,9 @@ impl HostThread {
 
     /// Enables a provider; the GUIDs that are now enabled.
     fn enable(&mut self, slot: usize, enablement: Enablement) -> Result<Vec<Guid>, Response> {
+        if let Some(no) = self.global(slot).and_then(|global| only_the_kernel(&global.config)) {
+            return Err(no);
+        }
         let ids = self.set_enablement(slot, enablement)?;
         self.keep_session(slot);
         self.engine.publish_admission(slot);
@@ -554,14 +600,19 @@ impl HostThread {
 
     fn update(&mut self, name: &str, update: &Update, from: &Asker) {
         let changed = self.find(name).and_then(|slot| {
+            let changed = update.enable_flags.map(|flags| self.change_enable_flags(slot, flags));
+            let changed = changed.unwrap_or_else(done);
+            if matches!(changed, Response::Error { .. }) {
+                return Err(changed);
+            }
             self.change_options(slot, update)?;
             // Last: the answer then comes when the file before is complete.
-            update.file.as_deref().map(|file| self.change_file(slot, file, from)).transpose()
+            let file = update.file.as_deref().map(|file| self.change_file(slot, file, from));
+            Ok(file.transpose()?.is_none().then_some(changed))
         });
         match changed {
-            Ok(Some(())) => {}
-            Ok(None) => from.answer(&done()),
-            Err(no) => from.answer(&no),
+            Ok(None) => {}
+            Ok(Some(answer)) | Err(answer) => from.answer(&answer),
         }
     }
 
@@ -608,6 +659,9 @@ impl HostThread {
     }
 
     fn capture(&mut self, slot: usize, provider: &Guid, request: &CaptureRequest, from: Asker) {
+        if let Some(done) = self.capture_system(slot, provider) {
+            return from.answer(&done);
+        }
         let source = self.global(slot).map_or(Guid::ZERO, |global| global.config.guid);
         let CaptureRequest { level, any, all } = *request;
         let message = |token, number| FromHost::Capture { token, number, level, any, all, source };
@@ -714,6 +768,12 @@ fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {
     let open = |system| SystemSource::open(system, start.config.buffer_size);
     let opened = start.config.system.as_ref().map(open).transpose();
     opened.map_err(|error| refused(system_source::status_of(&error), error.to_string()))
+}
+
+/// Refuses a provider that is none of the system's in the session of Windows' kernel.
+fn only_the_kernel(config: &SessionConfig) -> Option<Response> {
+    let what = "the session NT Kernel Logger records the kernel only; a session of another name has events of the system and of providers";
+    is_kernel_logger(&config.name).then(|| refused(Status::ERROR_INVALID_PARAMETER, what))
 }
 
 /// Whether a session is that of Windows' kernel, which has a GUID of its own.

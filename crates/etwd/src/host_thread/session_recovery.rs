@@ -232,6 +232,9 @@ impl HostThread {
             let size = session.buffer_size();
             session.restore_series(series_contents(pattern, &record.series, last, size));
         }
+        if let Some(system) = &record.start.config.system {
+            record.system_classes.set_all(system);
+        }
         let ending = record.ending;
         let global = GlobalSession {
             config: record.start.config,
@@ -260,6 +263,7 @@ impl HostThread {
             logged_failure: None,
             ring_set: record.ring_set,
             recordings_before: record.recordings_before,
+            system_classes: record.system_classes,
         };
         let stored_until = session.facts().last_time;
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);

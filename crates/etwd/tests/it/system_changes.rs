@@ -6,7 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
-use etw_wire::requests::{Request, Response};
+use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, ProviderKey, SessionConfig};
+use etw_system::flags::{Flag, Masks};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
+use etw_wire::requests::{Request, Response, Update};
 
 use crate::daemon::Daemon;
 use crate::interrupted_requests::Mined;
@@ -137,8 +140,6 @@ fn kill_at(point: &str, bpf: &str) -> bool {
 /// OV-23: a file of a session in memory has a rundown at its end: beginnings may have left the buffers. The session goes on.
 #[test]
 fn a_snapshot_of_system_events_has_a_rundown() {
-    use etw_session::{LogMode, SessionConfig};
-
     let rig = Rig::new();
     let start = Request::start(SessionConfig {
         name: "memory".to_owned(),
@@ -165,4 +166,213 @@ fn a_snapshot_of_system_events_has_a_rundown() {
     }
     program.kill().unwrap();
     program.wait().unwrap();
+}
+
+/// A system provider's GUID.
+fn provider(id: u128) -> ProviderKey {
+    ProviderKey::Id(Guid::from_u128(id))
+}
+
+const SCHEDULER: u128 = 0x599a2a76_4d91_4910_9ac7_7d33f2e97a6c;
+const PROFILE: u128 = 0xbfeb0324_1cee_496f_a409_2ac2b48a6322;
+const IO: u128 = 0x3d5c43e3_0f1c_4202_b817_174c0070dc79;
+const PROCESS: u128 = 0x151f55dc_467d_471f_83b5_5f889d46ff66;
+const REGISTRY: u128 = 0x16156bd9_fab4_4cfa_a232_89d1099058e3;
+
+fn session() -> String {
+    "system".to_owned()
+}
+
+fn enable(of: u128, keywords: u64, properties: EnableProperties) -> Request {
+    let wanted = LevelKeyword::new(Level(5), Keyword(keywords));
+    let info = EnableInfo { wanted, properties, ..EnableInfo::default() };
+    Request::Enable { session: session(), provider: provider(of), info, timeout_ms: 0 }
+}
+
+fn disable(of: u128) -> Request {
+    Request::Disable { session: session(), provider: provider(of) }
+}
+
+/// The warnings of a request that succeeds.
+fn warnings(daemon: &Daemon, request: &Request) -> Vec<String> {
+    match daemon.ask(request) {
+        Response::Done { warnings } => warnings,
+        other => panic!("{request:?}: {other:?}"),
+    }
+}
+
+/// The status of a request that is refused, and its message.
+fn refusal(daemon: &Daemon, request: &Request) -> (Status, String) {
+    match daemon.ask(request) {
+        Response::Error { status, message } => (Status(status), message),
+        other => panic!("{request:?}: {other:?}"),
+    }
+}
+
+/// The names of the classes that the session records, behind those with which it was started, and its events with call stacks.
+fn recorded(daemon: &Daemon) -> (Vec<&'static str>, Vec<u16>) {
+    let system = query(daemon).system.unwrap();
+    let own = ["process", "thread", "cswitch"];
+    let names = Masks(system.masks).names().into_iter();
+    (names.filter(|name| !own.contains(name)).collect(), system.stacks)
+}
+
+/// Regression: an enablement of a system provider added its classes to those before, and its call stacks stayed for ever.
+#[test]
+fn an_enablement_of_a_system_provider_is_replaced_and_withdrawn() {
+    let daemon = Daemon::new();
+    if record_switches(&daemon).is_none() {
+        return;
+    }
+    let (none, stacks) = (EnableProperties::default(), EnableProperties::STACK_TRACE);
+    assert_eq!(warnings(&daemon, &enable(SCHEDULER, 0x202, none)), [""; 0]);
+    assert_eq!(recorded(&daemon), (vec!["dispatcher"], vec![]));
+    assert_eq!(warnings(&daemon, &enable(SCHEDULER, 0x80, none)), [""; 0]);
+    assert_eq!(recorded(&daemon), (vec!["PRIORITY"], vec![]));
+    warnings(&daemon, &enable(PROFILE, 1, stacks));
+    assert_eq!(recorded(&daemon), (vec!["profile", "PRIORITY"], vec![0x0f2e]));
+    // The next worker knows who asked for what.
+    daemon.kill_worker();
+    warnings(&daemon, &enable(PROFILE, 1, none));
+    assert_eq!(recorded(&daemon), (vec!["profile", "PRIORITY"], vec![]));
+    warnings(&daemon, &disable(PROFILE));
+    warnings(&daemon, &disable(SCHEDULER));
+    assert_eq!(recorded(&daemon), (vec![], vec![]));
+    // The session was started with switches.
+    let unknown = warnings(&daemon, &disable(SCHEDULER));
+    assert!(unknown[0].contains("is not enabled in the session"), "{unknown:?}");
+    assert!(Masks(query(&daemon).system.unwrap().masks).has(Flag::SWITCH));
+    daemon.stop("system");
+}
+
+/// Regression: keywords without events on Linux were left out without a word where others remained.
+#[test]
+fn keywords_of_system_providers_without_events_on_linux_are_named() {
+    let daemon = Daemon::new();
+    if record_switches(&daemon).is_none() {
+        return;
+    }
+    let none = EnableProperties::default();
+    let notes = warnings(&daemon, &enable(IO, 0x29, none));
+    assert!(notes[0].contains(": SPLIT_IO, 0x20: left out, because openetw"), "{notes:?}");
+    assert_eq!(recorded(&daemon).0, ["disk"]);
+    let (status, message) = refusal(&daemon, &enable(IO, 0x28, none));
+    assert_eq!(status, Status::ERROR_NOT_SUPPORTED, "{message}");
+    assert_eq!(recorded(&daemon).0, ["disk"]);
+    daemon.stop("system");
+    // A session that starts with such a provider says so, too.
+    let info = EnableInfo {
+        wanted: LevelKeyword::new(Level(5), Keyword(0x1002)),
+        ..EnableInfo::default()
+    };
+    let start = SessionConfig {
+        name: session(),
+        file: Some(daemon.rig.file("second.etl")),
+        enable: vec![Enablement::new(provider(SCHEDULER), info)],
+        ..SessionConfig::default()
+    };
+    let Response::Session(status) = daemon.ask(&Request::start(start)) else { panic!() };
+    let warning = status.error.unwrap();
+    assert!(warning.contains(": 0x1000: left out, because openetw"), "{warning}");
+    daemon.stop("system");
+}
+
+/// Regression: `EnableFlags` of an update had no effect.
+#[test]
+fn enable_flags_of_an_update_replace_those_of_the_start() {
+    let daemon = Daemon::new();
+    if record_switches(&daemon).is_none() {
+        return;
+    }
+    warnings(&daemon, &enable(SCHEDULER, 0x80, EnableProperties::default()));
+    let names = || Masks(query(&daemon).system.unwrap().masks).names();
+    let update = |flags| Request::Update {
+        session: session(),
+        update: Update { enable_flags: Some(flags), ..Update::default() },
+    };
+    assert_eq!(warnings(&daemon, &update(0x3)), [""; 0]);
+    assert_eq!(names(), ["process", "thread", "PRIORITY"]);
+    let notes = warnings(&daemon, &update(0x2_0011));
+    assert!(notes[0].starts_with("REGISTRY: left out"), "{notes:?}");
+    assert_eq!(names(), ["process", "cswitch", "PRIORITY"]);
+    assert_eq!(refusal(&daemon, &update(0x2_0000)).0, Status::ERROR_NOT_SUPPORTED);
+    // Set beside EnableFlags, it stays with them, and ends with the last of them.
+    let all = Request::System { session: session(), system: system("cswitch,priority") };
+    warnings(&daemon, &all);
+    warnings(&daemon, &disable(SCHEDULER));
+    assert_eq!(names(), ["cswitch"]);
+    warnings(&daemon, &all);
+    warnings(&daemon, &update(0x1));
+    assert_eq!(names(), ["process", "PRIORITY"]);
+    warnings(&daemon, &update(0));
+    assert_eq!(names(), [""; 0]);
+    daemon.stop("system");
+}
+
+/// Regression: a request for the system's state returned success and had no effect.
+#[test]
+fn the_state_of_a_system_provider_is_a_rundown() {
+    let daemon = Daemon::new();
+    let Some(file) = record_switches(&daemon) else { return };
+    let capture = |of| Request::CaptureState {
+        session: session(),
+        provider: Guid::from_u128(of),
+        level: Level(0),
+        any: Keyword(0),
+        all: Keyword(0),
+    };
+    let mut program = Command::new("sleep").arg("20").spawn().unwrap();
+    for of in [PROCESS, SCHEDULER] {
+        assert_eq!(warnings(&daemon, &capture(of)), [""; 0]);
+    }
+    let (status, message) = refusal(&daemon, &capture(REGISTRY));
+    assert_eq!(status, Status::ERROR_NOT_SUPPORTED);
+    assert!(message.contains("none of its events on Linux"), "{message}");
+    let (status, message) = refusal(&daemon, &capture(PROFILE));
+    assert_eq!(status, Status::ERROR_NOT_SUPPORTED);
+    assert!(message.contains("enable it first"), "{message}");
+    daemon.stop("system");
+    let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+    let mut found = 0;
+    while let Some(record) = records.next() {
+        let is_found = record.hook.is_some_and(|hook| hook.0 == PROCESS_FOUND);
+        let id = record.payload.get(8..12).map(|id| u32::from_le_bytes(id.try_into().unwrap()));
+        found += u32::from(is_found && id == Some(program.id()));
+    }
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert_eq!(found, 2, "one DCStart for each request, as the program started later");
+}
+
+/// Regression: it took providers of programs from some commands and not from others.
+#[test]
+fn the_kernels_session_takes_no_providers_of_programs() {
+    let daemon = Daemon::new();
+    let user = Enablement::new(provider(1), EnableInfo::default());
+    let start = |enable| {
+        Request::start(SessionConfig {
+            name: "NT Kernel Logger".to_owned(),
+            file: Some(daemon.rig.file("kernel.etl")),
+            system: Some(system("process")),
+            enable,
+            ..SessionConfig::default()
+        })
+    };
+    let is_refused = |request: &Request| {
+        let (status, message) = refusal(&daemon, request);
+        assert_eq!(status, Status::ERROR_INVALID_PARAMETER, "{message}");
+        assert!(message.contains("records the kernel only"), "{message}");
+    };
+    is_refused(&start(vec![user.clone()]));
+    assert!(!daemon.rig.file("kernel.etl").exists());
+    let Response::Session(_) = daemon.ask(&start(Vec::new())) else {
+        return eprintln!("left out: this machine's events cannot be recorded");
+    };
+    is_refused(&Request::Enable {
+        session: "nt kernel logger".to_owned(),
+        provider: user.provider,
+        info: user.info,
+        timeout_ms: 0,
+    });
+    daemon.stop("NT Kernel Logger");
 }

@@ -287,6 +287,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
                 flush_timer_ms: command.flush_timer_ms,
                 file: file.transpose()?,
                 real_time: command.real_time.then_some(true),
+                ..Update::default()
             };
             controller.update("tracelog -update", &name, update)?;
             print(&succeeded(&controller.query(&name)?, false))

@@ -321,6 +321,7 @@ fn update(logger: Logger) -> Result<Outcome, Failure> {
         flush_timer_ms: logger.flush_timer_ms,
         file: logger.setup.file.as_deref().map(absolute).transpose()?,
         real_time: logger.real_time.then_some(true),
+        ..Update::default()
     };
     // A missing session is reported even if nothing changes.
     controller.query(&logger.name)?;

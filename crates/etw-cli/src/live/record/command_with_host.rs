@@ -39,8 +39,9 @@ pub fn record_command(
     let lookup = arguments.schemas.lookup(None)?;
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     config.system = arguments.system.config()?;
-    if let Err(no) = take_system_providers(&mut config) {
-        refused(no)?;
+    match take_system_providers(&mut config) {
+        Ok(notes) => notes.iter().for_each(|note| eprintln!("etw: warning: {note}")),
+        Err(no) => drop(refused(no)?),
     }
     let mut command = Command::new(program);
     command.args(words).env(RECORD_VARIABLE, &host.directory.path);

@@ -1,7 +1,7 @@
 //! The options of `logman`, a row each.
 
 use super::super::kernel::is_kernel_provider;
-use super::providers::{enablement, enablements_of_file};
+use super::providers::{enablement, enablements_of_file, level_of};
 use super::*;
 use crate::frontends::table::{ALL, Effect, Row, help_row, option, refused};
 use crate::frontends::words::duration;
@@ -83,6 +83,8 @@ pub const ROWS: &[Row<Command>] = &[
             let keywords = words.value();
             let level = keywords.and_then(|_| words.value());
             if is_kernel_provider(provider) {
+                // The kernel's events have no levels.
+                level.map(level_of).transpose()?;
                 return kernel_classes(&mut command.kernel, keywords)
                     .map_err(|what| words.wrong(name, what));
             }

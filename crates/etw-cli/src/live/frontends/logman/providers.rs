@@ -40,23 +40,23 @@ pub fn enablement(
     };
     let level = match level {
         None => u8::MAX,
-        Some(text) => level_of(text).ok_or_else(|| {
-            let what =
-                format!("{text:?} is not a level; give 0 to 255, or win:Critical to win:Verbose");
-            TABLE.wrong("p", what)
-        })?,
+        Some(text) => level_of(text)?,
     };
     Enablement::parse(provider, Level(level), Keyword(any))
 }
 
-pub fn level_of(text: &str) -> Option<u8> {
-    match number(text) {
+/// A number, or a name such as `win:Warning`.
+pub fn level_of(text: &str) -> Result<u8, Failure> {
+    let lower = text.to_ascii_lowercase();
+    let level = match number(text) {
         Some(number) => u8::try_from(number).ok(),
-        None => {
-            let lower = text.to_ascii_lowercase();
-            crate::live::wanted::level(lower.strip_prefix("win:")?).ok()
-        }
-    }
+        None => lower.strip_prefix("win:").and_then(|name| crate::live::wanted::level(name).ok()),
+    };
+    level.ok_or_else(|| {
+        let what =
+            format!("{text:?} is not a level; give 0 to 255, or win:Critical to win:Verbose");
+        TABLE.wrong("p", what)
+    })
 }
 
 /// The lines of a file of providers: `{GUID} flags level name`, or a name instead of the GUID. `add_kernel` takes the flags of the kernel.
