@@ -169,7 +169,9 @@ pub struct Mapping<'a> {
     pub offset: u64,
     /// The build id, or empty.
     pub build_id: &'a [u8],
-    /// The file.
+    /// The file's numbers; `None`: it has none, or the record has the build id in their place.
+    pub file: Option<FileId>,
+    /// The path of the file.
     pub path: &'a [u8],
 }
 
@@ -403,12 +405,17 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
     if le::u32(body, 64)? & EXECUTABLE == 0 {
         return None;
     }
-    let build_id = match misc & MMAP_BUILD_ID != 0 {
+    let (build_id, file) = match misc & MMAP_BUILD_ID != 0 {
         true => {
             let size = usize::from(*body.get(40)?).min(20);
-            body.get(44..44 + size)?
+            (body.get(44..44 + size)?, None)
         }
-        false => &[],
+        false => {
+            let device = le::u32(body, 40)? << 20 | le::u32(body, 44)? & 0xf_ffff;
+            let inode = le::u64(body, 48)?;
+            let id = FileId { device, inode, address: 0 };
+            (&[][..], (inode != 0).then_some(id))
+        }
     };
     Some(Mapping {
         process: le::u32(body, 8)?,
@@ -416,6 +423,7 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
         size: le::u64(body, 24)?,
         offset: le::u64(body, 32)?,
         build_id,
+        file,
         path: text(body.get(72..)?),
     })
 }
