@@ -293,4 +293,22 @@ mod tests {
         child.wait().unwrap();
         assert!(opened.is_ok() && other.is_err());
     }
+
+    /// A file with other numbers is another one, unless only the device is another, and one of both belongs to a file system without one of
+    /// its own.
+    #[test]
+    fn a_file_with_other_numbers_is_another_one() {
+        let path = std::env::temp_dir().join(format!("etw-numbers-{}", std::process::id()));
+        File::create_new(&path).unwrap();
+        let id = id_of(&std::fs::metadata(&path).unwrap());
+        let open =
+            |id| open_file(std::process::id(), path.as_os_str().as_bytes(), Some(id)).map(|_| ());
+        let on = |major: u32| FileId { device: major << 20 | 7, ..id };
+        let other = FileId { inode: id.inode + 1, ..id };
+        let found = [id, on(0), on(0xffe), other].map(open);
+        std::fs::remove_file(&path).unwrap();
+        let is_on_device = if id.is_on_device() { Err(Elsewhere::Replaced) } else { Ok(()) };
+        assert_eq!(found, [Ok(()), Ok(()), is_on_device, Err(Elsewhere::Replaced)]);
+        assert_eq!(open(id), Err(Elsewhere::Unreadable));
+    }
 }

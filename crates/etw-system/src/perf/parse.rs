@@ -717,6 +717,23 @@ fn addresses(layout: &Layout, raw: &[u8], first: usize) -> Addresses {
 mod tests {
     use super::*;
 
+    /// A record of a mapping has the numbers of its file, or its build id in their place.
+    #[test]
+    fn a_mapping_has_the_numbers_of_its_file_or_its_build_id() {
+        let mut body = vec![0u8; 72];
+        body[64] = EXECUTABLE as u8;
+        body.extend(b"/lib/a.so\0");
+        assert_eq!(mapping(&body, 0).unwrap().file, None, "memory without a file");
+        for (at, value) in [(40, 8), (44, 17), (48, 4711)] {
+            body[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+        }
+        let file = Some(FileId { device: 8 << 20 | 17, inode: 4711, address: 0 });
+        let of_numbers = mapping(&body, 0).unwrap();
+        assert_eq!((of_numbers.file, of_numbers.build_id), (file, &[][..]));
+        let of_id = mapping(&body, MMAP_BUILD_ID).unwrap();
+        assert_eq!((of_id.file, of_id.build_id), (None, &[17, 0, 0, 0, 0x67, 0x12, 0, 0][..]));
+    }
+
     /// Newer kernels run the tracepoint for segments that could not be sent, too.
     #[test]
     fn a_segment_that_was_not_sent_is_no_retransmission() {
