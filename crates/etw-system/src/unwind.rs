@@ -1,4 +1,5 @@
-//! Call stacks of programs without frame pointers, from a copy of their registers and stack: the rules are those of `.eh_frame`.
+//! Call stacks of programs without frame pointers, from a copy of their registers and stack: the rules are those of `.eh_frame`, or,
+//! where it has none, of `.debug_frame`.
 //!
 //! ```text
 //!   registers, stack bytes ──► image of the address ──► rule of the address (cached) ──► caller's registers ──► its address …
