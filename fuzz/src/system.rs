@@ -104,6 +104,7 @@ pub fn ring(data: &[u8]) {
                     default_base: mapping.offset,
                     path: mapping.path.to_vec(),
                     build_id: mapping.build_id.to_vec(),
+                    file: mapping.file,
                     entry: 0,
                     is_32_bit: mapping.offset == 1,
                     is_part: mapping.offset == 2,

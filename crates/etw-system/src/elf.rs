@@ -11,7 +11,8 @@ const SMALL_HEADER_SIZES: std::ops::RangeInclusive<usize> = 32..=256;
 const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const EXECUTABLE: u32 = 1;
-const PAGE: u64 = 4096;
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
 const BUILD_ID: u32 = 3;
 /// Linkers make ids of 8 to 32 bytes.
 const MAX_BUILD_ID: usize = 64;

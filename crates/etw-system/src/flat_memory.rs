@@ -97,12 +97,13 @@ fn file() -> Vec<u8> {
 struct MadeUp(Vec<u8>);
 
 impl MappedFiles for MadeUp {
-    fn identity(&self, path: &[u8]) -> Option<FileIdentity> {
-        let inode = path.iter().fold(7, |sum: u64, byte| sum.wrapping_mul(31) ^ u64::from(*byte));
+    fn identity(&self, image: &Image) -> Option<FileIdentity> {
+        let path = image.path.iter();
+        let inode = path.fold(7, |sum: u64, byte| sum.wrapping_mul(31) ^ u64::from(*byte));
         Some(FileIdentity { inode, ..FileIdentity::default() })
     }
 
-    fn read(&self, _: &[u8], _: Option<FileIdentity>, at: u64, size: usize) -> Option<Vec<u8>> {
+    fn read(&self, _: &Image, _: Option<FileIdentity>, at: u64, size: usize) -> Option<Vec<u8>> {
         let rest = self.0.get(usize::try_from(at).ok()?..).unwrap_or_default();
         Some(rest[..size.min(rest.len())].to_vec())
     }

@@ -49,6 +49,8 @@ mod flat_memory;
 #[cfg(target_os = "linux")]
 mod kernel_image;
 #[cfg(target_os = "linux")]
+mod mapped_file;
+#[cfg(target_os = "linux")]
 mod mapped_images;
 #[cfg(target_os = "linux")]
 mod own_rights;

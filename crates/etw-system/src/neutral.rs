@@ -254,6 +254,13 @@ impl FileId {
     pub fn is_on_device(&self) -> bool {
         self.device >> 20 != 0
     }
+
+    /// Whether both can be one file. Layers of overlayfs and subvolumes of btrfs have a device of their own, or that of their file system.
+    pub fn may_be(&self, other: &FileId) -> bool {
+        let has_other_device = self.device != other.device;
+        let is_sure = self.is_on_device() && other.is_on_device();
+        self.inode == other.inode && !(has_other_device && is_sure)
+    }
 }
 
 /// A file and its name.
@@ -311,6 +318,8 @@ pub struct Image {
     pub path: Vec<u8>,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
+    /// The numbers of the file that was mapped; `None`: not known.
+    pub file: Option<FileId>,
     /// Where it begins to run if it is a program; 0: nowhere.
     pub entry: u64,
     /// Its code is of a processor with 32 bits.
@@ -350,8 +359,13 @@ impl Image {
 
     /// Whether it is memory without a file, such as that of code that was compiled at run time.
     pub fn is_anonymous(&self) -> bool {
-        !self.path.starts_with(b"/") || self.path.starts_with(b"//")
+        !names_file(&self.path)
     }
+}
+
+/// Whether the path of a mapping names a file. The kernel's records have `//toolong` for a path of more than 4 KiB.
+pub(crate) fn names_file(path: &[u8]) -> bool {
+    path.starts_with(b"/") && !path.starts_with(b"//") || path == b"//toolong"
 }
 
 /// A request of a disk.

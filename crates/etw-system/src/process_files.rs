@@ -1,12 +1,10 @@
-//! Processes, threads and mappings as `/proc` lists them, and the files that are mapped.
+//! Processes, threads and mappings as `/proc` lists them.
 
 use std::borrow::Cow;
-#[cfg(feature = "unwind")]
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +14,10 @@ use crate::neutral::{
     ExecFacts, FileFacts, FileId, Listening, ProcessCounters, ProcessFacts, StackBounds,
 };
 use crate::perf::Mapping;
-use crate::process_root::{LastLink, open_here, open_in_root, path_of};
-#[cfg(feature = "unwind")]
-use crate::unwind::{FileIdentity, MappedFiles};
+use crate::process_root::path_of;
+
+/// The end of the name of a file that has been deleted.
+pub(crate) const DELETED: &[u8] = b" (deleted)";
 
 /// PF_KTHREAD
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -233,7 +232,7 @@ pub(crate) fn file_facts(process: u32, descriptor: i32) -> Option<FileFacts> {
     Some(FileFacts { id: id_of(&std::fs::metadata(&link).ok()?), path })
 }
 
-fn id_of(metadata: &Metadata) -> FileId {
+pub(crate) fn id_of(metadata: &Metadata) -> FileId {
     let device = metadata.dev();
     let device = libc::major(device) << 20 | libc::minor(device) & 0xf_ffff;
     FileId { device, inode: metadata.ino(), address: 0 }
@@ -406,16 +405,21 @@ fn view_file(folder: &str, line: &[u8]) -> Option<FileFacts> {
     (path.starts_with(b"/") && path != SHARED).then_some(())?;
     let mut words = line.split(|byte| *byte == b' ').map(|one| std::str::from_utf8(one).ok());
     let range = words.next()??;
-    let (major, minor) = words.nth(2)??.split_once(':')?;
-    let number = |text| u32::from_str_radix(text, 16).ok();
-    let device = number(major)? << 20 | number(minor)?;
-    let id = FileId { device, inode: words.next()??.parse().ok()?, address: 0 };
+    let id = id_of_words(words.nth(2)??, words.next()??)?;
     let id = match id.is_on_device() {
         true => id,
         // The list has the device of the file system's first subvolume, with numbers of any one.
         false => id_of(&std::fs::metadata(format!("{folder}/map_files/{range}")).ok()?),
     };
     Some(FileFacts { id, path })
+}
+
+/// The file of a device, as lists of mappings have it, and an inode.
+fn id_of_words(device: &str, inode: &str) -> Option<FileId> {
+    let (major, minor) = device.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let device = number(major)? << 20 | number(minor)?;
+    Some(FileId { device, inode: inode.parse().ok()?, address: 0 })
 }
 
 /// A line of a list of mappings; the kernel writes a line break of a name as `\\012`.
@@ -458,145 +462,22 @@ fn mapping_of_line(process: u32, line: &[u8]) -> Option<(Mapping<'_>, bool)> {
         std::str::from_utf8(word).ok()
     };
     let (range, access, offset) = (word()?, word()?, word()?);
-    let _device_and_inode = (word()?, word()?);
+    let file = id_of_words(word()?, word()?).filter(|id| id.inode != 0);
     let is_executable = *access.as_bytes().get(2)? == b'x';
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (address, end) = range_of_line(range.as_bytes())?;
     let size = end.checked_sub(address)?;
     // Code that was compiled at run time has no name; perf's records give it this one.
     let path = if rest.is_empty() { b"//anon" } else { rest };
-    let mapping = Mapping { process, address, size, offset: hex(offset)?, build_id: &[], path };
+    let offset = hex(offset)?;
+    let mapping = Mapping { process, address, size, offset, build_id: &[], file, path };
     Some((mapping, is_executable))
-}
-
-pub(crate) fn open_file(process: u32, path: &[u8]) -> Option<File> {
-    path.starts_with(b"/").then_some(())?;
-    let program = || {
-        let link = PathBuf::from(format!("/proc/{process}/exe"));
-        // The link of a deleted file has the path with a remark.
-        let target = std::fs::read_link(&link).ok()?.into_os_string().into_vec();
-        let is_it = target == path || target.strip_suffix(DELETED) == Some(path);
-        is_it.then(|| open_here(&link, LastLink::Followed).ok()).flatten()
-    };
-    let named = open_in_root(process, path_of(path), LastLink::Followed);
-    let named = named.or_else(|_| open_here(path_of(path), LastLink::Followed));
-    named.ok().or_else(program)
-}
-
-/// The end of the name of a file that has been deleted.
-pub(crate) const DELETED: &[u8] = b" (deleted)";
-
-pub(crate) fn read_bytes(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; size];
-    let count = file.read_at(&mut bytes, at).ok()?;
-    bytes.truncate(count);
-    Some(bytes)
-}
-
-/// Files that are open while the records of one poll are read: mostly one file has several of the wanted rules. Open for longer, they
-/// would keep others from unmounting them.
-#[cfg(feature = "unwind")]
-#[derive(Debug, Default)]
-pub(crate) struct OpenFiles(RefCell<Vec<OpenFile>>);
-
-#[cfg(feature = "unwind")]
-#[derive(Debug)]
-struct OpenFile {
-    process: u32,
-    path: Vec<u8>,
-    file: File,
-    identity: Option<FileIdentity>,
-}
-
-#[cfg(feature = "unwind")]
-impl OpenFiles {
-    const MAX: usize = 16;
-
-    /// Closes them.
-    pub fn close(&mut self) {
-        self.0.get_mut().clear();
-    }
-
-    fn with<T>(&self, process: u32, path: &[u8], use_it: impl FnOnce(&OpenFile) -> T) -> Option<T> {
-        let mut all = self.0.borrow_mut();
-        let known = all.iter().position(|one| one.process == process && one.path == path);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let file = open_file(process, path)?;
-                let identity = identity_of(&file);
-                if all.len() >= Self::MAX {
-                    all.remove(0);
-                }
-                all.push(OpenFile { process, path: path.to_vec(), file, identity });
-                all.len() - 1
-            }
-        };
-        all.get(at).map(use_it)
-    }
-}
-
-/// The files of a process, as it sees them, and the code that the kernel maps into all processes.
-#[cfg(feature = "unwind")]
-#[derive(Debug)]
-pub(crate) struct FilesOf<'f> {
-    pub process: u32,
-    pub open: &'f OpenFiles,
-}
-
-#[cfg(feature = "unwind")]
-fn identity_of(file: &File) -> Option<FileIdentity> {
-    let data = file.metadata().ok()?;
-    let changed = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
-    Some(FileIdentity { device: data.dev(), inode: data.ino(), changed })
-}
-
-#[cfg(feature = "unwind")]
-impl MappedFiles for FilesOf<'_> {
-    fn identity(&self, path: &[u8]) -> Option<FileIdentity> {
-        match path {
-            b"[vdso]" => Some(FileIdentity::default()),
-            _ => self.open.with(self.process, path, |one| one.identity)?,
-        }
-    }
-
-    fn read(
-        &self,
-        path: &[u8],
-        wanted: Option<FileIdentity>,
-        at: u64,
-        size: usize,
-    ) -> Option<Vec<u8>> {
-        if path == b"[vdso]" {
-            static VDSO: std::sync::OnceLock<Option<Vec<u8>>> = std::sync::OnceLock::new();
-            let bytes = VDSO.get_or_init(own_vdso).as_ref()?;
-            let rest = bytes.get(usize::try_from(at).ok()?..).unwrap_or_default();
-            return Some(rest[..size.min(rest.len())].to_vec());
-        }
-        let read = |one: &OpenFile| {
-            (wanted.is_some() && one.identity == wanted).then_some(())?;
-            read_bytes(&one.file, at, size)
-        };
-        self.open.with(self.process, path, read)?
-    }
-}
-
-/// This process's copy of the kernel's `[vdso]`: those of all 64-bit processes are the same.
-#[cfg(feature = "unwind")]
-fn own_vdso() -> Option<Vec<u8>> {
-    let mut found = None;
-    each_mapping(std::process::id(), |mapping, _| {
-        if mapping.path == b"[vdso]" {
-            found = Some((mapping.address, mapping.size));
-        }
-    });
-    let (address, size) = found?;
-    let memory = File::open("/proc/self/mem").ok()?;
-    read_bytes(&memory, address, usize::try_from(size).ok()?)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     /// OV-23: the unit of a process is the last part of its control group.
@@ -688,43 +569,6 @@ mod tests {
         };
         assert_eq!((view.size, &*view.file), (SIZE as u64, &facts));
         assert!(at(shared).is_none() && again.contains(view));
-    }
-
-    #[cfg(feature = "unwind")]
-    #[test]
-    fn the_vdso_is_read_from_memory() {
-        let own = std::process::id();
-        let mut has_one = false;
-        each_mapping(own, |mapping, _| has_one |= mapping.path == b"[vdso]");
-        // Some machines run without one.
-        let wanted = has_one.then(|| b"\x7fELF\x02\x01".to_vec());
-        let vdso = Some(FileIdentity::default());
-        let files = FilesOf { process: own, open: &OpenFiles::default() };
-        assert_eq!(files.read(b"[vdso]", vdso, 0, 6), wanted);
-    }
-
-    #[test]
-    fn a_file_that_is_a_pipe_by_now_is_not_waited_for() {
-        let path = std::env::temp_dir().join(format!("etw-pipe-{}", std::process::id()));
-        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: a text with a NUL, and a number.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let opened = open_file(std::process::id(), path.as_os_str().as_bytes());
-        std::fs::remove_file(&path).unwrap();
-        assert!(opened.is_none());
-    }
-
-    #[test]
-    fn a_deleted_program_is_read_from_its_process() {
-        let path = std::env::temp_dir().join(format!("etw-deleted-{}", std::process::id()));
-        std::fs::copy("/bin/sleep", &path).unwrap();
-        let mut child = std::process::Command::new(&path).arg("1000").spawn().unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let opened = open_file(child.id(), path.as_os_str().as_bytes());
-        let other = open_file(child.id(), b"/no/such/file");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(opened.is_some() && other.is_none());
     }
 
     /// A copy of a program that is named oddly has that name in the lists of its process.

@@ -13,7 +13,7 @@ pub(crate) struct Stacks {
     #[cfg(feature = "unwind")]
     unwinder: crate::unwind::Unwinder,
     #[cfg(feature = "unwind")]
-    files: crate::process_files::OpenFiles,
+    files: crate::mapped_file::OpenFiles,
     /// Bytes that are copied with each sample.
     #[cfg(feature = "unwind")]
     sizes: crate::stack_sizes::StackSizes,
@@ -27,7 +27,7 @@ impl Stacks {
             #[cfg(feature = "unwind")]
             unwinder: crate::unwind::Unwinder::default(),
             #[cfg(feature = "unwind")]
-            files: crate::process_files::OpenFiles::default(),
+            files: crate::mapped_file::OpenFiles::default(),
             #[cfg(feature = "unwind")]
             sizes: crate::stack_sizes::StackSizes::new(sizes),
         }
@@ -48,7 +48,7 @@ impl Stacks {
         let process = parsed.process;
         let Some(images) = shaper.images_of(process) else { return *parsed };
         frames.clear();
-        let files = crate::process_files::FilesOf { process, open: &self.files };
+        let files = crate::mapped_file::FilesOf { process, open: &self.files };
         self.unwinder.walk(parsed.thread, images, user, &files, frames);
         self.unwinder.add_callers_beyond(images, user, parsed.stack.user, &files, frames);
         if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {

@@ -1,4 +1,5 @@
-//! Call stacks of programs without frame pointers, from a copy of their registers and stack: the rules are those of `.eh_frame`.
+//! Call stacks of programs without frame pointers, from a copy of their registers and stack: the rules are those of `.eh_frame`, or,
+//! where it has none, of `.debug_frame`.
 //!
 //! ```text
 //!   registers, stack bytes ──► image of the address ──► rule of the address (cached) ──► caller's registers ──► its address …
@@ -6,8 +7,8 @@
 //! ```
 //!
 //! A frame whose image has no rule is left by its frame pointer, as the kernel does it. Everything that is read belongs to others: the
-//! walk ends where a stack pointer does not grow, an address lies in no image, or the copied bytes end. A file that has another build
-//! id than its image was replaced, and has no rules.
+//! walk ends where a stack pointer does not grow, an address lies in no image, or the copied bytes end. If an image's file is no more at
+//! its path, or another one, its rules are read from the memory of the process (`mapped_file.rs`).
 //!
 //! Files share rules only if they are the same file with the same build id: two users may give their files one id.
 //!
@@ -54,13 +55,14 @@ pub struct FileIdentity {
 
 /// The files that a process has mapped.
 pub trait MappedFiles {
-    /// The file at a path; `None`: it is not known, and shares no rules.
-    fn identity(&self, path: &[u8]) -> Option<FileIdentity>;
+    /// The file at the path of an image; `None`: it is not the image's, or not known, and shares no rules.
+    fn identity(&self, image: &Image) -> Option<FileIdentity>;
 
-    /// Bytes of a file from an offset, as many as there are. `None`: at the path lies another file than `wanted`, or none.
+    /// Bytes of an image's file from an offset, as many as there are. `wanted`: that of its path; `None`: as it lies in memory. `None`: it
+    /// cannot be read.
     fn read(
         &self,
-        path: &[u8],
+        image: &Image,
         wanted: Option<FileIdentity>,
         at: u64,
         size: usize,
@@ -69,18 +71,18 @@ pub trait MappedFiles {
 
 /// Bytes of a file, from an offset; `None`: the file is shorter.
 impl<F: Fn(&[u8], u64, usize) -> Option<Vec<u8>>> MappedFiles for F {
-    fn identity(&self, _path: &[u8]) -> Option<FileIdentity> {
+    fn identity(&self, _image: &Image) -> Option<FileIdentity> {
         None
     }
 
     fn read(
         &self,
-        path: &[u8],
+        image: &Image,
         _wanted: Option<FileIdentity>,
         at: u64,
         size: usize,
     ) -> Option<Vec<u8>> {
-        Some(self(path, at, size).unwrap_or_default())
+        Some(self(&image.path, at, size).unwrap_or_default())
     }
 }
 
@@ -307,8 +309,8 @@ impl Unwinder {
             // It says so as fast as the rules that are kept.
             Answer::NoTables => return KnownRule::None,
             Answer::Replaced => {
-                module.number = self.files.separate(module.image);
-                return KnownRule::None;
+                module.number = self.files.separate(module.image, module.number);
+                return self.rule(module, address, files);
             }
         };
         self.rules.add(at, addresses, &known);
@@ -346,23 +348,26 @@ mod tests {
         bytes: Vec<u8>,
         identity: FileIdentity,
         is_replaced: Cell<bool>,
+        is_in_memory: Cell<bool>,
     }
 
     impl MappedFiles for OneFile {
-        fn identity(&self, _: &[u8]) -> Option<FileIdentity> {
+        fn identity(&self, _: &Image) -> Option<FileIdentity> {
             Some(self.identity)
         }
 
         fn read(
             &self,
-            _: &[u8],
+            _: &Image,
             wanted: Option<FileIdentity>,
             at: u64,
             size: usize,
         ) -> Option<Vec<u8>> {
-            if self.is_replaced.get() || wanted != Some(self.identity) {
-                return None;
-            }
+            let is_there = match wanted {
+                Some(wanted) => !self.is_replaced.get() && wanted == self.identity,
+                None => self.is_in_memory.get(),
+            };
+            is_there.then_some(())?;
             let rest = self.bytes.get(usize::try_from(at).ok()?..).unwrap_or_default();
             Some(rest[..size.min(rest.len())].to_vec())
         }
@@ -372,8 +377,13 @@ mod tests {
     fn own_file(inode: u64) -> (OneFile, u64) {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let identity = FileIdentity { inode, ..FileIdentity::default() };
-        let file = OneFile { bytes, identity, is_replaced: Cell::new(false) };
-        let read = |at, size| file.read(b"", Some(identity), at, size);
+        let file = OneFile {
+            bytes,
+            identity,
+            is_replaced: Cell::new(false),
+            is_in_memory: Cell::new(false),
+        };
+        let read = |at, size| file.read(&Image::default(), Some(identity), at, size);
         let start = Tables::read(&read).unwrap().functions(1, &read)[0];
         (file, start)
     }
@@ -401,7 +411,11 @@ mod tests {
         let images = BTreeMap::from([(page, image(page, b"")), (OTHER, image(OTHER, b"/none"))]);
         let images = ProcessImages { by_base: &images, version: 1 };
         let files = |path: &[u8], at: u64, size: usize| {
-            if path.is_empty() { own.read(b"", Some(own.identity), at, size) } else { None }
+            if path.is_empty() {
+                own.read(&Image::default(), Some(own.identity), at, size)
+            } else {
+                None
+            }
         };
         // At its first instruction, a function's frame is found by the stack pointer.
         let plain = function + 1;
@@ -467,6 +481,27 @@ mod tests {
         assert!(matches!(rule_of(&mut unwinder, &first, address, &own), KnownRule::None));
     }
 
+    /// The file of an image is read from memory if another one is at its path by now: from then on, for this image only.
+    #[test]
+    fn a_file_that_is_not_at_its_path_is_read_from_memory() {
+        let (own, address) = own_file(1);
+        let image = |build_id: &[u8]| {
+            let build_id = build_id.to_vec();
+            Arc::new(Image { size: u64::MAX, build_id, ..Image::default() })
+        };
+        let [replaced, other, known] = [&[][..], b"another", &[]].map(image);
+        let mut unwinder = Unwinder::default();
+        own.is_replaced.set(true);
+        own.is_in_memory.set(true);
+        assert!(!matches!(rule_of(&mut unwinder, &replaced, address, &own), KnownRule::None));
+        // Neither file has the build id.
+        own.is_replaced.set(false);
+        assert!(matches!(rule_of(&mut unwinder, &other, address, &own), KnownRule::None));
+        rule_of(&mut unwinder, &known, address, &own);
+        let mut number = |image| unwinder.files.number(image, &own);
+        assert_ne!(number(&replaced), number(&known));
+    }
+
     /// The addresses of a row have one rule, which is read once.
     #[test]
     fn the_next_address_of_a_row_needs_no_file() {
@@ -474,7 +509,7 @@ mod tests {
         let image = Arc::new(Image { size: u64::MAX, ..Image::default() });
         let mut unwinder = Unwinder::default();
         let KnownRule::Row(row) = rule_of(&mut unwinder, &image, address, &own) else { return };
-        let read = |at, size| own.read(b"", Some(own.identity), at, size);
+        let read = |at, size| own.read(&Image::default(), Some(own.identity), at, size);
         let found = Tables::read(&read).unwrap().rule(address, &read).unwrap();
         let last = found.end - 1;
         own.is_replaced.set(true);

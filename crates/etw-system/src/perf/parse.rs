@@ -169,7 +169,9 @@ pub struct Mapping<'a> {
     pub offset: u64,
     /// The build id, or empty.
     pub build_id: &'a [u8],
-    /// The file.
+    /// The file's numbers; `None`: it has none, or the record has the build id in their place.
+    pub file: Option<FileId>,
+    /// The path of the file.
     pub path: &'a [u8],
 }
 
@@ -403,12 +405,17 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
     if le::u32(body, 64)? & EXECUTABLE == 0 {
         return None;
     }
-    let build_id = match misc & MMAP_BUILD_ID != 0 {
+    let (build_id, file) = match misc & MMAP_BUILD_ID != 0 {
         true => {
             let size = usize::from(*body.get(40)?).min(20);
-            body.get(44..44 + size)?
+            (body.get(44..44 + size)?, None)
         }
-        false => &[],
+        false => {
+            let device = le::u32(body, 40)? << 20 | le::u32(body, 44)? & 0xf_ffff;
+            let inode = le::u64(body, 48)?;
+            let id = FileId { device, inode, address: 0 };
+            (&[][..], (inode != 0).then_some(id))
+        }
     };
     Some(Mapping {
         process: le::u32(body, 8)?,
@@ -416,6 +423,7 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
         size: le::u64(body, 24)?,
         offset: le::u64(body, 32)?,
         build_id,
+        file,
         path: text(body.get(72..)?),
     })
 }
@@ -708,6 +716,23 @@ fn addresses(layout: &Layout, raw: &[u8], first: usize) -> Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A record of a mapping has the numbers of its file, or its build id in their place.
+    #[test]
+    fn a_mapping_has_the_numbers_of_its_file_or_its_build_id() {
+        let mut body = vec![0u8; 72];
+        body[64] = EXECUTABLE as u8;
+        body.extend(b"/lib/a.so\0");
+        assert_eq!(mapping(&body, 0).unwrap().file, None, "memory without a file");
+        for (at, value) in [(40, 8), (44, 17), (48, 4711)] {
+            body[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+        }
+        let file = Some(FileId { device: 8 << 20 | 17, inode: 4711, address: 0 });
+        let of_numbers = mapping(&body, 0).unwrap();
+        assert_eq!((of_numbers.file, of_numbers.build_id), (file, &[][..]));
+        let of_id = mapping(&body, MMAP_BUILD_ID).unwrap();
+        assert_eq!((of_id.file, of_id.build_id), (None, &[17, 0, 0, 0, 0x67, 0x12, 0, 0][..]));
+    }
 
     /// Newer kernels run the tracepoint for segments that could not be sent, too.
     #[test]

@@ -40,7 +40,7 @@ pub(super) enum Answer<T> {
     None,
     /// There are no rules at all.
     NoTables,
-    /// Another file lies at the path by now: what it says is nothing for others with the file's number.
+    /// The file is not the image's, or cannot be read any more: what it says is nothing for others with the file's number.
     Replaced,
 }
 
@@ -77,7 +77,7 @@ impl Files {
             return *number;
         }
         self.forget_unused();
-        let identity = files.identity(&image.path);
+        let identity = files.identity(image);
         let shared = identity.map(|identity| (identity, image.build_id.clone()));
         let known = shared.as_ref().and_then(|shared| self.by_identity.get(shared)).copied();
         let number = known.unwrap_or_else(|| {
@@ -89,9 +89,12 @@ impl Files {
         number
     }
 
-    /// The number of a file without rules, for an image that has a file of its own from now on.
-    pub fn separate(&mut self, image: &Arc<Image>) -> u64 {
-        let number = self.add(RuleFile { identity: None, tables: KnownTables::None });
+    /// The number of a file for an image alone, whose file so far is [`Replaced`](Answer::Replaced). It is that in memory, or has no rules
+    /// if that was the one.
+    pub fn separate(&mut self, image: &Arc<Image>, before: u64) -> u64 {
+        let was_named = self.files.get(&before).is_some_and(|one| one.identity.is_some());
+        let tables = if was_named { KnownTables::NotRead } else { KnownTables::None };
+        let number = self.add(RuleFile { identity: None, tables });
         self.numbers.insert(Arc::as_ptr(image).addr(), (image.clone(), number));
         number
     }
@@ -119,7 +122,7 @@ impl Files {
         }
     }
 
-    /// Asks the file with this number, at the path of an image.
+    /// Asks the file with this number, which an image has.
     pub fn ask<T>(
         &mut self,
         number: u64,
@@ -130,7 +133,7 @@ impl Files {
         let Some(file) = self.files.get_mut(&number) else { return Answer::NoTables };
         let is_replaced = Cell::new(false);
         let read = |at, size| {
-            let bytes = files.read(&image.path, file.identity, at, size);
+            let bytes = files.read(image, file.identity, at, size);
             is_replaced.set(is_replaced.get() || bytes.is_none());
             bytes
         };
@@ -139,8 +142,8 @@ impl Files {
                 image.build_id.is_empty()
                     || ElfFile::read(read).is_some_and(|file| file.build_id == image.build_id)
             };
-            let tables = Tables::read(&read).filter(|_| is_image());
-            if is_replaced.get() {
+            let tables = Tables::read(&read);
+            if !is_image() || is_replaced.get() {
                 return Answer::Replaced;
             }
             let has_room = |one: &Tables| self.functions + one.functions_kept() <= MAX_FUNCTIONS;

@@ -1,10 +1,11 @@
 //! The rules in a file: its search table (`.eh_frame_hdr`) and the entries of `.eh_frame`. Both are read where a search needs them: the
-//! table of a large library has some MiB. A file without a table, as compilers link static programs, is read once as a whole for one.
+//! table of a large library has some MiB. A file without a table, as compilers link static programs, is read once as a whole for one, as is
+//! `.debug_frame`, which never has one.
 
 use etw_types::le;
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, Register, RegisterRule, UnwindContext,
-    UnwindSection,
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, LittleEndian, Register,
+    RegisterRule, UnwindContext, UnwindSection,
 };
 
 use super::rule::{FrameAddress, RETURN, Rule, Saved};
@@ -24,8 +25,11 @@ const MAX_FUNCTIONS: usize = 1 << 16;
 /// How a file is searched, and its segments.
 #[derive(Debug)]
 pub(super) struct Tables {
-    search: Search,
+    search: Option<Search>,
     segments: Vec<FileSegment>,
+    /// `.debug_frame`, for what `.eh_frame` has no rules for: where it begins in the file, and its functions with the offsets of their
+    /// entries in it.
+    debug: (u64, Vec<(u64, u64)>),
 }
 
 /// The first address of each function, and the address of its entry, in order.
@@ -113,22 +117,29 @@ impl Tables {
         };
         let in_file =
             of_kind(FRAME_HEADER).next().and_then(|found| Search::of_segment(found, read));
-        let search = in_file.or_else(|| Search::of_section(&header, read))?;
-        Some(Tables { search, segments: of_kind(LOAD).collect() })
+        let search = in_file.or_else(|| Search::of_section(&header, read));
+        let debug = section(&header, b".debug_frame\0", read).map(|(found, bytes)| {
+            let frame = debug_frame(&bytes);
+            (found.offset, functions(&frame, &BaseAddresses::default(), 0))
+        });
+        let debug = debug.unwrap_or_default();
+        let has_rules = search.is_some() || !debug.1.is_empty();
+        has_rules.then(|| Tables { search, segments: of_kind(LOAD).collect(), debug })
     }
 
     /// Functions that are kept in memory.
     pub fn functions_kept(&self) -> usize {
-        match &self.search {
-            Search::Table { .. } => 0,
-            Search::Functions(all) => all.len(),
-        }
+        let found = match &self.search {
+            Some(Search::Functions(all)) => all.len(),
+            _ => 0,
+        };
+        found + self.debug.1.len()
     }
 
     /// The first addresses of the first functions.
     #[cfg(test)]
     pub fn functions(&self, count: u64, read: ReadBytes<'_>) -> Vec<u64> {
-        let (numbers, header_address, offset, all) = match &self.search {
+        let (numbers, header_address, offset, all) = match self.search.as_ref().unwrap() {
             Search::Table { numbers, header_address, offset, count } => {
                 (numbers, *header_address, *offset, *count)
             }
@@ -142,42 +153,53 @@ impl Tables {
 
     /// The entry of `.eh_frame` at an address, without what follows it.
     fn entry(&self, address: u64, read: ReadBytes<'_>) -> Option<Vec<u8>> {
-        /// Most entries are shorter.
-        const USUAL: usize = 256;
-        const LONGEST: usize = 16 << 10;
         let segment = self
             .segments
             .iter()
             .find(|one| address.checked_sub(one.address).is_some_and(|inside| inside < one.size))?;
-        let offset = segment.offset.checked_add(address - segment.address)?;
-        let mut bytes = read(offset, USUAL)?;
-        // Entries of 64 bits have this length.
-        let length = le::u32(&bytes, 0).filter(|length| *length != u32::MAX)?;
-        let size = usize::try_from(length).ok()?.checked_add(4).filter(|size| *size <= LONGEST)?;
-        if size > bytes.len() {
-            bytes = read(offset, size)?;
-        }
-        bytes.truncate(size);
-        (bytes.len() == size).then_some(bytes)
+        entry_at(segment.offset.checked_add(address - segment.address)?, read)
     }
 
     /// The rule of an address.
     pub fn rule(&self, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
-        /// Where an entry has the distance of its common one.
-        const COMMON: usize = 4;
-        let found = self.search.find(address, read)?;
+        self.loaded_rule(address, read).or_else(|| self.debug_rule(address, read))
+    }
+
+    /// The rule of an address in `.eh_frame`.
+    fn loaded_rule(&self, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
+        let found = self.search.as_ref()?.find(address, read)?;
         let own = self.entry(found, read)?;
         let distance = u64::from(le::u32(&own, COMMON)?);
         let common = found.checked_add(COMMON as u64)?.checked_sub(distance)?;
-        let common = self.entry(common, read)?;
-        // The two entries, one behind the other, are a section of their own.
-        let at = common.len();
-        let mut entries = common;
-        entries.extend_from_slice(&own);
+        let mut entries = self.entry(common, read)?;
+        let at = entries.len();
         let distance = u32::try_from(at + COMMON).ok()?;
-        entries.get_mut(at + COMMON..at + COMMON + 4)?.copy_from_slice(&distance.to_le_bytes());
-        rule_of(&entries, at, found.wrapping_sub(at as u64), address)
+        add_entry(&mut entries, &own, distance)?;
+        let bases = BaseAddresses::default().set_eh_frame(found.wrapping_sub(at as u64));
+        rule_of(&EhFrame::new(&entries, LittleEndian), &bases, at, &entries, address)
     }
+
+    /// The rule of an address in `.debug_frame`.
+    fn debug_rule(&self, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
+        let (start, functions) = &self.debug;
+        let own = entry_at(start.checked_add(entry_of(functions, address)?)?, read)?;
+        let common = u64::from(le::u32(&own, COMMON)?);
+        let mut entries = entry_at(start.checked_add(common)?, read)?;
+        let at = entries.len();
+        add_entry(&mut entries, &own, 0)?;
+        rule_of(&debug_frame(&entries), &BaseAddresses::default(), at, &entries, address)
+    }
+}
+
+/// Where an entry has the place of its common one: in `.eh_frame` the distance, in `.debug_frame` the offset in the section.
+const COMMON: usize = 4;
+
+/// Adds an entry behind its common one, whose place is `common`: both are a section of their own.
+fn add_entry(entries: &mut Vec<u8>, own: &[u8], common: u32) -> Option<()> {
+    let at = entries.len() + COMMON;
+    entries.extend_from_slice(own);
+    entries.get_mut(at..at + 4)?.copy_from_slice(&common.to_le_bytes());
+    Some(())
 }
 
 impl Search {
@@ -204,51 +226,16 @@ impl Search {
 
     /// Finds the functions in the section `.eh_frame`. `header`: that of the file.
     fn of_section(header: &[u8], read: ReadBytes<'_>) -> Option<Search> {
-        const SECTION_SIZE: usize = 64;
-        const MAX_SECTIONS: usize = 4096;
-        const MAX_NAMES: u64 = 64 << 10;
-        const MAX_ENTRIES: u64 = 8 << 20;
-        let [size, count, names] =
-            [0x3a, 0x3c, 0x3e].map(|at| le::u16(header, at).map(usize::from));
-        (size? == SECTION_SIZE).then_some(())?;
-        let all = read(le::u64(header, 0x28)?, SECTION_SIZE * count?.min(MAX_SECTIONS))?;
-        let section = |one: &[u8]| {
-            let field = |at| le::u64(one, at);
-            Some(FileSegment { address: field(0x10)?, offset: field(0x18)?, size: field(0x20)? })
-        };
-        let names = section(all.chunks_exact(SECTION_SIZE).nth(names?)?)?;
-        let names = read(names.offset, names.size.min(MAX_NAMES) as usize)?;
-        let has_name = |one: &&[u8]| {
-            let at = le::u32(one, 0).and_then(|at| usize::try_from(at).ok());
-            at.and_then(|at| names.get(at..)).is_some_and(|name| name.starts_with(b".eh_frame\0"))
-        };
-        let found = section(all.chunks_exact(SECTION_SIZE).find(has_name)?)?;
-        let bytes = read(found.offset, found.size.min(MAX_ENTRIES) as usize)?;
+        let (found, bytes) = section(header, b".eh_frame\0", read)?;
         let bases = BaseAddresses::default().set_eh_frame(found.address);
-        let frame = EhFrame::new(&bytes, LittleEndian);
-        let mut entries = frame.entries(&bases);
-        let mut functions = Vec::new();
-        // Those in front of a damaged entry are good.
-        while let Ok(Some(entry)) = entries.next() {
-            if let CieOrFde::Fde(entry) = entry
-                && let Ok(one) = entry.parse(EhFrame::cie_from_offset)
-                && functions.len() < MAX_FUNCTIONS
-            {
-                let at = found.address.wrapping_add(one.offset() as u64);
-                functions.push((one.initial_address(), at));
-            }
-        }
-        functions.sort_unstable();
+        let functions = functions(&EhFrame::new(&bytes, LittleEndian), &bases, found.address);
         (!functions.is_empty()).then_some(Search::Functions(functions))
     }
 
     /// The address of the entry of the last function that begins at an address or before it.
     fn find(&self, address: u64, read: ReadBytes<'_>) -> Option<u64> {
         let (numbers, header_address, table, count) = match self {
-            Search::Functions(all) => {
-                let after = all.partition_point(|(start, _)| *start <= address);
-                return Some(all.get(after.checked_sub(1)?)?.1);
-            }
+            Search::Functions(all) => return entry_of(all, address),
             Search::Table { numbers, header_address, offset, count } => {
                 (*numbers, *header_address, *offset, *count)
             }
@@ -278,13 +265,95 @@ impl Search {
     }
 }
 
+/// The entry at an offset of a file, without what follows it.
+fn entry_at(offset: u64, read: ReadBytes<'_>) -> Option<Vec<u8>> {
+    /// Most entries are shorter.
+    const USUAL: usize = 256;
+    const LONGEST: usize = 16 << 10;
+    let mut bytes = read(offset, USUAL)?;
+    // Entries of 64 bits have this length.
+    let length = le::u32(&bytes, 0).filter(|length| *length != u32::MAX)?;
+    let size = usize::try_from(length).ok()?.checked_add(4).filter(|size| *size <= LONGEST)?;
+    if size > bytes.len() {
+        bytes = read(offset, size)?;
+    }
+    bytes.truncate(size);
+    (bytes.len() == size).then_some(bytes)
+}
+
+fn debug_frame(bytes: &[u8]) -> DebugFrame<EndianSlice<'_, LittleEndian>> {
+    let mut frame = DebugFrame::new(bytes, LittleEndian);
+    frame.set_address_size(8);
+    frame
+}
+
+/// A section that is not compressed, and its first bytes. `header`: that of the file.
+fn section(header: &[u8], name: &[u8], read: ReadBytes<'_>) -> Option<(FileSegment, Vec<u8>)> {
+    const HEADER_SIZE: usize = 64;
+    const COMPRESSED: u64 = 0x800;
+    const MAX_SECTIONS: usize = 4096;
+    const MAX_NAMES: u64 = 64 << 10;
+    const MAX_ENTRIES: u64 = 8 << 20;
+    let [size, count, names] = [0x3a, 0x3c, 0x3e].map(|at| le::u16(header, at).map(usize::from));
+    (size? == HEADER_SIZE).then_some(())?;
+    let all = read(le::u64(header, 0x28)?, HEADER_SIZE * count?.min(MAX_SECTIONS))?;
+    let segment = |one: &[u8]| {
+        let field = |at| le::u64(one, at);
+        Some(FileSegment { address: field(0x10)?, offset: field(0x18)?, size: field(0x20)? })
+    };
+    let names = segment(all.chunks_exact(HEADER_SIZE).nth(names?)?)?;
+    let names = read(names.offset, names.size.min(MAX_NAMES) as usize)?;
+    let has_name = |one: &&[u8]| {
+        let at = le::u32(one, 0).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| names.get(at..)).is_some_and(|rest| rest.starts_with(name))
+    };
+    let found = all.chunks_exact(HEADER_SIZE).find(has_name)?;
+    (le::u64(found, 8)? & COMPRESSED == 0).then_some(())?;
+    let found = segment(found)?;
+    let bytes = read(found.offset, found.size.min(MAX_ENTRIES) as usize)?;
+    Some((found, bytes))
+}
+
+/// The first address of each function of a section, and where its entry lies behind `start`, in order.
+fn functions<'b, S>(frame: &S, bases: &BaseAddresses, start: u64) -> Vec<(u64, u64)>
+where
+    S: UnwindSection<EndianSlice<'b, LittleEndian>>,
+{
+    let mut entries = frame.entries(bases);
+    let mut functions = Vec::new();
+    // Those in front of a damaged entry are good.
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(entry) = entry
+            && let Ok(one) = entry.parse(S::cie_from_offset)
+            && functions.len() < MAX_FUNCTIONS
+        {
+            functions.push((one.initial_address(), start.wrapping_add(one.offset() as u64)));
+        }
+    }
+    functions.sort_unstable();
+    functions
+}
+
+/// The entry of the last function that begins at an address or before it.
+fn entry_of(functions: &[(u64, u64)], address: u64) -> Option<u64> {
+    let after = functions.partition_point(|(start, _)| *start <= address);
+    Some(functions.get(after.checked_sub(1)?)?.1)
+}
+
 /// The rule of an address in a section of two entries, of which the one at `own` is that of the address.
-fn rule_of(entries: &[u8], own: usize, section: u64, address: u64) -> Option<FoundRule> {
-    let bases = BaseAddresses::default().set_eh_frame(section);
-    let frame = EhFrame::new(entries, LittleEndian);
-    let fde = frame.fde_from_offset(&bases, own.into(), EhFrame::cie_from_offset).ok()?;
+fn rule_of<'b, S>(
+    frame: &S,
+    bases: &BaseAddresses,
+    own: usize,
+    entries: &[u8],
+    address: u64,
+) -> Option<FoundRule>
+where
+    S: UnwindSection<EndianSlice<'b, LittleEndian>>,
+{
+    let fde = frame.fde_from_offset(bases, own.into(), S::cie_from_offset).ok()?;
     let mut context = UnwindContext::new();
-    let row = fde.unwind_info_for_address(&frame, &bases, &mut context, address).ok()?;
+    let row = fde.unwind_info_for_address(frame, bases, &mut context, address).ok()?;
     let at = match *row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
             FrameAddress::Register(register.0, offset)
