@@ -331,15 +331,8 @@ impl Names {
         give: &mut impl FnMut(StackFrame, Within),
     ) {
         let of = (self.stack_process(record), Moment::of(record));
-        let mut was_kernel = false;
-        let frames = self.stacks_of(record).flatten().copied().chain(record.stack());
-        for (number, address) in frames.enumerate() {
-            // Where a stack leaves the kernel the program's address is that of its next instruction, too.
-            let is_kernel = address >= KERNEL_START;
-            let is_first = number == 0 || was_kernel && !is_kernel;
-            was_kernel = is_kernel;
-            self.code.frames_of(of, address, !is_first, give);
-        }
+        let stack = self.stacks_of(record).flatten().copied().chain(record.stack());
+        self.code.functions_of(of, stack, give);
     }
 
     /// The functions of an event's stack, the innermost first; empty: the event has no stack.

@@ -3,10 +3,12 @@
 use crate::mangling::{is_mangled, readable};
 use crate::scopes::{Reader, Scopes};
 use crate::stubs::{Stub, stubs};
-use crate::{Frame, Function};
+use crate::trampolines::trampolines;
+use crate::{Frame, Frames, Function};
 use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::cell::{OnceCell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of debug sections that are unpacked; only a hostile file has more.
@@ -27,6 +29,7 @@ pub struct SymbolFile {
     /// By address.
     symbols: Vec<Symbol>,
     names: String,
+    trampolines: Vec<Range<u64>>,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
     /// The separate debug file, if the file names one.
@@ -101,6 +104,7 @@ impl SymbolFile {
         let mut parsed = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
+            trampolines: trampolines(&file),
             build_id: id_of(&file),
             debug_link: link.map(|(name, checksum)| DebugLink { name: name.to_vec(), checksum }),
             bytes: None,
@@ -172,6 +176,7 @@ impl SymbolFile {
             self.add(symbol.address, symbol.size, name.as_bytes());
         }
         self.sort();
+        self.trampolines.extend(other.trampolines);
         self.debug_link = self.debug_link.take().or(other.debug_link);
         if self.bytes.is_none() && other.bytes.is_some() {
             (self.bytes, self.debug, self.scopes) = (other.bytes, other.debug, other.scopes);
@@ -197,7 +202,7 @@ impl SymbolFile {
     }
 
     /// The functions at an address of the file's headers, the innermost inlined one first.
-    pub fn frames(&self, address: u64) -> Vec<Frame> {
+    pub fn frames(&self, address: u64) -> Frames {
         let mut frames = self.debug_frames(address);
         if frames.is_empty()
             && let Some(function) = self.function(address)
@@ -205,7 +210,8 @@ impl SymbolFile {
             let offset = Some(function.offset);
             frames.push(Frame { name: function.name, file: None, line: None, offset });
         }
-        frames
+        let is_in = |one: &Range<u64>| one.contains(&address);
+        Frames { all: frames, is_signal_trampoline: self.trampolines.iter().any(is_in) }
     }
 
     fn debug_frames(&self, address: u64) -> Vec<Frame> {
@@ -290,6 +296,7 @@ mod tests {
         let mut file = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
+            trampolines: Vec::new(),
             build_id: Vec::new(),
             debug_link: None,
             bytes: None,
