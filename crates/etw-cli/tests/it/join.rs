@@ -336,6 +336,28 @@ fn a_function_that_a_signal_interrupts_at_its_start_has_its_name() {
     }
 }
 
+/// A table has cells of one width; a name may be longer than any screen, and than a width of Rust's formatter.
+#[test]
+fn tables_shorten_long_names() {
+    let mut file = FileBuilder::new();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let map = std::env::temp_dir().join(format!("etw-long-{}", std::process::id()));
+    std::fs::create_dir_all(&map).unwrap();
+    let name = format!("begin{}end", "x".repeat(70_000));
+    std::fs::write(map.join("perf-10.map"), format!("1200 100 {name}\n")).unwrap();
+    let stat = |options: &[&str]| {
+        let words = ["stat", "--by", "function", "--perf-map", map.to_str().unwrap()];
+        stdout(&[&words[..], options].concat(), &[file.path()], 0)
+    };
+    let text = stat(&[]);
+    let row = text.lines().find(|line| line.contains("begin")).unwrap();
+    assert!(row.len() < 1000 && row.contains("xx…xx") && row.ends_with("xend"), "{}", row.len());
+    assert!(stat(&["--json"]).contains(&name), "it is whole for programs");
+    std::fs::remove_dir_all(&map).unwrap();
+}
+
 /// A sample in each of two images, by their paths, of one process.
 fn sampled_images(paths: [&str; 2]) -> TempFile {
     let mut file = FileBuilder::new();
