@@ -68,8 +68,8 @@ impl std::fmt::Debug for SymbolFile {
 pub(crate) struct Identity {
     /// The build id, or empty.
     pub build_id: Vec<u8>,
-    /// The bytes from its first to its last address, in whole pages; `None`: it is not loaded as it is.
-    pub size: Option<u64>,
+    /// The runs of pages that its segments have, by address; empty: it is not loaded as it is.
+    runs: Vec<Range<u64>>,
 }
 
 impl Identity {
@@ -78,12 +78,26 @@ impl Identity {
         /// The smallest page.
         const PAGE: u64 = 4096;
         let file = object::File::parse(bytes).ok()?;
-        let starts = file.segments().map(|one| one.address());
-        let ends = file.segments().map(|one| one.address().saturating_add(one.size()));
-        let size = starts.min().zip(ends.max()).and_then(|(start, end)| {
-            end.checked_next_multiple_of(PAGE)?.checked_sub(start / PAGE * PAGE)
-        });
-        Some(Identity { build_id: id_of(&file), size })
+        let pages = |one: object::Segment<'_, '_>| {
+            let end = one.address().saturating_add(one.size()).checked_next_multiple_of(PAGE)?;
+            Some(one.address() / PAGE * PAGE..end)
+        };
+        let mut all: Vec<Range<u64>> = file.segments().filter_map(pages).collect();
+        all.sort_by_key(|pages| pages.start);
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for pages in all {
+            match runs.last_mut().filter(|last| pages.start <= last.end) {
+                Some(last) => last.end = last.end.max(pages.end),
+                None => runs.push(pages),
+            }
+        }
+        Some(Identity { build_id: id_of(&file), runs })
+    }
+
+    /// Whether an image of so many bytes can be of this file: of all of it, or of a part between two gaps.
+    pub fn may_have_size(&self, size: u64) -> bool {
+        let has_end = |end: u64| self.runs.binary_search_by_key(&end, |run| run.end).is_ok();
+        self.runs.is_empty() || self.runs.iter().any(|run| has_end(run.start.wrapping_add(size)))
     }
 }
 

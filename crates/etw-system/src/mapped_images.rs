@@ -169,7 +169,7 @@ impl Images {
             _ => (&[][..], false),
         };
         let build_id = if mapping.build_id.is_empty() { build_id } else { mapping.build_id };
-        let Extent { base, size, default_base, entry } = extent;
+        let Extent { base, size, default_base, entry, is_rest } = extent;
         let image = Image {
             base,
             size,
@@ -178,7 +178,7 @@ impl Images {
             build_id: build_id.to_vec(),
             entry,
             is_32_bit,
-            is_part: is_file && matches!(file, KnownFile::Other),
+            is_part: is_rest || is_file && matches!(file, KnownFile::Other),
             code: range_of(mapping),
         };
         Loaded { image, is_sure }

@@ -234,9 +234,14 @@ fn program_without_id(program: &Path, function: &str, options: &[&str]) -> bool 
 }
 
 fn address_of(program: &Path, function: &str) -> u64 {
+    address_at(program, function, 0)
+}
+
+/// The address of a function that is within 64 KiB of another address.
+fn address_at(program: &Path, function: &str, near: u64) -> u64 {
     let file = SymbolFile::parse(&std::fs::read(program).unwrap()).unwrap();
     let is_it = |address: &u64| file.function(*address).is_some_and(|one| &*one.name == function);
-    (0..0x1_0000).find(is_it).unwrap()
+    (near..near + 0x1_0000).find(is_it).unwrap()
 }
 
 /// OV-23: a program without a build id may have been replaced by another one of its name.
@@ -270,6 +275,25 @@ fn another_program_of_a_recorded_name_gives_no_names() {
     assert!(program_without_id(&program, "known", &["-Wl,--build-id=sha1"]));
     let (name, note) = names(&module);
     assert!(name.is_empty() && note.contains("program (another build id)"), "{note}");
+}
+
+/// OV-23: an image of a program whose segments are far apart is one part of it.
+#[test]
+fn a_part_of_a_program_between_gaps_has_its_names() {
+    let folder = Folder::new("apart");
+    let (source, path) = (folder.0.join("apart.c"), folder.0.join("apart"));
+    let text = "__attribute__((section(\".far\"))) int main(void) { return 0; }";
+    std::fs::write(&source, text).unwrap();
+    let far = "-Wl,--section-start=.far=0x20000000";
+    if !tool("cc", &["-no-pie", "-Wl,--build-id=none", far, "-o"], &[&path, &source]) {
+        return;
+    }
+    let address = address_at(&path, "main", 0x2000_0000);
+    for (size, is_known) in [(0x1000, true), (0x70_0000, false)] {
+        let module = Module { path: path.clone(), size, ..Module::default() };
+        let frames = Symbolizer::new(nowhere()).frames(&module, address);
+        assert_eq!(!frames.is_empty(), is_known, "{size:#x}");
+    }
 }
 
 /// OV-23: the debug file that a program names is that of its checksum.
