@@ -6,7 +6,8 @@ use crate::stubs::{Stub, stubs};
 use crate::trampolines::trampolines;
 use crate::{Frame, Frames, Function};
 use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::elf::SHF_EXECINSTR;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionFlags, SymbolKind};
 use std::cell::{OnceCell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,6 +102,20 @@ impl Identity {
     }
 }
 
+/// The size of a symbol that has none, as those of assembly code: to the next one, at most to the end of their section.
+fn to_end_of_section<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> u64 {
+    let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+    let end = section.map_or(0, |one| one.address().saturating_add(one.size()));
+    end.saturating_sub(symbol.address())
+}
+
+/// Whether a symbol is in a section of code.
+fn is_in_code<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> bool {
+    let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+    let flags = section.map(|one| one.flags());
+    matches!(flags, Some(SectionFlags::Elf { sh_flags, .. }) if sh_flags.contains(SHF_EXECINSTR))
+}
+
 fn id_of(file: &object::File<'_>) -> Vec<u8> {
     file.build_id().ok().flatten().unwrap_or_default().to_vec()
 }
@@ -125,21 +140,23 @@ impl SymbolFile {
             debug: OnceCell::new(),
             scopes: RefCell::default(),
         };
+        let mut functions = Vec::new();
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let is_code = matches!(symbol.kind(), SymbolKind::Text);
             let Ok(name) = symbol.name_bytes() else { continue };
             if !is_code || symbol.is_undefined() || symbol.address() == 0 || name.is_empty() {
                 continue;
             }
-            let mut size = symbol.size();
-            if size == 0 {
-                // Symbols of assembly code have no size: they reach to the next one, at most to the end of their section.
-                let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
-                let end = section.map_or(0, |one| one.address().saturating_add(one.size()));
-                size = end.saturating_sub(symbol.address());
-            }
+            let size = match symbol.size() {
+                0 => to_end_of_section(&file, &symbol),
+                size => {
+                    functions.push(symbol.address()..symbol.address().saturating_add(size));
+                    size
+                }
+            };
             parsed.add(symbol.address(), size, name);
         }
+        parsed.add_labels(&file, functions);
         for Stub { address, size, function } in stubs(&file) {
             parsed.add_parts(address, size, [function, b"@plt"]);
         }
@@ -148,6 +165,31 @@ impl SymbolFile {
             parsed.bytes = Some(bytes.clone());
         }
         Some(parsed)
+    }
+
+    /// Adds symbols of code without a type, as assembly code has them, but none inside of a function.
+    fn add_labels(&mut self, file: &object::File<'_>, mut functions: Vec<Range<u64>>) {
+        functions.sort_by_key(|one| one.start);
+        let mut end = 0;
+        for one in &mut functions {
+            end = one.end.max(end);
+            one.end = end;
+        }
+        let is_inside = |address: u64| {
+            let before = functions.partition_point(|one| one.start <= address).checked_sub(1);
+            before.is_some_and(|before| address < functions[before].end)
+        };
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let Ok(name) = symbol.name_bytes() else { continue };
+            // The symbols of tools mark the kind of code, or places in a function.
+            let is_label = matches!(symbol.kind(), SymbolKind::Unknown)
+                && !matches!(name.first(), None | Some(b'$' | b'.'))
+                && is_in_code(file, &symbol);
+            if is_label && !is_inside(symbol.address()) {
+                let size = to_end_of_section(file, &symbol);
+                self.add(symbol.address(), size, name);
+            }
+        }
     }
 
     fn add(&mut self, address: u64, size: u64, name: &[u8]) {

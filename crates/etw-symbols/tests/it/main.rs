@@ -179,6 +179,30 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
     assert!(Symbolizer::new(named).frames(&other, known_address()).is_empty(), "another build");
 }
 
+/// OV-23: assembly code often gives its functions no type.
+#[test]
+fn functions_without_a_type_have_names() {
+    const SOURCE: &str = ".macro bytes\n.fill 4,1,0\n.endm\n.section .code,\"ax\",%progbits\n.fill 16,1,0\n\
+        untyped: bytes\n.type typed,%function\ntyped: bytes\ninner: bytes\n.size typed,.-typed\nbytes\n\
+        .type open,%function\nopen: bytes\nlast: bytes\n.globl end\nend:\n\
+        .data\nvariable: .quad 0\n";
+    let folder = Folder::new("untyped");
+    let (source, program) = (folder.0.join("untyped.S"), folder.0.join("untyped.so"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let options = ["-shared", "-nostdlib", "-Wl,--build-id=none", "-o"];
+    if !tool("cc", &options, &[&program, &source]) {
+        return;
+    }
+    let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+    let name = |address| file.function(address).map(|one| format!("{}+{}", one.name, one.offset));
+    let first = (0..0x1_0000).find(|address| name(*address).is_some()).unwrap();
+    let names: Vec<_> = (0..7).map(|number| name(first + 4 * number + 1)).collect();
+    let shown: Vec<_> = names.iter().map(Option::as_deref).collect();
+    let expected = ["untyped+1", "typed+1", "typed+5", "", "open+1", "last+1", ""];
+    let expected = expected.map(|name| Some(name).filter(|name| !name.is_empty()));
+    assert_eq!(shown, expected);
+}
+
 #[test]
 fn the_running_kernels_symbols_need_its_build_id() {
     let symbolizer = Symbolizer::new(nowhere());
