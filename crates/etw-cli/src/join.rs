@@ -23,7 +23,8 @@ use etw_types::{
     EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
 };
 use file_names::FileNames;
-use images::{Image, ImageEvent, Moment, SymbolSource, is_of_file};
+pub use images::Moment;
+use images::{Image, ImageEvent, SymbolSource, is_memory};
 use labels::ModuleFile;
 pub use labels::file_name;
 use stacks::{Stacks, is_stack};
@@ -88,7 +89,7 @@ fn symbol_source(
     // Programs of 32 bits have another vdso than ours.
     let is_vdso = module.is_vdso() && base > u64::from(u32::MAX);
     let is_file =
-        module.path.to_str().is_some_and(|path| path.starts_with('/') && is_of_file(path));
+        module.path.to_str().is_some_and(|path| path.starts_with('/') && !is_memory(path));
     if !is_kernel && !is_vdso && !is_file {
         return None;
     }

@@ -336,6 +336,20 @@ fn a_function_that_a_signal_interrupts_at_its_start_has_its_name() {
     }
 }
 
+/// OV-23: code in memory that has a name, but no file that can be read any more, is code without names of functions.
+#[test]
+fn a_note_names_files_of_memory() {
+    for (path, is_noted) in
+        [("/memfd:shop (deleted)", true), ("//anon", false), ("/dev/zero (deleted)", false)]
+    {
+        let file = sampled_images([path, "/nowhere/shop"]);
+        let output = etw(&["stat", "--by", "function"], &[file.path()]);
+        let text = stderr(&output);
+        assert!(text.contains("/nowhere/shop (no file)"), "{text}");
+        assert_eq!(text.contains(&format!("{path} (no file)")), is_noted, "{text}");
+    }
+}
+
 /// A table has cells of one width; a name may be longer than any screen, and than a width of Rust's formatter.
 #[test]
 fn tables_shorten_long_names() {
