@@ -3,7 +3,7 @@
 mod table;
 
 use crate::attribution::SAMPLE;
-use crate::join::{Names, StackFrame};
+use crate::join::{Moment, Names, StackFrame};
 use etw_decode::kernel_pointer_size;
 use etw_host::report::read_waiting;
 use etw_types::{EventRecord, Hook, le};
@@ -23,6 +23,8 @@ const LIMIT: usize = 1 << 20;
 pub struct Span {
     pub process: Option<u32>,
     pub thread: u32,
+    /// That of the record at its end.
+    pub moment: Moment,
     /// Its begin, in nanoseconds.
     pub start: i64,
     /// Nanoseconds.
@@ -46,6 +48,7 @@ pub enum SpanKind {
 pub struct Waker {
     pub process: Option<u32>,
     pub thread: u32,
+    pub moment: Moment,
     /// An interrupt that ran on the thread made it ready.
     pub is_interrupt: bool,
     /// The innermost function first; empty: no stack was recorded.
@@ -55,7 +58,10 @@ pub struct Waker {
 impl Waker {
     /// `sh (12/13)`, or the interrupt that ran on it.
     pub fn text(&self, names: &Names) -> String {
-        let process = self.process.and_then(|process| names.process_name(process)).unwrap_or("?");
+        let process = self
+            .process
+            .and_then(|process| names.process_name_at(process, self.moment))
+            .unwrap_or("?");
         let id = self.process.map_or("?".to_owned(), |id| id.to_string());
         let on = if self.is_interrupt { "interrupt on " } else { "" };
         format!("{on}{process} ({id}/{})", self.thread)
@@ -223,7 +229,8 @@ impl Profiler {
         }
         let duration = names.names.sample_interval(record).unwrap_or(DEFAULT_INTERVAL);
         let kind = SpanKind::Sample;
-        Some(Span { process: owner.process, thread, start: time, duration, kind, frames })
+        let (process, moment) = (owner.process, Moment::of(record));
+        Some(Span { process, thread, moment, start: time, duration, kind, frames })
     }
 
     fn switch(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
@@ -242,6 +249,7 @@ impl Profiler {
         Some(Span {
             process,
             thread: new,
+            moment: Moment::of(record),
             start: waiting.since,
             duration: time - waiting.since,
             kind: SpanKind::OffCpu { reason: waiting.reason, waker: waiting.waker },
@@ -266,6 +274,7 @@ impl Profiler {
         Some(Span {
             process: record.process_id,
             thread,
+            moment: Moment::of(record),
             start: since,
             duration: time - since,
             kind: SpanKind::OffCpu { reason, waker },
@@ -281,6 +290,7 @@ impl Profiler {
         let waker = Waker {
             process: if *waker == 0 { Some(0) } else { names.names.process_of(*waker) },
             thread: *waker,
+            moment: Moment::of(record),
             is_interrupt: record.payload.get(6).is_some_and(|flags| flags & 1 != 0),
             frames: names.functions_of(record),
         };
@@ -298,7 +308,7 @@ impl Profiler {
 pub fn owner_names(span: &Span, names: &Names) -> [String; 2] {
     let process = match span.process {
         None => "?".to_owned(),
-        Some(id) => match names.process_name(id) {
+        Some(id) => match names.process_name_at(id, span.moment) {
             Some(name) => format!("{name} ({id})"),
             None => format!("process {id}"),
         },

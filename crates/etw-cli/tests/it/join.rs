@@ -350,6 +350,45 @@ fn a_note_names_files_of_memory() {
     }
 }
 
+/// OV-23: a system gives the id of a process that has ended to another one.
+#[test]
+fn a_reused_process_id_has_the_name_of_its_time() {
+    let process = |name: &str| {
+        let head = [&[0; 8][..], &10u32.to_le_bytes(), &[0; 28]].concat();
+        [&head[..], name.as_bytes(), &[0; 7]].concat()
+    };
+    let mut file = FileBuilder::new();
+    for (after, hook, name) in
+        [(1, 0x0301, "early"), (3, 0x0302, "first"), (4, 0x0301, "second"), (9, 0x0304, "last")]
+    {
+        push_kernel(&mut file, after, (4, hook), &process(name));
+    }
+    for after in [2, 5, 6] {
+        push_kernel(&mut file, after, (2, 0x0f2e), &sample());
+    }
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let stat = stdout(&["stat", "--by", "process", "--json"], &[file.path()], 0);
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    let row = |row: &Value| (row["process"].clone(), row["samples"].clone());
+    let rows: Vec<_> = stat["profile"].as_array().unwrap().iter().map(row).collect();
+    assert_eq!(rows, [(json!("last (10)"), json!(2)), (json!("first (10)"), json!(1))]);
+    let names = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+    let names: Vec<&Value> = names.iter().map(|line| &line["process"]["name"]).collect();
+    assert_eq!(names, ["first", "last", "last"]);
+    let count = |filter: &str| dumped(&file, &["--where", filter]).len();
+    let sampled = "event == \"PerfInfo/SampleProf\" and process ==";
+    assert_eq!(
+        (count(&format!("{sampled} \"first\"")), count(&format!("{sampled} \"last\""))),
+        (1, 2)
+    );
+    let out = file.path().with_extension("folded");
+    stdout(&["convert", "--to", "folded", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let folded = std::fs::read_to_string(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    assert!(folded.starts_with("first (10);") && folded.contains("\nlast (10);"), "{folded}");
+}
+
 /// A table has cells of one width; a name may be longer than any screen, and than a width of Rust's formatter.
 #[test]
 fn tables_shorten_long_names() {
