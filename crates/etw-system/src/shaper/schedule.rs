@@ -331,9 +331,8 @@ impl Shaper {
     /// those that a later recorder may have do not continue the chains of an earlier one.
     pub fn cpu_states(&self) -> impl Iterator<Item = (u16, Option<u32>)> {
         let has_switches = self.has(Flag::SWITCH);
-        let known = move |cpu: &super::Cpu| {
-            has_switches && (cpu.thread.is_some() || cpu.has_unknown_past)
-        };
+        let known =
+            move |cpu: &super::Cpu| has_switches && (cpu.thread.is_some() || cpu.has_unknown_past);
         let cpus = self.cpus.iter().enumerate().filter(move |(_, cpu)| known(cpu));
         cpus.map(|(index, cpu)| (index as u16, cpu.thread))
     }
