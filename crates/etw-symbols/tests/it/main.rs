@@ -233,7 +233,7 @@ fn functions_of_one_name_have_their_scopes() {
         let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
         let mut names = std::collections::BTreeSet::new();
         for address in 0..0x1_0000 {
-            names.extend(file.frames(address).into_iter().map(|frame| frame.name.to_string()));
+            names.extend(file.frames(address).iter().map(|frame| frame.name.to_string()));
         }
         for name in ["alpha::work()", "beta::work()", "(anonymous namespace)::Part::work"] {
             assert!(names.contains(name), "{name}: {names:?}");
