@@ -216,7 +216,7 @@ impl Activities<'_> {
                 safe(name).into_owned(),
             ]);
         }
-        put_table(&mut text, &table, 5);
+        put_table(&mut text, table, 5);
         text.push_str("\n       seconds  records  activity, its id and the fields of its start\n");
         let shown = self.top.unwrap_or(SHOWN_TREES);
         for root in self.roots().iter().take(shown) {

@@ -1,6 +1,6 @@
 //! Columns: values of a record by name, for `--columns` of `etw dump` and `--by` of `etw stat`.
 
-use crate::join::Names;
+use crate::join::{Moment, Names};
 use crate::times::Times;
 use etw_decode::{Decoded, Field, Style, Value, Visitor};
 use etw_types::{EventRecord, FileTime, HeaderType, Level};
@@ -152,7 +152,7 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
         },
         "process" => {
             let pid = record.process_id?;
-            match row.names.and_then(|names| names.process_name(pid)) {
+            match row.names.and_then(|names| names.process_name_at(pid, Moment::of(record))) {
                 Some(name) => Some(Cell::Text(format!("{name} ({pid})"))),
                 None => number(pid.into()),
             }

@@ -294,7 +294,7 @@ impl Groups<'_> {
         );
         let mut table = vec![self.heading()];
         table.extend(self.rows.iter().map(|group| self.cells(group)));
-        put_table(&mut text, &table, self.number_count());
+        put_table(&mut text, table, self.number_count());
         if self.others > 0 {
             // Writing to a String cannot fail.
             let others = counted(self.others, "record");
@@ -355,12 +355,28 @@ fn json_cell(cell: Option<&Cell>) -> Value {
     }
 }
 
+/// Characters of a table's cell. Names of functions may have many thousands.
+const MAX_CELL: usize = 400;
+
+/// A cell of a table for people: a long text without its middle.
+pub fn shortened(text: String) -> String {
+    let count = text.chars().count();
+    if count <= MAX_CELL {
+        return text;
+    }
+    let half = MAX_CELL / 2;
+    let first = text.chars().take(half);
+    first.chain(['…']).chain(text.chars().skip(count - half + 1)).collect()
+}
+
 /// Rows of equal width; the first `numbers` columns are aligned to the right.
-pub fn put_table(text: &mut String, rows: &[Vec<String>], numbers: usize) {
+pub fn put_table(text: &mut String, rows: Vec<Vec<String>>, numbers: usize) {
     let columns = rows.first().map_or(0, Vec::len);
+    let short = |row: Vec<String>| row.into_iter().map(shortened).collect::<Vec<_>>();
+    let rows: Vec<_> = rows.into_iter().map(short).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns).filter_map(width).collect();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             // Writing to a String cannot fail.

@@ -6,6 +6,7 @@ mod file_names;
 mod images;
 mod labels;
 mod methods;
+mod processes;
 mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
@@ -24,9 +25,11 @@ use etw_types::{
     EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
 };
 use file_names::FileNames;
-use images::{Image, ImageEvent, Moment, SymbolSource, is_of_file};
+pub use images::Moment;
+use images::{Image, ImageEvent, SymbolSource, is_memory};
 use labels::ModuleFile;
 pub use labels::file_name;
+use processes::ProcessNames;
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -51,7 +54,7 @@ const VOLUME_LIMIT: usize = 1 << 8;
 /// Names of a trace's processes, threads, files and code, and stacks of its events.
 #[derive(Debug, Default)]
 pub struct Names {
-    processes: HashMap<u32, String>,
+    processes: ProcessNames,
     recorded: HashMap<u32, Recorded>,
     threads: ThreadTable,
     interrupts: Interrupts,
@@ -90,7 +93,7 @@ fn symbol_source(
     // Programs of 32 bits have another vdso than ours.
     let is_vdso = module.is_vdso() && base > u64::from(u32::MAX);
     let is_file =
-        module.path.to_str().is_some_and(|path| path.starts_with('/') && is_of_file(path));
+        module.path.to_str().is_some_and(|path| path.starts_with('/') && !is_memory(path));
     if !is_kernel && !is_vdso && !is_file {
         return None;
     }
@@ -334,15 +337,8 @@ impl Names {
         give: &mut impl FnMut(StackFrame, Within),
     ) {
         let of = (self.stack_process(record), Moment::of(record));
-        let mut was_kernel = false;
-        let frames = self.stacks_of(record).flatten().copied().chain(record.stack());
-        for (number, address) in frames.enumerate() {
-            // Where a stack leaves the kernel the program's address is that of its next instruction, too.
-            let is_kernel = address >= KERNEL_START;
-            let is_first = number == 0 || was_kernel && !is_kernel;
-            was_kernel = is_kernel;
-            self.code.frames_of(of, address, !is_first, give);
-        }
+        let stack = self.stacks_of(record).flatten().copied().chain(record.stack());
+        self.code.functions_of(of, stack, give);
     }
 
     /// The functions of an event's stack, the innermost first; empty: the event has no stack.
@@ -417,7 +413,8 @@ impl Names {
             }
             if record.provider == Some(KERNEL_PROCESS) && matches!(record.descriptor.id, 1 | 2 | 15)
             {
-                self.process(&["ProcessID", "ImageName"], record, decoded);
+                let is_start = record.descriptor.id == 1;
+                self.process(&["ProcessID", "ImageName"], is_start, record, decoded);
             }
             return;
         }
@@ -442,7 +439,8 @@ impl Names {
                 "Process/Start" | "Process/DCStart" | "Process/DCEnd" | "Process/Defunct"
                 | "Process/End",
             ) => {
-                self.process(&["ProcessId", "ImageFileName"], record, decoded);
+                let is_start = decoded.event_name() == Some("Process/Start");
+                self.process(&["ProcessId", "ImageFileName"], is_start, record, decoded);
                 self.user(record, decoded);
             }
             Some("Thread/Start" | "Thread/DCStart" | "Thread/DCEnd" | "Thread/End") => {
@@ -610,16 +608,16 @@ impl Names {
     fn process(
         &mut self,
         fields: &'static [&'static str],
+        is_start: bool,
         record: &EventRecord<'_>,
         decoded: &Decoded<'_>,
     ) {
         let Some(picked) = Picked::of(fields, record, decoded) else { return };
         if let (Some(process), Some(name)) = (picked.number(0), picked.text(1))
             && !name.is_empty()
-            && self.processes.len() < LIMIT
         {
             // The last part of a path.
-            self.processes.insert(process, file_name(name).to_owned());
+            self.processes.add(process, Moment::of(record), file_name(name), is_start);
         }
     }
 
@@ -719,15 +717,24 @@ impl Names {
         stored: &'r EventRecord<'r>,
         attributed: &'r EventRecord<'r>,
     ) -> Owned<'r> {
-        let process_name = attributed.process_id.and_then(|process| self.process_name(process));
+        let name = |process| self.process_name_at(process, Moment::of(stored));
+        let process_name = attributed.process_id.and_then(name);
         Owned { record: attributed, stored, process_name, file: None }
     }
 
-    /// The name of a process.
+    /// The name of a process; if several had its id, of the last one.
     pub fn process_name(&self, process: u32) -> Option<&str> {
         match process {
             0 => Some("Idle"),
-            _ => self.processes.get(&process).map(String::as_str),
+            _ => self.processes.last(process),
+        }
+    }
+
+    /// The name of the process that had an id at a moment.
+    pub fn process_name_at(&self, process: u32, moment: Moment) -> Option<&str> {
+        match process {
+            0 => Some("Idle"),
+            _ => self.processes.at(process, moment),
         }
     }
 

@@ -4,7 +4,7 @@ mod sample_rate;
 mod table;
 
 use crate::attribution::SAMPLE;
-use crate::join::{Names, StackFrame};
+use crate::join::{Moment, Names, StackFrame};
 use crate::switches::{Step, Switches};
 use etw_decode::kernel_pointer_size;
 use etw_host::report::read_waiting;
@@ -28,6 +28,8 @@ const LIMIT: usize = 1 << 20;
 pub struct Span {
     pub process: Option<u32>,
     pub thread: u32,
+    /// That of the record at its end.
+    pub moment: Moment,
     /// Its begin, in nanoseconds.
     pub start: i64,
     /// Nanoseconds.
@@ -51,6 +53,7 @@ pub enum SpanKind {
 pub struct Waker {
     pub process: Option<u32>,
     pub thread: u32,
+    pub moment: Moment,
     /// An interrupt that ran on the thread made it ready.
     pub is_interrupt: bool,
     /// The innermost function first; empty: no stack was recorded.
@@ -60,7 +63,10 @@ pub struct Waker {
 impl Waker {
     /// `sh (12/13)`, or the interrupt that ran on it.
     pub fn text(&self, names: &Names) -> String {
-        let process = self.process.and_then(|process| names.process_name(process)).unwrap_or("?");
+        let process = self
+            .process
+            .and_then(|process| names.process_name_at(process, self.moment))
+            .unwrap_or("?");
         let id = self.process.map_or("?".to_owned(), |id| id.to_string());
         let on = if self.is_interrupt { "interrupt on " } else { "" };
         format!("{on}{process} ({id}/{})", self.thread)
@@ -113,6 +119,7 @@ struct Woken {
 struct WaitEnd {
     file: u32,
     time: i64,
+    moment: Moment,
     process: Option<u32>,
     thread: u32,
     frames: Vec<StackFrame>,
@@ -272,7 +279,8 @@ impl Profiler {
             frames = names.functions_at(record, owner.process, address?);
         }
         let kind = SpanKind::Sample;
-        Some(Span { process: owner.process, thread, start: time, duration, kind, frames })
+        let (process, moment) = (owner.process, Moment::of(record));
+        Some(Span { process, thread, moment, start: time, duration, kind, frames })
     }
 
     fn switch(
@@ -301,7 +309,8 @@ impl Profiler {
         match waiting.filter(|waiting| !waiting.is_reported && lives(waiting)) {
             Some(waiting) => {
                 let frames = from_wait_on(names.functions_of(record));
-                self.spans(waiting, &WaitEnd { file, time, process, thread: new, frames })
+                let moment = Moment::of(record);
+                self.spans(waiting, &WaitEnd { file, time, moment, process, thread: new, frames })
             }
             None => Vec::new(),
         }
@@ -330,7 +339,8 @@ impl Profiler {
         let rest = Waiting { since: time, is_reported: true, woken: None, ..waiting };
         self.waiting.insert((file, thread), rest);
         let frames = from_wait_on(names.functions_of(record));
-        self.spans(waiting, &WaitEnd { file, time, process: record.process_id, thread, frames })
+        let (process, moment) = (record.process_id, Moment::of(record));
+        self.spans(waiting, &WaitEnd { file, time, moment, process, thread, frames })
     }
 
     /// The parts of a wait in which no switch may be missing.
@@ -350,6 +360,7 @@ impl Profiler {
             Span {
                 process: end.process,
                 thread: end.thread,
+                moment: end.moment,
                 start,
                 duration: until - start,
                 kind: SpanKind::OffCpu { reason, waker },
@@ -378,6 +389,7 @@ impl Profiler {
         let waker = Waker {
             process: if waker == 0 { Some(0) } else { names.names.process_of(waker) },
             thread: waker,
+            moment: Moment::of(record),
             is_interrupt: record.payload.get(6).is_some_and(|flags| flags & 1 != 0),
             frames: names.functions_of(record),
         };
@@ -396,7 +408,7 @@ impl Profiler {
 pub fn owner_names(span: &Span, names: &Names) -> [String; 2] {
     let process = match span.process {
         None => "?".to_owned(),
-        Some(id) => match names.process_name(id) {
+        Some(id) => match names.process_name_at(id, span.moment) {
             Some(name) => format!("{name} ({id})"),
             None => format!("process {id}"),
         },

@@ -18,6 +18,7 @@ mod search;
 mod stubs;
 mod symbol_file;
 mod symbolizer;
+mod trampolines;
 mod vdso;
 
 pub use kernel::KernelSymbols;
@@ -48,4 +49,20 @@ pub struct Frame {
     pub line: Option<u32>,
     /// Bytes between the function's first one and the address; `None`: it is inlined, or nothing says where it begins.
     pub offset: Option<u64>,
+}
+
+/// The functions at an address, the innermost inlined one first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frames {
+    all: Vec<Frame>,
+    /// The handler of a signal returns here, or would to the next byte: the caller is the interrupted instruction itself, and no call in front of it.
+    pub is_signal_trampoline: bool,
+}
+
+impl std::ops::Deref for Frames {
+    type Target = [Frame];
+
+    fn deref(&self) -> &[Frame] {
+        &self.all
+    }
 }

@@ -60,8 +60,8 @@ fn check(identity: &Identity, module: &Module) -> Result<(), Mismatch> {
     if known.is_empty() != found.is_empty() || !found.starts_with(known) {
         return Err(Mismatch::BuildId);
     }
-    let has_other_size = |size| module.size != 0 && size != module.size;
-    match known.is_empty() && identity.size.is_some_and(has_other_size) {
+    let has_other_size = module.size != 0 && !identity.may_have_size(module.size);
+    match known.is_empty() && has_other_size {
         true => Err(Mismatch::Size),
         false => Ok(()),
     }

@@ -3,10 +3,13 @@
 use crate::mangling::{is_mangled, readable};
 use crate::scopes::{Reader, Scopes};
 use crate::stubs::{Stub, stubs};
-use crate::{Frame, Function};
+use crate::trampolines::trampolines;
+use crate::{Frame, Frames, Function};
 use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::elf::SHF_EXECINSTR;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionFlags, SymbolKind};
 use std::cell::{OnceCell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of debug sections that are unpacked; only a hostile file has more.
@@ -27,6 +30,7 @@ pub struct SymbolFile {
     /// By address.
     symbols: Vec<Symbol>,
     names: String,
+    trampolines: Vec<Range<u64>>,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
     /// The separate debug file, if the file names one.
@@ -65,8 +69,8 @@ impl std::fmt::Debug for SymbolFile {
 pub(crate) struct Identity {
     /// The build id, or empty.
     pub build_id: Vec<u8>,
-    /// The bytes from its first to its last address, in whole pages; `None`: it is not loaded as it is.
-    pub size: Option<u64>,
+    /// The runs of pages that its segments have, by address; empty: it is not loaded as it is.
+    runs: Vec<Range<u64>>,
 }
 
 impl Identity {
@@ -75,13 +79,41 @@ impl Identity {
         /// The smallest page.
         const PAGE: u64 = 4096;
         let file = object::File::parse(bytes).ok()?;
-        let starts = file.segments().map(|one| one.address());
-        let ends = file.segments().map(|one| one.address().saturating_add(one.size()));
-        let size = starts.min().zip(ends.max()).and_then(|(start, end)| {
-            end.checked_next_multiple_of(PAGE)?.checked_sub(start / PAGE * PAGE)
-        });
-        Some(Identity { build_id: id_of(&file), size })
+        let pages = |one: object::Segment<'_, '_>| {
+            let end = one.address().saturating_add(one.size()).checked_next_multiple_of(PAGE)?;
+            Some(one.address() / PAGE * PAGE..end)
+        };
+        let mut all: Vec<Range<u64>> = file.segments().filter_map(pages).collect();
+        all.sort_by_key(|pages| pages.start);
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for pages in all {
+            match runs.last_mut().filter(|last| pages.start <= last.end) {
+                Some(last) => last.end = last.end.max(pages.end),
+                None => runs.push(pages),
+            }
+        }
+        Some(Identity { build_id: id_of(&file), runs })
     }
+
+    /// Whether an image of so many bytes can be of this file: of all of it, or of a part between two gaps.
+    pub fn may_have_size(&self, size: u64) -> bool {
+        let has_end = |end: u64| self.runs.binary_search_by_key(&end, |run| run.end).is_ok();
+        self.runs.is_empty() || self.runs.iter().any(|run| has_end(run.start.wrapping_add(size)))
+    }
+}
+
+/// The size of a symbol that has none, as those of assembly code: to the next one, at most to the end of their section.
+fn to_end_of_section<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> u64 {
+    let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+    let end = section.map_or(0, |one| one.address().saturating_add(one.size()));
+    end.saturating_sub(symbol.address())
+}
+
+/// Whether a symbol is in a section of code.
+fn is_in_code<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> bool {
+    let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+    let flags = section.map(|one| one.flags());
+    matches!(flags, Some(SectionFlags::Elf { sh_flags, .. }) if sh_flags.contains(SHF_EXECINSTR))
 }
 
 fn id_of(file: &object::File<'_>) -> Vec<u8> {
@@ -101,27 +133,30 @@ impl SymbolFile {
         let mut parsed = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
+            trampolines: trampolines(&file),
             build_id: id_of(&file),
             debug_link: link.map(|(name, checksum)| DebugLink { name: name.to_vec(), checksum }),
             bytes: None,
             debug: OnceCell::new(),
             scopes: RefCell::default(),
         };
+        let mut functions = Vec::new();
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let is_code = matches!(symbol.kind(), SymbolKind::Text);
             let Ok(name) = symbol.name_bytes() else { continue };
             if !is_code || symbol.is_undefined() || symbol.address() == 0 || name.is_empty() {
                 continue;
             }
-            let mut size = symbol.size();
-            if size == 0 {
-                // Symbols of assembly code have no size: they reach to the next one, at most to the end of their section.
-                let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
-                let end = section.map_or(0, |one| one.address().saturating_add(one.size()));
-                size = end.saturating_sub(symbol.address());
-            }
+            let size = match symbol.size() {
+                0 => to_end_of_section(&file, &symbol),
+                size => {
+                    functions.push(symbol.address()..symbol.address().saturating_add(size));
+                    size
+                }
+            };
             parsed.add(symbol.address(), size, name);
         }
+        parsed.add_labels(&file, functions);
         for Stub { address, size, function } in stubs(&file) {
             parsed.add_parts(address, size, [function, b"@plt"]);
         }
@@ -130,6 +165,31 @@ impl SymbolFile {
             parsed.bytes = Some(bytes.clone());
         }
         Some(parsed)
+    }
+
+    /// Adds symbols of code without a type, as assembly code has them, but none inside of a function.
+    fn add_labels(&mut self, file: &object::File<'_>, mut functions: Vec<Range<u64>>) {
+        functions.sort_by_key(|one| one.start);
+        let mut end = 0;
+        for one in &mut functions {
+            end = one.end.max(end);
+            one.end = end;
+        }
+        let is_inside = |address: u64| {
+            let before = functions.partition_point(|one| one.start <= address).checked_sub(1);
+            before.is_some_and(|before| address < functions[before].end)
+        };
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let Ok(name) = symbol.name_bytes() else { continue };
+            // The symbols of tools mark the kind of code, or places in a function.
+            let is_label = matches!(symbol.kind(), SymbolKind::Unknown)
+                && !matches!(name.first(), None | Some(b'$' | b'.'))
+                && is_in_code(file, &symbol);
+            if is_label && !is_inside(symbol.address()) {
+                let size = to_end_of_section(file, &symbol);
+                self.add(symbol.address(), size, name);
+            }
+        }
     }
 
     fn add(&mut self, address: u64, size: u64, name: &[u8]) {
@@ -172,6 +232,7 @@ impl SymbolFile {
             self.add(symbol.address, symbol.size, name.as_bytes());
         }
         self.sort();
+        self.trampolines.extend(other.trampolines);
         self.debug_link = self.debug_link.take().or(other.debug_link);
         if self.bytes.is_none() && other.bytes.is_some() {
             (self.bytes, self.debug, self.scopes) = (other.bytes, other.debug, other.scopes);
@@ -197,7 +258,7 @@ impl SymbolFile {
     }
 
     /// The functions at an address of the file's headers, the innermost inlined one first.
-    pub fn frames(&self, address: u64) -> Vec<Frame> {
+    pub fn frames(&self, address: u64) -> Frames {
         let mut frames = self.debug_frames(address);
         if frames.is_empty()
             && let Some(function) = self.function(address)
@@ -205,7 +266,8 @@ impl SymbolFile {
             let offset = Some(function.offset);
             frames.push(Frame { name: function.name, file: None, line: None, offset });
         }
-        frames
+        let is_in = |one: &Range<u64>| one.contains(&address);
+        Frames { all: frames, is_signal_trampoline: self.trampolines.iter().any(is_in) }
     }
 
     fn debug_frames(&self, address: u64) -> Vec<Frame> {
@@ -290,6 +352,7 @@ mod tests {
         let mut file = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
+            trampolines: Vec::new(),
             build_id: Vec::new(),
             debug_link: None,
             bytes: None,

@@ -5,7 +5,7 @@ use crate::module::Module;
 use crate::module_file::Mismatch;
 use crate::search::{Facts, Found, Search};
 use crate::symbol_file::SymbolFile;
-use crate::{Frame, Function, KernelSymbols};
+use crate::{Frame, Frames, Function, KernelSymbols};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,7 +33,7 @@ pub struct Symbolizer {
     /// By module, whenever it was loaded.
     files: Mutex<HashMap<Module, Arc<Known>>>,
     notes: Mutex<Notes>,
-    frames: Mutex<HashMap<Query, Arc<[Frame]>>>,
+    frames: Mutex<HashMap<Query, Arc<Frames>>>,
     kernel: OnceLock<KernelSymbols>,
 }
 
@@ -172,7 +172,7 @@ impl Symbolizer {
     }
 
     /// The functions at an address, the innermost inlined one first. The address is one of the file's headers, or the distance from the start of the kernel.
-    pub fn frames(&self, module: &Module, address: u64) -> Arc<[Frame]> {
+    pub fn frames(&self, module: &Module, address: u64) -> Arc<Frames> {
         // Whether a file may be the recorded one depends on the time.
         let file = if module.is_kernel() { None } else { self.file(module) };
         let module = &Module { loaded: None, process: None, ..module.clone() };
@@ -183,7 +183,7 @@ impl Symbolizer {
         if let Some(known) = lock(&self.frames).get(&key) {
             return known.clone();
         }
-        let found: Arc<[Frame]> = match module.is_kernel() {
+        let found = match module.is_kernel() {
             true => {
                 let function = self.kernel(module).and_then(|kernel| kernel.function(address));
                 let frame = function.map(|Function { name, offset }| Frame {
@@ -192,10 +192,11 @@ impl Symbolizer {
                     line: None,
                     offset: Some(offset),
                 });
-                frame.into_iter().collect()
+                Frames { all: frame.into_iter().collect(), ..Frames::default() }
             }
-            false => file.map_or(Vec::new(), |file| lock(&file).frames(address)).into(),
+            false => file.map_or(Frames::default(), |file| lock(&file).frames(address)),
         };
+        let found = Arc::new(found);
         let mut frames = lock(&self.frames);
         if frames.len() >= MAX_ANSWERS {
             frames.clear();

@@ -1,6 +1,7 @@
 //! Headers and build ids of executable files, read defensively: any byte of a file may be anything.
 
 use etw_types::le;
+use std::ops::Range;
 
 /// Program headers that are looked at; only damage has more.
 const MAX_HEADERS: usize = 256;
@@ -43,9 +44,11 @@ pub struct Segment {
     pub file_size: u64,
     /// It holds code.
     pub is_executable: bool,
+    /// A power of two, as the header has it.
+    pub alignment: u64,
 }
 
-/// Where a file lies in memory.
+/// Where a file lies in memory: its segments up to a gap that alignment does not explain, where other memory may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The lowest address.
@@ -56,6 +59,8 @@ pub struct Extent {
     pub default_base: u64,
     /// The address in memory where it begins to run; 0: nowhere.
     pub entry: u64,
+    /// It lies behind such a gap: `base` is not the file's lowest address.
+    pub is_rest: bool,
 }
 
 impl ElfFile {
@@ -90,8 +95,15 @@ impl ElfFile {
             let (in_file, size) = (word(header, 0x10, 0x20)?, word(header, 0x14, 0x28)?);
             if kind == LOAD {
                 let is_executable = flags & EXECUTABLE != 0;
-                let file_size = in_file;
-                file.segments.push(Segment { offset, address, size, file_size, is_executable });
+                let (file_size, alignment) = (in_file, word(header, 0x1c, 0x30)?);
+                file.segments.push(Segment {
+                    offset,
+                    address,
+                    size,
+                    file_size,
+                    is_executable,
+                    alignment,
+                });
             }
             if kind == NOTE && file.build_id.is_empty() {
                 let notes = read(offset, in_file.min(64 << 10) as usize);
@@ -112,15 +124,39 @@ impl ElfFile {
         let bias = address
             .wrapping_sub(page(segment.address))
             .wrapping_sub(offset.wrapping_sub(page(segment.offset)));
-        let first = self.segments.iter().map(|one| page(one.address)).min()?;
-        let ends = self.segments.iter().map(|one| one.address.saturating_add(one.size));
-        let end = ends.max()?.checked_add(PAGE - 1).map(page)?;
+        let Range { start: first, end } = self.run_of(segment)?;
         let base = bias.wrapping_add(first);
         let entry = match (first..end).contains(&self.entry) && self.entry != 0 {
             true => bias.wrapping_add(self.entry),
             false => 0,
         };
-        Some(Extent { base, size: end.checked_sub(first)?, default_base: first, entry })
+        let is_rest = self.segments.iter().any(|one| one.address < first);
+        let size = end.checked_sub(first)?;
+        Some(Extent { base, size, default_base: first, entry, is_rest })
+    }
+
+    /// The pages of a segment and of those beside it. Linkers leave gaps of about one alignment.
+    fn run_of(&self, segment: &Segment) -> Option<Range<u64>> {
+        let pages = |one: &Segment| {
+            let end = one.address.saturating_add(one.size).checked_next_multiple_of(PAGE)?;
+            Some(one.address & !(PAGE - 1)..end)
+        };
+        let alignment = self.segments.iter().map(|one| one.alignment).max()?.max(PAGE);
+        let gap = alignment.saturating_mul(2);
+        let mut all = self.segments.iter().map(pages).collect::<Option<Vec<_>>>()?;
+        all.sort_by_key(|pages| pages.start);
+        let mut all = all.into_iter();
+        let mut run = all.next()?;
+        for pages in all {
+            if pages.start.saturating_sub(run.end) < gap {
+                run.end = run.end.max(pages.end);
+            } else if run.contains(&segment.address) {
+                break;
+            } else {
+                run = pages;
+            }
+        }
+        Some(run)
     }
 
     /// Whether a mapping of the bytes from `offset` on has the whole code of a segment, as that of a loader.
@@ -159,6 +195,7 @@ mod tests {
             size,
             file_size: size,
             is_executable,
+            alignment: PAGE,
         };
         ElfFile {
             segments: vec![
@@ -177,8 +214,28 @@ mod tests {
     fn the_lowest_address_follows_from_a_mapping_of_code() {
         let extent = file().extent(0x7f00_0000_2000, 0x1000).unwrap();
         let (base, entry) = (0x7f00_0000_0000, 0x7f00_0000_2810);
-        assert_eq!(extent, Extent { base, size: 0x5000, default_base: 0, entry });
+        assert_eq!(extent, Extent { base, size: 0x5000, default_base: 0, entry, is_rest: false });
         assert_eq!(file().extent(0x7f00_0000_2000, 0x99_0000), None);
+    }
+
+    /// OV-23: memory in the middle of a program whose segments are far apart is not the program's.
+    #[test]
+    fn a_wide_gap_between_segments_is_in_no_extent() {
+        let extent = |alignment, offset, address: u64| {
+            let mut file = file();
+            file.segments.iter_mut().for_each(|one| one.alignment = alignment);
+            let far = Segment { offset: 0x3000, address: 0x2000_0000, ..file.segments[1] };
+            file.segments.push(far);
+            let found = file.extent(address, offset).unwrap();
+            (found.base, found.size, found.default_base, found.entry, found.is_rest)
+        };
+        assert_eq!(extent(PAGE, 0x1000, 0x2000), (0, 0x5000, 0, 0x2810, false));
+        let rest = (0x2000_0000, 0x1000, 0x2000_0000, 0, true);
+        assert_eq!(extent(PAGE, 0x3000, 0x2000_0000), rest);
+        // Segments of huge pages.
+        let whole = (0, 0x2000_1000, 0, 0x2810, false);
+        assert_eq!(extent(0x2000_0000, 0x1000, 0x2000), whole);
+        assert_eq!(extent(0x2000_0000, 0x3000, 0x2000_0000), whole);
     }
 
     /// OV-23: programs of 32 bits have their place and their entry, too.
@@ -192,9 +249,9 @@ mod tests {
         put(0x18, 0x804_9009);
         put(0x1c, 0x34);
         put(0x2a, 32 | 1 << 16);
-        // LOAD, offset, address twice, bytes in the file and in memory, readable and executable.
+        // LOAD, offset, address twice, bytes in the file and in memory, readable and executable, alignment.
         for (number, value) in
-            [1, 0x1000, 0x804_9000, 0x804_9000, 0x20, 0x20, 5].into_iter().enumerate()
+            [1, 0x1000, 0x804_9000, 0x804_9000, 0x20, 0x20, 5, 0x1000].into_iter().enumerate()
         {
             put(0x34 + number * 4, value);
         }
@@ -209,12 +266,13 @@ mod tests {
             size: 0x20,
             file_size: 0x20,
             is_executable: true,
+            alignment: 0x1000,
         };
         let build_id = Vec::new();
         let entry = 0x804_9009;
         assert_eq!(file, ElfFile { segments: vec![segment], build_id, entry, is_32_bit: true });
         let base = 0x804_9000;
-        let extent = Extent { base, size: 0x1000, default_base: base, entry: 0x804_9009 };
+        let extent = Extent { base, size: 0x1000, default_base: base, entry, is_rest: false };
         assert_eq!(file.extent(base, 0x1000), Some(extent));
     }
 

@@ -79,7 +79,7 @@ flags! {
 
 impl Flag {
     /// Flags of classes of events that are recorded on this system.
-    pub fn recorded() -> impl Iterator<Item = &'static Flag> {
+    pub fn recorded() -> impl Iterator<Item = &'static Flag> + Clone {
         Flag::ALL.iter().filter(|flag| flag.is_recorded_here() && !flag.is_of_configuration())
     }
 
@@ -167,7 +167,10 @@ impl fmt::Display for FlagError {
             }
             FlagError::NotOnLinux(words) if words.iter().all(|word| is_configuration(word)) => {
                 let words = words.join(", ");
-                write!(f, "{words}: the configuration of the system is always recorded; name classes, too")
+                write!(
+                    f,
+                    "{words}: the configuration of the system is always recorded; name classes, too"
+                )
             }
             FlagError::NotOnLinux(words) => {
                 write!(f, "{}: openetw does not record these events on Linux", words.join(", "))?;

@@ -199,7 +199,7 @@ impl Images {
             _ => (&[][..], false),
         };
         let build_id = if mapping.build_id.is_empty() { build_id } else { mapping.build_id };
-        let Extent { base, size, default_base, entry } = extent;
+        let Extent { base, size, default_base, entry, is_rest } = extent;
         let mut path = path.to_vec();
         // Readers find by it that the file at this path is another one. A build id says so itself.
         if is_replaced && build_id.is_empty() && !path.ends_with(DELETED) {
@@ -214,7 +214,7 @@ impl Images {
             file: mapping.file,
             entry,
             is_32_bit,
-            is_part: is_file && matches!(*file, KnownFile::Other),
+            is_part: is_rest || is_file && matches!(*file, KnownFile::Other),
             code: range_of(mapping),
         };
         Loaded { image, file, is_sure }

@@ -324,7 +324,7 @@ pub struct Image {
     pub entry: u64,
     /// Its code is of a processor with 32 bits.
     pub is_32_bit: bool,
-    /// It is a mapped part of a file, which was not loaded: `base` is not the file's lowest address.
+    /// It is a part of a file: one that was mapped and not loaded, or that lies apart from the others. `base` is not the file's lowest address.
     pub is_part: bool,
     /// The addresses of its executable mappings, and what lies between them; empty: not known.
     pub code: Range<u64>,

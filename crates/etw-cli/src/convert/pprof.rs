@@ -255,7 +255,7 @@ impl<W: Write> Target for Pprof<W> {
 
     fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
         let locations = span.frames.iter().map(|frame| self.location(frame)).collect();
-        let program = span.process.and_then(|process| names.process_name(process));
+        let program = span.process.and_then(|process| names.process_name_at(process, span.moment));
         // A module's label has its folder where other files have its name, too.
         let is_program = |module: &str| program.is_some_and(|name| file_name(module) == name);
         if let Some(frame) = span.frames.iter().find(|frame| is_program(&frame.module)) {
@@ -309,6 +309,7 @@ impl<W: Write> Target for Pprof<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::join::Moment;
     use etw_decode::Decoder;
     use etw_types::{EventRecord, HeaderType, Hook};
     use std::io::Read;
@@ -337,6 +338,8 @@ mod tests {
     }
 
     /// OV-23: a program that waits much is not the one that was profiled.
+    const MOMENT: Moment = Moment { file_index: 0, time: 0 };
+
     #[test]
     fn the_first_mapping_is_the_program_with_the_most_time_on_the_cpu() {
         let mut names = Names::default();
@@ -350,7 +353,15 @@ mod tests {
         }
         let span = |process, module, duration, kind| {
             let frames = vec![frame(module, "main")];
-            Span { process: Some(process), thread: 1, start: 0, duration, kind, frames }
+            Span {
+                process: Some(process),
+                thread: 1,
+                moment: MOMENT,
+                start: 0,
+                duration,
+                kind,
+                frames,
+            }
         };
         let waits = || SpanKind::OffCpu { reason: "UserRequest", waker: None };
         let first = |spans: &[Span]| {
@@ -368,7 +379,15 @@ mod tests {
     fn names_are_whole_and_the_first_mapping_is_no_kernel() {
         let frames = vec![frame("vmlinux", "do_it"), frame("shop", "<Cart>::add(int)")];
         let kind = SpanKind::Sample;
-        let span = Span { process: Some(7), thread: 7, start: 0, duration: 5, kind, frames };
+        let span = Span {
+            process: Some(7),
+            thread: 7,
+            moment: MOMENT,
+            start: 0,
+            duration: 5,
+            kind,
+            frames,
+        };
         let profile = profile_of(&[span], &Names::default());
         let text = |number: i64| profile.string_table[number as usize].as_str();
         let functions = profile.function.iter().map(|one| (text(one.name), text(one.system_name)));

@@ -2,7 +2,7 @@
 
 use super::heads::{Head, Heads, has_items};
 use super::{FileFacts, Number, Options, put_hex, put_hex16, put_number};
-use crate::join::Names;
+use crate::join::{Moment, Names};
 use etw_decode::{Decoded, Escape, Field, Inserts, Style, Value, Visitor, write_json_string};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn put_joined(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>
         out.extend_from_slice(b",\"process\":{\"pid\":");
         put_number(out, process);
         out.extend_from_slice(b",\"name\":");
-        match names.process_name(process) {
+        match names.process_name_at(process, Moment::of(record)) {
             Some(name) => write_json_string(out, name),
             None => null(out),
         }

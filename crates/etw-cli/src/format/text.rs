@@ -7,7 +7,7 @@
 use super::heads::{Heads, has_items};
 use super::{FileFacts, Options, View, failure_text, put_hex, put_number};
 use crate::column::level_colour;
-use crate::join::Names;
+use crate::join::{Moment, Names};
 use etw_decode::{
     Decoded, Escape, Field, Inserts, Reason, Source, Style, Value, Visitor, activity_path,
     write_json_string,
@@ -45,8 +45,8 @@ pub fn write(
             put_number(out, process);
             out.push(b'.');
             put_number(out, thread);
-            if let Some(name) = options.names.as_ref().and_then(|names| names.process_name(process))
-            {
+            let (names, moment) = (options.names.as_ref(), Moment::of(record));
+            if let Some(name) = names.and_then(|names| names.process_name_at(process, moment)) {
                 put(out, format_args!("({})", safe(name)));
             }
         }

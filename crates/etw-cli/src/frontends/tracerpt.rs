@@ -4,6 +4,7 @@ use super::answer::usage;
 use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
 use crate::format::Format;
+use crate::grouping::shortened;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;
 use crate::schemas::{self, Schemas};
@@ -296,7 +297,7 @@ impl<const N: usize> SummaryTable<N> {
     }
 
     fn add(&mut self, row: [String; N]) {
-        self.rows.push(row);
+        self.rows.push(row.map(shortened));
     }
 
     /// Writing to a String cannot fail.

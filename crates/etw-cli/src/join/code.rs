@@ -75,6 +75,15 @@ pub struct Within {
     pub is_inlined: bool,
 }
 
+/// The result of a look-up of an address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    /// Functions are known there.
+    has_functions: bool,
+    /// The handler of a signal returns there.
+    is_signal_trampoline: bool,
+}
+
 /// Where IL is in a method's native code: native offset and IL offset, sorted.
 type IlMap = Box<[(u32, u32)]>;
 
@@ -321,6 +330,23 @@ impl Code {
         process.and_then(of).or_else(|| of(0))
     }
 
+    /// The functions of a stack, the innermost first. The address of a caller is behind its call, unless no call made the frame: where the stack leaves the
+    /// kernel, and where a signal interrupted the program, it is that of the next instruction.
+    pub fn functions_of(
+        &self,
+        of: (Option<u32>, Moment),
+        stack: impl Iterator<Item = u64>,
+        give: &mut impl FnMut(StackFrame, Within),
+    ) {
+        let (mut is_exact, mut was_kernel) = (true, false);
+        for address in stack {
+            let is_kernel = address >= KERNEL_START;
+            is_exact |= was_kernel && !is_kernel;
+            was_kernel = is_kernel;
+            is_exact = self.frames_of(of, address, !is_exact, give).is_signal_trampoline;
+        }
+    }
+
     /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it, unless no call has put it
     /// on the stack: a signal's handler returns to the first byte of its trampoline, and the first function of a context to that of another one.
     pub fn frames_of(
@@ -329,60 +355,66 @@ impl Code {
         address: u64,
         is_return: bool,
         give: &mut impl FnMut(StackFrame, Within),
-    ) {
+    ) -> Given {
         let of = (process, moment);
         let inside = if is_return { address.wrapping_sub(1) } else { address };
-        if self.give_functions(of, inside, address, give)
-            || is_return && self.give_functions(of, address, address, give)
-        {
-            return;
+        let mut given = self.give_functions(of, inside, address, give);
+        if !given.has_functions && is_return {
+            given = self.give_functions(of, address, address, give);
         }
-        let image = self.image_at(process, inside, moment);
-        let (module, address) = image.map_or(("".into(), address), |image| {
-            (image.name.clone(), address.wrapping_sub(image.zero))
-        });
-        let frame = StackFrame { module, function: None, file: None, line: 0, address };
-        give(frame, Within::default());
+        if !given.has_functions {
+            let image = self.image_at(process, inside, moment);
+            let (module, address) = image.map_or(("".into(), address), |image| {
+                (image.name.clone(), address.wrapping_sub(image.zero))
+            });
+            let frame = StackFrame { module, function: None, file: None, line: 0, address };
+            give(frame, Within::default());
+        }
+        given
     }
 
-    /// Gives the functions at an address, which are shown as those at another one. `false`: there are none.
+    /// Gives the functions at an address, which are shown as those at another one.
     fn give_functions(
         &self,
         (process, moment): (Option<u32>, Moment),
         inside: u64,
         address: u64,
         give: &mut impl FnMut(StackFrame, Within),
-    ) -> bool {
+    ) -> Given {
         let mut give_function = |module: &Arc<str>, function: Arc<str>, address, within| {
             let (module, function) = (module.clone(), Some(function));
             give(StackFrame { module, function, file: None, line: 0, address }, within);
-            true
+            Given { has_functions: true, ..Given::default() }
         };
-        let behind = address.wrapping_sub(inside);
-        let within = |offset: Option<u64>, il| {
-            let offset = offset.map(|offset| offset.saturating_add(behind));
+        let within = |inside: u64, offset: Option<u64>, il| {
+            let offset = offset.map(|offset| offset.saturating_add(address.wrapping_sub(inside)));
             Within { offset, il, is_inlined: false }
         };
         if let Some((process, (start, method))) =
             process.and_then(|process| Some((process, self.method_at(process, inside, moment)?)))
         {
             let il = self.il_offset(process, method, inside - start);
-            let within = within(Some(inside - start), il);
+            let within = within(inside, Some(inside - start), il);
             return give_function(&"".into(), (&*method.name).into(), address, within);
         }
-        let Some(image) = self.image_at(process, inside, moment) else { return false };
+        let Some(image) = self.image_at(process, inside, moment) else { return Given::default() };
         let module = image.name.clone();
         let in_image = address.wrapping_sub(image.zero);
         if let Some((function, offset)) = self.kernel_function_at(moment, inside) {
-            return give_function(&module, function.clone(), in_image, within(Some(offset), None));
+            let within = within(inside, Some(offset), None);
+            return give_function(&module, function.clone(), in_image, within);
         }
-        let frames = self
-            .source_of(image)
-            .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
-        let frames = frames.as_deref().unwrap_or_default();
+        let Some(source) = self.source_of(image) else { return Given::default() };
+        let at = |address: u64| {
+            self.symbolizer.frames(&source.module, address.wrapping_sub(source.bias))
+        };
+        let (mut inside, mut frames) = (inside, at(inside));
+        if frames.is_signal_trampoline && inside != address {
+            (inside, frames) = (address, at(address));
+        }
         for (number, frame) in frames.iter().enumerate() {
             let is_inlined = number + 1 < frames.len();
-            let within = Within { is_inlined, ..within(frame.offset, None) };
+            let within = Within { is_inlined, ..within(inside, frame.offset, None) };
             let frame = StackFrame {
                 module: module.clone(),
                 function: Some(frame.name.clone()),
@@ -392,7 +424,8 @@ impl Code {
             };
             give(frame, within);
         }
-        !frames.is_empty()
+        let is_signal_trampoline = frames.is_signal_trampoline;
+        Given { has_functions: !frames.is_empty(), is_signal_trampoline }
     }
 
     /// A moment as 100 ns of Linux' `CLOCK_MONOTONIC`; `None`: the clock of its file is another one.

@@ -45,11 +45,16 @@ impl Image {
     }
 }
 
-/// Whether the path of a mapping of Linux is that of a file; the kernel names some memory by a path, too.
-pub fn is_of_file(path: &str) -> bool {
-    const MEMORY: [&str; 7] =
-        [ANONYMOUS, "/anon_hugepage", "/dev/shm/", "/dev/zero", "/memfd:", "/SYSV", "["];
-    !MEMORY.iter().any(|start| path.starts_with(start))
+/// Whether the path of a mapping of Linux is that of a file that was loaded, and not that of memory that programs fill at run time.
+fn is_of_file(path: &str) -> bool {
+    const WRITTEN: [&str; 2] = ["/dev/shm/", "/memfd:"];
+    !is_memory(path) && !WRITTEN.iter().any(|start| path.starts_with(start))
+}
+
+/// Whether the kernel names memory without a file by a path.
+pub fn is_memory(path: &str) -> bool {
+    const NAMES: [&str; 5] = [ANONYMOUS, "/anon_hugepage", "/dev/zero", "/SYSV", "["];
+    NAMES.iter().any(|start| path.starts_with(start))
 }
 
 /// The file that has the symbols of an image.

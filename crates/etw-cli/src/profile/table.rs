@@ -182,7 +182,7 @@ impl ProfileTable {
             let [cpu, total, off] = [one.cpu, one.total_cpu, one.off_cpu].map(time);
             vec![one.samples.to_string(), cpu, total, off, one.waits.to_string(), row]
         }));
-        put_table(&mut text, &table, heading.len() - 1);
+        put_table(&mut text, table, heading.len() - 1);
         if self.hidden > 0 {
             text.push_str(&format!("  {} further rows\n", self.hidden));
         }

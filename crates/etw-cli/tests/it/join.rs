@@ -217,17 +217,18 @@ fn image_with_id(process: u32, base: u64, path: &str, id: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// A trace of a process with a sample at an address of its program.
+/// A trace of a process with a sample, whose stack has these addresses of its program.
 #[cfg(target_os = "linux")]
-fn trace_in_program(process: u32, program: &str, id: &[u8], address: u64) -> TempFile {
+fn trace_in_program(process: u32, program: &str, id: &[u8], addresses: &[u64]) -> TempFile {
     let base = 0x7ff6_1234_0000u64;
     let mut file = FileBuilder::new();
     let start = file.header.start_raw;
     push_kernel(&mut file, 1, (3, 0x1403), &image_with_id(process, base, program, id));
     let ids = [process, 20].map(u32::to_le_bytes).concat();
-    let frame = (base + address).to_le_bytes();
+    let frames: Vec<u8> =
+        addresses.iter().flat_map(|address| (base + address).to_le_bytes()).collect();
     push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
-    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frame].concat();
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &frames].concat();
     push_kernel(&mut file, 6, (2, 0x1820), &stack);
     push_kernel(&mut file, 9, (3, 0x0504), &[&ids[..], &[0; 64]].concat());
     TempFile::new(&file.finish())
@@ -250,7 +251,7 @@ fn a_program_of_another_mount_namespace_has_names_while_its_process_lives() {
         |address: &u64| symbols.function(*address).is_some_and(|one| &*one.name == "known");
     let address = (0..0x1_0000).find(is_known).unwrap();
     let frames = |process: u32, id: &[u8]| {
-        let file = trace_in_program(process, &format!("{shown}/shop"), id, address);
+        let file = trace_in_program(process, &format!("{shown}/shop"), id, &[address]);
         let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
         lines[0]["frames"].as_array().unwrap().last().unwrap().clone()
     };
@@ -266,7 +267,7 @@ fn a_program_of_another_mount_namespace_has_names_while_its_process_lives() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_module_whose_file_was_replaced_has_its_name() {
-    let file = trace_in_program(10, "/nowhere/shop (deleted)", &[1, 2, 3, 4], 0x20);
+    let file = trace_in_program(10, "/nowhere/shop (deleted)", &[1, 2, 3, 4], &[0x20]);
     let output = etw(&["dump", "--join", "--json"], &[file.path()]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains(r#""frames":["shop+0x20"]"#), "{text}");
@@ -283,7 +284,7 @@ fn dump_and_convert_have_one_name_for_a_function() {
     let has_inlined = |address: &u64| symbols.frames(*address).len() == 2;
     let address = (0..0x1_0000).find(has_inlined).unwrap();
     let offset = symbols.frames(address)[1].offset.unwrap();
-    let file = trace_in_program(10, program.to_str().unwrap(), &symbols.build_id, address);
+    let file = trace_in_program(10, program.to_str().unwrap(), &symbols.build_id, &[address]);
     let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
     let known = format!("shop!known+{offset:#x}");
     let shown = (&lines[0]["frames"], &lines[0]["inlined"]);
@@ -294,6 +295,120 @@ fn dump_and_convert_have_one_name_for_a_function() {
     assert!(folded.contains("shop!known;shop!inlined "), "{folded}");
     let stat = stdout(&["stat", "--by", "function"], &[file.path()], 0);
     assert!(stat.contains("shop!inlined"), "{stat}");
+}
+
+/// OV-23: the instruction that a signal interrupted may be the first one of its function, and no call is in front of it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_function_that_a_signal_interrupts_at_its_start_has_its_name() {
+    const FUNCTIONS: &str = ".text\n\
+        .macro function name\n.type \\name,%function\n\\name: nop\nnop\n.size \\name,.-\\name\n.endm\n\
+        function innocent\nfunction faulter\nfunction handler\n\
+        .cfi_startproc\n.cfi_signal_frame\nfunction back\n.cfi_endproc\n\
+        function after\nfunction __restore_rt\n";
+    let folder = Folder::new("signal");
+    let (program, source) = (folder.0.join("shop"), folder.0.join("shop.S"));
+    std::fs::write(&source, FUNCTIONS).unwrap();
+    let mut command = std::process::Command::new("cc");
+    command.args(["-shared", "-Wl,--build-id=sha1", "-o"]).arg(&program).arg(&source);
+    match command.status() {
+        Ok(status) => assert!(status.success()),
+        Err(error) => return eprintln!("left out: cc: {error}"),
+    }
+    let symbols = etw_symbols::SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+    let address = |name: &str| {
+        let is_it = |at: &u64| symbols.function(*at).is_some_and(|one| &*one.name == name);
+        (0..0x1_0000).find(is_it).unwrap()
+    };
+    let start = address("faulter");
+    for (trampoline, interrupted) in
+        [("back", "faulter+0x0"), ("__restore_rt", "faulter+0x0"), ("handler", "innocent+0x2")]
+    {
+        let stack = [address("handler"), address(trampoline), start, start];
+        let file = trace_in_program(10, program.to_str().unwrap(), &symbols.build_id, &stack);
+        let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+        let frames: Vec<&str> =
+            lines[0]["frames"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
+        assert_eq!(frames[2..], [&*format!("shop!{interrupted}"), "shop!innocent+0x2"]);
+        if trampoline != "handler" {
+            assert_eq!(frames[1], format!("shop!{trampoline}+0x0"));
+        }
+    }
+}
+
+/// OV-23: code in memory that has a name, but no file that can be read any more, is code without names of functions.
+#[test]
+fn a_note_names_files_of_memory() {
+    for (path, is_noted) in
+        [("/memfd:shop (deleted)", true), ("//anon", false), ("/dev/zero (deleted)", false)]
+    {
+        let file = sampled_images([path, "/nowhere/shop"]);
+        let output = etw(&["stat", "--by", "function"], &[file.path()]);
+        let text = stderr(&output);
+        assert!(text.contains("/nowhere/shop (no file)"), "{text}");
+        assert_eq!(text.contains(&format!("{path} (no file)")), is_noted, "{text}");
+    }
+}
+
+/// OV-23: a system gives the id of a process that has ended to another one.
+#[test]
+fn a_reused_process_id_has_the_name_of_its_time() {
+    let process = |name: &str| {
+        let head = [&[0; 8][..], &10u32.to_le_bytes(), &[0; 28]].concat();
+        [&head[..], name.as_bytes(), &[0; 7]].concat()
+    };
+    let mut file = FileBuilder::new();
+    for (after, hook, name) in
+        [(1, 0x0301, "early"), (3, 0x0302, "first"), (4, 0x0301, "second"), (9, 0x0304, "last")]
+    {
+        push_kernel(&mut file, after, (4, hook), &process(name));
+    }
+    for after in [2, 5, 6] {
+        push_kernel(&mut file, after, (2, 0x0f2e), &sample());
+    }
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let stat = stdout(&["stat", "--by", "process", "--json"], &[file.path()], 0);
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    let row = |row: &Value| (row["process"].clone(), row["samples"].clone());
+    let rows: Vec<_> = stat["profile"].as_array().unwrap().iter().map(row).collect();
+    assert_eq!(rows, [(json!("last (10)"), json!(2)), (json!("first (10)"), json!(1))]);
+    let names = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+    let names: Vec<&Value> = names.iter().map(|line| &line["process"]["name"]).collect();
+    assert_eq!(names, ["first", "last", "last"]);
+    let count = |filter: &str| dumped(&file, &["--where", filter]).len();
+    let sampled = "event == \"PerfInfo/SampleProf\" and process ==";
+    assert_eq!(
+        (count(&format!("{sampled} \"first\"")), count(&format!("{sampled} \"last\""))),
+        (1, 2)
+    );
+    let out = file.path().with_extension("folded");
+    stdout(&["convert", "--to", "folded", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let folded = std::fs::read_to_string(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    assert!(folded.starts_with("first (10);") && folded.contains("\nlast (10);"), "{folded}");
+}
+
+/// A table has cells of one width; a name may be longer than any screen, and than a width of Rust's formatter.
+#[test]
+fn tables_shorten_long_names() {
+    let mut file = FileBuilder::new();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let map = std::env::temp_dir().join(format!("etw-long-{}", std::process::id()));
+    std::fs::create_dir_all(&map).unwrap();
+    let name = format!("begin{}end", "x".repeat(70_000));
+    std::fs::write(map.join("perf-10.map"), format!("1200 100 {name}\n")).unwrap();
+    let stat = |options: &[&str]| {
+        let words = ["stat", "--by", "function", "--perf-map", map.to_str().unwrap()];
+        stdout(&[&words[..], options].concat(), &[file.path()], 0)
+    };
+    let text = stat(&[]);
+    let row = text.lines().find(|line| line.contains("begin")).unwrap();
+    assert!(row.len() < 1000 && row.contains("xx…xx") && row.ends_with("xend"), "{}", row.len());
+    assert!(stat(&["--json"]).contains(&name), "it is whole for programs");
+    std::fs::remove_dir_all(&map).unwrap();
 }
 
 /// A sample in each of two images, by their paths, of one process.

@@ -179,6 +179,30 @@ fn a_stripped_program_takes_its_names_from_its_debug_file() {
     assert!(Symbolizer::new(named).frames(&other, known_address()).is_empty(), "another build");
 }
 
+/// OV-23: assembly code often gives its functions no type.
+#[test]
+fn functions_without_a_type_have_names() {
+    const SOURCE: &str = ".macro bytes\n.fill 4,1,0\n.endm\n.section .code,\"ax\",%progbits\n.fill 16,1,0\n\
+        untyped: bytes\n.type typed,%function\ntyped: bytes\ninner: bytes\n.size typed,.-typed\nbytes\n\
+        .type open,%function\nopen: bytes\nlast: bytes\n.globl end\nend:\n\
+        .data\nvariable: .quad 0\n";
+    let folder = Folder::new("untyped");
+    let (source, program) = (folder.0.join("untyped.S"), folder.0.join("untyped.so"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let options = ["-shared", "-nostdlib", "-Wl,--build-id=none", "-o"];
+    if !tool("cc", &options, &[&program, &source]) {
+        return;
+    }
+    let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+    let name = |address| file.function(address).map(|one| format!("{}+{}", one.name, one.offset));
+    let first = (0..0x1_0000).find(|address| name(*address).is_some()).unwrap();
+    let names: Vec<_> = (0..7).map(|number| name(first + 4 * number + 1)).collect();
+    let shown: Vec<_> = names.iter().map(Option::as_deref).collect();
+    let expected = ["untyped+1", "typed+1", "typed+5", "", "open+1", "last+1", ""];
+    let expected = expected.map(|name| Some(name).filter(|name| !name.is_empty()));
+    assert_eq!(shown, expected);
+}
+
 #[test]
 fn the_running_kernels_symbols_need_its_build_id() {
     let symbolizer = Symbolizer::new(nowhere());
@@ -209,7 +233,7 @@ fn functions_of_one_name_have_their_scopes() {
         let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
         let mut names = std::collections::BTreeSet::new();
         for address in 0..0x1_0000 {
-            names.extend(file.frames(address).into_iter().map(|frame| frame.name.to_string()));
+            names.extend(file.frames(address).iter().map(|frame| frame.name.to_string()));
         }
         for name in ["alpha::work()", "beta::work()", "(anonymous namespace)::Part::work"] {
             assert!(names.contains(name), "{name}: {names:?}");
@@ -234,9 +258,14 @@ fn program_without_id(program: &Path, function: &str, options: &[&str]) -> bool 
 }
 
 fn address_of(program: &Path, function: &str) -> u64 {
+    address_at(program, function, 0)
+}
+
+/// The address of a function that is within 64 KiB of another address.
+fn address_at(program: &Path, function: &str, near: u64) -> u64 {
     let file = SymbolFile::parse(&std::fs::read(program).unwrap()).unwrap();
     let is_it = |address: &u64| file.function(*address).is_some_and(|one| &*one.name == function);
-    (0..0x1_0000).find(is_it).unwrap()
+    (near..near + 0x1_0000).find(is_it).unwrap()
 }
 
 /// OV-23: a program without a build id may have been replaced by another one of its name.
@@ -270,6 +299,25 @@ fn another_program_of_a_recorded_name_gives_no_names() {
     assert!(program_without_id(&program, "known", &["-Wl,--build-id=sha1"]));
     let (name, note) = names(&module);
     assert!(name.is_empty() && note.contains("program (another build id)"), "{note}");
+}
+
+/// OV-23: an image of a program whose segments are far apart is one part of it.
+#[test]
+fn a_part_of_a_program_between_gaps_has_its_names() {
+    let folder = Folder::new("apart");
+    let (source, path) = (folder.0.join("apart.c"), folder.0.join("apart"));
+    let text = "__attribute__((section(\".far\"))) int main(void) { return 0; }";
+    std::fs::write(&source, text).unwrap();
+    let far = "-Wl,--section-start=.far=0x20000000";
+    if !tool("cc", &["-no-pie", "-Wl,--build-id=none", far, "-o"], &[&path, &source]) {
+        return;
+    }
+    let address = address_at(&path, "main", 0x2000_0000);
+    for (size, is_known) in [(0x1000, true), (0x70_0000, false)] {
+        let module = Module { path: path.clone(), size, ..Module::default() };
+        let frames = Symbolizer::new(nowhere()).frames(&module, address);
+        assert_eq!(!frames.is_empty(), is_known, "{size:#x}");
+    }
 }
 
 /// OV-23: the debug file that a program names is that of its checksum.

@@ -1,0 +1,56 @@
+//! Names of processes by time: a system reuses their ids.
+
+use super::images::Moment;
+use std::collections::HashMap;
+
+/// Lives of a trace's processes; only a hostile one has more.
+const LIMIT: usize = 1 << 20;
+
+/// The names of all processes.
+#[derive(Debug, Default)]
+pub struct ProcessNames {
+    /// The lives of each id, in the order of their starts.
+    lives: HashMap<u32, Vec<Life>>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Life {
+    file_index: u32,
+    /// The smallest time if the trace began later.
+    start: i64,
+    name: String,
+}
+
+impl ProcessNames {
+    /// Notes a name; `is_start`: the process starts at that moment. A life has the last one of its names.
+    pub fn add(&mut self, process: u32, moment: Moment, name: &str, is_start: bool) {
+        let Moment { file_index, time } = moment;
+        if self.count >= LIMIT {
+            return;
+        }
+        let lives = self.lives.entry(process).or_default();
+        let known = lives.iter_mut().rfind(|life| life.file_index == file_index);
+        if let Some(known) = known.filter(|_| !is_start) {
+            known.name = name.to_owned();
+            return;
+        }
+        self.count += 1;
+        let start = if is_start { time } else { i64::MIN };
+        lives.push(Life { file_index, start, name: name.to_owned() });
+    }
+
+    /// The name at a moment. If no life is known to have begun by then, that of the first one.
+    pub fn at(&self, process: u32, moment: Moment) -> Option<&str> {
+        let lives = self.lives.get(&process)?;
+        let mut of_file = lives.iter().filter(|life| life.file_index == moment.file_index);
+        let begun = of_file.clone().rfind(|life| life.start <= moment.time);
+        let life = begun.or_else(|| of_file.next()).or_else(|| lives.last());
+        life.map(|life| &*life.name)
+    }
+
+    /// The name of the last life.
+    pub fn last(&self, process: u32) -> Option<&str> {
+        self.lives.get(&process)?.last().map(|life| &*life.name)
+    }
+}
