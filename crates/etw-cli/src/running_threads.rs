@@ -20,7 +20,7 @@ pub fn is_of_running_thread(record: &EventRecord<'_>) -> bool {
         && record.hook.is_some_and(|hook| matches!(hook.0, 0x020a..=0x020f | 0x0f33 | 0x0f34))
 }
 
-/// What a record says of the threads on CPUs.
+/// A change of the threads on CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Another thread comes to the record's CPU.

@@ -103,7 +103,7 @@ pub fn widen_pipe() {
     }
 }
 
-/// What a pipe may hold of a program that never reads it, and more.
+/// Bytes: more than a pipe holds that nobody reads.
 const KEPT: usize = 128 << 10;
 /// Statuses of a shell whose program cannot be run or was not found, on Unix and on Windows.
 const NOT_RUN: [i32; 3] = [126, 127, 9009];

@@ -182,7 +182,7 @@ fn the_machines_host_records_no_command() {
     assert!(stderr(&output).contains("--system-host"), "{}", stderr(&output));
 }
 
-/// What `etw` does with the signal of the limit of files is its own affair.
+/// `etw` itself ignores the signal of the limit of files.
 #[test]
 fn a_recorded_command_ends_by_the_signal_of_large_files() {
     let place = Place::new("large-files");

@@ -179,7 +179,8 @@ fn header_pid_is_the_stored_id_where_pid_is_the_owners() {
     let mut record = stored;
     (record.process_id, record.thread_id) = (Some(10), Some(20));
     let owned = |text: &str| {
-        let owned = Owned { record: &record, stored: &stored, process_name: Some("shop") };
+        let stored = Owned::stored(&stored);
+        let owned = Owned { record: &record, process_name: Some("shop"), ..stored };
         parse(text).unwrap().by_owned_header(owned, None)
     };
     assert_eq!(owned("pid == 10 and tid == 20"), Some(true));
@@ -196,4 +197,25 @@ fn header_pid_is_the_stored_id_where_pid_is_the_owners() {
         parse("header.pid == 4 or fields.header.pid == 1").unwrap().names().missing_fields.len()
             == 1
     );
+}
+
+#[test]
+fn file_is_that_of_the_event_where_it_is_known_and_else_a_field() {
+    let record = EventRecord::new(HeaderType::PerfInfo64, &[]);
+    let mut decoder = Decoder::new();
+    let decoded = decoder.decode(&record);
+    let matches = |text: &str, file| {
+        let expr = parse(text).unwrap();
+        let owned = Owned { file, ..Owned::stored(&record) };
+        let is_match = expr.matches_owned(owned, &decoded, None, &Style::default());
+        (is_match, expr.tests_file(), expr.names().missing_fields.len())
+    };
+    let known = Some("/tmp/srv.log");
+    assert_eq!(
+        matches("file like '*.LOG' and FILE_NAME == '/tmp/srv.log'", known),
+        (true, true, 0)
+    );
+    assert_eq!(matches("file == 'x'", known), (false, true, 0));
+    assert_eq!(matches("file", None), (false, true, 1));
+    assert_eq!(matches("fields.file like '*'", known), (false, false, 1));
 }
