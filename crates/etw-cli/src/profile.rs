@@ -28,7 +28,7 @@ const LIMIT: usize = 1 << 20;
 pub struct Span {
     pub process: Option<u32>,
     pub thread: u32,
-    /// That of the record at its end.
+    /// The moment of the record at its end.
     pub moment: Moment,
     /// Its begin, in nanoseconds.
     pub start: i64,

@@ -75,7 +75,7 @@ impl LedgerReport {
         writer: Writer,
         can_wait: bool,
     ) -> bool {
-        // What has no space even so, in the smallest buffers, is left out.
+        // A report without space even so, in the smallest buffers, is left out.
         let push = |session: &mut Session<B>, report: &Report| {
             let event = report.event(writer.time, writer.process_id, writer.thread_id);
             session.push_report(&event).is_ok() || !can_wait
@@ -171,7 +171,7 @@ mod tests {
         (rows, ledger)
     }
 
-    /// Of what a full file has no room for, it has the sum.
+    /// A full file has the sum of the losses for which it has no room.
     #[test]
     fn a_full_file_has_the_largest_losses_and_the_sum_of_the_others() {
         for processes in [3, 200] {

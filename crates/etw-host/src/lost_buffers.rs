@@ -17,7 +17,7 @@ const MARK_BUFFER_SIZE: usize = BufferHeader::SIZE + LOSS_MARK_SIZE;
 pub(crate) struct LostBuffers {
     /// Their places, if nothing else has been written there.
     holes: BTreeSet<Place>,
-    /// What is to be written in place of the first one in a gap, by CPU.
+    /// The buffer to be written in place of the first one in a gap, by CPU.
     marks: BTreeMap<u16, MarkBuffer>,
 }
 

@@ -47,7 +47,7 @@ fn marked(file: &object::File<'_>) -> Option<Vec<Range<u64>>> {
     }
     let (mut found, mut signals) = (Vec::new(), HashSet::new());
     let mut entries = table.entries(&bases);
-    // What is behind a damaged entry is not read.
+    // Entries behind a damaged one are not read.
     while let Ok(Some(entry)) = entries.next() {
         match entry {
             CieOrFde::Cie(cie) if cie.is_signal_trampoline() => {

@@ -106,7 +106,7 @@ pub struct Recorder {
     switches: TwoCounts,
     /// Lost records that have been counted, or were before this recorder.
     known_losses: ClassLosses,
-    /// What the recorders before have counted as missing.
+    /// The facts that the recorders before have counted as missing.
     missing_before: Missing,
     /// The next process knows these by it. `None`: there is no memory for it.
     told: Option<Told>,
@@ -130,7 +130,7 @@ pub struct Recorder {
 struct Released {
     until: i64,
     positions: ReleasedPositions,
-    /// What these records lack.
+    /// The facts that these records lack.
     missing: Missing,
 }
 
@@ -556,23 +556,7 @@ impl Recorder {
                 PerfDetail::Neutral(Detail::Exit { process, thread })
                     if hidden.take(target, process, thread) => {}
                 PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
-                    let call = SystemCall::of_number(number);
-                    let file = call.and_then(|call| {
-                        let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
-                        let named = sources.take_call_paths(thread, time, number, &arguments);
-                        let own = shaper.id_of_descriptors(process, thread);
-                        let ids = (process, thread);
-                        for descriptor in shaper.unknown_files(ids, call, &arguments, &named) {
-                            let file = sources.file_of((process, own), descriptor, time);
-                            let Some(file) = file.as_ref().map(Option::as_ref) else { continue };
-                            let detail = Detail::DescriptorFound { process, descriptor, file };
-                            shaper.take(&parsed.event(detail), out);
-                        }
-                        let SystemCall::File(FileOperation::Open, _) = call else { return named };
-                        named.or_else(|| sources.file_opened_after(thread, time).map(Into::into))
-                    });
-                    let detail = Detail::SyscallEnter { number, arguments, file: file.as_ref() };
-                    shaper.take(&parsed.event(detail), out);
+                    take_call(shaper, sources, parsed, (number, arguments), out);
                 }
                 PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
                 PerfDetail::Exec { process, name } => {
@@ -694,6 +678,33 @@ impl Recorder {
         self.watermark = u64::MAX;
         FinishedRings::of(std::mem::take(&mut self.perf))
     }
+}
+
+/// Takes the beginning of a system call, with the files that it is about.
+fn take_call(
+    shaper: &mut Shaper,
+    sources: &mut Sources,
+    parsed: &Parsed<'_>,
+    (number, arguments): (u64, [u64; 6]),
+    out: &mut Records,
+) {
+    let call = SystemCall::of_number(number);
+    let file = call.and_then(|call| {
+        let (process, thread, time) = (parsed.process, parsed.thread, parsed.time);
+        let named = sources.take_call_paths(thread, time, number, &arguments);
+        let own = shaper.id_of_descriptors(process, thread);
+        let ids = (process, thread);
+        for descriptor in shaper.unknown_files(ids, call, &arguments, &named) {
+            let file = sources.file_of((process, own), descriptor, time);
+            let Some(file) = file.as_ref().map(Option::as_ref) else { continue };
+            let detail = Detail::DescriptorFound { process, descriptor, file };
+            shaper.take(&parsed.event(detail), out);
+        }
+        let SystemCall::File(FileOperation::Open, _) = call else { return named };
+        named.or_else(|| sources.file_opened_after(thread, time).map(Into::into))
+    });
+    let detail = Detail::SyscallEnter { number, arguments, file: file.as_ref() };
+    shaper.take(&parsed.event(detail), out);
 }
 
 /// Takes the beginning of a thread. Its creator may have changed the CPUs that it may use, and the new thread begins with those.

@@ -245,7 +245,7 @@ struct ExitStatus {
     status: u32,
 }
 
-/// What ended, and nobody saw it.
+/// Threads and processes that ended, and nobody saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vanished {
     /// Threads whose processes live on.

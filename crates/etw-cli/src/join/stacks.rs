@@ -21,7 +21,7 @@ pub struct Stacks {
     pub left_out: u64,
 }
 
-/// Whose event a stack belongs to.
+/// The event that a stack belongs to.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     time: i64,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// Samples of a CPU that came too early, by which several sessions are told from timers that are late now and then.
+/// Samples of a CPU that came too early, at which there are several sessions, and not timers that are late now and then.
 const EARLY: i64 = 8;
 
 /// How often the samples of each CPU come.

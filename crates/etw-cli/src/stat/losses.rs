@@ -22,7 +22,7 @@ pub struct Origin {
     pub cause: String,
     pub provider: Option<Guid>,
     pub process: Option<u32>,
-    /// Of so many providers and processes it is the sum.
+    /// It is the sum for so many providers and processes.
     pub origins: u32,
 }
 

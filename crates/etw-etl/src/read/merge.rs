@@ -94,7 +94,7 @@ pub struct Records {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     time: i64,
-    /// Of the file among the others: records of one time are read in that order.
+    /// The rank of the file: records of one time are read in that order.
     rank: u32,
     raw: i64,
     buffer_index: u64,
@@ -103,7 +103,7 @@ struct Key {
 
 struct Stream {
     file_index: u32,
-    /// That of the file.
+    /// The rank of the file.
     rank: u32,
     cpu: u16,
     cursor: Cursor,

@@ -8,7 +8,7 @@ use super::attribute::Counts;
 use super::{Event, Kind, Perf, Target, Tracepoint, kind_of_program};
 use crate::flags::{Flag, Masks};
 
-/// What a trace lacks without being able to have it, by reason.
+/// Numbers of facts that a trace could not have, by reason.
 pub(crate) type Missing = [u64; 5];
 
 /// Numbers of lost events, by class.

@@ -110,7 +110,7 @@ impl Told {
 }
 
 impl Told {
-    /// What is missing in the records that are stored.
+    /// The facts that are missing in the records that are stored.
     pub fn missing(&self) -> Missing {
         let words = &self.words()[REASONS..];
         std::array::from_fn(|reason| words[reason].load(Ordering::Acquire))

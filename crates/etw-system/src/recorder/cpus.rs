@@ -46,7 +46,7 @@ impl Recorder {
             if let Err(error) = self.perf.add_cpu(cpu) {
                 self.notes.push(format!("CPU {cpu} came online and is left out: {error}"));
             }
-            // What the CPU did before is missing, whatever it was.
+            // All that the CPU did before is missing.
             let until = now();
             self.perf.add_gap(Gap { from: self.last_look, until });
             self.unseen_ends.due = Some(until);

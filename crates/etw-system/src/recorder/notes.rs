@@ -11,7 +11,7 @@ pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
 }
 
 impl Recorder {
-    /// What the trace lacks so far: arguments of programs, calls of 32-bit programs, operations that programs handed to the kernel, hidden
+    /// The facts that the trace lacks so far: arguments of programs, calls of 32-bit programs, operations that programs handed to the kernel, hidden
     /// programs, descriptors that were closed too soon.
     pub(super) fn missing(&self) -> Missing {
         let Recorder { shaper, hidden, sources, missing_before, .. } = self;

@@ -30,7 +30,7 @@ impl HostProcesses {
     /// Those of the host that listens in a directory.
     pub fn of(directory: &Path) -> HostProcesses {
         let channel = Channel::connect(&directory.join("socket"));
-        // Who began to listen, also if it has ended and left the socket to its worker.
+        // The process that began to listen, also if it has ended and left the socket to its worker.
         let listening = channel.and_then(|channel| channel.peer()).map_or(0, |peer| peer.pid);
         let is_there = listening != 0 && Path::new(&format!("/proc/{listening}")).exists();
         let pids = std::fs::read_dir("/proc").into_iter().flatten();
@@ -41,7 +41,7 @@ impl HostProcesses {
         }
     }
 
-    /// What they are, and the way out of it.
+    /// The state of the processes, and the way out of it.
     pub fn advice(&self) -> (String, String) {
         let keeper = if self.worker.is_some() { "its keeper" } else { "the host" };
         let all = [(keeper, self.keeper), ("its worker", self.worker)];

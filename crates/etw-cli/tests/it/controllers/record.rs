@@ -114,7 +114,7 @@ fn a_recorded_command_gives_its_exit_status() {
         let line = [&["record", "--force", "-q", "-o", "s.etl", "-p", NAME, "--"], words].concat();
         let output = place.etw(&line);
         assert_eq!(output.status.code(), Some(expected), "{words:?}: {}", stderr(&output));
-        // What cannot be run replaces no trace.
+        // A program that cannot be run replaces no trace.
         assert!(place.file("s.etl").exists(), "{words:?}");
         let is_script = words == &["./script"][..];
         assert_eq!(stderr(&output).contains("interpreter /no/such/interpreter"), is_script);
