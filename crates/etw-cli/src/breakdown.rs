@@ -2,7 +2,8 @@
 
 use crate::attribution::{Interrupt, Interrupts, Owner, SAMPLE};
 use crate::join::Names;
-use crate::running_threads::{Change, is_of_running_thread};
+use crate::running_threads::is_of_running_thread;
+use crate::switches::{Step, Switches};
 use etw_decode::Decoder;
 use etw_types::{EventRecord, FileTime, Guid};
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ pub struct Views {
     /// Samples of each CPU whose DPC or interrupt may end behind them.
     samples: HashMap<u16, Vec<Sample>>,
     on_cpus: HashMap<u16, OnCpu>,
+    switches: Switches,
     activities: HashMap<Guid, Activity, foldhash::fast::RandomState>,
     pub names: Names,
     rate: Rate,
@@ -89,8 +91,8 @@ impl Views {
             self.names.learn(record, &decoder.decode(record));
         }
         self.names.learn_operation(record);
-        match Change::of(record) {
-            Some(Change::Switch { new, old }) => {
+        match self.switches.take(record, record.order_time) {
+            Step::Switch { new, old } => {
                 let key = key_of(self.names.owner(record));
                 let came = OnCpu { thread: new, key, row: (0, 0) };
                 if let Some(left) = self.on_cpus.insert(record.cpu, came) {
@@ -99,12 +101,12 @@ impl Views {
                     self.put(key, left.row);
                 }
             }
-            Some(Change::Loss) => {
+            Step::Loss { .. } | Step::Stop => {
                 for (_, left) in std::mem::take(&mut self.on_cpus) {
                     self.put(left.key, left.row);
                 }
             }
-            None => {}
+            Step::None | Step::End => {}
         }
     }
 

@@ -3,13 +3,10 @@
 //! A run lasts from the switch that brings a thread to the next one of its CPU. If that one takes another thread away, a switch is missing
 //! between them, and nobody knows when it was. A loss of switches ends the runs of its file.
 
-use crate::attribution::ThreadTable;
-use crate::stat::losses::may_lack_switches;
-use etw_types::{EventRecord, Hook, le};
+use crate::switches::{Step, Switches};
+use etw_types::EventRecord;
 use std::collections::HashMap;
 
-/// Thread/CSwitch
-const SWITCH: Hook = Hook(0x0524);
 /// Runs of a trace that are kept, 16 bytes each.
 const LIMIT: usize = 1 << 24;
 
@@ -20,30 +17,12 @@ pub fn is_of_running_thread(record: &EventRecord<'_>) -> bool {
         && record.hook.is_some_and(|hook| matches!(hook.0, 0x020a..=0x020f | 0x0f33 | 0x0f34))
 }
 
-/// A change of the threads on CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Another thread comes to the record's CPU.
-    Switch { new: u32, old: u32 },
-    /// Switches of any CPU may be missing.
-    Loss,
-}
-
-impl Change {
-    pub fn of(record: &EventRecord<'_>) -> Option<Change> {
-        if record.hook == Some(SWITCH) {
-            let new = ThreadTable::named_thread(record)?;
-            return Some(Change::Switch { new, old: le::u32(record.payload, 4)? });
-        }
-        may_lack_switches(record).then_some(Change::Loss)
-    }
-}
-
 /// All runs of a trace.
 #[derive(Debug, Default)]
 pub struct RunningThreads {
     /// By file and CPU, in the order of time.
     runs: HashMap<(u32, u16), Vec<Run>, foldhash::fast::RandomState>,
+    switches: Switches,
     count: usize,
 }
 
@@ -59,10 +38,10 @@ struct Run {
 impl RunningThreads {
     /// Notes a switch, or a loss of switches. Records come in the order of time.
     pub fn learn(&mut self, record: &EventRecord<'_>) {
-        let Some(change) = Change::of(record) else { return };
         let (file, start) = (record.position.file_index, record.order_time);
-        match change {
-            Change::Switch { new, old } => {
+        match self.switches.take(record, start) {
+            Step::None | Step::End => {}
+            Step::Switch { new, old } => {
                 let runs = self.runs.entry((file, record.cpu)).or_default();
                 if let Some(last) = runs.last_mut().filter(|last| last.thread != Some(old)) {
                     last.thread = None;
@@ -74,7 +53,7 @@ impl RunningThreads {
                     runs.push(Run { start, thread: Some(new).filter(|_| is_kept) });
                 }
             }
-            Change::Loss => {
+            Step::Loss { .. } | Step::Stop => {
                 let of_file = self.runs.iter_mut().filter(|((of, _), _)| *of == file);
                 for (_, runs) in of_file {
                     if runs.last().is_some_and(|last| last.thread.is_some()) {
@@ -100,7 +79,7 @@ impl RunningThreads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etw_types::{HeaderType, LOST_EVENT};
+    use etw_types::{HeaderType, Hook, LOST_EVENT};
 
     fn record(hook: u16, (cpu, time): (u16, i64), payload: &[u8]) -> EventRecord<'_> {
         let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);

@@ -1,10 +1,14 @@
 //! [`Switches`]: the context switches of each CPU, the times in which some may be missing, and those that two sessions recorded.
 
 use crate::stat::losses;
+use etw_system::flags::{Flag, Masks};
 use etw_types::{EventRecord, Hook, LOST_EVENT, le};
 use std::collections::HashMap;
 
 pub const CSWITCH: Hook = Hook(0x0524);
+/// EventTrace/Extension: the group masks from now on; EventTrace/EndExtension: those at the end.
+const EXTENSION: Hook = Hook(0x0005);
+const END_EXTENSION: Hook = Hook(0x0020);
 /// Two sessions record a switch within so many nanoseconds.
 const TWICE: i64 = 1_000_000;
 /// Gaps of a file that are kept apart; only a hostile trace has more.
@@ -40,6 +44,10 @@ pub enum Step {
         cpu: Option<u16>,
         from: i64,
     },
+    /// No switches are recorded from now on.
+    Stop,
+    /// A recording ends. If no switch follows, nothing is known of the time behind it.
+    End,
 }
 
 /// Follows the switches of a trace, record by record.
@@ -64,6 +72,8 @@ struct Last {
 struct FileSwitches {
     /// The time of the last switch.
     last: i64,
+    /// No switches are recorded since then.
+    stopped: Option<i64>,
     /// By their ends.
     gaps: Vec<Gap>,
 }
@@ -73,11 +83,14 @@ impl Switches {
     pub fn take(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
         let file = record.position.file_index;
         let Some((new, old)) = switch_of(record) else {
-            return match losses::may_lack_switches(record) {
-                true => self.loss(record, time),
-                false => Step::None,
+            return match record.hook {
+                Some(EXTENSION) => self.set_masks(record, time),
+                Some(END_EXTENSION) => Step::End,
+                _ if losses::may_lack_switches(record) => self.loss(record, time),
+                _ => Step::None,
             };
         };
+        self.go_on(file, time);
         let last = Last { time, switch: Some((new, old)) };
         let before = self.cpus.insert((file, record.cpu), last);
         if let Some(Last { time: from, switch: Some((ran, left)) }) = before {
@@ -92,6 +105,29 @@ impl Switches {
         }
         self.files.entry(file).or_default().last = time;
         Step::Switch { new, old }
+    }
+
+    /// The session records other events from now on.
+    fn set_masks(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
+        let file = record.position.file_index;
+        let masks =
+            Masks(std::array::from_fn(|word| le::u32(record.payload, word * 4).unwrap_or(0)));
+        if masks.has(Flag::SWITCH) {
+            self.go_on(file, time);
+            return Step::None;
+        }
+        let of_file = self.cpus.iter_mut().filter(|((of, _), _)| *of == file);
+        of_file.for_each(|(_, last)| last.switch = None);
+        self.files.entry(file).or_default().stopped.get_or_insert(time);
+        Step::Stop
+    }
+
+    /// Switches of a file are recorded, perhaps again.
+    fn go_on(&mut self, file: u32, time: i64) {
+        let stopped = self.files.get_mut(&file).and_then(|switches| switches.stopped.take());
+        if let Some(from) = stopped {
+            self.add_gap(file, Gap { from, until: time });
+        }
     }
 
     fn loss(&mut self, record: &EventRecord<'_>, time: i64) -> Step {

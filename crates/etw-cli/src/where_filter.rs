@@ -4,7 +4,8 @@ use crate::attribution::ThreadTable;
 use crate::event_kinds::EventKinds;
 use crate::join::Names;
 use crate::output::{Failure, Outcome, counted};
-use crate::running_threads::{Change, is_of_running_thread};
+use crate::running_threads::is_of_running_thread;
+use crate::switches::switch_of;
 use crate::time_point::When;
 use clap::Args;
 use etw_decode::expr::{Expr, ExprError, Owned};
@@ -92,7 +93,7 @@ impl Ownerless {
         if stored.hook.is_none() {
             return;
         }
-        if matches!(Change::of(stored), Some(Change::Switch { .. })) {
+        if switch_of(stored).is_some() {
             self.has_switches.store(true, Ordering::Relaxed);
         }
         if record.process_id.is_some() {

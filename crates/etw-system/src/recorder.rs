@@ -651,6 +651,8 @@ impl Recorder {
         }
         self.perf.disable();
         self.await_programs();
+        // The rundown has this time, not the later one at which the rings are read: nothing is recorded between them.
+        let now = this_turn();
         self.room = usize::MAX;
         self.is_ending = true;
         // Records that an earlier process stored may be later than that moment.
@@ -660,7 +662,6 @@ impl Recorder {
         if moment < i64::MAX {
             self.handover.known = self.shaper.living().collect();
         }
-        let now = this_turn();
         // Other recorders have that moment.
         let turn = Turn { time: now.time.min(end - 1), ..now };
         self.end_hidden(turn.time);

@@ -62,6 +62,14 @@ impl CpuSlices {
                 self.lose(file, cpu, Gap { from, until: time });
                 Vec::new()
             }
+            Step::End => {
+                self.lose(file, None, Gap { from: time, until: time });
+                Vec::new()
+            }
+            Step::Stop => {
+                self.lose(file, None, Gap { from: time, until: i64::MAX });
+                Vec::new()
+            }
             Step::Switch { new, old } => {
                 let cpu = record.cpu;
                 // If another thread leaves, the end of the slice is not known.
@@ -140,5 +148,46 @@ mod tests {
         let rest = slices.end_all();
         let rest: Vec<_> = rest.iter().map(|one| (one.thread, one.start, one.end)).collect();
         assert_eq!(rest, [(7, 10, 20), (9, 1010, 1010)]);
+    }
+
+    /// OV-23: where a session does not record switches, nobody knows who runs; and the rundown behind the end of a recording is no time of the
+    /// thread that ran there last.
+    #[test]
+    fn slices_end_where_switches_are_recorded_no_more() {
+        let (mut slices, mut switches) = (CpuSlices::default(), Switches::default());
+        let mut take = |hook: u16, time, payload: &[u8]| {
+            let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+            record.hook = Some(Hook(hook));
+            let step = switches.take(&record, time);
+            let ended = slices.take(&record, (time, step), || None, true);
+            let ended = ended.iter().map(|one| (one.thread, one.start, one.end));
+            (ended.collect::<Vec<_>>(), switches.known_parts(0, 0, time))
+        };
+        let switch =
+            |new: u32, old: u32| [&new.to_le_bytes()[..], &old.to_le_bytes(), &[0; 16]].concat();
+        let masks =
+            |of_word: u32| [&7u32.to_le_bytes()[..], &of_word.to_le_bytes(), &[0; 24]].concat();
+        let (with, without) = (masks(4), masks(0));
+        take(0x0005, 0, &with);
+        take(0x0524, 10, &switch(7, 0));
+        take(0x0020, 20, &with);
+        take(0x0005, 20, &without);
+        take(0x0501, 30, &[]);
+        take(0x0005, 40, &with);
+        // The same thread ran all the time, or others ran, too.
+        let (ended, known) = take(0x0524, 50, &switch(8, 7));
+        assert_eq!(ended, [(7, 10, 20)]);
+        assert_eq!(known, [(0, 20), (40, 50)]);
+        // A change that keeps switches.
+        take(0x0020, 60, &with);
+        take(0x0005, 60, &with);
+        let (ended, known) = take(0x0524, 70, &switch(9, 8));
+        let length =
+            |parts: &[(u32, i64, i64)]| parts.iter().map(|(_, from, to)| to - from).sum::<i64>();
+        assert_eq!((length(&ended), &known[1..]), (20, &[(40, 70)][..]));
+        take(0x0020, 80, &with);
+        take(0x0302, 95, &[]);
+        let rest: Vec<_> = slices.end_all().iter().map(|one| (one.thread, one.end)).collect();
+        assert_eq!(rest, [(9, 80)]);
     }
 }
