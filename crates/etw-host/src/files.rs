@@ -483,7 +483,13 @@ impl Files {
             let (slot, at) = (mark.place.slot, mark.place.slot * size);
             // A write that failed may have written a part, which filler then takes the place of.
             give_back(current.file.file(), at, size);
-            if write_at(current.file.file(), &mark.bytes, at).is_err() {
+            let file = current.file.file();
+            // Slots are whole, also the last one: the rest of it takes no space.
+            let is_whole =
+                |file: &File| file.metadata().is_ok_and(|facts| facts.len() >= at + size);
+            let is_written = write_at(file, &mark.bytes, at).is_ok()
+                && (is_whole(file) || file.set_len(at + size).is_ok());
+            if !is_written {
                 // The disk is full again. The error of the next buffer says so.
                 self.lost.put_back([mark]);
                 continue;
@@ -491,7 +497,7 @@ impl Files {
             self.lost.fill(current.number, slot..slot + 1);
             current.slots = current.slots.max(slot + 1);
             current.end = current.slots * size;
-            current.length = current.length.max(at + mark.bytes.len() as u64);
+            current.length = current.length.max(at + size);
         }
     }
 
@@ -729,7 +735,13 @@ fn move_down(file: &File, size: u64, holes: &BTreeSet<u64>, slots: u64) -> io::R
             Ok(()) => give_back(file, from * size, size),
             Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error),
             Err(error) if !give_back(file, from * size, size) => return Err(error),
-            Err(_) => file.write_all_at(&buffer, to * size).map(|()| true)?,
+            Err(_) => {
+                // A mark takes less space than its slot, whose rest is zeros: a slot that was given back has them.
+                give_back(file, to * size, size);
+                let filled = buffer.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+                file.write_all_at(&buffer[..filled], to * size)?;
+                true
+            }
         };
         if !is_given_back {
             file.write_all_at(&[0; BufferHeader::SIZE], from * size)?;
