@@ -43,7 +43,7 @@ fn errors_name_option_and_path() {
     }
     let kernel = place.etw(&["provider", "show", "Windows Kernel Trace"]);
     assert!(String::from_utf8_lossy(&kernel.stdout).contains("Windows Kernel Trace: "));
-    let no_class = ["--system: no class of system events is named; use words such as profile"];
+    let no_class = ["--system: no class of system events is named; use process, thread"];
     ends(125, "record -o x.etl --system  -- true", &no_class);
     ends(2, "help wher", &["did you mean etw help where?"]);
     for (line, expected) in [

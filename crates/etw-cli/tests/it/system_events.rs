@@ -601,7 +601,7 @@ fn every_command_enables_system_providers() {
         (format!("session enable s {SCHEDULER}:5:0x200"), "process, thread, img, cswitch, net"),
         (
             format!("tracelog -enable s -guid #{SCHEDULER} -matchanykw 2"),
-            "process, thread, img, cswitch, dispatcher, net",
+            "process, thread, img, dispatcher, net",
         ),
         (format!("session disable s {SCHEDULER}"), "process, thread, img, net"),
     ] {
