@@ -1,7 +1,6 @@
 //! [`Switches`]: the context switches of each CPU, the times in which some may be missing, and those that two sessions recorded.
 
 use crate::stat::losses;
-use etw_system::flags::{Flag, Masks};
 use etw_types::{EventRecord, Hook, LOST_EVENT, le};
 use std::collections::HashMap;
 
@@ -9,6 +8,8 @@ pub const CSWITCH: Hook = Hook(0x0524);
 /// EventTrace/Extension: the group masks from now on; EventTrace/EndExtension: those at the end.
 const EXTENSION: Hook = Hook(0x0005);
 const END_EXTENSION: Hook = Hook(0x0020);
+/// PERF_CONTEXT_SWITCH, in the second of the group masks, each of four bytes.
+const SWITCH_MASK: (usize, u32) = (4, 0x4);
 /// Two sessions record a switch within so many nanoseconds.
 const TWICE: i64 = 1_000_000;
 /// Gaps of a file that are kept apart; only a hostile trace has more.
@@ -110,9 +111,8 @@ impl Switches {
     /// The session records other events from now on.
     fn set_masks(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
         let file = record.position.file_index;
-        let masks =
-            Masks(std::array::from_fn(|word| le::u32(record.payload, word * 4).unwrap_or(0)));
-        if masks.has(Flag::SWITCH) {
+        let (at, bit) = SWITCH_MASK;
+        if le::u32(record.payload, at).is_some_and(|mask| mask & bit != 0) {
             self.go_on(file, time);
             return Step::None;
         }
