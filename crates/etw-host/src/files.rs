@@ -1,5 +1,6 @@
 //! The files of a session: the header first, buffers in their slots, the header completed at the end.
 
+#[cfg(unix)]
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -656,6 +657,7 @@ pub const REMOVED: &str = "was removed or replaced";
 pub const MOVED: &str =
     "was moved or its file system unmounted: the events are in the file that was there";
 
+#[cfg(unix)]
 fn moved(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{} {MOVED}", path.display()))
 }

@@ -89,6 +89,7 @@ impl LostBuffers {
     }
 
     /// Slots of a file in which there is nothing; and forgets them.
+    #[cfg(unix)]
     pub fn take_holes(&mut self, file: u32) -> BTreeSet<u64> {
         let all = std::mem::take(&mut self.holes);
         let (of_file, others) = all.into_iter().partition(|hole| hole.file == file);

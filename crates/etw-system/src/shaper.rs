@@ -81,6 +81,7 @@ impl Options {
     }
 
     /// Whether something was asked for that needs neither perf events of its own nor tracepoints.
+    #[cfg(target_os = "linux")]
     pub(crate) fn has_lives(&self) -> bool {
         let lives = [Flag::PROCESS, Flag::THREAD, Flag::IMAGE];
         let has_lives = lives.iter().any(|flag| self.masks.has(*flag));
