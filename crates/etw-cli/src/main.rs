@@ -204,8 +204,7 @@ fn main() -> ExitCode {
         line.insert(1, "dump".into());
     }
     let arguments = parse_alone(&line).unwrap_or_else(|| {
-        let matches =
-            command().try_get_matches_from(&line).unwrap_or_else(|error| reject(&error, &words));
+        let matches = command().try_get_matches_from(&line).unwrap_or_else(|error| reject(&error));
         Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     });
     terminal::set(arguments.terminal);
@@ -241,23 +240,17 @@ fn main() -> ExitCode {
 }
 
 /// Prints why the command line is wrong, or the help that it asks for.
-fn reject(error: &clap::Error, words: &[String]) -> ! {
+fn reject(error: &clap::Error) -> ! {
     let text = error.to_string();
     let plain = text.replace("invalid digit found in string", "a whole number is needed");
-    // Any other status is that of the command to record.
-    let is_recording =
-        words.first().is_some_and(|word| word == "record") && words.iter().any(|word| word == "--");
-    let status = match error.exit_code() {
-        0 => 0,
-        _ if is_recording => i32::from(output::RECORDING_FAILED),
-        status => status,
-    };
     match plain == text {
         // It may be in colours.
-        true => drop(error.print()),
-        false => eprint!("{plain}"),
+        true => error.exit(),
+        false => {
+            eprint!("{plain}");
+            std::process::exit(error.exit_code())
+        }
     }
-    std::process::exit(status)
 }
 
 /// Whether the words are a trace, with options before it, and no command.

@@ -35,9 +35,6 @@ pub enum Failure {
     ClosedPipe,
 }
 
-/// Exit status of `etw record -- COMMAND` if the recording fails.
-pub const RECORDING_FAILED: u8 = 125;
-
 impl Failure {
     /// The message to print, if any.
     pub fn message(&self) -> Option<&str> {

@@ -11,7 +11,7 @@ use super::session::{explain_zero, outcome, summary, summary_object};
 use super::signals::Signals;
 use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
-use crate::output::{Failure, Outcome, RECORDING_FAILED, print_paged};
+use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{ArgGroup, Args};
 use etw_wire::requests::{Request, SessionStatus, StartRequest};
@@ -62,6 +62,8 @@ struct CommandEnd {
     exit_status: u8,
 }
 
+/// Exit status if the recording fails.
+const RECORDING_FAILED: u8 = 125;
 /// Exit status if the command exists and cannot be run.
 const NOT_EXECUTABLE: u8 = 126;
 /// Exit status if the command does not exist.
@@ -81,9 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let recorded = record_command(arguments, program, words, &signals);
     let CommandEnd { session: status, exit_status } =
         recorded.map_err(|failure| match failure {
-            Failure::Message(message) | Failure::Usage(message) => {
-                Failure::Recording { status: RECORDING_FAILED, message }
-            }
+            Failure::Message(message) => Failure::Recording { status: RECORDING_FAILED, message },
             other => other,
         })?;
     print_summary(arguments, &status, outcome(&status)?, Some(exit_status))?;
