@@ -83,6 +83,8 @@ struct Settings {
     flush_timer: Option<i64>,
     per_processor: bool,
     independent: bool,
+    /// Its streams have marks where events are missing: those of the system's events, whose readers follow one from another.
+    marks_gaps: bool,
     host: HostFacts,
 }
 
@@ -159,6 +161,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 flush_timer: config.effective_flush_timer().map(|timer| host.ticks(timer)),
                 per_processor: config.per_processor,
                 independent: config.independent,
+                marks_gaps: config.system.is_some(),
                 host,
             },
             enabled: Enabled::default(),

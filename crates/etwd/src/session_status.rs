@@ -70,7 +70,7 @@ pub(crate) fn status(
             .map(|(id, info)| (id.to_string(), info.clone()))
             .collect(),
         names: global.names.iter().map(|of| (of.name.clone(), of.ids.clone())).collect(),
-        error: hosted.error.clone(),
+        error: hosted.error.clone().or_else(|| hosted.cut.clone()),
         system: global.config.system.clone(),
         notes: hosted.notes.iter().cloned().chain(gap_note(global, ledger)).collect(),
     }

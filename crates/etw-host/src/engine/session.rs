@@ -71,6 +71,8 @@ pub struct HostedSession<S> {
     pub facts: SessionFacts,
     /// The last error of its files.
     pub error: Option<String>,
+    /// Another process has cut a file, which the session goes on to write.
+    pub cut: Option<String>,
     /// Sentences that say what ended recordings of the system's events left out.
     pub notes: Vec<String>,
     /// Why the last buffer could not be stored; `None`: it was stored.
@@ -131,6 +133,7 @@ impl<S: Sink> HostedSession<S> {
             facts,
             error: None,
             notes: Vec::new(),
+            cut: None,
             failing: None,
             storage,
             modules: Modules::default(),
@@ -311,7 +314,7 @@ impl<S: Sink> HostedSession<S> {
         for cut in &done.cuts {
             session.cut_file(cut);
             if !cut.is_removed {
-                self.error = Some(format!("{} {CUT}", self.facts.header.log_file_name));
+                self.cut = Some(format!("{} {CUT}", self.facts.header.log_file_name));
             }
         }
         self.open_switches -= switched.len().min(self.open_switches);

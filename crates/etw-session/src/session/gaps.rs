@@ -5,8 +5,11 @@ use crate::event::Event;
 use crate::loss_mark::{LOSS_MARK_SIZE, LossMark};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
-    /// The stream of an event lacks it. Its mark comes behind the events before, now or with the stream's next buffer; a gap has one.
+    /// The stream of an event lacks it. In a session of the system's events, its mark comes behind the events before, now or with the stream's next buffer; a gap has one.
     pub(super) fn mark_gap(&mut self, event: &Event<'_>) {
+        if !self.settings.marks_gaps {
+            return;
+        }
         let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         let time = self.settings.host.clock.of(event.time, event.raw);
         match self.open.get(index) {

@@ -6,6 +6,11 @@ fn contents(stored: &[(Place, Vec<u8>)]) -> Vec<Vec<Result<u64, i64>>> {
     stored.iter().map(|(_, bytes)| numbers_and_marks(bytes)).collect()
 }
 
+/// A session of the system's events.
+fn of_the_system() -> Session<Vec<u8>> {
+    with(&SessionConfig { system: Some(SystemConfig::default()), ..config(LogMode::default()) }, 2)
+}
+
 /// Ten events fill a buffer.
 fn fill(session: &mut Session<Vec<u8>>, cpu: u16, numbers: std::ops::Range<u64>) {
     for number in numbers {
@@ -15,7 +20,7 @@ fn fill(session: &mut Session<Vec<u8>>, cpu: u16, numbers: std::ops::Range<u64>)
 
 #[test]
 fn the_next_buffer_of_a_stream_begins_with_the_mark_of_a_gap() {
-    let mut session = session(LogMode::default(), 2);
+    let mut session = of_the_system();
     fill(&mut session, 0, 0..10);
     fill(&mut session, 1, 10..20);
     // Both buffers are full, and nothing is stored.
@@ -36,7 +41,7 @@ fn the_next_buffer_of_a_stream_begins_with_the_mark_of_a_gap() {
 
 #[test]
 fn an_open_buffer_has_the_mark_at_once() {
-    let mut session = session(LogMode::default(), 2);
+    let mut session = of_the_system();
     fill(&mut session, 0, 0..2);
     let payload = [0; 2000];
     for time in [5, 6] {
@@ -52,7 +57,7 @@ fn an_open_buffer_has_the_mark_at_once() {
 /// The mark waits for a buffer in which the event that begins it leaves it room.
 #[test]
 fn an_event_as_large_as_a_buffer_comes_before_the_mark() {
-    let mut session = session(LogMode::default(), 2);
+    let mut session = of_the_system();
     fill(&mut session, 0, 0..10);
     fill(&mut session, 1, 10..20);
     assert_eq!(push(&mut session, 20, 0), Err(Cause::SessionFull));
@@ -72,7 +77,7 @@ fn an_event_as_large_as_a_buffer_comes_before_the_mark() {
 /// A source of the system's events says by a mark of its own that the kernel lost some.
 #[test]
 fn marks_are_in_no_ledger() {
-    let mut session = session(LogMode::default(), 2);
+    let mut session = of_the_system();
     let record = LossMark::Events.record(0);
     let class = etw_types::EventClass {
         guid: etw_types::LOST_EVENT,
@@ -94,4 +99,19 @@ fn marks_are_in_no_ledger() {
     session.not_stored(full);
     assert_eq!(session.ledger().lost(Cause::Disk), 3);
     assert!(session.ledger().is_balanced());
+}
+
+/// The records of a session of programs are those of its programs.
+#[test]
+fn a_session_of_programs_has_no_marks() {
+    let mut session = session(LogMode::default(), 2);
+    fill(&mut session, 0, 0..10);
+    fill(&mut session, 1, 10..20);
+    assert_eq!(push(&mut session, 20, 0), Err(Cause::SessionFull));
+    assert_eq!(push(&mut session, 30, 1), Err(Cause::SessionFull));
+    assert_eq!(contents(&store(&mut session, 1)).len(), 2);
+    push(&mut session, 40, 0).unwrap();
+    session.stop(50);
+    assert_eq!(contents(&store(&mut session, 2)), [vec![Ok(40)]]);
+    assert_eq!(session.ledger().lost(Cause::SessionFull), 2);
 }
