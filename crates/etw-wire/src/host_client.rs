@@ -94,7 +94,12 @@ impl Client {
         })?;
         let end = Instant::now() + BEGINNING;
         loop {
-            match Client::connect(directory) {
+            // A connection may wait for a host that cannot start: only one that answers has begun.
+            let answers = |client: Client| match client.ask(&Request::List) {
+                Ok(_) | Err(ClientError::Refused { .. }) => Ok(client),
+                Err(error) => Err(error),
+            };
+            match Client::connect(directory).and_then(answers) {
                 Err(ClientError::NoHost(_)) if Instant::now() < end => {}
                 // A host that cannot start closes the connections that wait for it.
                 Err(error) if error.is_end() && Instant::now() < end => {}
