@@ -91,7 +91,7 @@ impl Views {
             self.names.learn(record, &decoder.decode(record));
         }
         self.names.learn_operation(record);
-        match self.switches.take(record, record.order_time) {
+        match self.switches.take(record, record.order_time, 0) {
             Step::Switch { new, old } => {
                 let key = key_of(self.names.owner(record));
                 let came = OnCpu { thread: new, key, row: (0, 0) };

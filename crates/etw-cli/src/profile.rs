@@ -5,7 +5,7 @@ mod table;
 
 use crate::attribution::SAMPLE;
 use crate::join::{Moment, Names, StackFrame};
-use crate::switches::{Step, Switches};
+use crate::switches::{Step, Switches, TWICE};
 use etw_decode::kernel_pointer_size;
 use etw_host::report::read_waiting;
 use etw_types::{EventRecord, Hook, le};
@@ -192,7 +192,7 @@ impl Profiler {
     /// The meaning of the next record for who runs on the CPUs. `time`: nanoseconds. The records of a trace go through here first, then through
     /// [`take_selected`](Profiler::take_selected).
     pub fn step(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
-        self.switches.take(record, time)
+        self.switches.take(record, time, TWICE)
     }
 
     /// The spans that end with a record, if a filter selects the record. The other records are needed, too: when a thread

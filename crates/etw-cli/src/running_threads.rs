@@ -39,7 +39,7 @@ impl RunningThreads {
     /// Notes a switch, or a loss of switches. Records come in the order of time.
     pub fn learn(&mut self, record: &EventRecord<'_>) {
         let (file, start) = (record.position.file_index, record.order_time);
-        match self.switches.take(record, start) {
+        match self.switches.take(record, start, 0) {
             Step::None | Step::End => {}
             Step::Switch { new, old } => {
                 let runs = self.runs.entry((file, record.cpu)).or_default();
@@ -104,6 +104,17 @@ mod tests {
         assert_eq!((at(0, 25), at(0, 40)), (None, Some(7)), "a switch is missing before the last");
         assert_eq!(running.at(&record(0x0f34, (0, 45), &[0; 4])), Some(7));
         assert_eq!(running.at(&record(0x0304, (0, 45), &[])), None, "rundown is of nobody");
+    }
+
+    /// Times are ticks of any clock: the same switch a little later is another one, behind one that is missing.
+    #[test]
+    fn the_same_switch_again_has_lost_the_one_between() {
+        let mut running = RunningThreads::default();
+        for at in [(0, 10), (0, 500_000)] {
+            running.learn(&record(0x0524, at, &switch(7, 6)));
+        }
+        let at = |time| running.at(&record(0x020b, (0, time), &[]));
+        assert_eq!((at(100), at(500_001)), (None, Some(7)));
     }
 
     #[test]

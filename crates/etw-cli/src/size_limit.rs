@@ -13,7 +13,7 @@ pub fn ignore_signal() {
     WAS_FATAL.store(before == libc::SIG_DFL, Ordering::Relaxed);
 }
 
-/// Undoes that for a program that this process is about to execute. Async-signal-safe.
+/// Gives the signal its usual action again, for a program that this process is about to execute. Async-signal-safe.
 #[cfg(target_os = "linux")]
 pub fn restore_signal() {
     if WAS_FATAL.load(Ordering::Relaxed) {

@@ -10,8 +10,8 @@ const EXTENSION: Hook = Hook(0x0005);
 const END_EXTENSION: Hook = Hook(0x0020);
 /// PERF_CONTEXT_SWITCH, in the second of the group masks, each of four bytes.
 const SWITCH_MASK: (usize, u32) = (4, 0x4);
-/// Two sessions record a switch within so many nanoseconds.
-const TWICE: i64 = 1_000_000;
+/// Two sessions record the same switch within so many nanoseconds.
+pub const TWICE: i64 = 1_000_000;
 /// Gaps of a file that are kept apart; only a hostile trace has more.
 const LIMIT: usize = 1 << 20;
 /// Gaps inside of a span that are looked at: nothing is known of what is before them.
@@ -80,8 +80,9 @@ struct FileSwitches {
 }
 
 impl Switches {
-    /// Takes the next record. `time`: nanoseconds.
-    pub fn take(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
+    /// Takes the next record. `time`: in one unit for the whole trace; `twice`: the longest time between the records that two sessions make of
+    /// one switch, in that unit.
+    pub fn take(&mut self, record: &EventRecord<'_>, time: i64, twice: i64) -> Step {
         let file = record.position.file_index;
         let Some((new, old)) = switch_of(record) else {
             return match record.hook {
@@ -96,7 +97,7 @@ impl Switches {
         let before = self.cpus.insert((file, record.cpu), last);
         if let Some(Last { time: from, switch: Some((ran, left)) }) = before {
             // A thread that came does not come again before it left.
-            if (ran, left) == (new, old) && time.saturating_sub(from) <= TWICE {
+            if (ran, left) == (new, old) && time.saturating_sub(from) <= twice {
                 self.repeated += 1;
                 return Step::None;
             }

@@ -37,7 +37,7 @@ pub(crate) struct How {
     pub compresses: bool,
 }
 
-/// How nothing is written but marks.
+/// How marks are written if no buffer follows.
 const PLAIN: How = How { in_a_hurry: false, compresses: false };
 
 /// Writes the buffers of one session.

@@ -58,7 +58,7 @@ pub(crate) struct RingSizes {
 }
 
 impl RingSizes {
-    /// Those of so many CPUs.
+    /// The sizes for so many CPUs.
     pub fn of(cpus: usize) -> RingSizes {
         let is_free = paranoid().is_some_and(|level| level < 0) || OwnRights::read().has_ipc_lock();
         RingSizes { cpus, lockable: (!is_free).then(|| lockable(cpus)) }
@@ -71,7 +71,7 @@ impl RingSizes {
         RingSize(self.lockable.map_or(size.0, |locked| size.0.min(part(locked))))
     }
 
-    /// The ring beside it.
+    /// The ring for everything else.
     pub fn main(self, bounds: &RingBounds) -> RingSize {
         let size = bounds.size(self.cpus);
         let rest = |locked: usize| {
@@ -81,7 +81,7 @@ impl RingSizes {
         RingSize(self.lockable.map_or(size.0, |locked| size.0.min(rest(locked))))
     }
 
-    /// The ring beside it for a process without a limit.
+    /// The ring for everything else, of a process without a limit.
     pub fn without_limit(self, bounds: &RingBounds) -> RingSize {
         bounds.size(self.cpus)
     }

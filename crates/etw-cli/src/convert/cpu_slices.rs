@@ -123,7 +123,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switches::Switches;
+    use crate::switches::{Switches, TWICE};
     use etw_types::{HeaderType, Hook};
     use std::collections::HashMap;
 
@@ -138,7 +138,7 @@ mod tests {
             let mut record = EventRecord::new(HeaderType::PerfInfo64, &payload);
             record.hook = Some(Hook(if new == u32::MAX { 0x0f2e } else { 0x0524 }));
             record.position.file_index = file;
-            slices.take(&record, (time, switches.take(&record, time)), || None, true)
+            slices.take(&record, (time, switches.take(&record, time, TWICE)), || None, true)
         };
         assert!(take(0, 10, 7).is_empty());
         assert!(take(0, 20, u32::MAX).is_empty());
@@ -158,7 +158,7 @@ mod tests {
         let mut take = |hook: u16, time, payload: &[u8]| {
             let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
             record.hook = Some(Hook(hook));
-            let step = switches.take(&record, time);
+            let step = switches.take(&record, time, TWICE);
             let ended = slices.take(&record, (time, step), || None, true);
             let ended = ended.iter().map(|one| (one.thread, one.start, one.end));
             (ended.collect::<Vec<_>>(), switches.known_parts(0, 0, time))

@@ -1,4 +1,4 @@
-//! Gaps: where a stream lacks events that the session could not store, it has a mark.
+//! Gaps: where a stream of the system's events lacks some that the session could not store, it has a mark.
 
 use super::Session;
 use crate::event::Event;
