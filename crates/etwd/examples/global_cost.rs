@@ -146,13 +146,14 @@ impl HostProcess {
         let mut parts = CpuParts::default();
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let path = task?.path();
-            let stat = std::fs::read_to_string(path.join("stat"))?;
+            let read = |name| std::fs::read_to_string(path.join(name));
+            // A thread may end while it is looked at.
+            let (Ok(stat), Ok(ran)) = (read("stat"), read("schedstat")) else { continue };
             let (head, tail) = stat.rsplit_once(')').ok_or("stat")?;
             let mut fields = tail.split_ascii_whitespace().skip(11);
             let mut ticks = || fields.next().and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
             let (user, system) = (ticks(), ticks());
             // Nanoseconds that it ran; ticks only tell how they divide.
-            let ran = std::fs::read_to_string(path.join("schedstat"))?;
             let ran: f64 = ran.split_ascii_whitespace().next().ok_or("schedstat")?.parse()?;
             let in_kernel = ran * system / (user + system).max(1.0);
             match head.ends_with("(etw-storage") {
