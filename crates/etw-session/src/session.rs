@@ -51,6 +51,8 @@ pub struct Session<B> {
     batch: u64,
     /// When the first event was lost in a gap that has no mark yet, by CPU.
     gaps: Vec<Option<i64>>,
+    /// The end of the session, from its rundown on, once it has begun.
+    end: Option<End>,
     /// Events were lost since the last buffer was started.
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
@@ -86,6 +88,14 @@ struct Settings {
     /// Its streams have marks where events are missing: those of the system's events, whose readers follow one from another.
     marks_gaps: bool,
     host: HostFacts,
+}
+
+/// The end of a session: the rundown, then its reports.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    since: i64,
+    /// The first buffer with something of it, once that is full.
+    first_sequence: Option<i64>,
 }
 
 /// The state of a session.
@@ -178,6 +188,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             facts: Facts::default(),
             batch: 0,
             gaps: Vec::new(),
+            end: None,
             lost_since: false,
             buffer_lost_since: false,
             state_memory: None,

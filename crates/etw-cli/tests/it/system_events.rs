@@ -163,6 +163,45 @@ fn a_snapshot_without_its_rundown_is_told() {
     }
 }
 
+/// P11: a circular file that is too small for its rundown says so at its end, also in the file, and names the size that it needs.
+#[test]
+fn a_circular_file_without_its_rundown_is_told() {
+    let place = Place::new("system-circular");
+    let record = |size: &str| {
+        let record = ["record", "--force", "--json", "-o", "c.etl", "--mode", "circular"];
+        let events = ["--max-size", size, "--buffer-size", "4", "--buffers", "256"];
+        let events = [&events[..], &["--system", "process,thread,image", "--", "true"]].concat();
+        place.etw(&[&record[..], &events].concat())
+    };
+    let notes = |text: &str| -> Vec<String> {
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        let notes = value["notes"].as_array().unwrap().iter();
+        notes.map(|note| note.as_str().unwrap().to_owned()).collect()
+    };
+    let mut size = "16K".to_owned();
+    for is_told in [true, false] {
+        let output = record(&size);
+        if output.status.code() == Some(125) {
+            return eprintln!("left out: {}", stderr(&output));
+        }
+        let summary = notes(stderr(&output).lines().last().unwrap_or_default());
+        let of_file = notes(&stdout(&place.etw(&["stat", "--format", "json", "c.etl"])));
+        let is_it = |note: &&String| note.contains("too small for the rundown at its end");
+        let note = summary.iter().find(is_it);
+        assert_eq!(note.is_some(), is_told, "{size}: {summary:?}");
+        assert_eq!(note, of_file.iter().find(is_it), "{of_file:?}");
+        let text = stdout(&place.etw(&["dump", "c.etl"]));
+        let has_all = text.contains("Process/DCEnd") && text.contains("Thread/DCEnd");
+        assert_eq!(has_all && text.contains("Image/DCEnd"), !is_told, "{size}");
+        if let Some(note) = note {
+            let (_, rest) = note.split_once("a maximum size of ").unwrap();
+            let needed: u64 = rest.split_once(" KiB").unwrap().0.parse().unwrap();
+            // Another recording has a few records more.
+            size = format!("{}K", needed + needed / 4);
+        }
+    }
+}
+
 /// OV-23: a session of a host.
 #[test]
 fn a_session_records_events_of_the_system() {
