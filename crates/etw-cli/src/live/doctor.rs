@@ -291,6 +291,19 @@ fn check_files_of_host(report: &mut Report, path: &Path) {
     }
 }
 
+/// The failures of the host of a directory, or of the last one there.
+fn failures(path: &Path) -> Vec<String> {
+    dir::Directory::open(path).map_or(Vec::new(), |directory| directory.failures())
+}
+
+/// Reports sessions that ended with an error, of this host or the last one.
+fn check_ended_sessions(report: &mut Report, path: &Path) {
+    for failure in failures(path) {
+        let fix = "its file has what was stored until then; remove the cause and start the session again. The next host forgets this";
+        report.wrong("session", failure, fix);
+    }
+}
+
 /// Connects to the host.
 fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Client> {
     const LINK: &str = "host";
@@ -299,6 +312,7 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
         Ok(client) => {
             let what = format!("one listens in {shown}, and you may control it");
             report.ok(LINK, what);
+            check_ended_sessions(report, path);
             check_files_of_host(report, path);
             if let Some(host) = host_process(path) {
                 check_running_process(report, LINK, host);
@@ -331,6 +345,7 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
                 }
             };
             report.wrong(LINK, format!("no host of sessions runs in {shown}{left}"), fix);
+            check_ended_sessions(report, path);
             if let Err(error) = etwd::check_sessions_file(system_host || user() == 0) {
                 let fix = "correct the file; etw daemon --help lists its keys";
                 report.wrong("sessions.json", format!("a daemon cannot start: {error}"), fix);
@@ -349,9 +364,13 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
             report.wrong(LINK, format!("{shown}: something listens, but {error}"), fix);
         }
         Err(ClientError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
-            let (state, fix) = HostProcesses::of(path).advice();
+            let processes = HostProcesses::of(path);
+            let (state, fix) = processes.advice(&failures(path));
             let what = format!("{shown}: a host listens, and does not answer: {state}");
             report.wrong(LINK, what, fix);
+            if let Some(keeper) = processes.keeper() {
+                ControlGroup::of(&keeper.to_string()).check(report, "the host");
+            }
         }
         Err(error) => {
             let socket = std::fs::metadata(path.join("socket"));

@@ -249,3 +249,62 @@ pub fn answer_as_host<T>(directory: &Path, answer: &[u8], asks: impl FnOnce() ->
         answered
     })
 }
+
+/// P3, P11: while the system refuses the host's next worker, or its threads, the session waits, and controllers say why.
+#[test]
+fn sessions_wait_for_a_worker_that_the_system_refuses() {
+    const USER: u32 = 1_234_567;
+    if !crate::broken_setups::is_root() {
+        return eprintln!("skipped: only root can be another user, and limit it");
+    }
+    let place = Place::new("refused-worker");
+    set_mode(&place.folder, 0o755);
+    let (etw, data) = (place.copy_of_etw(), place.file("data"));
+    std::fs::create_dir(&data).unwrap();
+    for folder in [&data, &place.runtime()] {
+        std::os::unix::fs::chown(folder, Some(USER), Some(USER)).unwrap();
+    }
+    let run = |line: &str| {
+        let mut command = place.command(&etw);
+        std::os::unix::process::CommandExt::uid(&mut command, USER);
+        let output = command.args(line.split(' ')).current_dir(&data).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output))
+    };
+    let started = run("session start s -o s.etl -p *X");
+    assert!(started.contains("session s is running"), "{started}");
+    let socket = Channel::connect(&place.runtime().join("socket")).unwrap();
+    let keeper = socket.peer().unwrap().pid;
+    drop(socket);
+    let threads = std::fs::read_dir(format!("/proc/{keeper}/task")).unwrap().count() as u64;
+    // The soft limit of the host, as its own user: root may lack the capability.
+    let limit = |most: &str| {
+        let mut command = place.command("prlimit".as_ref());
+        std::os::unix::process::CommandExt::uid(&mut command, USER);
+        command.args(["--pid", &keeper.to_string(), &format!("--nproc={most}:")]);
+        assert!(command.status().unwrap().success());
+    };
+    let until = |line: &str, is_so: &dyn Fn(&str) -> bool| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        loop {
+            let text = run(line);
+            if is_so(&text) {
+                return;
+            }
+            assert!(std::time::Instant::now() < end, "{line}: {text}");
+        }
+    };
+    // No worker, and one with some of its threads.
+    for more in [0, 3] {
+        limit(&(threads + more).to_string());
+        place.kill_worker();
+        until("session list", &|text| text.contains("no other one can start"));
+        until("doctor", &|text| {
+            text.contains("does not answer: the host's worker has ended")
+                && text.contains("fix: raise the limit")
+        });
+        limit("10000");
+        until("session list", &|text| text.contains("s.etl") && !text.contains("note"));
+    }
+    let stopped = run("session stop s");
+    assert!(stopped.contains("0 events in ") && stopped.contains("none lost"), "{stopped}");
+}

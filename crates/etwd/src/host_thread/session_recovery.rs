@@ -305,7 +305,15 @@ impl HostThread {
             });
             match source {
                 Ok(source) => drop(self.attach_source(slot, ring_set, source)),
-                Err(error) => log!("session {name}: events of the system end here: {error}"),
+                Err(error) => {
+                    log!("session {name}: events of the system end here: {error}");
+                    let what = format!(
+                        "the recording of the system ended when the host's worker was killed: the next one cannot go on: {error}"
+                    );
+                    if let Some((hosted, _)) = self.engine.session_mut(slot) {
+                        hosted.notes.push(what);
+                    }
+                }
             }
         }
     }
