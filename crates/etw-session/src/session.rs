@@ -25,6 +25,7 @@ use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::Ledger;
 use crate::log_mode::LogPolicy;
 use enabled::Enabled;
+pub(crate) use gaps::Gap;
 
 /// A session: events go into the buffer of their CPU, and the host takes full buffers.
 #[derive(Debug)]
@@ -49,8 +50,10 @@ pub struct Session<B> {
     ledger: Ledger,
     facts: Facts,
     batch: u64,
-    /// When the first event was lost in a gap that has no mark yet, by CPU.
-    gaps: Vec<Option<i64>>,
+    /// Gaps that have no mark yet, by CPU.
+    gaps: Vec<Option<Gap>>,
+    /// The buffers that were lost in files and that no stored one has followed, by CPU: until then, the file may lack their marks.
+    lost_buffers: Vec<Option<Gap>>,
     /// The end of the session, from its rundown on, once it has begun.
     end: Option<End>,
     /// Events were lost since the last buffer was started.
@@ -188,6 +191,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             facts: Facts::default(),
             batch: 0,
             gaps: Vec::new(),
+            lost_buffers: Vec::new(),
             end: None,
             lost_since: false,
             buffer_lost_since: false,

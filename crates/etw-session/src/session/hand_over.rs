@@ -24,10 +24,7 @@ pub struct HandOverPosition {
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub(super) fn close(&mut self, index: usize, now: i64) {
         if let Some(mut buffer) = self.open[index].take() {
-            if let Some(Some(gap)) = self.gaps.get_mut(index) {
-                // A mark that had no room in this buffer comes behind it.
-                *gap = (*gap).max(buffer.last_time);
-            }
+            self.move_gap_behind(index, buffer.last_time);
             if let Some(end) = self.end.as_mut().filter(|end| buffer.last_time >= end.since) {
                 end.first_sequence.get_or_insert(self.next_sequence);
             }
@@ -50,9 +47,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             state::save_place(memory.as_mut(), self.next_place);
             if batch > 0 {
                 let numbers = self.numbers();
-                state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+                let counts = (&self.ledger, &self.facts);
+                state::save(memory.as_mut(), batch, numbers, counts, &self.gaps);
             }
             state::save_unread(memory.as_mut(), self.unread_buffers);
+            state::save_lost_buffers(memory.as_mut(), &self.lost_buffers);
             self.state_memory = Some(memory);
             self.save_lost();
         }
@@ -120,7 +119,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.trim();
         let numbers = self.numbers();
         if let Some(memory) = &mut self.state_memory {
-            state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+            let counts = (&self.ledger, &self.facts);
+            state::save(memory.as_mut(), batch, numbers, counts, &self.gaps);
         }
         for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {
             buffer.seal(batch);
@@ -233,6 +233,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Called when a buffer is stored. Its memory is free again.
     pub fn stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
+        self.forget_lost();
         self.count_in_series(&full);
         self.release(full.buffer.memory);
     }
@@ -240,6 +241,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The buffer could not be written: its events are lost.
     pub fn not_stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
+        self.remember_lost(&full);
         self.facts.buffers_lost += 1;
         let mut events = full.buffer.events - full.buffer.reports;
         let is_in_this_file = full.place().file == self.next_place.file;

@@ -217,6 +217,7 @@ impl HostThread {
         let mut error = None;
         for (bytes, why) in failures.unstored {
             session.not_stored_again(count_events(&bytes));
+            session.mark_not_stored_again(&bytes);
             error = Some(why.to_string());
         }
         if let Some(path) = path
