@@ -88,7 +88,8 @@ struct Settings {
     flush_timer: Option<i64>,
     per_processor: bool,
     independent: bool,
-    /// Its streams have marks where events are missing: those of the system's events, whose readers follow one from another.
+    /// Its streams have marks where events or buffers are missing: those of the system's events, whose readers follow one from another. The
+    /// streams of other sessions have their programs' records alone, as on Windows: the next buffer's header says that something is missing.
     marks_gaps: bool,
     host: HostFacts,
 }

@@ -81,7 +81,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// The file did not take a buffer. It gets the mark itself when it takes buffers again; if the host is killed before, the stream gets it.
     pub(super) fn remember_lost(&mut self, full: &FullBuffer<B>) {
-        if self.settings.marks_gaps {
+        if full.leaves_mark() {
             let gap = Gap { time: full.buffer.first_time, mark: LossMark::Buffers };
             of_cpu(&mut self.lost_buffers, full.buffer.cpu.into()).get_or_insert(gap);
             self.save_lost_buffers();

@@ -148,7 +148,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         } else {
             self.contents.forget_old_slots();
         }
-        let full = buffer.hand_out(place);
+        let full = buffer.hand_out(place, self.settings.marks_gaps);
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);
         }
