@@ -162,6 +162,7 @@ impl HostThread {
             if self.is_to_end() {
                 return self.end();
             }
+            self.run_down_behind_gaps();
             self.forget_read_streams();
             self.engine.maintain();
             self.send_growth();

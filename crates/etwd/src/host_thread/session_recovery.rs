@@ -24,7 +24,7 @@ use etw_session::{HandOverPosition, HostFacts, Place, Session, SessionConfig};
 use super::HostThread;
 use super::recovery::{KeptRings, RECONNECT_PATIENCE, facts, missing};
 use crate::ended_stream::EndedStream;
-use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd};
+use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd, Rundowns};
 use crate::keeper_protocol::Entry;
 use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream};
 use crate::log::log;
@@ -264,6 +264,8 @@ impl HostThread {
             logged_failure: None,
             ring_set: record.ring_set,
             recordings_before: record.recordings_before,
+            // This worker's recording begins with one.
+            rundowns: Rundowns::behind(session.facts().buffers_lost),
             system_classes: record.system_classes,
         };
         let stored_until = session.facts().last_time;
