@@ -51,8 +51,8 @@ const SYSTEM: u32 = 4;
 const STACK_WALK: u16 = 0x1820;
 /// The class of RT_LostEvent has this type for lost events.
 const LOST_EVENT_TYPE: u8 = 32;
-/// Most frames of a StackWalk.
-const MAX_FRAMES: usize = 192;
+/// Most frames of a StackWalk: its class has no more fields.
+pub(crate) const MAX_FRAMES: usize = 192;
 /// Identifiers that are no addresses have these bits: readers take them for the kernel's.
 const KEY: u64 = 0xffff << 48;
 
@@ -211,6 +211,8 @@ pub struct Shaper {
     vanished: Vanished,
     /// Programs that ended before anybody read their arguments.
     without_arguments: u64,
+    /// Call stacks with more frames than a record has.
+    cut_stacks: u64,
     /// When events were last lost.
     last_loss: u64,
     /// Changes of the images of all processes.
@@ -372,6 +374,7 @@ impl Shaper {
             unseen: 0,
             vanished: Vanished::default(),
             without_arguments: 0,
+            cut_stacks: 0,
             last_loss: 0,
             image_changes: 0,
             untold: 0,
@@ -411,6 +414,11 @@ impl Shaper {
     /// Programs that ended before anybody read their arguments.
     pub fn programs_without_arguments(&self) -> u64 {
         self.without_arguments
+    }
+
+    /// Call stacks with more frames than a record has: the outermost ones are not in the trace.
+    pub fn cut_stacks(&self) -> u64 {
+        self.cut_stacks
     }
 
     /// The images of a process.
@@ -736,6 +744,7 @@ impl Shaper {
         }
         self.last_stacks.add(head.time, head.thread);
         self.remember_kernel(stack.kernel);
+        self.cut_stacks += u64::from(stack.kernel.len() + stack.user.len() > MAX_FRAMES);
         let user = match stack.user {
             [] => self.missing_frames(head),
             user => user,

@@ -14,7 +14,7 @@
 //!
 //! The outer frames of a stack are mostly those of the thread's stack before it: see `memory.rs`.
 //!
-//! Bounds for hostile files: 192 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, 6 MiB of rules and 64 MiB of tables that
+//! Bounds for hostile files: 193 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, 6 MiB of rules and 64 MiB of tables that
 //! are kept; the last walks of 256 threads. Images and files that no process has any more are forgotten.
 
 use std::collections::BTreeMap;
@@ -39,8 +39,8 @@ use rule::{
 use rules::{FileAddress, KnownRule, Rules};
 use tables::{FoundRule, Tables};
 
-/// Frames of a stack at most.
-const MAX_FRAMES: usize = 192;
+/// Frames of a stack at most: one more than its record has shows that there are more.
+const MAX_FRAMES: usize = crate::shaper::MAX_FRAMES + 1;
 
 /// A file as the file system knows it. Its owner cannot make another file with the same values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
