@@ -16,6 +16,7 @@ mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod shared_memory;
 mod sockets;
 mod symbols;
 mod threads;
@@ -39,6 +40,7 @@ use folders::Folders;
 use lifecycle_stacks::Creation;
 use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
+use shared_memory::SharedMemory;
 use sockets::{Sockets, StateChange, Transferred};
 pub use symbols::KernelFunction;
 use symbols::Symbols;
@@ -215,6 +217,7 @@ pub struct Shaper {
     cut_stacks: u64,
     /// When events were last lost.
     last_loss: u64,
+    shared_memory: SharedMemory,
     /// Changes of the images of all processes.
     image_changes: u64,
     /// Processes whose images have no records yet.
@@ -376,6 +379,7 @@ impl Shaper {
             without_arguments: 0,
             cut_stacks: 0,
             last_loss: 0,
+            shared_memory: SharedMemory::default(),
             image_changes: 0,
             untold: 0,
             symbols: Symbols::default(),
@@ -551,6 +555,8 @@ impl Shaper {
             Detail::AllFound => self.all_found(event, out),
             Detail::Fork { .. } => self.created(event, out),
             Detail::Created => {}
+            Detail::Cloned { flags } => self.cloned(event, flags),
+            Detail::SharedMemory { process, other } => self.found_sharing(process, other, out),
             Detail::Exiting => self.exiting(event),
             Detail::Exec { process, facts } => self.executed(event, process, facts, out),
             Detail::ProgramFound { process, facts } => {
@@ -723,6 +729,7 @@ impl Shaper {
         all.extend(self.disks.remembered());
         all.extend(self.files.remembered());
         all.extend(self.folders.remembered());
+        all.extend(self.shared_memory.remembered());
         all
     }
 
