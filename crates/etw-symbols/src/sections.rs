@@ -16,7 +16,7 @@ impl Room {
     }
 
     /// Takes bytes of the room; `false`: it has less.
-    fn take(&self, bytes: u64) -> bool {
+    pub fn take(&self, bytes: u64) -> bool {
         let rest = self.0.get().checked_sub(bytes);
         self.0.set(rest.unwrap_or(self.0.get()));
         rest.is_some()

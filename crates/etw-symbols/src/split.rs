@@ -1,7 +1,7 @@
 //! [`SplitFiles`]: debug information that the compiler put into files of its own (`-gsplit-dwarf`). Each unit has a `.dwo` file, or is in the
 //! `.dwp` file that `dwp` makes of them for a program. A unit is known by a number, which both the program and the file have.
 
-use crate::regular_file::{open, read};
+use crate::regular_file::{MAX_FILE, open, read};
 use crate::scopes::Reader;
 use crate::sections::{Room, dwarf, endian, section};
 use addr2line::SplitDwarfLoad;
@@ -25,20 +25,28 @@ pub(crate) struct SplitPlaces {
 pub(crate) struct SplitFiles {
     pub places: SplitPlaces,
     packages: OnceCell<Vec<DwarfPackage<Reader>>>,
-    /// For all of them together.
+    /// For the sections of all of them together, and for their bytes: a hostile program may name one large file for each of many units.
     room: Room,
+    files: Room,
 }
 
 impl SplitFiles {
     pub fn new(room: Room) -> SplitFiles {
-        SplitFiles { places: SplitPlaces::default(), packages: OnceCell::new(), room }
+        let files = Room::new(MAX_FILE);
+        SplitFiles { places: SplitPlaces::default(), packages: OnceCell::new(), room, files }
+    }
+
+    /// Reads a file, as long as there is room.
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let file = open(path)?;
+        self.files.take(file.metadata().ok()?.len()).then(|| read(file))?
     }
 
     /// The debug information of a unit.
     pub fn unit(&self, wanted: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
         let packages = self.packages.get_or_init(|| {
             let paths = self.places.packages.iter();
-            paths.filter_map(|path| package(path, &self.room)).collect()
+            paths.filter_map(|path| package(&self.read(path)?, &self.room)).collect()
         });
         let in_package =
             packages.iter().find_map(|one| one.find_cu(wanted.dwo_id, &wanted.parent).ok()?);
@@ -46,7 +54,7 @@ impl SplitFiles {
             return Some(Arc::new(unit));
         }
         self.paths(wanted)?.iter().find_map(|path| {
-            let mut found = dwarf(&read(open(path)?)?, |id| id.dwo_name(), &self.room)?;
+            let mut found = dwarf(&self.read(path)?, |id| id.dwo_name(), &self.room)?;
             found.make_dwo(&wanted.parent);
             let first = found.unit(found.units().next().ok()??).ok()?;
             (first.dwo_id == Some(wanted.dwo_id)).then(|| Arc::new(found))
@@ -74,10 +82,24 @@ impl SplitFiles {
     }
 }
 
-/// Reads a `.dwp` file.
-fn package(path: &Path, room: &Room) -> Option<DwarfPackage<Reader>> {
-    let bytes = read(open(path)?)?;
-    let file = object::File::parse(&*bytes).ok()?;
+fn package(bytes: &[u8], room: &Room) -> Option<DwarfPackage<Reader>> {
+    let file = object::File::parse(bytes).ok()?;
     let empty = EndianArcSlice::new(Arc::from(&[][..]), endian(&file));
     DwarfPackage::load(|id| section(&file, id.dwo_name(), room), empty).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hostile program may name one large file for each of its units.
+    #[test]
+    fn split_files_are_read_as_long_as_there_is_room() {
+        let path = std::env::temp_dir().join(format!("etw-symbols-room-{}", std::process::id()));
+        std::fs::write(&path, [0; 60]).unwrap();
+        let files = SplitFiles { files: Room::new(100), ..SplitFiles::new(Room::new(0)) };
+        let sizes = [0; 2].map(|_| files.read(&path).map(|bytes| bytes.len()));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(sizes, [Some(60), None]);
+    }
 }
