@@ -79,21 +79,23 @@ fn a_library_is_an_image_of_all_processes_that_have_it_as_long_as_they_do() {
     let (Some(library), Some(program)) = (library, program) else {
         return eprintln!("left out: no C compiler");
     };
-    let mut parent = 0;
+    // It begins with the recording, which is that of this process and its children without rights for more.
+    let mut command = Command::new("sh");
+    command.args(["-c", "read go; exec \"$0\" \"$1\""]).args([&program, &library]);
+    let mut started = command.stdin(Stdio::piped()).spawn().unwrap();
+    let parent = started.id();
     let recording = |live: &mut Live| {
-        let mut child = Command::new(&program).arg(&library).spawn().unwrap();
-        parent = child.id();
-        while child.try_wait().unwrap().is_none() {
+        drop(started.stdin.take());
+        while started.try_wait().unwrap().is_none() {
             live.poll();
             std::thread::sleep(Duration::from_millis(3));
         }
-        assert!(child.wait().unwrap().success());
+        assert!(started.wait().unwrap().success());
     };
-    let Some(recording) = record_and_count(
-        "process,thread,img,profile,virtalloc",
-        Some(std::process::id()),
-        recording,
-    ) else {
+    let flags = "process,thread,img,profile,virtalloc";
+    let Some(recording) = record_and_count(flags, Some(parent), recording) else {
+        drop(started.stdin.take());
+        started.wait().unwrap();
         return;
     };
     let records = &recording.records;
@@ -116,12 +118,9 @@ fn a_library_is_an_image_of_all_processes_that_have_it_as_long_as_they_do() {
     let end = records.iter().position(|one| one.hook == 0x0302 && one.u32(8) == parent).unwrap();
     let (unload, gone) = place(0x1402, parent).expect("the library is closed");
     assert_eq!(gone, range);
-    if !recording
-        .notes
-        .iter()
-        .any(|note| note.contains("virtalloc") || note.contains("VirtualAlloc"))
-    {
-        let time = |at: usize| records[at].time;
-        assert!(time(end) - time(unload) > 100_000, "it ends with the process");
+    let lacks_calls = recording.notes.iter().any(|note| note.contains("virtalloc"));
+    if lacks_calls || recording.losses.total() > 0 {
+        return eprintln!("left out: no right to system calls, or losses");
     }
+    assert!(records[end].time - records[unload].time > 100_000, "it ends with the process");
 }
