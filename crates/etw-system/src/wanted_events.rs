@@ -155,7 +155,7 @@ const ENTRY_STACKS: &[u16] =
     &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449, IMAGE_LOAD];
 const EXIT_STACKS: &[u16] = &[0x0f34, 0x0262, 0x0263, 0x0425, 0x0426];
 
-/// Records of processes and mappings; of the machine, with the arguments of programs, as far as the kernel permits it. If a program of
+/// Records of processes and mappings; of the machine, with the arguments of programs and the flags of `clone`, as far as the kernel permits it. If a program of
 /// `perf` records the arguments, these are not copied a second time: the ring would hold some 250 programs that begin.
 pub(crate) fn side_events_of(target: Target, options: &Options, perf: &Perf) -> Vec<Wanted> {
     let mut wanted: Vec<Wanted> = vec![(Attribute::side(), Kind::Side).into()];
@@ -168,6 +168,16 @@ pub(crate) fn side_events_of(target: Target, options: &Options, perf: &Perf) -> 
                 false => attribute.with_stack_bytes(ARGUMENT_BYTES),
             };
             wanted.push((attribute, Kind::Exec { layout }).into());
+        }
+    }
+    if target == Target::Machine
+        && (options.masks.has(Flag::IMAGE) || has_descriptors(&options.masks))
+    {
+        let point = Tracepoint::NewTask;
+        if let Ok((id, layout)) = TraceFiles::open().and_then(|files| files.tracepoint(point)) {
+            let kind = Kind::Tracepoint { point, layout, has_stack: false };
+            let one = Wanted::from((Attribute::tracepoint(id), kind));
+            wanted.push(Wanted { filter: Filter::UnusualClones, ..one });
         }
     }
     wanted
@@ -556,6 +566,8 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     use FileOperation::{Close, Control, Open};
     let wanted = numbers(|call| match call {
         SystemCall::Map if has_images => true,
+        // Where calls are recorded anyway, libraries have their ends.
+        SystemCall::Unmap if has(Flag::IMAGE) => true,
         SystemCall::File(Open | Close | Control, _) => has_descriptors,
         SystemCall::Duplicate
         | SystemCall::Replace
