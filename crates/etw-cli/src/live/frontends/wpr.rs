@@ -99,7 +99,7 @@ fn already_running() -> Failure {
 pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
     let mut command = Command::default();
     TABLE.parse(words, &mut command)?;
-    Recording::of(&command)?.kernel.config("wpr")
+    Recording::of(&command)?.kernel.config("wpr", &[])
 }
 
 fn start(command: &Command) -> Result<Outcome, Failure> {
