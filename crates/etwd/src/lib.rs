@@ -41,6 +41,7 @@ mod session_status;
 mod sessions_file;
 mod shared_rings;
 mod system_classes;
+mod system_events;
 mod system_source;
 
 pub use global_host::Host;
@@ -48,3 +49,4 @@ pub use host_options::HostOptions;
 pub use host_thread::system_providers::take_system_providers;
 pub use keeper::{REFUSED_WORKER, end as end_keeper, is_refusal, keep};
 pub use sessions_file::{begin_work, check_sessions_file, default_sessions_file};
+pub use system_events::system_events;

@@ -5,7 +5,6 @@ use crate::format::safe;
 use crate::output::{Failure, Outcome, print_paged};
 use crate::terminal::has_colours;
 use clap::Args;
-use etw_system::availability::availability;
 use etw_wire::Channel;
 use etw_wire::host_client::{Client, ClientError, OTHER_VERSION};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
@@ -20,6 +19,7 @@ mod host_processes;
 mod machine;
 mod process;
 mod sessions;
+mod system_events;
 
 use control_group::ControlGroup;
 use host_processes::HostProcesses;
@@ -115,7 +115,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     check_manifests(&mut report);
     check_left_memory(&mut report);
     if arguments.system {
-        Machine::check_system_events(&mut report, availability());
+        let host = host_process(&directory).or_else(|| holder_of_lock(&directory));
+        system_events::check(&mut report, client.as_ref(), host);
     }
     let verdict = match report.wrong {
         0 => "nothing is wrong\n".to_owned(),

@@ -135,6 +135,46 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     check_missing_rights(&text);
 }
 
+/// Regression: the rights that were shown were those of the command, not those of the host that records.
+#[test]
+fn doctor_tells_what_the_host_can_record() {
+    const WITHOUT_RIGHTS: [&str; 3] = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+    let rows = |text: &str| -> Vec<(String, String)> {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(text).unwrap();
+        let of = |row: &serde_json::Value| {
+            let link = row["link"].as_str()?.strip_prefix("system ")?.to_owned();
+            // Behind it are counts of processes, which change.
+            let what = row["what"].as_str()?.split([';', ':']).next()?.to_owned();
+            Some((link, what)).filter(|(link, _)| link != "events")
+        };
+        rows.iter().filter_map(of).collect()
+    };
+    let place = Place::new("doctor-host");
+    let without_rights = |words: &[&str]| {
+        let mut command = place.command(WITHOUT_RIGHTS[0].as_ref());
+        command.args(&WITHOUT_RIGHTS[1..]).arg(env!("CARGO_BIN_EXE_etw")).args(words);
+        command.output()
+    };
+    let doctor = ["doctor", "--system", "--json"];
+    let text = |output: &std::process::Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let expected = match without_rights(&doctor) {
+        Ok(output) if !output.stdout.is_empty() => rows(&text(&output)),
+        other => return eprintln!("left out: no setpriv, or no right to use it: {other:?}"),
+    };
+    let own = rows(&text(&place.etw(&doctor)));
+    let start = without_rights(&["session", "start", "s", "--buffering", "-p", "*X"]).unwrap();
+    assert!(start.status.success(), "{}", stderr(&start));
+    let shown = text(&place.etw(&doctor));
+    assert_eq!(rows(&shown), expected, "{shown}");
+    assert!(shown.contains("the rows are about the host (process "), "{shown}");
+    let differs = shown.contains("this shell has other rights than the host");
+    assert_eq!(differs, own != expected, "{shown}");
+    // Seen from a shell with the same rights there is no difference.
+    let same = text(&without_rights(&doctor).unwrap());
+    assert!(!same.contains("other rights than the host"), "{same}");
+    place.does("session stop s");
+}
+
 /// A right that this user has is not what is missing.
 fn check_missing_rights(text: &str) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

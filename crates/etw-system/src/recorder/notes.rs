@@ -2,7 +2,7 @@
 
 use super::Recorder;
 use crate::kernel_image::{NO_KERNEL, has_kernel};
-use crate::perf::Missing;
+use crate::perf::{Missing, bpf};
 use crate::shaper::{MAX_FRAMES, Machine};
 
 /// Says that the trace has no image of the kernel.
@@ -32,10 +32,9 @@ impl Recorder {
         let [arguments, of_32_bits, submitted, hidden, closed, cut] = self.missing();
         let count = arguments;
         if count > 0 {
-            let remedy = match self.has_arguments {
-                true => "",
-                false => "; with CAP_BPF and CAP_PERFMON the kernel records them",
-            };
+            let condition = if self.has_arguments { None } else { bpf::unmet_condition() };
+            let remedy = condition.map(|it| format!("; {it}, BPF programs record them"));
+            let remedy = remedy.unwrap_or_default();
             notes.push(format!(
                 "missing command lines: {count}, of programs that ended before the host read them{remedy}"
             ));

@@ -114,6 +114,7 @@ impl HostThread {
             Request::RecentProviders => from.answer(&Response::Providers {
                 providers: self.recent_providers.values().cloned().collect(),
             }),
+            Request::SystemEvents => self.system_events_check.answer(&from),
             Request::Consume { session, start_time } => {
                 let connection = from.connection();
                 let ended = start_time.filter(|start| !self.is_running(&session, *start));
