@@ -20,6 +20,7 @@ mod invariants;
 mod live;
 mod lives;
 mod memory;
+mod overlapping_calls;
 mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;
