@@ -1,6 +1,6 @@
 //! Operations on files: FileIo events, and the names of files.
 
-use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Owner, Tables};
+use super::descriptors::{CURRENT_POSITION, Descriptor, Move, OpenFile, Owner, Tables};
 use super::names::{Names, is_nameless, is_opened};
 use super::paths::{descriptor_of_path, joined};
 use super::{KEY, Numbers, Shaper};
@@ -71,7 +71,7 @@ pub(super) struct Operation {
     kind: FileOperation,
     arguments: FileArguments,
     /// It begins at the position of its descriptor.
-    moves_position: bool,
+    position: Option<Move>,
     id: u64,
     /// The file that it opens or uses.
     file: Option<OpenFile>,
@@ -354,11 +354,13 @@ impl Shaper {
             _ => [None; 2],
         };
         let id = self.files.operation_id();
-        let moves_position = arguments.offset_of(values) == Offset::Position;
+        let moves = matches!(kind, FileOperation::Read | FileOperation::Write)
+            && arguments.offset_of(values) == Offset::Position;
+        let position = file.as_ref().filter(|_| moves).map(OpenFile::begin_move);
         let operation = Operation {
             kind,
             arguments,
-            moves_position,
+            position,
             id,
             file,
             paths,
@@ -417,7 +419,9 @@ impl Shaper {
                     _ if appends.is_none() => CURRENT_POSITION,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
-                    Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
+                    Offset::Position => {
+                        operation.position.as_ref().map_or(CURRENT_POSITION, Move::start)
+                    }
                 };
                 let payload = Payload::new().u64(offset).u64(id).u64(object).u64(key);
                 let payload = payload.u32(thread).u32(size).u32(0).u32(0);
@@ -454,7 +458,7 @@ impl Shaper {
     pub(super) fn operation_ended(
         &mut self,
         event: &NeutralEvent<'_>,
-        operation: Operation,
+        mut operation: Operation,
         result: i64,
         out: &mut Records,
     ) {
@@ -465,6 +469,15 @@ impl Shaper {
         }
         for (path, key) in operation.paths.iter().zip(operation.taken) {
             self.files.names.end_taking(path, key);
+        }
+        if let Some(position) = operation.position.take() {
+            let appends = operation.appends(operation.file.as_ref());
+            match is_error(result) {
+                true => position.advance(0),
+                false if appends == Some(false) => position.advance(result as u64),
+                // At the new end of the file, wherever that is.
+                false => position.end_at(CURRENT_POSITION),
+            }
         }
         match operation.kind {
             _ if is_error(result) => {}
@@ -492,16 +505,6 @@ impl Shaper {
                 self.file_renamed(event, names, is_exchange, out);
             }
             FileOperation::Link => self.file_linked(event, &operation.paths, out),
-            FileOperation::Read | FileOperation::Write if operation.moves_position => {
-                match operation.file.as_ref() {
-                    // At the new end of the file, wherever that is.
-                    Some(file) if operation.appends(Some(file)) != Some(false) => {
-                        file.set_position(CURRENT_POSITION);
-                    }
-                    Some(file) => file.advance(result as u64),
-                    None => {}
-                }
-            }
             _ => {}
         }
     }

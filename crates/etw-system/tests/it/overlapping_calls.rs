@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use etw_system::neutral::{CalledFile, Detail, FileId};
-use etw_system::system_calls::FileOperation;
+use etw_system::system_calls::{FileOperation, SystemCall};
 
 use crate::file_names::{NAME, OWN_FOLDER, call_in_folder, file, named, text};
-use crate::shaper::{Machinery, operation};
+use crate::shaper::{Machinery, number, of, operation};
 
 /// Another thread of process 50.
 const OTHER: u32 = 51;
@@ -196,4 +196,64 @@ fn a_file_that_is_made_during_a_deletion_stays() {
     calls.end(50, 0);
     calls.read(6, 1);
     assert_eq!(calls.names(), expected(&[(1, "/b")]));
+}
+
+/// Descriptors of one open file.
+const FILE: u64 = 5;
+const COPY: u64 = 6;
+/// The offset that is not known.
+const UNKNOWN: u64 = u64::MAX - 1;
+
+/// The kernel lets one call after the other move a position, in an order that no record has.
+#[test]
+fn calls_that_move_one_position_together_have_no_offset() {
+    let mut calls = Overlapping::new();
+    let write = operation(FileOperation::Write);
+    let seek = number(|call| call == SystemCall::Seek);
+    let at = number(|call| match call {
+        SystemCall::File(FileOperation::Write, arguments) => arguments.offset.is_some(),
+        _ => false,
+    });
+    let duplicate = number(|call| call == SystemCall::Duplicate);
+    calls.open("/a", 7, FILE as i64);
+    calls.begin(50, duplicate, &[FILE], None);
+    calls.end(50, COPY as i64);
+    let arguments = |descriptor| [descriptor, 0x100, 100];
+    // One that begins while another one runs; and those behind them, each alone.
+    calls.begin(50, write, &arguments(FILE), None);
+    calls.begin(OTHER, write, &arguments(COPY), None);
+    calls.end(OTHER, 100);
+    calls.begin(OTHER, write, &arguments(COPY), None);
+    calls.end(50, 60);
+    calls.end(OTHER, -11);
+    calls.begin(50, write, &arguments(FILE), None);
+    calls.end(50, 100);
+    // A call with an offset of its own moves nothing.
+    calls.begin(OTHER, at, &[FILE, 0x100, 100, 4096], None);
+    calls.begin(50, write, &arguments(FILE), None);
+    calls.end(OTHER, 100);
+    calls.end(50, 100);
+    // A seek that overlaps a write: nobody knows the position, until another seek.
+    for (first, second) in [(50, OTHER), (OTHER, 50)] {
+        calls.begin(50, write, &arguments(FILE), None);
+        calls.begin(OTHER, seek, &[FILE, 5000, 0], None);
+        for thread in [first, second] {
+            calls.end(thread, if thread == 50 { 100 } else { 5000 });
+        }
+        calls.begin(50, write, &arguments(FILE), None);
+        calls.end(50, 100);
+        calls.begin(OTHER, seek, &[COPY, 9000, 0], None);
+        calls.end(OTHER, 9000);
+    }
+    // A call that never ends: its thread does.
+    calls.begin(OTHER, write, &arguments(FILE), None);
+    calls.machine.of_process(900, (50, OTHER), Detail::Exit { process: 50, thread: OTHER });
+    calls.time = 901;
+    calls.begin(50, write, &arguments(FILE), None);
+    calls.end(50, 100);
+    let records = calls.machine.end();
+    let offsets: Vec<u64> = of(&records, 0x0444).iter().map(|one| one.u64(0)).collect();
+    let expected =
+        [0, UNKNOWN, UNKNOWN, 160, 4096, 260, 360, UNKNOWN, 9000, UNKNOWN, 9000, UNKNOWN];
+    assert_eq!(offsets, expected);
 }
