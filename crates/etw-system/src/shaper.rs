@@ -4,6 +4,7 @@ mod calls;
 mod closes;
 mod descriptors;
 mod disks;
+mod exit_statuses;
 mod faults;
 mod file_names;
 mod files;
@@ -34,6 +35,7 @@ use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, St
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use disks::Disks;
+use exit_statuses::{ExitStatus, ExitStatuses};
 use faults::Faults;
 use files::Files;
 use folders::Folders;
@@ -189,8 +191,7 @@ pub struct Shaper {
     ending: VecDeque<EndingThread>,
     /// Ids of the threads that ended last.
     ended_last: VecDeque<u32>,
-    /// Exit statuses of processes that have not ended yet.
-    exit_statuses: HashMap<u32, VecDeque<ExitStatus>>,
+    exit_statuses: ExitStatuses,
     user_changes: UserChanges,
     /// Threads whose starts wait for the stacks of their creators.
     creations: Vec<Creation>,
@@ -240,15 +241,6 @@ struct Cpu {
     interrupts: Vec<(u32, u64)>,
     /// When the handlers of soft interrupts began; 0: not running.
     soft_interrupts: [u64; SOFT_INTERRUPTS],
-}
-
-/// The exit status of a thread.
-#[derive(Clone, Copy, Debug)]
-struct ExitStatus {
-    /// Nanoseconds, a little behind the time at which the thread said its end.
-    time: u64,
-    thread: u32,
-    status: u32,
 }
 
 /// Threads and processes that ended, and nobody saw it.
@@ -367,7 +359,7 @@ impl Shaper {
             has_leaving: false,
             lacks_states: false,
             ended_last: VecDeque::new(),
-            exit_statuses: HashMap::new(),
+            exit_statuses: ExitStatuses::default(),
             user_changes: UserChanges::default(),
             creations: Vec::new(),
             idle_cpus: Vec::new(),
@@ -522,7 +514,8 @@ impl Shaper {
     fn take_any(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         match event.detail {
             Detail::ExitStatus { process, thread, status } => {
-                return self.exit_status(process, ExitStatus { time: event.time, thread, status });
+                let status = ExitStatus { time: event.time, thread, status };
+                return self.exit_statuses.add(process, status);
             }
             Detail::User { process, user } => {
                 return self.user_changes.add(process, event.time, user);

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::descriptors::Move;
 use super::files::{FileCall, Operation, is_error};
 use super::views::{View, Views};
 use super::{KEY, Shaper};
@@ -69,6 +70,8 @@ struct Call {
     number: u64,
     arguments: [u64; 6],
     operations: [Option<Operation>; 2],
+    /// It seeks.
+    seek: Option<Move>,
     /// The folder to which it changes.
     folder: Option<Vec<u8>>,
 }
@@ -154,7 +157,8 @@ impl Shaper {
                 self.calls.running.clear();
             }
             let folder = self.next_folder(event, kind, &arguments, file);
-            let call = Call { number, arguments, operations, folder };
+            let seek = self.seek_begun(event, kind, &arguments);
+            let call = Call { number, arguments, operations, seek, folder };
             self.calls.running.insert(event.thread, call);
         }
         if self.has(Flag::SYSCALL) {
@@ -182,6 +186,11 @@ impl Shaper {
             for operation in std::mem::take(&mut call.operations).into_iter().flatten() {
                 self.operation_ended(event, operation, result, out);
             }
+            match call.seek.take() {
+                Some(seek) if is_error(result) => seek.advance(0),
+                Some(seek) => seek.end_at(result as u64),
+                None => {}
+            }
             if kind == SystemCall::Map {
                 self.drop_map_stack(event.thread);
             }
@@ -202,6 +211,19 @@ impl Shaper {
             out.perf_info(head, SYSCALL_EXIT, 2, &Payload::new().u32(result as u32));
             self.add_stack(head, SYSCALL_EXIT, event.stack, out);
         }
+    }
+
+    fn seek_begun(
+        &self,
+        event: &NeutralEvent<'_>,
+        kind: SystemCall,
+        arguments: &[u64; 6],
+    ) -> Option<Move> {
+        if kind != SystemCall::Seek {
+            return None;
+        }
+        let descriptor = Some(arguments[0] as i32);
+        Some(self.file_of(self.owner_of_files(event), descriptor)?.begin_move())
     }
 
     /// Records of calls may be missing from now on: a call's return may be that of the next one, and a descriptor's file may be another.

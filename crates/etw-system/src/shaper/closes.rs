@@ -155,11 +155,6 @@ impl Shaper {
         let owner = self.owner_of_files(event);
         let (descriptor, to) = (arguments[0] as i32, result as i32);
         match (kind, arguments[1]) {
-            (SystemCall::Seek, _) => {
-                if let Some(file) = self.file_of(owner, Some(descriptor)) {
-                    file.set_position(result as u64);
-                }
-            }
             (SystemCall::Duplicate, _) | (SystemCall::ControlDescriptor, DUPLICATE) => {
                 self.duplicate(event, (descriptor, to), false, out);
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
@@ -40,6 +40,10 @@ pub(super) struct OpenFile {
 struct OpenState {
     /// Where the next operation without an offset begins; [`CURRENT_POSITION`]: not known.
     position: AtomicU64,
+    /// Running calls that move it, and whether any two have overlapped since the last time that none ran. Their order is that in which they get the
+    /// kernel's lock, which no record has.
+    moves: AtomicUsize,
+    have_overlapped: AtomicBool,
     /// Whether writes append, as one of [`NOT`] and its kin.
     appends: AtomicU8,
     /// Descriptors that are remembered, and those that were forgotten: such a file is never seen to be closed.
@@ -50,14 +54,25 @@ impl OpenFile {
     pub fn new(object: u64, key: u64, position: Option<u64>) -> OpenFile {
         let state = OpenState {
             position: AtomicU64::new(position.unwrap_or(CURRENT_POSITION)),
+            moves: AtomicUsize::default(),
+            have_overlapped: AtomicBool::default(),
             appends: AtomicU8::new(NOT),
             descriptors: AtomicUsize::default(),
         };
         OpenFile { object, key, state: Arc::new(state) }
     }
 
-    pub fn position(&self) -> u64 {
-        self.state.position.load(Ordering::Relaxed)
+    /// A call begins that moves the position.
+    pub fn begin_move(&self) -> Move {
+        let state = &self.state;
+        let start = match state.moves.fetch_add(1, Ordering::Relaxed) {
+            0 => state.position.load(Ordering::Relaxed),
+            _ => {
+                state.have_overlapped.store(true, Ordering::Relaxed);
+                CURRENT_POSITION
+            }
+        };
+        Move { state: state.clone(), start, has_ended: false }
     }
 
     /// Whether writes append; `None`: not known.
@@ -71,19 +86,9 @@ impl OpenFile {
         self.state.appends.store(to, Ordering::Relaxed);
     }
 
-    pub fn set_position(&self, to: u64) {
-        self.state.position.store(to, Ordering::Relaxed);
-    }
-
-    pub fn advance(&self, bytes: u64) {
-        if self.position() != CURRENT_POSITION {
-            self.set_position(self.position().saturating_add(bytes).min(CURRENT_POSITION));
-        }
-    }
-
     /// Calls may have changed it unseen.
     fn forget_state(&self) {
-        self.set_position(CURRENT_POSITION);
+        self.state.position.store(CURRENT_POSITION, Ordering::Relaxed);
         if self.appends() == Some(true) {
             self.set_appends(None);
         }
@@ -99,6 +104,57 @@ impl OpenFile {
         let before =
             self.state.descriptors.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         (before == Ok(1)).then_some(self)
+    }
+}
+
+/// A running call that moves the position of an open file. One that never ends has moved it somewhere.
+#[derive(Debug)]
+pub(super) struct Move {
+    state: Arc<OpenState>,
+    start: u64,
+    has_ended: bool,
+}
+
+impl Move {
+    /// Where the call begins; [`CURRENT_POSITION`]: not known.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The call has moved the position by so many bytes.
+    pub fn advance(mut self, bytes: u64) {
+        self.has_ended = true;
+        let position = self.state.position.load(Ordering::Relaxed);
+        if position != CURRENT_POSITION {
+            let to = position.saturating_add(bytes).min(CURRENT_POSITION);
+            self.state.position.store(to, Ordering::Relaxed);
+        }
+    }
+
+    /// The call has moved the position there, unless another one moved it further.
+    pub fn end_at(mut self, to: u64) {
+        self.has_ended = !self.state.have_overlapped.load(Ordering::Relaxed);
+        if self.has_ended {
+            self.state.position.store(to, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Clone for Move {
+    fn clone(&self) -> Move {
+        self.state.moves.fetch_add(1, Ordering::Relaxed);
+        Move { state: self.state.clone(), ..*self }
+    }
+}
+
+impl Drop for Move {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.state.position.store(CURRENT_POSITION, Ordering::Relaxed);
+        }
+        if self.state.moves.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.state.have_overlapped.store(false, Ordering::Relaxed);
+        }
     }
 }
 

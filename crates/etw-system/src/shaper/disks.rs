@@ -1,7 +1,8 @@
 //! Requests of disks, from their callers to their completions.
 //!
 //! A request is queued by the thread that asks for it. The scheduler of the disk issues it later, in any thread, and may merge it with
-//! others before. So the thread and the time of a request are those of its queueing, its size is that of its issue.
+//! others before. So the thread and the time of a request are those of its queueing, its size is that of its issue. Each request that is merged
+//! with others is a part of what is issued, up to the first sector of the next one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,10 +30,11 @@ impl Disks {
     }
 }
 
-/// A request of a disk.
+/// A request of a disk, or a part of a larger one.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     id: u64,
+    operation: DiskOperation,
     since: u64,
     thread: u32,
     /// Bytes that are not complete.
@@ -41,29 +43,62 @@ struct Request {
     size: u32,
     /// The driver has not taken it.
     is_requeued: bool,
+    /// The next part begins where it ends.
+    has_next: bool,
 }
 
 impl Disks {
     fn make(&mut self, event: &NeutralEvent<'_>, request: &DiskRequest) -> Request {
         Request {
             id: KEY | self.ids.next(),
+            operation: request.operation,
             since: event.time,
             thread: event.thread,
             left: request.size,
             first_sector: request.sector,
             size: request.size,
             is_requeued: false,
+            has_next: false,
         }
     }
 
-    /// The first queued request of those that a request is made of.
-    fn take_queued(&mut self, request: &DiskRequest) -> Option<Request> {
+    /// The queued requests that a request is made of, in the order of their sectors, with their parts of it.
+    fn take_queued(&mut self, request: &DiskRequest) -> Vec<Request> {
         let size = u64::from(request.size).div_ceil(SECTOR).max(1);
         let end = request.sector.saturating_add(size);
-        let keys = (request.device, request.sector)..(request.device, end);
-        let merged: Vec<(u32, u64)> = self.queued.range(keys).map(|(key, _)| *key).collect();
-        let merged = merged.iter().filter_map(|key| self.queued.remove(key));
-        merged.min_by_key(|one| one.since)
+        let range = (request.device, request.sector)..(request.device, end);
+        let is_part = |one: &Request| one.operation == request.operation;
+        let merged = self.queued.range(range).filter(|(_, one)| is_part(one));
+        let keys: Vec<(u32, u64)> = merged.map(|(key, _)| *key).collect();
+        let mut parts: Vec<Request> =
+            keys.iter().filter_map(|key| self.queued.remove(key)).collect();
+        let mut end = u64::from(request.size);
+        for (at, part) in parts.iter_mut().enumerate().rev() {
+            // The first one may have grown at its front.
+            let sector = if at == 0 { request.sector } else { part.first_sector };
+            let start = (sector - request.sector) * SECTOR;
+            part.has_next = end < u64::from(request.size);
+            // Both are less than the request's size.
+            part.size = (end - start) as u32;
+            (part.left, part.first_sector) = (part.size, sector);
+            end = start;
+        }
+        parts
+    }
+
+    /// Takes the next part of a request that has completed so many bytes from a sector on. `None`: it is known no more, or not complete.
+    fn take_complete(&mut self, device: u32, sector: &mut u64, bytes: &mut u32) -> Option<Request> {
+        let mut one = self.issued.remove(&(device, *sector))?;
+        let done = one.left.min(*bytes);
+        *bytes -= done;
+        *sector = sector.wrapping_add(u64::from(done) / SECTOR);
+        if done < one.left {
+            // The rest comes with another completion.
+            one.left -= done;
+            self.issued.insert((device, *sector), one);
+            return None;
+        }
+        Some(one)
     }
 }
 
@@ -119,15 +154,17 @@ impl Shaper {
             // It keeps its first time and thread.
             return;
         }
-        let queued = self.disks.take_queued(request);
-        let mut one = queued.unwrap_or_else(|| self.disks.make(event, request));
-        (one.left, one.size, one.first_sector) = (request.size, request.size, request.sector);
-        if self.disks.issued.len() < LIMIT {
-            // The completion of an earlier request of the same sector was lost.
-            self.disks.issued.insert(key, one);
-        }
-        if queued.is_none() {
+        let mut parts = self.disks.take_queued(request);
+        if parts.is_empty() {
+            let one = self.disks.make(event, request);
             self.disk_begun(event, request, one.id, out);
+            parts.push(one);
+        }
+        for one in parts {
+            if self.disks.issued.len() < LIMIT {
+                // The completion of an earlier request of the same sector was lost.
+                self.disks.issued.insert((request.device, one.first_sector), one);
+            }
         }
     }
 
@@ -167,16 +204,22 @@ impl Shaper {
             // A call that only flushed: the flush itself has completed.
             return;
         }
-        let Some(mut one) = self.disks.issued.remove(&(request.device, request.sector)) else {
-            return;
-        };
-        if request.size < one.left {
-            // The rest comes with another completion.
-            one.left -= request.size;
-            let next = request.sector.wrapping_add(u64::from(request.size) / SECTOR);
-            self.disks.issued.insert((request.device, next), one);
-            return;
+        let (mut sector, mut bytes) = (request.sector, request.size);
+        while let Some(one) = self.disks.take_complete(request.device, &mut sector, &mut bytes) {
+            self.disk_ended(event, request, one, out);
+            if !one.has_next || bytes == 0 {
+                return;
+            }
         }
+    }
+
+    fn disk_ended(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        one: Request,
+        out: &mut Records,
+    ) {
         let hook = match request.operation {
             DiskOperation::Read => 0x010a,
             DiskOperation::Write => 0x010b,

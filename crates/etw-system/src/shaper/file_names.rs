@@ -113,11 +113,12 @@ impl Shaper {
         }
     }
 
-    /// A file or folder has another name; `is_exchange`: and the one that had that name has the old one.
+    /// A file or folder has another name; `is_exchange`: and the one that had that name has the old one. `keys`: the files of both names at the
+    /// beginning of the call.
     pub(super) fn file_renamed(
         &mut self,
         event: &NeutralEvent<'_>,
-        [old, new]: &[Vec<u8>; 2],
+        ([old, new], keys): (&[Vec<u8>; 2], [Option<u64>; 2]),
         is_exchange: bool,
         out: &mut Records,
     ) {
@@ -125,7 +126,8 @@ impl Shaper {
             return;
         }
         let names = &mut self.files.names;
-        let files = [names.remove(new), names.remove(old)];
+        let files =
+            [names.take_name(new, keys[1].filter(|_| is_exchange)), names.take_name(old, keys[0])];
         let folders = [names.take_below(new), names.take_below(old)];
         // The file and folder that the new name had before are no more.
         let is_known = |path: &&Vec<u8>| path.starts_with(b"/");

@@ -1,7 +1,7 @@
 //! Operations on files: FileIo events, and the names of files.
 
-use super::descriptors::{CURRENT_POSITION, Descriptor, OpenFile, Owner, Tables};
-use super::names::{Names, is_nameless};
+use super::descriptors::{CURRENT_POSITION, Descriptor, Move, OpenFile, Owner, Tables};
+use super::names::{Names, is_nameless, is_opened};
 use super::paths::{descriptor_of_path, joined};
 use super::{KEY, Numbers, Shaper};
 use crate::flags::Flag;
@@ -71,7 +71,7 @@ pub(super) struct Operation {
     kind: FileOperation,
     arguments: FileArguments,
     /// It begins at the position of its descriptor.
-    moves_position: bool,
+    position: Option<Move>,
     id: u64,
     /// The file that it opens or uses.
     file: Option<OpenFile>,
@@ -81,6 +81,20 @@ pub(super) struct Operation {
     flags: Option<u64>,
     /// Bytes of the buffers that it lists.
     buffer_bytes: Option<u64>,
+    /// The files of both paths at the beginning of a call that takes these names from them.
+    taken: [Option<u64>; 2],
+    /// The name of the file that it opens, if that is known only at the end.
+    late_name: Option<LateName>,
+}
+
+/// The name of an opened file of which the trace knows another one, or whose name another file has: the call may have waited until that one was deleted
+/// or renamed. No call uses the new file before it is open.
+#[derive(Clone, Debug)]
+struct LateName {
+    id: FileId,
+    path: Vec<u8>,
+    /// The call made the file: any other name was that of an earlier one.
+    is_new: bool,
 }
 
 impl Operation {
@@ -181,12 +195,22 @@ impl Shaper {
         position: Option<u64>,
         out: &mut Records,
     ) -> OpenFile {
+        self.name_opened(event, key, (id, path), out);
+        OpenFile::new(self.files.object(), key, position)
+    }
+
+    fn name_opened(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        key: u64,
+        (id, path): (FileId, &[u8]),
+        out: &mut Records,
+    ) {
         if self.files.names.path(key).is_some_and(|known| is_nameless(id.inode, known)) {
             self.files.names.replace(key, path);
         }
         self.name_file(event, key, path, out);
         self.files.names.identify(key, id);
-        OpenFile::new(self.files.object(), key, position)
     }
 
     /// A call opens a file.
@@ -196,7 +220,7 @@ impl Shaper {
         (id, path): (FileId, &[u8]),
         flags: u64,
         out: &mut Records,
-    ) -> OpenFile {
+    ) -> (OpenFile, Option<LateName>) {
         let mut name = path.to_vec();
         let is_nameless_now = flags & NAMELESS_FLAGS == NAMELESS_FLAGS;
         if is_nameless_now && !is_nameless(id.inode, path) {
@@ -209,10 +233,29 @@ impl Shaper {
         {
             name = known.to_vec();
         }
-        if is_nameless_now || disposition(flags) == NEW_FILE {
-            self.files.names.replace(key, &name);
+        let names = &self.files.names;
+        let has_other = names.path(key).is_some_and(|known| known != name) && names.has_name(key);
+        let is_of_other = names.key(&name).is_some_and(|one| one != key && is_opened(one));
+        if has_other || is_of_other {
+            let is_new = is_nameless_now || disposition(flags) == NEW_FILE;
+            let late = LateName { id, path: name, is_new };
+            return (OpenFile::new(self.files.object(), key, Some(0)), Some(late));
         }
-        self.open_file(event, key, (id, &name), Some(0), out)
+        (self.open_file(event, key, (id, &name), Some(0), out), None)
+    }
+
+    /// The call that opened a file has ended.
+    fn name_late(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        key: u64,
+        name: &LateName,
+        out: &mut Records,
+    ) {
+        if name.is_new || !self.files.names.has_safe_name(key) {
+            self.files.names.replace(key, &name.path);
+        }
+        self.name_opened(event, key, (name.id, &name.path), out);
     }
 
     /// A file that was opened and is closed before the host could look at it.
@@ -279,6 +322,7 @@ impl Shaper {
             (None, Some(_)) => names.and_then(|names| names.flags),
             (None, None) => Some(arguments.implied_flags),
         };
+        let mut late_name = None;
         let file = match (descriptor, &paths[0][..]) {
             (Some(number), _) if kind == FileOperation::Close => {
                 Some(self.file_closed(owner, number)?)
@@ -286,10 +330,11 @@ impl Shaper {
             (Some(_), _) => Some(self.file_of(owner, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
-                Some(match id {
-                    Some(id) => self.file_opened(event, (id, path), flags.unwrap_or(0), out),
-                    None => self.unnamed_file(),
-                })
+                let opened =
+                    id.map(|id| self.file_opened(event, (id, path), flags.unwrap_or(0), out));
+                let (file, late) = opened.unwrap_or_else(|| (self.unnamed_file(), None));
+                late_name = late;
+                Some(file)
             }
             (None, []) => None,
             (None, path) if kind == FileOperation::Make => {
@@ -302,17 +347,27 @@ impl Shaper {
         if let Some(file) = &file {
             self.tell_name(event, file.key, out);
         }
+        let taken = match kind {
+            FileOperation::Delete | FileOperation::Rename => {
+                paths.each_ref().map(|path| self.files.names.begin_taking(path))
+            }
+            _ => [None; 2],
+        };
         let id = self.files.operation_id();
-        let moves_position = arguments.offset_of(values) == Offset::Position;
+        let moves = matches!(kind, FileOperation::Read | FileOperation::Write)
+            && arguments.offset_of(values) == Offset::Position;
+        let position = file.as_ref().filter(|_| moves).map(OpenFile::begin_move);
         let operation = Operation {
             kind,
             arguments,
-            moves_position,
+            position,
             id,
             file,
             paths,
             flags,
             buffer_bytes: names.and_then(|names| names.buffer_bytes),
+            taken,
+            late_name,
         };
         if self.has(Flag::FILE_IO_INIT) {
             self.operation_records(event, &operation, values, out);
@@ -364,7 +419,9 @@ impl Shaper {
                     _ if appends.is_none() => CURRENT_POSITION,
                     Offset::At(offset) => offset,
                     Offset::Unknown => CURRENT_POSITION,
-                    Offset::Position => file.as_ref().map_or(CURRENT_POSITION, OpenFile::position),
+                    Offset::Position => {
+                        operation.position.as_ref().map_or(CURRENT_POSITION, Move::start)
+                    }
                 };
                 let payload = Payload::new().u64(offset).u64(id).u64(object).u64(key);
                 let payload = payload.u32(thread).u32(size).u32(0).u32(0);
@@ -401,7 +458,7 @@ impl Shaper {
     pub(super) fn operation_ended(
         &mut self,
         event: &NeutralEvent<'_>,
-        operation: Operation,
+        mut operation: Operation,
         result: i64,
         out: &mut Records,
     ) {
@@ -410,9 +467,24 @@ impl Shaper {
             let payload = Payload::new().u64(operation.id).u64(result as u64).u32(status);
             out.perf_info(self.head(event), OPERATION_END, 3, &payload);
         }
+        for (path, key) in operation.paths.iter().zip(operation.taken) {
+            self.files.names.end_taking(path, key);
+        }
+        if let Some(position) = operation.position.take() {
+            let appends = operation.appends(operation.file.as_ref());
+            match is_error(result) {
+                true => position.advance(0),
+                false if appends == Some(false) => position.advance(result as u64),
+                // At the new end of the file, wherever that is.
+                false => position.end_at(CURRENT_POSITION),
+            }
+        }
         match operation.kind {
             _ if is_error(result) => {}
             FileOperation::Open => {
+                if let (Some(file), Some(name)) = (&operation.file, &operation.late_name) {
+                    self.name_late(event, file.key, name, out);
+                }
                 let has = |flag| operation.flags.map(|flags| flags & flag != 0);
                 let closes_on_exec = has(CLOSE_ON_EXEC);
                 if let Some(file) = &operation.file {
@@ -425,23 +497,14 @@ impl Shaper {
                 self.files_closed(event, closed, out);
             }
             FileOperation::Delete => {
-                self.files.names.remove(&operation.paths[0]);
+                self.files.names.take_name(&operation.paths[0], operation.taken[0]);
             }
             FileOperation::Rename => {
                 let is_exchange = operation.has(EXCHANGE_FLAG);
-                self.file_renamed(event, &operation.paths, is_exchange, out);
+                let names = (&operation.paths, operation.taken);
+                self.file_renamed(event, names, is_exchange, out);
             }
             FileOperation::Link => self.file_linked(event, &operation.paths, out),
-            FileOperation::Read | FileOperation::Write if operation.moves_position => {
-                match operation.file.as_ref() {
-                    // At the new end of the file, wherever that is.
-                    Some(file) if operation.appends(Some(file)) != Some(false) => {
-                        file.set_position(CURRENT_POSITION);
-                    }
-                    Some(file) => file.advance(result as u64),
-                    None => {}
-                }
-            }
             _ => {}
         }
     }

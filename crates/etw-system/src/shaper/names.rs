@@ -21,6 +21,8 @@ struct FileName {
     path: Vec<u8>,
     /// The file had it: it was deleted, or has another name. Its number may be that of a new file.
     is_gone: bool,
+    /// Calls that run and take it from the file, if they succeed.
+    takers: u32,
     /// The opened file.
     id: FileId,
 }
@@ -71,6 +73,11 @@ fn hash_of(value: impl Hash) -> u64 {
 /// The key of a file by its device and number alone. Where these may be those of several files, no opened file has this key.
 pub(super) fn key_of_number(id: FileId) -> u64 {
     key_of_hash(hash_of((id.device, id.inode)))
+}
+
+/// Whether a call has opened the file of a key, or it was found open.
+pub(super) fn is_opened(key: u64) -> bool {
+    key & 3 << 46 == OPENED
 }
 
 fn key_of_hash(hash: u64) -> u64 {
@@ -175,7 +182,9 @@ impl Names {
         self.untold.remove(&key);
         self.old.by_key.remove(&key);
         self.young.keys.insert(path.to_vec(), key);
-        self.young.by_key.insert(key, FileName { path: path.to_vec(), is_gone: false, id });
+        self.young
+            .by_key
+            .insert(key, FileName { path: path.to_vec(), is_gone: false, takers: 0, id });
     }
 
     fn make_room(&mut self, size: usize) {
@@ -190,6 +199,48 @@ impl Names {
         let old = self.old.keys.remove(path);
         let key = self.young.keys.remove(path).or(old)?;
         if let Some(name) = self.get_mut(key).filter(|name| name.path == path) {
+            name.is_gone = true;
+        }
+        Some(key)
+    }
+
+    /// A call begins that takes a name from its file, if it succeeds. Returns the file.
+    pub fn begin_taking(&mut self, path: &[u8]) -> Option<u64> {
+        let key = self.key(path)?;
+        if let Some(name) = self.get_mut(key).filter(|name| name.path == path) {
+            name.takers = name.takers.saturating_add(1);
+        }
+        Some(key)
+    }
+
+    /// The call has ended.
+    pub fn end_taking(&mut self, path: &[u8], key: Option<u64>) {
+        if let Some(name) = key.and_then(|key| self.get_mut(key)).filter(|name| name.path == path) {
+            name.takers = name.takers.saturating_sub(1);
+        }
+    }
+
+    /// Whether a file has a name.
+    pub fn has_name(&self, key: u64) -> bool {
+        self.get(key).is_some_and(|name| !name.is_gone)
+    }
+
+    /// Whether a file has a name that no running call takes from it.
+    pub fn has_safe_name(&self, key: u64) -> bool {
+        self.get(key).is_some_and(|name| !name.is_gone && name.takers == 0)
+    }
+
+    /// A path no longer names the file that it named when a call began (`key`). Another file may have got the name before the end of the call was
+    /// seen. If no call had opened the first one, that is the same file.
+    pub fn take_name(&mut self, path: &[u8], key: Option<u64>) -> Option<u64> {
+        let has_it = |key: &u64| {
+            let has_name = self.get(*key).is_some_and(|one| one.path == path && !one.is_gone);
+            is_opened(*key) && has_name
+        };
+        let Some(key) = key.filter(has_it).filter(|key| self.key(path) != Some(*key)) else {
+            return self.remove(path);
+        };
+        if let Some(name) = self.get_mut(key) {
             name.is_gone = true;
         }
         Some(key)

@@ -9,7 +9,7 @@ use super::lifecycle_stacks::{
     IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
 };
 use super::schedule::windows_priority;
-use super::{EndingThread, ExitStatus, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
+use super::{EndingThread, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
 use crate::flags::Flag;
 use crate::neutral::{
     Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, StackBounds, ThreadState,
@@ -22,12 +22,6 @@ const LARGEST_EVENT: usize = 65_400;
 const LONGEST_NAME: usize = 255;
 /// The exit status of a process that runs.
 const STILL_ACTIVE: u32 = 259;
-/// Exit statuses that wait for the ends of their processes.
-const MAX_EXIT_STATUSES: usize = 1 << 16;
-/// Nanoseconds between a status and the record of the end, on a busy machine.
-const LATEST_END: u64 = 2_000_000_000;
-/// Those of one process.
-const MAX_STATUSES: usize = 64;
 /// Bytes of the fields and the header around a command line or the arguments of a program, the image's name included.
 const AROUND_COMMAND_LINE: usize = 1024;
 /// `S-1-22-1-uid`: the identifier authority of Unix users.
@@ -639,7 +633,7 @@ impl Shaper {
                 self.add_stack(head, IMAGE_UNLOAD, event.stack, out);
             }
         }
-        let exit_status = self.take_exit_status(process, (thread, said), event.time);
+        let exit_status = self.exit_statuses.take(process, (thread, said), event.time);
         if !one.facts.is_kernel {
             let head = self.apart(head, out);
             self.process_record(head, Moment::End, &Process { exit_status, ..one }, out);
@@ -647,39 +641,6 @@ impl Shaper {
                 self.add_stack(head, PROCESS_END, event.stack, out);
             }
         }
-    }
-
-    /// Remembers the exit status of a process's thread until its end.
-    pub(super) fn exit_status(&mut self, process: u32, status: ExitStatus) {
-        if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
-            // Ends of many processes were lost, or other processes are recorded than those whose statuses the kernel reports.
-            let since = status.time.saturating_sub(LATEST_END);
-            let is_new = |one: &ExitStatus| one.time >= since;
-            self.exit_statuses.retain(|_, all| all.back().is_some_and(is_new));
-        }
-        if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
-            self.exit_statuses.clear();
-        }
-        let all = self.exit_statuses.entry(process).or_default();
-        if all.len() >= MAX_STATUSES {
-            all.pop_front();
-        }
-        all.push_back(status);
-    }
-
-    /// The status of a process that ends: that of its last thread. Those behind it belong to the next process with this id.
-    fn take_exit_status(&mut self, process: u32, (thread, said): (u32, u64), end: u64) -> u32 {
-        let Some(all) = self.exit_statuses.get_mut(&process) else { return 0 };
-        let is_last = |one: &ExitStatus| said > 0 && one.thread == thread && one.time >= said;
-        let count = match all.iter().position(is_last) {
-            Some(at) => at + 1,
-            None => all.iter().take_while(|one| one.time <= end).count(),
-        };
-        let last = all.drain(..count.max(1)).next_back();
-        if all.is_empty() {
-            self.exit_statuses.remove(&process);
-        }
-        last.map_or(0, |one| one.status)
     }
 
     /// Returns the stack with which the thread ended.

@@ -64,7 +64,12 @@ fn a_disk_request_belongs_to_the_thread_that_asked_for_it() {
         .iter()
         .map(|one| (one.u32(8), one.u64(16) / 512, one.u64(40), one.u32(48)))
         .collect();
-    assert_eq!(reads, [(12_288, 92, 400, 50), (4096, 300, 400, 51)]);
+    // Each part has its own thread and time, and their sizes add up.
+    let expected = [(8192, 92, 400, 50), (4096, 108, 250, 51), (4096, 300, 400, 51)];
+    assert_eq!(reads, expected);
+    let ids = |hook, at| of(&records, hook).iter().map(|one| one.u64(at)).collect::<Vec<_>>();
+    let [first, second, third] = ids(0x010c, 0)[..] else { panic!() };
+    assert_eq!(ids(0x010a, 32), [first, third, second], "each has its end");
     let starts: Vec<_> = of(&records, 0x010c).iter().map(|one| one.thread).collect();
     assert_eq!(starts, [50, 51, 51]);
     let flushes: Vec<_> =
@@ -73,4 +78,34 @@ fn a_disk_request_belongs_to_the_thread_that_asked_for_it() {
     let starts: Vec<_> = of(&records, 0x010f).iter().map(|one| one.thread).collect();
     assert_eq!(starts, [50, 51]);
     assert!(of(&records, 0x010b).is_empty());
+}
+
+/// The driver completes a merged request in pieces, which are no parts of it.
+#[test]
+fn parts_of_a_merged_request_end_when_all_of_their_bytes_are_complete() {
+    let mut machine = Machinery::new();
+    let write = |sector, size| request(DiskOperation::Write, sector, size);
+    for (time, sector) in [(10, 100), (11, 116), (12, 108)] {
+        machine.at(time, 0, 50, Detail::DiskQueue(write(sector, 4096)));
+    }
+    // A read of these sectors is another request, as is a write behind them.
+    machine.at(13, 0, 50, Detail::DiskQueue(request(DiskOperation::Read, 104, 4096)));
+    machine.at(14, 0, 50, Detail::DiskQueue(write(124, 4096)));
+    machine.at(20, 0, 7, Detail::DiskIssue(write(124, 4096)));
+    machine.at(21, 0, 7, Detail::DiskIssue(write(100, 12_288)));
+    machine.at(22, 0, 7, Detail::DiskRequeue(write(100, 12_288)));
+    machine.at(23, 0, 7, Detail::DiskIssue(write(100, 12_288)));
+    machine.at(30, 0, 0, Detail::DiskComplete(write(100, 6144)));
+    machine.at(40, 0, 0, Detail::DiskComplete(write(112, 6144)));
+    machine.at(50, 0, 0, Detail::DiskComplete(write(124, 4096)));
+    machine.at(60, 0, 7, Detail::DiskIssue(request(DiskOperation::Read, 104, 4096)));
+    machine.at(70, 0, 0, Detail::DiskComplete(request(DiskOperation::Read, 104, 4096)));
+    let records = machine.end();
+    let ends = |hook| {
+        let all = of(&records, hook).into_iter();
+        all.map(|one| (one.u64(16) / 512, one.u32(8), one.u64(40))).collect::<Vec<_>>()
+    };
+    let writes = [(100, 4096, 200), (108, 4096, 280), (116, 4096, 290), (124, 4096, 360)];
+    assert_eq!(ends(0x010b), writes);
+    assert_eq!(ends(0x010a), [(104, 4096, 570)]);
 }

@@ -22,6 +22,7 @@ mod libraries;
 mod live;
 mod lives;
 mod memory;
+mod overlapping_calls;
 mod perf_records;
 #[cfg(feature = "wprp")]
 mod recording_profile;

@@ -531,6 +531,26 @@ fn the_last_exit_status_is_that_of_the_process() {
     assert_eq!(status(0x0302, 61), Some(0), "not known");
 }
 
+/// OV-23: the statuses of many processes are read before the records of their ends.
+#[test]
+fn processes_that_have_one_id_soon_after_another_have_their_own_exit_statuses() {
+    const COUNT: u32 = 200;
+    let mut machine = Machinery::new();
+    let times = |status: u32| u64::from(100 * status);
+    for status in 1..=COUNT {
+        let detail = Detail::ExitStatus { process: 60, thread: 60, status };
+        machine.at(times(status) + 51, 0, 0, detail);
+    }
+    for status in 1..=COUNT {
+        machine.at(times(status), 0, 50, fork(60, 50));
+        machine.at(times(status) + 50, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    }
+    let records = machine.end();
+    let ends = of(&records, 0x0302).into_iter().filter(|one| one.u32(8) == 60);
+    let statuses: Vec<u32> = ends.map(|one| one.u32(20)).collect();
+    assert_eq!(statuses, (1..=COUNT).collect::<Vec<_>>());
+}
+
 /// OV-23: the kernel reports the statuses of all processes, also where one command is recorded: those of others take no memory for long, and
 /// do not displace its own.
 #[test]
