@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         };
         let mut counted = counter::count_where(trace, &catalog, filter.as_ref());
         if let Some(top) = arguments.top {
-            counted.keep_top(top);
+            counted.top = top;
         }
         let text = match (arguments.format.is_json(), profile) {
             (true, profile) => {
