@@ -1,12 +1,11 @@
 //! Counts of a trace by process, by activity and over time.
 
-use crate::attribution::{Interrupt, Interrupts, Owner, SAMPLE};
-use crate::join::Names;
-use crate::running_threads::is_of_running_thread;
-use crate::switches::{Step, Switches};
+use crate::attribution::{Interrupt, Owner};
+use crate::join::{Moment, Names};
 use etw_decode::Decoder;
 use etw_types::{EventRecord, FileTime, Guid};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Processes and activities past this many are put together: only a hostile trace has more.
 const LIMIT: usize = 1 << 16;
@@ -16,33 +15,33 @@ pub const BINS: usize = 64;
 /// Counts that grow with a trace.
 #[derive(Default)]
 pub struct Views {
-    /// Records and payload bytes by owner; the thread is set if its process is not known yet.
-    processes: HashMap<Owner, (u64, u64), foldhash::fast::RandomState>,
-    /// Samples of each CPU whose DPC or interrupt may end behind them.
-    samples: HashMap<u16, Vec<Sample>>,
-    on_cpus: HashMap<u16, OnCpu>,
-    switches: Switches,
+    /// Records and payload bytes by owner; none without names.
+    processes: HashMap<Key, (u64, u64), foldhash::fast::RandomState>,
+    /// Those of the whole trace.
+    names: Option<Arc<Names>>,
     activities: HashMap<Guid, Activity, foldhash::fast::RandomState>,
-    pub names: Names,
     rate: Rate,
 }
 
-/// A counted CPU sample.
-struct Sample {
-    time: i64,
-    key: Owner,
-    bytes: u64,
+/// A process in one of its lives, or interrupts of any process.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Key {
+    process: Option<u32>,
+    life: Option<usize>,
+    interrupt: Option<Interrupt>,
 }
 
-/// The thread that a CPU's last switch brought, and the records and payload bytes that it caused since.
-struct OnCpu {
-    thread: u32,
-    key: Owner,
-    row: (u64, u64),
+impl Key {
+    /// The owner of a record, as `dump --join` shows it.
+    fn of(record: &EventRecord<'_>, names: &Names) -> Key {
+        let Owner { process, interrupt, .. } = names.owner(record);
+        if interrupt.is_some() {
+            return Key { interrupt, ..Key::default() };
+        }
+        let life = process.and_then(|process| names.life_at(process, Moment::of(record)));
+        Key { process, life, interrupt }
+    }
 }
-
-/// Samples of a CPU that are kept; a DPC takes less time.
-const SAMPLES: usize = 64;
 
 struct Activity {
     first: FileTime,
@@ -76,71 +75,20 @@ pub struct ActivityRow {
     pub seconds: f64,
 }
 
-/// The key of an owner's counts. A thread whose process is not known yet may be named by the rundown at the end.
-fn key_of(owner: Owner) -> Owner {
-    match owner.process {
-        Some(process) => Owner { process: Some(process), ..Owner::default() },
-        None => owner,
-    }
-}
-
 impl Views {
-    /// Learns from a record that [`add`](Views::add) does not count.
-    pub fn learn(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
-        if Names::may_tell(record) {
-            self.names.learn(record, &decoder.decode(record));
-        }
-        self.names.learn_operation(record);
-        match self.switches.take(record, record.order_time, 0) {
-            Step::Switch { new, old } => {
-                let key = key_of(self.names.owner(record));
-                let came = OnCpu { thread: new, key, row: (0, 0) };
-                if let Some(left) = self.on_cpus.insert(record.cpu, came) {
-                    // A switch is missing if another thread leaves than came.
-                    let key = if left.thread == old { left.key } else { Owner::default() };
-                    self.put(key, left.row);
-                }
-            }
-            Step::Loss { .. } | Step::Stop => {
-                for (_, left) in std::mem::take(&mut self.on_cpus) {
-                    self.put(left.key, left.row);
-                }
-            }
-            Step::None | Step::End => {}
-        }
+    /// With `names`, records are counted by process, too.
+    pub fn new(names: Option<Arc<Names>>) -> Views {
+        Views { names, ..Views::default() }
     }
 
-    /// Counts records and payload bytes. Returns the key under which they are.
-    fn put(&mut self, key: Owner, (count, bytes): (u64, u64)) -> Owner {
-        let known = self.processes.len() < LIMIT || self.processes.contains_key(&key);
-        let key = if known { key } else { Owner::default() };
-        let row = self.processes.entry(key).or_default();
-        row.0 += count;
-        row.1 += bytes;
-        key
-    }
-
-    /// Counts a record, and learns from it.
+    /// Counts a record.
     pub fn add(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder, time: Option<FileTime>) {
-        self.learn(record, decoder);
-        let owner = self.names.owner(record);
-        let bytes = record.payload.len() as u64;
-        let mut key = key_of(owner);
-        match self.on_cpus.get_mut(&record.cpu) {
-            Some(on_cpu) if key == Owner::default() && is_of_running_thread(record) => {
-                on_cpu.row.0 += 1;
-                on_cpu.row.1 += bytes;
-            }
-            _ => key = self.put(key, (1, bytes)),
-        }
-        if record.hook == Some(SAMPLE) {
-            let samples = self.samples.entry(record.cpu).or_default();
-            if samples.len() >= SAMPLES {
-                samples.remove(0);
-            }
-            samples.push(Sample { time: record.order_time, key, bytes });
-        } else if let Some(interrupt) = owner.interrupt {
-            self.move_samples(record, interrupt);
+        if let Some(names) = &self.names {
+            let key = Key::of(record, names);
+            let known = self.processes.len() < LIMIT || self.processes.contains_key(&key);
+            let row = self.processes.entry(if known { key } else { Key::default() }).or_default();
+            row.0 += 1;
+            row.1 += record.payload.len() as u64;
         }
         let Some(time) = time else { return };
         self.rate.add(time.0);
@@ -158,39 +106,23 @@ impl Views {
         }
     }
 
-    /// Counts the samples in a DPC or an interrupt, which ended just now, as its own.
-    fn move_samples(&mut self, record: &EventRecord<'_>, interrupt: Interrupt) {
-        let Some(start) = Interrupts::start(record) else { return };
-        let Some(samples) = self.samples.get_mut(&record.cpu) else { return };
-        let first = samples.partition_point(|sample| sample.time < start);
-        for sample in samples.drain(first..) {
-            let owner = Owner { interrupt: Some(interrupt), ..Owner::default() };
-            for (key, sign) in [(sample.key, -1), (owner, 1)] {
-                let row = self.processes.entry(key).or_default();
-                row.0 = row.0.saturating_add_signed(sign);
-                row.1 = row.1.saturating_add_signed(sign * sample.bytes as i64);
-            }
-        }
-    }
-
-    /// The most records first.
+    /// The most records first. Lives of one process with the same name are one row.
     pub fn processes(&self) -> Vec<ProcessRow> {
-        let mut counts: HashMap<(Option<u32>, Option<Interrupt>), (u64, u64)> = HashMap::new();
-        let on_cpus = self.on_cpus.values().map(|on_cpu| (&on_cpu.key, &on_cpu.row));
-        let rows = self.processes.iter().chain(on_cpus).filter(|(_, row)| row.0 > 0);
-        for (owner, (count, bytes)) in rows {
-            let thread = || self.names.process_of(owner.thread?);
-            let key = (owner.process.or_else(thread), owner.interrupt);
-            let row = counts.entry(key).or_default();
+        let mut counts: HashMap<_, (u64, u64)> = HashMap::new();
+        for (key, (count, bytes)) in &self.processes {
+            let names = self.names.as_ref();
+            let name = || names?.name_in_life(key.process?, key.life);
+            let name = key.interrupt.map(Interrupt::name).or_else(name);
+            let row = counts.entry((key.process, name)).or_default();
             row.0 += count;
             row.1 += bytes;
         }
-        let row =
-            |((process, interrupt), (count, bytes)): ((Option<u32>, Option<Interrupt>), _)| {
-                let name = process.and_then(|process| self.names.process_name(process));
-                let name = interrupt.map(Interrupt::name).or(name).map(str::to_owned);
-                ProcessRow { process, name, count, bytes }
-            };
+        let row = |((process, name), (count, bytes)): ((_, Option<&str>), _)| ProcessRow {
+            process,
+            name: name.map(str::to_owned),
+            count,
+            bytes,
+        };
         let mut rows: Vec<ProcessRow> = counts.into_iter().map(row).collect();
         rows.sort_by(|a, b| {
             b.count.cmp(&a.count).then_with(|| (a.process, &a.name).cmp(&(b.process, &b.name)))

@@ -15,6 +15,7 @@ mod stack_table;
 use crate::event_kinds::EventKinds;
 use crate::event_log;
 use crate::files;
+use crate::filter_names::FilterNames;
 use crate::join::{Names, Picked};
 use crate::machines::Machines;
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
@@ -175,7 +176,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
-    let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?.map(Filter::by_owner);
+    let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?;
     let (catalog, own) = (arguments.schemas.load_for(&traces)?, schemas::own_for(&traces));
     let records = || Records::with_options(traces.clone(), RecordsOptions::default());
     let decoder = |store| {
@@ -189,7 +190,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let store = crate::dump::gather(traces.clone());
     if arguments.to == Format::Evtx {
         let traces = Traces { records: records(), decoder: decoder(store) };
-        return write_event_log(arguments, traces, filter.as_ref());
+        let names = FilterNames::of(filter.as_ref(), traces.records.files(), &catalog, &own);
+        return write_event_log(arguments, traces, filter.as_ref().map(|filter| (filter, &names)));
     }
     let mut names = Names::gather(records(), decoder(store.clone()));
     // Packets have no functions.
@@ -261,11 +263,11 @@ struct Traces {
     decoder: Decoder,
 }
 
-/// `--to evtx`: records need neither tracks nor names of processes.
+/// `--to evtx`: records need no tracks.
 fn write_event_log(
     arguments: &Arguments,
     mut traces: Traces,
-    filter: Option<&Filter>,
+    filter: Option<(&Filter, &FilterNames)>,
 ) -> Result<Outcome, Failure> {
     let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
     let file = new.file().try_clone().map_err(|error| new.failure(&error))?;
@@ -277,7 +279,7 @@ fn write_event_log(
         eprintln!("etw: {problem}");
         outcome = Outcome::Damaged;
     }
-    if let Some(filter) = filter {
+    if let Some((filter, _)) = filter {
         filter.report(written.records, TraceNames::default);
     }
     let records = Written { count: written.records, unit: "record" };

@@ -3,6 +3,7 @@
 use crate::asked_names::AskedNames;
 use crate::column::Column;
 use crate::files;
+use crate::filter_names::FilterNames;
 use crate::format::{Format, Options, View};
 use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
@@ -218,7 +219,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         false => None,
     };
     let filter = arguments.filter.compile(start)?;
-    let filter = filter.map(|filter| if arguments.join { filter.by_owner() } else { filter });
+    let own = schemas::own_for(&traces);
+    let filter_names = match &names {
+        Some(names) => FilterNames::known(names.clone()),
+        None => FilterNames::of(filter.as_ref(), &traces, &catalog, &own),
+    };
     let selection = Selection {
         from,
         to,
@@ -226,8 +231,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         tail: arguments.tail,
         gathered,
         catalog: catalog.clone(),
-        own: schemas::own_for(&traces),
+        own,
         filter,
+        filter_names,
     };
     let format = arguments.format();
     let options = Options {

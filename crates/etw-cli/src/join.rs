@@ -249,11 +249,6 @@ impl Names {
         }
     }
 
-    /// Notes the thread of an operation on a file. [`take`](Names::take) does that, too.
-    pub fn learn_operation(&mut self, record: &EventRecord<'_>) {
-        self.file_operations.learn(record);
-    }
-
     /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
     pub fn sample_interval(&self, sample: &EventRecord<'_>) -> Option<i64> {
         self.sample_intervals.at(sample)
@@ -706,8 +701,7 @@ impl Names {
     pub fn attributed<'r>(&self, record: &EventRecord<'r>) -> EventRecord<'r> {
         let owner = self.owner(record);
         let mut record = *record;
-        record.process_id = owner.process.or(record.process_id);
-        record.thread_id = owner.thread.or(record.thread_id);
+        (record.process_id, record.thread_id) = (owner.process, owner.thread);
         record
     }
 
@@ -735,6 +729,19 @@ impl Names {
         match process {
             0 => Some("Idle"),
             _ => self.processes.at(process, moment),
+        }
+    }
+
+    /// The number of the life of a process at a moment.
+    pub fn life_at(&self, process: u32, moment: Moment) -> Option<usize> {
+        self.processes.life_at(process, moment)
+    }
+
+    /// The name that a process had in one of its lives.
+    pub fn name_in_life(&self, process: u32, life: Option<usize>) -> Option<&str> {
+        match process {
+            0 => Some("Idle"),
+            _ => self.processes.name(process, life?),
         }
     }
 

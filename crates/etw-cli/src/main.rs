@@ -20,6 +20,7 @@ mod event_kinds;
 mod event_log;
 mod file_operations;
 mod files;
+mod filter_names;
 mod format;
 mod frontends;
 mod grouping;

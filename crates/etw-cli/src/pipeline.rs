@@ -11,11 +11,10 @@
 //! learns on. Batches are few and bounded, so memory does not grow with the trace.
 
 use crate::event_kinds::EventKinds;
+use crate::filter_names::FilterNames;
 use crate::format::{FileFacts, Heads, Options};
-use crate::join::Names;
 use crate::output::{Failure, Output, Progress};
 use crate::where_filter::Filter;
-use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record::{self, Extent};
@@ -56,6 +55,8 @@ pub struct Selection {
     pub own: Arc<Catalog>,
     /// `--where`.
     pub filter: Option<Filter>,
+    /// Owners and files of records, for the filter.
+    pub filter_names: FilterNames,
 }
 
 impl Selection {
@@ -99,7 +100,7 @@ pub fn run(
     output.expect_much();
     output.write(options.prologue().as_bytes())?;
     let threads = threads.clamp(1, most_threads(records.files()));
-    let mut reader = Reader::new(records, selection, options.names.clone());
+    let mut reader = Reader::new(records, selection);
     if output.is_on_terminal() {
         reader.progress.hide();
     }
@@ -361,13 +362,9 @@ impl Shared<'_> {
             if let Some(filter) = &self.selection.filter {
                 let clock = &self.facts[file].clock;
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
-                let attributed = self.options.names.as_ref().map(|names| names.attributed(&record));
-                let owned = match (&self.options.names, &attributed) {
-                    (Some(names), Some(attributed)) => names.owned(&record, attributed),
-                    _ => Owned::stored(&record),
-                };
-                let (names, style) = (self.options.names.as_deref(), &self.options.style);
-                if !filter.matches_joined(owned, names, &decoded, time, style) {
+                let names = &self.selection.filter_names;
+                let style = &self.options.style;
+                if !names.matches(filter, (&record, &decoded), time, style) {
                     continue;
                 }
                 filter.check_shown(&decoded);
@@ -448,7 +445,6 @@ struct Item {
 struct Reader<'r> {
     records: &'r mut Records,
     selection: &'r Selection,
-    names: Option<Arc<Names>>,
     kinds: EventKinds,
     clocks: Vec<Clock>,
     store: Arc<Store>,
@@ -458,16 +454,12 @@ struct Reader<'r> {
 }
 
 impl<'r> Reader<'r> {
-    fn new(
-        records: &'r mut Records,
-        selection: &'r Selection,
-        names: Option<Arc<Names>>,
-    ) -> Reader<'r> {
+    fn new(records: &'r mut Records, selection: &'r Selection) -> Reader<'r> {
         let store = selection.gathered.clone().unwrap_or_default();
         let clocks = records.files().iter().map(|file| *file.clock()).collect();
         let progress = Progress::of(records.files());
         let kinds = EventKinds::default();
-        Reader { records, selection, names, kinds, clocks, store, given: 0, seen: 0, progress }
+        Reader { records, selection, kinds, clocks, store, given: 0, seen: 0, progress }
     }
 
     /// Fills an emptied batch; `false` at the end.
@@ -501,14 +493,8 @@ impl<'r> Reader<'r> {
             let clock = &self.clocks[position.file_index as usize];
             let may_be_shown = filter.is_none_or(|filter| {
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
-                match &self.names {
-                    Some(names) => {
-                        let attributed = names.attributed(&record);
-                        filter.by_owned_header(names.owned(&record, &attributed), time)
-                    }
-                    None => filter.by_header(&record, time),
-                }
-                .is_none_or(|holds| holds)
+                let names = &self.selection.filter_names;
+                names.by_header(filter, &record, time).is_none_or(|holds| holds)
             });
             if !may_be_shown || timed && !(has_time && self.selection.has_time(clock, order_time)) {
                 // The record is not shown, but those behind it need what it says.

@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut html = HEAD.to_owned();
     let mut outcome = Outcome::Done;
     for trace in traces {
-        let counted = stat::count(trace, &catalog);
+        let counted = stat::count(trace, &catalog, true);
         if !counted.records.damage().is_empty() {
             outcome = Outcome::Damaged;
         }

@@ -4,6 +4,7 @@ mod recorded_twice;
 
 use crate::event_kinds::EventKinds;
 use crate::files;
+use crate::filter_names::FilterNames;
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::sample_intervals::SampleIntervals;
@@ -177,6 +178,7 @@ impl Inputs {
 /// Chooses the records of the new file.
 struct Selection {
     filter: Option<Filter>,
+    names: FilterNames,
     decoder: Decoder,
     kept: u64,
     kinds: EventKinds,
@@ -198,9 +200,12 @@ impl Selection {
         }
         let clock = &clocks[record.position.file_index as usize];
         let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
-        let is_kept = match filter.by_header(record, time) {
+        let is_kept = match self.names.by_header(filter, record, time) {
             Some(known) => known,
-            None => filter.matches(record, &self.decoder.decode(record), time, style),
+            None => {
+                let decoded = self.decoder.decode(record);
+                self.names.matches(filter, (record, &decoded), time, style)
+            }
         };
         if is_kept {
             self.kept += 1;
@@ -284,7 +289,8 @@ fn run(
         false => Vec::new(),
     };
     let kinds = EventKinds::default();
-    let mut selection = Selection { filter, decoder, kept: 0, kinds };
+    let names = FilterNames::of(filter.as_ref(), relog.records().files(), &catalog, &own);
+    let mut selection = Selection { filter, names, decoder, kept: 0, kinds };
     let mut twice = RecordedTwice::default();
     let keep = |record: &EventRecord<'_>| {
         progress.count(record.position);
@@ -311,7 +317,7 @@ fn run(
             target.output.display()
         );
     }
-    let Selection { filter, decoder, kept, kinds } = selection;
+    let Selection { filter, decoder, kept, kinds, .. } = selection;
     if let Some(filter) = &filter {
         filter.report(kept, || TraceNames::of(kinds, decoder));
     }

@@ -16,7 +16,7 @@ use crate::output_file::ReplaceOption;
 use crate::profile::{ProfileBy, ProfileTable};
 use crate::schemas::Schemas;
 use crate::symbols::SymbolOptions;
-use crate::where_filter::{Filter, WhereOption};
+use crate::where_filter::WhereOption;
 use clap::{Args, ValueEnum};
 use counting::Counting;
 use etw_decode::Catalog;
@@ -91,12 +91,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Done;
     for trace in traces {
         let start = trace.header().map_or(FileTime(0), |header| header.start_time);
-        let filter = arguments.filter.compile(start)?.map(Filter::by_owner);
+        let filter = arguments.filter.compile(start)?;
         let profile = match table {
             By::Process => profile_of(arguments, &trace, &catalog)?,
             _ => None,
         };
-        let mut counted = counter::count_where(trace, &catalog, filter.as_ref());
+        let by_process = table == By::Process || arguments.format.is_json();
+        let mut counted = counter::count_where(trace, &catalog, filter.as_ref(), by_process);
         if let Some(top) = arguments.top {
             counted.top = top;
         }
@@ -127,7 +128,7 @@ fn profile_of(
     catalog: &Arc<Catalog>,
 ) -> Result<Option<ProfileTable>, Failure> {
     let start = trace.header().map_or(FileTime(0), |header| header.start_time);
-    let filter = arguments.filter.compile(start)?.map(Filter::by_owner);
+    let filter = arguments.filter.compile(start)?;
     let scan = Scan { trace: trace.clone(), catalog: catalog.clone(), filter };
     let table = ProfileTable::count(&scan, ProfileBy::Process, arguments.top, |_| Ok(()))?;
     Ok((!table.is_empty()).then_some(table))

@@ -48,7 +48,7 @@ impl WhereOption {
                 .iter()
                 .any(|name| OWNER_NAMES.contains(&name.as_str())),
             expr,
-            is_by_owner: false,
+            has_owners: true,
             ownerless: Ownerless::default(),
             is_shown: AtomicBool::new(false),
             checked: AtomicU32::new(0),
@@ -64,8 +64,8 @@ const CHECKED_RECORDS: u32 = 1000;
 #[derive(Debug)]
 pub struct Filter {
     expr: Expr,
-    /// `pid`, `tid` and `process` are those of the event's owner.
-    is_by_owner: bool,
+    /// `pid`, `tid` and `process` are those of the event's owner, and not those that its header stores.
+    has_owners: bool,
     /// Whether a test is of a record's process or thread.
     tests_owner: bool,
     ownerless: Ownerless,
@@ -107,20 +107,20 @@ impl Ownerless {
     }
 
     /// Why records of a process or thread may not be shown.
-    fn note(&self, is_by_owner: bool) -> Option<String> {
+    fn note(&self, has_owners: bool) -> Option<String> {
         const SWITCHES: &str =
             "the trace has no context switches, which say who ran (--system cswitch)";
         let of_running = self.of_running.load(Ordering::Relaxed);
         let all = of_running + self.named.load(Ordering::Relaxed);
         let has_switches = self.has_switches.load(Ordering::Relaxed);
         let lacks_switches = of_running > 0 && !has_switches;
-        if is_by_owner {
+        if has_owners {
             let records = counted(of_running, "record");
             return lacks_switches.then(|| format!("{records} with no known process: {SWITCHES}"));
         }
         let records = counted(all, "record");
         let note = format!(
-            "{records} with no process of their own; dump --join, stat and convert give them the one that ran"
+            "{records} with no process of their own; in a file, dump, stat, convert and relog give them the one that ran"
         );
         (all > 0).then(|| match lacks_switches {
             true => format!("{note}, but not to {of_running} of them: {SWITCHES}"),
@@ -141,9 +141,15 @@ impl std::ops::Deref for Filter {
 const OWNER_NAMES: [&str; 3] = ["pid", "tid", "process"];
 
 impl Filter {
-    /// For records with the ids of their owners.
-    pub fn by_owner(self) -> Filter {
-        Filter { is_by_owner: true, ..self }
+    /// For records of a stream, whose owners are known later.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream(self) -> Filter {
+        Filter { has_owners: false, ..self }
+    }
+
+    /// Whether a test is of the name of a record's process, or may be.
+    pub fn tests_process_name(&self) -> bool {
+        self.names().headers.iter().any(|name| name == "process")
     }
 
     /// Whether a test is of an event's process, thread or file.
@@ -223,11 +229,11 @@ impl Filter {
     /// Why no event has a value that `dump --join` shows.
     fn note_on_joined(&self, name: &str) -> String {
         match name {
-            "file" | "file_name" if self.is_by_owner => format!(
+            "file" | "file_name" if self.has_owners => format!(
                 "no event has a field {name}, and of none the file is known (--system fileio,file)"
             ),
             "file" | "file_name" => format!(
-                "no event has a field {name}; dump --join, stat and convert know the files of kernel events"
+                "no event has a field {name}; the files of kernel events are known in a trace, not in a stream"
             ),
             _ => format!(
                 "no event has a field {name}: of what dump --join shows, process, pid, tid and file can be tested"
@@ -265,14 +271,14 @@ impl Filter {
             hidden.extend(headers.filter(|name| trace.fields.contains_key(*name)).cloned());
         }
         // Such a field is where the owner's id comes from.
-        hidden.retain(|name| !self.is_by_owner || !OWNER_NAMES.contains(&name.as_str()));
-        if shown == 0 && !self.is_by_owner && names.headers.iter().any(|name| name == "process") {
+        hidden.retain(|name| !self.has_owners || !OWNER_NAMES.contains(&name.as_str()));
+        if shown == 0 && !self.has_owners && names.headers.iter().any(|name| name == "process") {
             notes.push(
-                "process is the header's pid here; dump --join, stat and convert know names and owners"
+                "process is the header's pid in a stream; names and owners are known in a trace"
                     .to_owned(),
             );
         }
-        notes.extend(self.ownerless.note(self.is_by_owner));
+        notes.extend(self.ownerless.note(self.has_owners));
         notes.extend(hidden.iter().map(|name| {
             format!("{name} is the header's; events also have a field of this name: fields.{name}")
         }));
@@ -449,9 +455,9 @@ Of every record
            channel task keyword process pid tid cpu time raw_timestamp header decoded message
            activity_id related_activity_id size
            process: the process by its id or its name (process == \"shop\")
-           file (or file_name): the file of a kernel event, in dump --join, stat and convert
-           header.pid header.tid: the stored ids, where dump --join, stat and convert take
-           process, pid and tid from the thread that a kernel event names, or that ran
+           process, pid, tid: those of the thread that a kernel event names, or that ran;
+           header.pid header.tid: the stored ids, which tail tests as pid and tid, too
+           file (or file_name): the file of a kernel event, but in tail
 Of records of event logs
            channel_name record_id
 Of the event

@@ -43,6 +43,7 @@ impl Writer {
 /// The part of a session's report on its ledger that is not in its stream yet.
 #[derive(Debug)]
 pub(crate) struct LedgerReport {
+    note: Option<Report>,
     totals: Option<Report>,
     rows: VecDeque<Row>,
     /// The last rows are those of the rest.
@@ -53,19 +54,26 @@ impl LedgerReport {
     pub fn of(ledger: &Ledger) -> LedgerReport {
         let mut rows: Vec<Row> = ledger.losses().map(|loss| Row { loss, origins: 1 }).collect();
         rows.sort_by_key(|row| Reverse(row.loss.count));
-        LedgerReport { totals: totals_report(ledger), rows: rows.into(), is_rest: false }
+        let totals = totals_report(ledger);
+        LedgerReport { note: None, totals, rows: rows.into(), is_rest: false }
+    }
+
+    /// It begins with a note.
+    pub fn behind(self, note: Option<Report>) -> LedgerReport {
+        LedgerReport { note, ..self }
     }
 
     /// All of it.
     pub fn into_reports(self) -> Vec<Report> {
         let rows = self.rows.iter().filter_map(Row::report).collect::<Vec<_>>();
-        self.totals.into_iter().chain(rows).collect()
+        self.note.into_iter().chain(self.totals).chain(rows).collect()
     }
 
     /// Bytes that all of it takes.
     pub fn size(&self, writer: Writer) -> usize {
         let rows = self.rows.iter().map(|row| writer.size(row.report().as_ref()));
-        writer.size(self.totals.as_ref()) + rows.sum::<usize>()
+        let first = [&self.note, &self.totals].map(|report| writer.size(report.as_ref()));
+        first.into_iter().chain(rows).sum()
     }
 
     /// Writes it into the session's stream. `false`: the rest needs a buffer that the storage still has. `can_wait`: it has one.
@@ -80,11 +88,11 @@ impl LedgerReport {
             let event = report.event(writer.time, writer.process_id, writer.thread_id);
             session.push_report(&event).is_ok() || !can_wait
         };
-        if let Some(totals) = &self.totals {
-            if !push(session, totals) {
+        for one in [&mut self.note, &mut self.totals] {
+            if one.as_ref().is_some_and(|report| !push(session, report)) {
                 return false;
             }
-            self.totals = None;
+            *one = None;
         }
         while let Some(row) = self.rows.front() {
             let report = row.report();

@@ -24,6 +24,7 @@ mod event_count;
 pub mod facts;
 pub mod file_recovery;
 pub mod files;
+mod holes;
 pub mod kill_point;
 mod ledger_report;
 pub mod leftover;

@@ -1,4 +1,5 @@
-//! The buffers that a file did not take: each CPU has a mark in place of the first of them, as soon as the file takes buffers again.
+//! The buffers that a file did not take. In sessions of the system's events, each CPU has a mark in place of the first of them, as soon as
+//! the file takes buffers again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -60,7 +61,8 @@ impl LostBuffers {
     /// A buffer was not written.
     pub fn add(&mut self, place: Place, piece: &Piece<'_>) {
         self.holes.insert(place);
-        if let Some((cpu, mark)) = MarkBuffer::of(place, piece) {
+        if let Some((cpu, mark)) = piece.leaves_mark.then(|| MarkBuffer::of(place, piece)).flatten()
+        {
             self.marks.entry(cpu).or_insert(mark);
         }
     }

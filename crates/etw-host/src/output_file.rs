@@ -28,6 +28,8 @@ const COPY: usize = 1 << 20;
 pub(crate) struct Piece<'a> {
     pub header: &'a [u8],
     pub bytes: &'a [u8],
+    /// A mark stands in its place if it is lost.
+    pub leaves_mark: bool,
 }
 
 #[derive(Debug)]
@@ -329,7 +331,10 @@ mod tests {
     const HEADER: [u8; etw_types::BufferHeader::SIZE] = [0xaa; etw_types::BufferHeader::SIZE];
 
     fn pieces_of(memory: &[u8], length: usize) -> Vec<Piece<'_>> {
-        memory.chunks(length).map(|bytes| Piece { header: &HEADER, bytes }).collect()
+        memory
+            .chunks(length)
+            .map(|bytes| Piece { header: &HEADER, bytes, leaves_mark: false })
+            .collect()
     }
 
     fn bytes_of<'p>(piece: &'p Piece<'_>) -> [&'p [u8]; 2] {

@@ -95,6 +95,18 @@ pub fn read_totals(record: &EventRecord<'_>) -> Option<Totals> {
     is_ledger.then_some(totals)
 }
 
+/// Reads a `Note` event of [`LEDGER_PROVIDER`], a sentence that says what the trace lacks; `None` for every other record.
+///
+/// ```text
+/// u16 size, UTF-8 text
+/// ```
+pub fn read_note(record: &EventRecord<'_>) -> Option<String> {
+    let (size, text) = record.payload.split_first_chunk()?;
+    let is_note =
+        name_of(record)? == b"Note" && usize::from(u16::from_le_bytes(*size)) == text.len();
+    is_note.then(|| String::from_utf8_lossy(text).into_owned())
+}
+
 /// A module of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessModule {
@@ -150,6 +162,14 @@ pub(crate) fn totals_report(ledger: &Ledger) -> Option<Report> {
         payload = payload.u64(value);
     }
     report(metadata, payload, Level::INFO)
+}
+
+/// `Note`: what the trace lacks.
+pub(crate) fn note_report(text: &str) -> Option<Report> {
+    let (in_type, out_type) = (InType::COUNTEDANSISTRING, OutType::UTF8);
+    let metadata =
+        MetadataBuilder::new("Note", 0).field("text", in_type, out_type, Count::Scalar, 0);
+    report(metadata, PayloadBuilder::new().counted_ansi(text.as_bytes()), Level::WARNING)
 }
 
 /// `Loss`: losses with one cause, of a provider and process, or of so many `origins` together.

@@ -336,7 +336,10 @@ fn store(
     let pieces: Vec<_> = headers
         .iter()
         .zip(&batch)
-        .map(|(header, full)| Piece { header, bytes: full.bytes() })
+        .map(|(header, full)| {
+            let (bytes, leaves_mark) = (full.bytes(), full.leaves_mark());
+            Piece { header, bytes, leaves_mark }
+        })
         .collect();
     let place = batch[0].place();
     let all = files.store_all(place.file, place.slot, &pieces, closing, how);

@@ -171,13 +171,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
     }
 
     /// Fixes the buffer's position: writes the position first, then the state that makes recovery use it.
-    pub fn hand_out(mut self, place: Place) -> FullBuffer<B> {
+    pub fn hand_out(mut self, place: Place, leaves_mark: bool) -> FullBuffer<B> {
         let flags = self.flags;
         let bytes = self.memory.as_mut();
         BufferHeader::FLAGS.put(bytes, flags.0);
         PLACE.put(bytes, place.pack());
         BufferHeader::STATE.put(bytes, BufferHeader::STATE_FULL);
-        FullBuffer { buffer: self, place }
+        FullBuffer { buffer: self, place, leaves_mark }
     }
 }
 
@@ -201,12 +201,18 @@ fn finish(bytes: &mut [u8], filled: usize, time: i64, sequence: i64, flags: Buff
 pub struct FullBuffer<B> {
     pub(crate) buffer: Buffer<B>,
     place: Place,
+    leaves_mark: bool,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
     /// The buffer's position.
     pub fn place(&self) -> Place {
         self.place
+    }
+
+    /// Whether a mark stands in its place if it is lost.
+    pub fn leaves_mark(&self) -> bool {
+        self.leaves_mark
     }
 
     /// Its sequence number.

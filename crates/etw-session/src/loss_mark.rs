@@ -19,6 +19,10 @@ pub enum LossMark {
 }
 
 impl LossMark {
+    pub(crate) fn is_of_buffers(self) -> bool {
+        self == LossMark::Buffers
+    }
+
     /// The record, at a time of the session's clock: that of the first event that is missing.
     pub fn record(self, time: i64) -> [u8; LOSS_MARK_SIZE] {
         let class = EventClass { guid: LOST_EVENT, kind: self as u8, ..EventClass::default() };

@@ -25,6 +25,7 @@ use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::Ledger;
 use crate::log_mode::LogPolicy;
 use enabled::Enabled;
+pub(crate) use gaps::Gap;
 
 /// A session: events go into the buffer of their CPU, and the host takes full buffers.
 #[derive(Debug)]
@@ -49,8 +50,12 @@ pub struct Session<B> {
     ledger: Ledger,
     facts: Facts,
     batch: u64,
-    /// When the first event was lost in a gap that has no mark yet, by CPU.
-    gaps: Vec<Option<i64>>,
+    /// Gaps that have no mark yet, by CPU.
+    gaps: Vec<Option<Gap>>,
+    /// The buffers that were lost in files and that no stored one has followed, by CPU: until then, the file may lack their marks.
+    lost_buffers: Vec<Option<Gap>>,
+    /// The end of the session, from its rundown on, once it has begun.
+    end: Option<End>,
     /// Events were lost since the last buffer was started.
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
@@ -83,9 +88,18 @@ struct Settings {
     flush_timer: Option<i64>,
     per_processor: bool,
     independent: bool,
-    /// Its streams have marks where events are missing: those of the system's events, whose readers follow one from another.
+    /// Its streams have marks where events or buffers are missing: those of the system's events, whose readers follow one from another. The
+    /// streams of other sessions have their programs' records alone, as on Windows: the next buffer's header says that something is missing.
     marks_gaps: bool,
     host: HostFacts,
+}
+
+/// The end of a session: the rundown, then its reports.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    since: i64,
+    /// The first buffer with something of it, once that is full.
+    first_sequence: Option<i64>,
 }
 
 /// The state of a session.
@@ -178,6 +192,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             facts: Facts::default(),
             batch: 0,
             gaps: Vec::new(),
+            lost_buffers: Vec::new(),
+            end: None,
             lost_since: false,
             buffer_lost_since: false,
             state_memory: None,

@@ -9,6 +9,9 @@
 //!     u64 batch, 0 while it is written   i64 next sequence number   u64 buffers begun
 //!     u64 attempted, stored, overwritten, filtered   u64 lost, by cause   facts: u64 buffers, buffers lost, i64 last time,
 //!     u64 bytes, out of order, without stack   u64 1: it has been stopped
+//! 300 of even batches, 700 of odd ones: gaps that have no mark yet
+//! b00 gaps of buffers that could not be stored and that no stored one has followed (written when either happens)
+//!     gaps: u64 number of CPUs, then for each CPU: 0, or time << 1 | (1: of buffers); CPUs from 126 on share the last word
 //! ```
 //!
 //! A host's round writes the numbers of its batch beside those of the one before; which of them holds is decided by the last
@@ -23,12 +26,17 @@ use crate::config::SessionConfig;
 use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::{Cause, Ledger, Loss};
 use crate::log_mode::AtMaxSize;
+use crate::loss_mark::LossMark;
 use crate::recover::{Found, Recovered, is_report, own_records};
-use crate::session::{Facts, HandOverPosition, Session};
+use crate::session::{Facts, Gap, HandOverPosition, Session};
 
 /// Bytes of memory for a session's numbers.
 pub const STATE_SIZE: usize = 4096;
 const SLOTS: [usize; 2] = [0x100, 0x200];
+const GAPS: [usize; 2] = [0x300, 0x700];
+const LOST_BUFFERS: usize = 0xb00;
+/// Words of gaps for CPUs.
+const GAP_WORDS: usize = 127;
 
 /// Buffers that were handed out, with their positions.
 pub type Placed = Vec<(Place, Vec<u8>)>;
@@ -43,17 +51,18 @@ pub struct Saved {
     facts: Facts,
     is_stopped: bool,
     unread_buffers: u64,
+    gaps: Vec<Option<Gap>>,
+    lost_buffers: Vec<Option<Gap>>,
 }
 
 impl Saved {
     /// Reads the numbers at batch `last`, the last final one. `None`: there are none.
     pub fn read(memory: &[u8], last: u64) -> Option<Saved> {
-        let at = SLOTS
-            .into_iter()
-            .filter_map(|at| Some((le::u64(memory, at)?, at)))
-            .filter(|(batch, _)| *batch != 0 && *batch <= last)
-            .max()?
-            .1;
+        let slots = SLOTS.into_iter().zip(GAPS);
+        let (_, at, gaps) = slots
+            .filter_map(|(at, gaps)| Some((le::u64(memory, at)?, at, gaps)))
+            .filter(|(batch, ..)| *batch != 0 && *batch <= last)
+            .max()?;
         let mut words = (at + 8..).step_by(8).map(|at| le::u64(memory, at));
         let mut next = || words.next().flatten();
         let next_sequence = next()? as i64;
@@ -88,7 +97,18 @@ impl Saved {
         ledger.count_lost(Loss { cause: Cause::Disk, count: more, ..Loss::default() });
         facts.buffers_lost = facts.buffers_lost.max(le::u64(memory, 16)?);
         let unread_buffers = le::u64(memory, 24)?;
-        Some(Saved { next_sequence, next_place, begun, ledger, facts, is_stopped, unread_buffers })
+        let (gaps, lost_buffers) = (read_gaps(memory, gaps), read_gaps(memory, LOST_BUFFERS));
+        Some(Saved {
+            next_sequence,
+            next_place,
+            begun,
+            ledger,
+            facts,
+            is_stopped,
+            unread_buffers,
+            gaps,
+            lost_buffers,
+        })
     }
 }
 
@@ -120,6 +140,34 @@ pub(crate) fn save_unread(memory: &mut [u8], buffers: u64) {
     Field::at(24).put(memory, buffers);
 }
 
+pub(crate) fn save_lost_buffers(memory: &mut [u8], gaps: &[Option<Gap>]) {
+    save_gaps(memory, LOST_BUFFERS, gaps);
+}
+
+fn save_gaps(memory: &mut [u8], at: usize, gaps: &[Option<Gap>]) {
+    // Gaps that share a word have the time of the latest: no stream has a later event before its own.
+    let (own, shared) = gaps.split_at(gaps.len().min(GAP_WORDS - 1));
+    let latest = shared.iter().flatten().max_by_key(|gap| gap.time);
+    let words = own.iter().map(Option::as_ref).chain([latest]);
+    for (gap, at) in words.zip((at + 8..).step_by(8)).take(gaps.len()) {
+        let word = gap
+            .map_or(0, |gap| (gap.time.max(1) as u64) << 1 | u64::from(gap.mark.is_of_buffers()));
+        Field::at(at).put(memory, word);
+    }
+    compiler_fence(Ordering::SeqCst);
+    Field::at(at).put(memory, gaps.len() as u64);
+}
+
+fn read_gaps(memory: &[u8], at: usize) -> Vec<Option<Gap>> {
+    let count = le::u64(memory, at).unwrap_or(0).min(1 << 16) as usize;
+    let gap = |cpu: usize| {
+        let word = le::u64(memory, at + 8 * (1 + cpu.min(GAP_WORDS - 1)))?;
+        let mark = if word & 1 != 0 { LossMark::Buffers } else { LossMark::Events };
+        (word != 0).then_some(Gap { time: (word >> 1) as i64, mark })
+    };
+    (0..count).map(gap).collect()
+}
+
 /// The numbers that a session's buffers do not contain.
 pub(crate) struct Numbers {
     /// The next sequence number.
@@ -133,8 +181,8 @@ pub(crate) fn save(
     memory: &mut [u8],
     batch: u64,
     Numbers { sequence, begun, is_stopped }: Numbers,
-    ledger: &Ledger,
-    facts: &Facts,
+    (ledger, facts): (&Ledger, &Facts),
+    gaps: &[Option<Gap>],
 ) {
     let at = SLOTS[(batch % 2) as usize];
     Field::at(at).put(memory, 0u64);
@@ -156,6 +204,7 @@ pub(crate) fn save(
     for (word, at) in words.zip((at + 8..).step_by(8)) {
         Field::at(at).put(memory, word);
     }
+    save_gaps(memory, GAPS[(batch % 2) as usize], gaps);
     compiler_fence(Ordering::SeqCst);
     Field::at(at).put(memory, batch);
 }
@@ -225,6 +274,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 BufferHeader::SEQUENCE_NUMBER.put(&mut buffer.bytes, buffer.sequence);
             }
             session.restore_full(&buffer, batch, reports);
+        }
+        for gaps in [saved.gaps, saved.lost_buffers] {
+            for (cpu, gap) in gaps.into_iter().enumerate() {
+                let Some(Gap { time, mark }) = gap else { continue };
+                let is_of_cpu = |bytes: &[u8]| {
+                    BufferHeader::PROCESSOR.get(bytes).is_some_and(|of| usize::from(of) == cpu)
+                };
+                let before = placed.iter().filter(|(_, bytes)| is_of_cpu(bytes));
+                let times = before.filter_map(|(_, bytes)| BufferHeader::TIME_STAMP.get(bytes));
+                let time = times.fold(time, i64::max);
+                session.restore_gap(cpu, Gap { time, mark });
+            }
         }
         Ok((session, placed))
     }

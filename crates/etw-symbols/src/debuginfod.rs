@@ -5,7 +5,8 @@
 //! `GET BASE/buildid/ID/debuginfo`.
 
 use crate::module::Module;
-use crate::module_file::{MAX_FILE, matching, open};
+use crate::module_file::matching;
+use crate::regular_file::{MAX_FILE, open};
 use crate::symbol_file::SymbolFile;
 use std::collections::HashSet;
 use std::ffi::OsString;

@@ -6,6 +6,7 @@
 //! * [`KernelSymbols`]: the running kernel's symbols;
 //! * [`perf_map`], [`jit_dump`]: code that was compiled at run time.
 
+mod debug_data;
 mod debuginfod;
 pub mod jit_dump;
 mod kernel;
@@ -13,8 +14,11 @@ mod mangling;
 mod module;
 mod module_file;
 pub mod perf_map;
+mod regular_file;
 mod scopes;
 mod search;
+mod sections;
+mod split;
 mod stubs;
 mod symbol_file;
 mod symbolizer;

@@ -1,14 +1,10 @@
 //! Files that may be those of a module.
 
 use crate::module::Module;
+use crate::regular_file::read;
 use crate::symbol_file::{Identity, SymbolFile};
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
-/// The largest file that is read.
-pub(crate) const MAX_FILE: u64 = 4 << 30;
 
 /// Why functions of a file have no names: none was found, or it is not the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,26 +28,6 @@ impl fmt::Display for Mismatch {
             Mismatch::Changed => "written later",
         })
     }
-}
-
-/// Opens a regular file; `None`: it does not exist, or is too large.
-pub(crate) fn open(path: &Path) -> Option<File> {
-    let mut options = File::options();
-    // A pipe without a writer would block.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        &mut options,
-        libc::O_NONBLOCK | libc::O_NOCTTY,
-    );
-    let file = options.read(true).open(path).ok()?;
-    let data = file.metadata().ok()?;
-    (data.is_file() && data.len() <= MAX_FILE).then_some(file)
-}
-
-pub(crate) fn read(file: File) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// Whether a file may be a module's. A module without a build id has a file without one, of its size.

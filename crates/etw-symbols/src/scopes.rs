@@ -5,7 +5,7 @@
 
 use crate::mangling::{is_mangled, readable};
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, EndianArcSlice,
+    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, DwLang, Dwarf, EndianArcSlice,
     RunTimeEndian, Unit, UnitHeader, UnitOffset, UnitRef,
 };
 use std::collections::HashMap;
@@ -20,21 +20,35 @@ const MAX_STEPS: usize = 16;
 const MAX_PART: usize = 4 << 10;
 const MAX_ENTRIES: usize = 4 << 20;
 
+/// The file that has a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Home {
+    /// The program, or its debug file.
+    Own,
+    /// The file with what several programs have in common.
+    Common,
+    /// The split file of the unit with this number.
+    Split(u64),
+}
+
+/// An offset in the section of a file's entries.
+type Place = (Home, usize);
+
 /// A unit, and which of its entries are inside of which.
 struct Outline {
     unit: Unit<Reader>,
     /// Functions, classes and namespaces, and the one around each, by offset.
     parents: Vec<(usize, Option<usize>)>,
-    /// Entries with the addresses of functions that are inlined elsewhere, by the functions' offsets in the section.
-    instances: HashMap<usize, usize>,
+    /// Entries with the addresses of functions that are inlined elsewhere, by the functions' places.
+    instances: HashMap<Place, usize>,
 }
 
 /// Full names of functions in the units of a file.
 #[derive(Default)]
 pub(crate) struct Scopes {
-    /// By offset in the section.
-    headers: Option<Vec<(usize, UnitHeader<Reader>)>>,
-    outlines: HashMap<usize, Option<Arc<Outline>>>,
+    /// Those of a file, by offset in the section.
+    headers: HashMap<Home, Vec<(usize, UnitHeader<Reader>)>>,
+    outlines: HashMap<Place, Option<Arc<Outline>>>,
 }
 
 /// Whether a bare name says all: these languages have one scope, or names with their packages.
@@ -62,17 +76,19 @@ impl Scopes {
         if language.is_some_and(has_whole_names) {
             return None;
         }
+        let home = unit.dwo_id.map_or(Home::Own, |id| Home::Split(id.0));
         let start = unit.header.debug_info_offset()?.0;
         // The addresses are those of one unit; with link-time optimisation, names are in others.
-        let code = self.outline(unit, start)?;
-        let (mut start, mut outline, mut at) = (start, code.clone(), entry.0);
+        let code = self.outline(unit, (home, start))?;
+        let (mut dwarf, mut place) = (unit.dwarf, (home, start));
+        let (mut outline, mut at) = (code.clone(), entry.0);
         for _ in 0..MAX_STEPS {
-            let here = UnitRef::new(unit.dwarf, &outline.unit);
+            let here = UnitRef::new(dwarf, &outline.unit);
             let entry = here.entry(UnitOffset(at)).ok()?;
             if let Some(name) = linkage_name(here, &entry) {
                 return Some(readable(&name));
             }
-            let instance = code.instances.get(&start.checked_add(at)?);
+            let instance = code.instances.get(&(place.0, place.1.checked_add(at)?));
             let with_code = UnitRef::new(unit.dwarf, &code.unit);
             let name = match instance.and_then(|of| with_code.entry(UnitOffset(*of)).ok()) {
                 Some(instance) => symbol_name(with_code, &instance, symbol),
@@ -84,23 +100,29 @@ impl Scopes {
             if let Some(name) = text(here, &entry, gimli::DW_AT_name) {
                 return scoped(here, &outline, at, name);
             }
-            match origin(&entry)? {
-                AttributeValue::UnitRef(offset) => at = offset.0,
-                AttributeValue::DebugInfoRef(DebugInfoOffset(offset)) => {
-                    start = self.unit_at(unit, offset)?;
-                    outline = self.outline(unit, start)?;
-                    at = offset - start;
+            let next = match origin(&entry)? {
+                AttributeValue::UnitRef(offset) => {
+                    at = offset.0;
+                    continue;
+                }
+                AttributeValue::DebugInfoRef(DebugInfoOffset(offset)) => (place.0, offset),
+                AttributeValue::DebugInfoRefSup(DebugInfoOffset(offset)) => {
+                    dwarf = dwarf.sup()?;
+                    (Home::Common, offset)
                 }
                 _ => return None,
-            }
+            };
+            place = (next.0, self.unit_at(dwarf, next)?);
+            outline = self.outline(UnitRef::new(dwarf, unit.unit), place)?;
+            at = next.1 - place.1;
         }
         None
     }
 
-    /// The start of the unit that has an offset of the section.
-    fn unit_at(&mut self, of: UnitRef<'_, Reader>, offset: usize) -> Option<usize> {
-        let headers = self.headers.get_or_insert_with(|| {
-            let (mut found, mut all) = (Vec::new(), of.dwarf.units());
+    /// The start of the unit that has a place.
+    fn unit_at(&mut self, dwarf: &Dwarf<Reader>, (home, offset): Place) -> Option<usize> {
+        let headers = self.headers.entry(home).or_insert_with(|| {
+            let (mut found, mut all) = (Vec::new(), dwarf.units());
             while let Ok(Some(header)) = all.next() {
                 if let Some(start) = header.debug_info_offset() {
                     found.push((start.0, header));
@@ -112,21 +134,29 @@ impl Scopes {
         Some(headers.get(next.checked_sub(1)?)?.0)
     }
 
-    /// The outline of the unit at an offset of the section.
-    fn outline(&mut self, of: UnitRef<'_, Reader>, start: usize) -> Option<Arc<Outline>> {
-        if let Some(known) = self.outlines.get(&start) {
+    /// The outline of the unit that begins at a place. `of`: the unit with the code, and what has the place's file.
+    fn outline(&mut self, of: UnitRef<'_, Reader>, place: Place) -> Option<Arc<Outline>> {
+        if let Some(known) = self.outlines.get(&place) {
             return known.clone();
         }
+        let (home, start) = place;
         let header = of.dwarf.debug_info.header_from_offset(DebugInfoOffset(start)).ok();
         let unit = header.and_then(|header| of.dwarf.unit(header).ok());
-        let outline = unit.and_then(Outline::of).map(Arc::new);
-        self.outlines.insert(start, outline.clone());
+        let unit = unit.map(|mut unit| {
+            // A split unit counts its addresses from where the program says.
+            if let Home::Split(_) = home {
+                unit.copy_relocated_attributes(of.unit);
+            }
+            unit
+        });
+        let outline = unit.and_then(|unit| Outline::of(unit, home)).map(Arc::new);
+        self.outlines.insert(place, outline.clone());
         outline
     }
 }
 
 impl Outline {
-    fn of(unit: Unit<Reader>) -> Option<Outline> {
+    fn of(unit: Unit<Reader>, home: Home) -> Option<Outline> {
         let start = unit.header.debug_info_offset()?.0;
         let (mut parents, mut instances) = (Vec::new(), HashMap::new());
         let mut around: Vec<(isize, usize)> = Vec::new();
@@ -149,10 +179,13 @@ impl Outline {
                 let attribute = entries.read_attribute(*attribute).ok()?;
                 match (attribute.name(), attribute.value()) {
                     (gimli::DW_AT_abstract_origin, AttributeValue::UnitRef(of)) => {
-                        origin = start.checked_add(of.0);
+                        origin = start.checked_add(of.0).map(|of| (home, of));
                     }
                     (gimli::DW_AT_abstract_origin, AttributeValue::DebugInfoRef(of)) => {
-                        origin = Some(of.0);
+                        origin = Some((home, of.0));
+                    }
+                    (gimli::DW_AT_abstract_origin, AttributeValue::DebugInfoRefSup(of)) => {
+                        origin = Some((Home::Common, of.0));
                     }
                     (gimli::DW_AT_low_pc | gimli::DW_AT_ranges, _) => has_code = true,
                     _ => {}

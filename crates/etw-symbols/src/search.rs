@@ -2,8 +2,11 @@
 
 use crate::debuginfod::{Servers, hex};
 use crate::module::Module;
-use crate::module_file::{MAX_FILE, Mismatch, matching, open, read};
+use crate::module_file::{Mismatch, matching};
+use crate::regular_file::{MAX_FILE, open, read};
+use crate::split::SplitPlaces;
 use crate::symbol_file::{DebugLink, Identity, SymbolFile};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -91,7 +94,8 @@ impl Search {
             let Some(file) = open(&path) else { continue };
             let times = times(&file).filter(|_| is_own);
             match matching(file, module) {
-                Some(Ok(file)) => {
+                Some(Ok(mut file)) => {
+                    file.set_path(&path);
                     found.facts.has_no_id = file.build_id.is_empty();
                     found.facts.times = times.filter(|_| found.facts.has_no_id);
                     match &mut found.file {
@@ -117,17 +121,28 @@ impl Search {
         let file = (self.open_in_process)(process, &module.path).ok()?;
         let is_small = file.metadata().is_ok_and(|data| data.len() <= MAX_FILE);
         let file = is_small.then(|| matching(file, module))??.ok();
-        let mut found = Found { file: Some(file?), ..Found::default() };
+        let mut file = file?;
+        file.set_path(&module.path);
+        let mut found = Found { file: Some(file), ..Found::default() };
         self.complete(&mut found, module, servers);
         Some(found)
     }
 
-    /// Adds the separate debug file, if symbols or debug information are missing.
+    /// Adds the separate debug file, if symbols or debug information are missing, and what further files have.
     fn complete(&self, found: &mut Found, module: &Module, servers: &Servers) {
-        let file = &found.file;
-        if file.as_ref().is_some_and(|file| file.has_symbols() && file.has_debug_information()) {
-            return;
+        let is_whole = |file: &SymbolFile| file.has_symbols() && file.has_debug_information();
+        if !found.file.as_ref().is_some_and(is_whole) {
+            self.add_debug_file(found, module, servers);
         }
+        if let Some(file) = &mut found.file {
+            self.add_common_part(file, servers);
+            let places = file.path().map(|path| self.split_places(path, module.unmarked_path()));
+            file.set_split_places(places.unwrap_or_default());
+        }
+    }
+
+    fn add_debug_file(&self, found: &mut Found, module: &Module, servers: &Servers) {
+        let file = &found.file;
         let whole_id = file.as_ref().map_or(&module.build_id, |file| &file.build_id).clone();
         let link = file.as_ref().and_then(|file| file.debug_link.clone());
         let wanted = Module { build_id: whole_id, ..module.clone() };
@@ -145,6 +160,56 @@ impl Search {
             None => Some(Mismatch::Absent),
             Some(file) => is_bare(file).then_some(Mismatch::NoSymbols),
         });
+    }
+
+    /// Adds what the debug information has in common with that of other programs.
+    fn add_common_part(&self, file: &mut SymbolFile, servers: &Servers) {
+        let Some(link) = file.missing_part().filter(|link| !link.build_id.is_empty()).cloned()
+        else {
+            return;
+        };
+        let wanted = Module { build_id: link.build_id, ..Module::default() };
+        // The path counts from the folder of the file itself, to which a link may have led.
+        let own = file.path().and_then(|path| path.canonicalize().ok());
+        let named = own.as_deref().and_then(Path::parent).map(|folder| folder.join(&link.path));
+        let name = link.path.file_name().unwrap_or_default();
+        let mut paths =
+            named.into_iter().chain(self.folders.iter().map(|folder| folder.join(name)));
+        let by_path = paths.find_map(|path| of_module(&path, &wanted));
+        let by_server = || servers.find(&wanted.build_id);
+        let part = by_path
+            .or_else(|| self.by_id(&wanted))
+            .or_else(|| self.with_debuginfod.then(by_server).flatten());
+        if let Some(part) = part {
+            file.add_part(&part);
+        }
+    }
+
+    /// Where the split files of a program are. `path`: the file with its debug information.
+    fn split_places(&self, path: &Path, program: &Path) -> SplitPlaces {
+        let package = |path: &OsStr| {
+            let mut path = path.to_owned();
+            path.push(".dwp");
+            PathBuf::from(path)
+        };
+        let beside = [path, program].map(|path| package(path.as_os_str()));
+        let mut packages: Vec<PathBuf> = beside.into_iter().collect();
+        for name in [path, program].into_iter().filter_map(Path::file_name) {
+            packages.extend(self.folders.iter().map(|folder| folder.join(package(name))));
+        }
+        packages.sort();
+        packages.dedup();
+        let own_folder = path.parent().map(Path::to_owned);
+        SplitPlaces { packages, own_folder, folders: self.folders.clone() }
+    }
+
+    /// The debug file of a build id.
+    fn by_id(&self, module: &Module) -> Option<SymbolFile> {
+        let folders = self.folders.iter().map(|folder| folder.join(".build-id"));
+        let folders = folders.chain(self.folders.iter().cloned());
+        let system = self.debug_folders.iter().map(|folder| folder.join(".build-id"));
+        let mut folders = folders.chain(system);
+        folders.find_map(|folder| of_module(&by_build_id(&folder, &module.build_id)?, module))
     }
 
     /// Paths of files with a module's name: those of the user, which may be its debug files, then its own.
@@ -172,14 +237,6 @@ impl Search {
         servers: &Servers,
         mismatch: &mut Option<Mismatch>,
     ) -> Option<SymbolFile> {
-        let of_id = |path: PathBuf| matching(open(&path)?, module)?.ok();
-        let by_id = || {
-            let folders = self.folders.iter().map(|folder| folder.join(".build-id"));
-            let folders = folders.chain(self.folders.iter().cloned());
-            let system = self.debug_folders.iter().map(|folder| folder.join(".build-id"));
-            let mut folders = folders.chain(system);
-            folders.find_map(|folder| of_id(by_build_id(&folder, &module.build_id)?))
-        };
         let mut by_link = || {
             let link = link?;
             let name = std::str::from_utf8(&link.name).ok()?;
@@ -190,7 +247,10 @@ impl Search {
             let named = self.folders.iter().map(|folder| folder.join(name));
             own.into_iter().chain(system).chain(named).find_map(|path| {
                 match linked(open(&path)?, module, link)? {
-                    Ok(file) => Some(file),
+                    Ok(mut file) => {
+                        file.set_path(&path);
+                        Some(file)
+                    }
                     Err(other) => {
                         *mismatch = Some(other);
                         None
@@ -199,8 +259,17 @@ impl Search {
             })
         };
         let by_server = || servers.find(&module.build_id);
-        by_id().or_else(&mut by_link).or_else(|| self.with_debuginfod.then(by_server).flatten())
+        self.by_id(module)
+            .or_else(&mut by_link)
+            .or_else(|| self.with_debuginfod.then(by_server).flatten())
     }
+}
+
+/// Reads the file at a path if it is the module's.
+fn of_module(path: &Path, module: &Module) -> Option<SymbolFile> {
+    let mut file = matching(open(path)?, module)?.ok()?;
+    file.set_path(path);
+    Some(file)
 }
 
 /// The debug file of a build id, of which perhaps only the first bytes are known: `ab/cdef.debug`.

@@ -1,19 +1,20 @@
 //! [`SymbolFile`]: the symbols and debug information of one ELF file.
 
+use crate::debug_data::{CommonLink, DebugData, packed_table};
 use crate::mangling::{is_mangled, readable};
-use crate::scopes::{Reader, Scopes};
+use crate::scopes::Scopes;
+use crate::split::SplitPlaces;
 use crate::stubs::{Stub, stubs};
 use crate::trampolines::trampolines;
 use crate::{Frame, Frames, Function};
-use gimli::{DwLang, EndianArcSlice, RunTimeEndian, UnitOffset};
+use gimli::{DwLang, UnitOffset};
 use object::elf::SHF_EXECINSTR;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionFlags, SymbolKind};
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of debug sections that are unpacked; only a hostile file has more.
-const MAX_SECTION: u64 = 2 << 30;
 /// Bytes of the names of all symbols; many symbols of a damaged file may have one long name.
 const MAX_NAMES: usize = 256 << 20;
 /// Inlined calls at one address; deeper ones are left out.
@@ -21,9 +22,6 @@ const MAX_INLINED: usize = 64;
 
 /// In the symbol of a function's part that seldom runs, which is elsewhere.
 const COLD: &str = ".cold";
-
-/// The section that every file with debug information has.
-const DEBUG_SECTION: &str = ".debug_info";
 
 /// The symbols and debug information of one ELF file.
 pub struct SymbolFile {
@@ -35,9 +33,7 @@ pub struct SymbolFile {
     pub build_id: Vec<u8>,
     /// The separate debug file, if the file names one.
     pub debug_link: Option<DebugLink>,
-    /// The file, until its debug information is needed; `None`: it has none.
-    bytes: Option<Arc<[u8]>>,
-    debug: OnceCell<Option<addr2line::Context<Reader>>>,
+    debug: Option<DebugData>,
     scopes: RefCell<Scopes>,
 }
 
@@ -60,7 +56,7 @@ struct Symbol {
 impl std::fmt::Debug for SymbolFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let symbols = self.symbols.len();
-        write!(f, "SymbolFile {{ symbols: {symbols}, has_debug: {} }}", self.bytes.is_some())
+        write!(f, "SymbolFile {{ symbols: {symbols}, has_debug: {} }}", self.debug.is_some())
     }
 }
 
@@ -132,15 +128,25 @@ impl SymbolFile {
     /// Like [`parse`](SymbolFile::parse), without a copy.
     pub(crate) fn of(bytes: Arc<[u8]>) -> Option<SymbolFile> {
         let file = object::File::parse(&*bytes).ok()?;
+        let mut parsed = SymbolFile::of_file(&file, &bytes);
+        // Such a table has no other one in it.
+        if let Some(table) = packed_table(&file)
+            && let Ok(file) = object::File::parse(&*table)
+        {
+            parsed.add_debug_file(SymbolFile::of_file(&file, &table));
+        }
+        Some(parsed)
+    }
+
+    fn of_file(file: &object::File<'_>, bytes: &Arc<[u8]>) -> SymbolFile {
         let link = file.gnu_debuglink().ok().flatten();
         let mut parsed = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
-            trampolines: trampolines(&file),
-            build_id: id_of(&file),
+            trampolines: trampolines(file),
+            build_id: id_of(file),
             debug_link: link.map(|(name, checksum)| DebugLink { name: name.to_vec(), checksum }),
-            bytes: None,
-            debug: OnceCell::new(),
+            debug: DebugData::of(file, bytes),
             scopes: RefCell::default(),
         };
         let mut functions = Vec::new();
@@ -151,7 +157,7 @@ impl SymbolFile {
                 continue;
             }
             let size = match symbol.size() {
-                0 => to_end_of_section(&file, &symbol),
+                0 => to_end_of_section(file, &symbol),
                 size => {
                     functions.push(symbol.address()..symbol.address().saturating_add(size));
                     size
@@ -159,15 +165,12 @@ impl SymbolFile {
             };
             parsed.add(symbol.address(), size, name);
         }
-        parsed.add_labels(&file, functions);
-        for Stub { address, size, function } in stubs(&file) {
+        parsed.add_labels(file, functions);
+        for Stub { address, size, function } in stubs(file) {
             parsed.add_parts(address, size, [function, STUB.as_bytes()]);
         }
         parsed.sort();
-        if file.section_by_name(DEBUG_SECTION).is_some() {
-            parsed.bytes = Some(bytes.clone());
-        }
-        Some(parsed)
+        parsed
     }
 
     /// Adds symbols of code without a type, as assembly code has them, but none inside of a function.
@@ -228,7 +231,38 @@ impl SymbolFile {
 
     /// Whether the file has debug information.
     pub fn has_debug_information(&self) -> bool {
-        self.bytes.is_some()
+        self.debug.is_some()
+    }
+
+    /// Says at what path the file was found.
+    pub(crate) fn set_path(&mut self, path: &Path) {
+        if let Some(debug) = &mut self.debug {
+            debug.path = Some(path.to_owned());
+        }
+    }
+
+    /// The path of the file that has the debug information, if it has one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.debug.as_ref()?.path.as_deref()
+    }
+
+    /// The file with a part of the debug information, if that has not been added.
+    pub(crate) fn missing_part(&self) -> Option<&CommonLink> {
+        self.debug.as_ref()?.missing.as_ref()
+    }
+
+    /// Adds the file that [`missing_part`](SymbolFile::missing_part) names.
+    pub(crate) fn add_part(&mut self, other: &SymbolFile) {
+        if let (Some(debug), Some(other)) = (&mut self.debug, &other.debug) {
+            debug.add_common(other);
+        }
+    }
+
+    /// Says where split files are.
+    pub(crate) fn set_split_places(&mut self, places: SplitPlaces) {
+        if let Some(debug) = &mut self.debug {
+            debug.split.places = places;
+        }
     }
 
     /// Takes the symbols of another file of the program, such as its separate debug file, and the debug information that this one lacks.
@@ -241,8 +275,8 @@ impl SymbolFile {
         self.sort();
         self.trampolines.extend(other.trampolines);
         self.debug_link = self.debug_link.take().or(other.debug_link);
-        if self.bytes.is_none() && other.bytes.is_some() {
-            (self.bytes, self.debug, self.scopes) = (other.bytes, other.debug, other.scopes);
+        if self.debug.is_none() {
+            (self.debug, self.scopes) = (other.debug, other.scopes);
         }
     }
 
@@ -279,13 +313,13 @@ impl SymbolFile {
 
     fn debug_frames(&self, address: u64) -> Vec<Frame> {
         let mut found = Vec::new();
-        let debug = self.debug.get_or_init(|| debug_information(self.bytes.as_deref()?));
-        let Some(debug) = debug else { return found };
+        let Some(debug) = &self.debug else { return found };
+        let Some(context) = debug.context() else { return found };
         // The debug information is asked for the range `address..address + 1`.
         if address == u64::MAX {
             return found;
         }
-        let Ok(mut frames) = debug.find_frames(address).skip_all_loads() else { return found };
+        let Ok(mut frames) = debug.result(context.find_frames(address)) else { return found };
         while let Ok(Some(frame)) = frames.next() {
             if found.len() >= MAX_INLINED {
                 break;
@@ -321,32 +355,14 @@ impl SymbolFile {
 impl SymbolFile {
     /// The name with its scopes of a function of the debug information, at an address of its code.
     fn full_name(&self, address: u64, entry: (UnitOffset, Option<DwLang>)) -> Option<Arc<str>> {
-        let debug = self.debug.get()?.as_ref()?;
-        let unit = debug.find_dwarf_and_unit(address).skip_all_loads()?;
+        let debug = self.debug.as_ref()?;
+        let unit = debug.result(debug.context()?.find_dwarf_and_unit(address))?;
         let symbol = |start| {
             let (name, offset) = self.symbol(start)?;
             (offset == 0).then(|| name.to_owned())
         };
         self.scopes.borrow_mut().name(unit, entry, &symbol)
     }
-}
-
-fn debug_information(bytes: &[u8]) -> Option<addr2line::Context<Reader>> {
-    let file = object::File::parse(bytes).ok()?;
-    let endian = match file.is_little_endian() {
-        true => RunTimeEndian::Little,
-        false => RunTimeEndian::Big,
-    };
-    let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-        let section = file.section_by_name(id.name());
-        // For a compressed section, this is the size of its contents.
-        let section = section.filter(|section| {
-            section.compressed_data().is_ok_and(|data| data.uncompressed_size <= MAX_SECTION)
-        });
-        let data = section.and_then(|section| section.uncompressed_data().ok());
-        Ok(EndianArcSlice::new(Arc::from(data.as_deref().unwrap_or_default()), endian))
-    };
-    addr2line::Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -362,8 +378,7 @@ mod tests {
             trampolines: Vec::new(),
             build_id: Vec::new(),
             debug_link: None,
-            bytes: None,
-            debug: OnceCell::new(),
+            debug: None,
             scopes: RefCell::default(),
         };
         let name = vec![b'a'; MAX_NAMES / 4];

@@ -8,7 +8,7 @@ use crate::kernel_image::{KernelSymbols, NO_KERNEL, has_kernel};
 use crate::own_rights::{OwnRights, Refusal, check_proc, hidden_processes, paranoid};
 use crate::perf::{Attribute, Event, Target, TraceFiles, Tracepoint, bpf};
 use crate::system_facts::online_cpus;
-use crate::wanted_events::{ADDITIONS, StartError, TRACEPOINTS, is_optional};
+use crate::wanted_events::{ADDITIONS, StartError, TRACEPOINTS, is_optional, needs_of};
 
 /// Whether a class of events can be recorded, and by which mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Availability {
     /// The missing part, and the right that gives it.
     pub missing: Option<String>,
     /// The remedy if it cannot be recorded.
-    pub remedy: &'static str,
+    pub remedy: String,
 }
 
 /// The rights of this process, as far as classes need them.
@@ -32,15 +32,17 @@ struct Rights {
     files: io::Result<TraceFiles>,
     /// Tracepoints that programs can record.
     programs: Vec<Tracepoint>,
+    /// The condition on which programs could record more.
+    condition: Option<&'static str>,
     cpu: u16,
 }
 
 /// Looks at all classes that this crate records.
 pub fn availability() -> Vec<Availability> {
     let recorded = Flag::recorded().copied();
-    let none = |missing: String, remedy| {
+    let none = |missing: String, remedy: &str| {
         let row = |flag: Flag| {
-            let missing = Some(missing.clone());
+            let (missing, remedy) = (Some(missing.clone()), remedy.to_owned());
             Availability { class: flag.name(), mechanism: None, missing, remedy }
         };
         recorded.clone().map(row).collect()
@@ -57,6 +59,7 @@ pub fn availability() -> Vec<Availability> {
         own: Event::open(&own, Target::Tree(std::process::id()), cpu),
         files: TraceFiles::open(),
         programs: bpf::permitted(),
+        condition: bpf::unmet_condition(),
         cpu,
     };
     recorded.map(|flag| rights.class(flag)).collect()
@@ -80,10 +83,18 @@ impl Rights {
             (Err(error), points) => self.own(flag, points.is_none(), &Refusal::of(error)),
         };
         let remedy = match &self.machine {
-            Ok(_) => "run as root, or give the host CAP_PERFMON and readable tracefs",
-            Err(error) => Refusal::of(error).remedy(),
+            Ok(_) => self.remedy(flag),
+            Err(error) => match Refusal::of(error) {
+                Refusal::Rights { .. } if points.is_some() => self.remedy(flag),
+                refusal => refusal.remedy().to_owned(),
+            },
         };
         Availability { class: flag.name(), mechanism, missing, remedy }
+    }
+
+    /// The remedy for a class of tracepoints.
+    fn remedy(&self, flag: Flag) -> String {
+        format!("run as root, or give the host {}", needs_of(flag, self.condition))
     }
 
     /// Why perf does not record a tracepoint.
@@ -118,9 +129,6 @@ impl Rights {
                     (Some(format!("{PROGRAMS}{}", uncounted(points, &|_| false))), Some(why))
                 }
                 Flag::SWITCH => (Some(SWITCHES.to_owned()), Some(why)),
-                _ if bpf::is_possible(first) => {
-                    (None, Some(format!("{why}; or give CAP_PERFMON and CAP_BPF")))
-                }
                 _ => (None, Some(why)),
             };
         }

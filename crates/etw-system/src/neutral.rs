@@ -64,6 +64,10 @@ pub enum Detail<'a> {
     },
     /// The thread that ran has made a thread: the stack is that of its last [`Fork`](Detail::Fork).
     Created,
+    /// The thread that ran has made a thread, by its last [`Fork`](Detail::Fork), with these flags of `clone`.
+    Cloned { flags: u64 },
+    /// Two processes have one memory.
+    SharedMemory { process: u32, other: u32 },
     /// The thread that ran begins to end: the stack is that of its [`Exit`](Detail::Exit).
     Exiting,
     /// A process executes another program.

@@ -9,6 +9,7 @@ const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
 /// `SECCOMP_MODE_FILTER`
 const FILTER: &str = "2";
 
@@ -38,7 +39,7 @@ impl OwnRights {
         OwnRights::of(&read("/proc/self/status"), &read("/proc/self/uid_map"))
     }
 
-    fn of(status: &str, users: &str) -> OwnRights {
+    pub fn of(status: &str, users: &str) -> OwnRights {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let capabilities = field("CapEff:").map(|set| u64::from_str_radix(set.trim(), 16));
         // The machine's own namespace maps all users to themselves.
@@ -62,6 +63,12 @@ impl OwnRights {
     /// The right to lock as much memory as it likes, which rings in the machine's user namespace need.
     pub fn has_ipc_lock(&self) -> bool {
         self.has(CAP_IPC_LOCK) && !self.is_in_user_namespace
+    }
+
+    /// The right to load programs that record tracepoints.
+    pub fn may_load_programs(&self) -> bool {
+        let has_both = self.has(CAP_PERFMON) && self.has(CAP_BPF);
+        (has_both || self.has(CAP_SYS_ADMIN)) && !self.is_in_user_namespace
     }
 
     /// Whether it is in another user namespace than the machine's.
@@ -265,6 +272,20 @@ mod tests {
         assert!(unknown.starts_with("kernel.perf_event_paranoid cannot be read; "), "{unknown}");
         assert!(rights(1 << CAP_SYS_PTRACE, 0, MACHINE).has_ptrace());
         assert!(!rights(perfmon, 0, MACHINE).has_ptrace());
+    }
+
+    #[test]
+    fn programs_need_two_capabilities_of_the_machine() {
+        let [perfmon, bpf, admin] = [CAP_PERFMON, CAP_BPF, CAP_SYS_ADMIN].map(|bit| 1u64 << bit);
+        for (capabilities, users, may) in [
+            (perfmon | bpf, MACHINE, true),
+            (admin, MACHINE, true),
+            (perfmon, MACHINE, false),
+            (bpf, MACHINE, false),
+            (perfmon | bpf | admin, CONTAINER, false),
+        ] {
+            assert_eq!(rights(capabilities, 0, users).may_load_programs(), may, "{capabilities:x}");
+        }
     }
 
     /// Regression: ids of two PID namespaces were mixed.

@@ -620,6 +620,14 @@ impl Perf {
         self.has_program(Tracepoint::CallPaths)
     }
 
+    /// Whether the flags are recorded with which processes are made.
+    pub fn has_clone_flags(&self) -> bool {
+        let is_it = |kind: &Kind| {
+            matches!(kind, Kind::Tracepoint { point: Tracepoint::NewTask, has_stack: false, .. })
+        };
+        self.event_kinds.iter().any(is_it)
+    }
+
     /// Whether a program records a tracepoint.
     pub fn has_program(&self, point: Tracepoint) -> bool {
         self.programs.as_ref().is_some_and(|all| all.points().contains(&point))

@@ -474,6 +474,14 @@ fn mapping_of_line(process: u32, line: &[u8]) -> Option<(Mapping<'_>, bool)> {
     Some((mapping, is_executable))
 }
 
+/// Whether two processes have one memory, as far as this one may ask.
+pub(crate) fn have_one_memory(one: u32, other: u32) -> bool {
+    /// `KCMP_VM`
+    const MEMORY: libc::c_int = 1;
+    // SAFETY: numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, MEMORY, 0, 0) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;

@@ -19,7 +19,7 @@ use crate::perf::{
     CallEvents, ClassLosses, FinishedRings, Given, Missing, NewProgram, OpenRing, Parsed, Perf,
     PerfDetail, ProgramFound, ReleasedPositions, RingPlace, RingSize, Target, Told, Tracepoint,
 };
-use crate::process_files::{self, file_facts};
+use crate::process_files::{self, file_facts, have_one_memory};
 use crate::record::{Records, SystemRecord};
 use crate::recorder::cpus::UnseenEnds;
 use crate::recorder::hidden::HiddenPrograms;
@@ -516,6 +516,7 @@ impl Recorder {
             return;
         }
         let (own, mut frames) = (std::process::id(), Vec::new());
+        let has_flags = perf.has_clone_flags();
         let until = perf.release(until, |given| {
             let Given::Other(parsed) = given else {
                 take_switch(shaper, given, times, out);
@@ -556,6 +557,11 @@ impl Recorder {
                     let detail =
                         Detail::Fork { process, parent_process, thread, parent_thread, soon };
                     take_fork(shaper, &parsed.event(detail), [parent_thread, thread], out);
+                    let (is_process, other) = (process != parent_process, parent_process);
+                    if is_process && !has_flags && have_one_memory(process, other) {
+                        let detail = Detail::SharedMemory { process, other };
+                        shaper.take(&parsed.event(detail), out);
+                    }
                 }
                 // The host's own calls would feed the trace.
                 PerfDetail::Neutral(Detail::SyscallEnter { .. } | Detail::SyscallExit { .. })

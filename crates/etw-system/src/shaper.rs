@@ -16,6 +16,7 @@ mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod shared_memory;
 mod sockets;
 mod symbols;
 mod threads;
@@ -39,6 +40,7 @@ use folders::Folders;
 use lifecycle_stacks::Creation;
 use processes::{FoundThread, Process, Thread};
 pub use rundown::Turn;
+use shared_memory::SharedMemory;
 use sockets::{Sockets, StateChange, Transferred};
 pub use symbols::KernelFunction;
 use symbols::Symbols;
@@ -51,8 +53,8 @@ const SYSTEM: u32 = 4;
 const STACK_WALK: u16 = 0x1820;
 /// The class of RT_LostEvent has this type for lost events.
 const LOST_EVENT_TYPE: u8 = 32;
-/// Most frames of a StackWalk.
-const MAX_FRAMES: usize = 192;
+/// Most frames of a StackWalk: its class has no more fields.
+pub(crate) const MAX_FRAMES: usize = 192;
 /// Identifiers that are no addresses have these bits: readers take them for the kernel's.
 const KEY: u64 = 0xffff << 48;
 
@@ -211,8 +213,11 @@ pub struct Shaper {
     vanished: Vanished,
     /// Programs that ended before anybody read their arguments.
     without_arguments: u64,
+    /// Call stacks with more frames than a record has.
+    cut_stacks: u64,
     /// When events were last lost.
     last_loss: u64,
+    shared_memory: SharedMemory,
     /// Changes of the images of all processes.
     image_changes: u64,
     /// Processes whose images have no records yet.
@@ -372,7 +377,9 @@ impl Shaper {
             unseen: 0,
             vanished: Vanished::default(),
             without_arguments: 0,
+            cut_stacks: 0,
             last_loss: 0,
+            shared_memory: SharedMemory::default(),
             image_changes: 0,
             untold: 0,
             symbols: Symbols::default(),
@@ -411,6 +418,11 @@ impl Shaper {
     /// Programs that ended before anybody read their arguments.
     pub fn programs_without_arguments(&self) -> u64 {
         self.without_arguments
+    }
+
+    /// Call stacks with more frames than a record has: the outermost ones are not in the trace.
+    pub fn cut_stacks(&self) -> u64 {
+        self.cut_stacks
     }
 
     /// The images of a process.
@@ -543,6 +555,8 @@ impl Shaper {
             Detail::AllFound => self.all_found(event, out),
             Detail::Fork { .. } => self.created(event, out),
             Detail::Created => {}
+            Detail::Cloned { flags } => self.cloned(event, flags),
+            Detail::SharedMemory { process, other } => self.found_sharing(process, other, out),
             Detail::Exiting => self.exiting(event),
             Detail::Exec { process, facts } => self.executed(event, process, facts, out),
             Detail::ProgramFound { process, facts } => {
@@ -715,6 +729,7 @@ impl Shaper {
         all.extend(self.disks.remembered());
         all.extend(self.files.remembered());
         all.extend(self.folders.remembered());
+        all.extend(self.shared_memory.remembered());
         all
     }
 
@@ -736,6 +751,7 @@ impl Shaper {
         }
         self.last_stacks.add(head.time, head.thread);
         self.remember_kernel(stack.kernel);
+        self.cut_stacks += u64::from(stack.kernel.len() + stack.user.len() > MAX_FRAMES);
         let user = match stack.user {
             [] => self.missing_frames(head),
             user => user,

@@ -10,6 +10,10 @@ use crate::shaper::Shaper;
 /// Completes the stacks of records.
 #[derive(Debug)]
 pub(crate) struct Stacks {
+    /// Frames that the kernel finds by frame pointers at most.
+    longest_chain: usize,
+    /// Stacks that have as many, and perhaps more.
+    pub cut: u64,
     #[cfg(feature = "unwind")]
     unwinder: crate::unwind::Unwinder,
     #[cfg(feature = "unwind")]
@@ -24,6 +28,8 @@ impl Stacks {
     #[cfg_attr(not(feature = "unwind"), allow(unused_variables))]
     pub fn new(sizes: &'static [u32]) -> Stacks {
         Stacks {
+            longest_chain: longest_chain(),
+            cut: 0,
             #[cfg(feature = "unwind")]
             unwinder: crate::unwind::Unwinder::default(),
             #[cfg(feature = "unwind")]
@@ -58,7 +64,9 @@ impl Stacks {
     }
 
     /// The record with the frames that frame pointers lead to, as long as they lie in images of its process.
-    fn checked<'a>(&self, parsed: &Parsed<'a>, shaper: &Shaper) -> Parsed<'a> {
+    fn checked<'a>(&mut self, parsed: &Parsed<'a>, shaper: &Shaper) -> Parsed<'a> {
+        let Stack { kernel, user } = parsed.stack;
+        self.cut += u64::from(kernel.len() + user.len() >= self.longest_chain);
         let Some(images) = shaper.images_of(parsed.process) else { return *parsed };
         let user = code_at_front(images.by_base, parsed.stack.user);
         Parsed { stack: Stack { user, ..parsed.stack }, ..*parsed }
@@ -92,6 +100,12 @@ impl Stacks {
     ) -> Parsed<'a> {
         self.checked(parsed, shaper)
     }
+}
+
+fn longest_chain() -> usize {
+    const USUAL: usize = 127;
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_stack");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL)
 }
 
 /// The first frames of a stack that lie in images, and always the innermost one. All of them if no image is known.

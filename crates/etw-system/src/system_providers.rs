@@ -7,19 +7,24 @@ use crate::flags::{Flag, Parsed};
 /// The name of the kernel as a provider, whose keywords are the bits of `EnableFlags`. Its GUID is [`SYSTEM_TRACE`].
 pub const KERNEL_PROVIDER: &str = "Windows Kernel Trace";
 
+/// The kernel's name in `evntrace.h`.
+const KERNEL_IN_C: &str = "SystemTraceControlGuid";
+
 /// A system provider and the flags of its keywords. Keywords that are missing have no events on Linux.
 struct SystemProvider {
+    /// Its name in `evntrace.h`.
+    name: &'static str,
     guid: Guid,
     keywords: &'static [(u64, Flag)],
 }
 
-const fn row(guid: u128, keywords: &'static [(u64, Flag)]) -> SystemProvider {
-    SystemProvider { guid: Guid::from_u128(guid), keywords }
+const fn row(name: &'static str, guid: u128, keywords: &'static [(u64, Flag)]) -> SystemProvider {
+    SystemProvider { name, guid: Guid::from_u128(guid), keywords }
 }
 
 static PROVIDERS: &[SystemProvider] = &[
-    // Process
     row(
+        "SystemProcessProviderGuid",
         0x151f55dc_467d_471f_83b5_5f889d46ff66,
         &[
             (0x1, Flag::PROCESS),
@@ -29,17 +34,23 @@ static PROVIDERS: &[SystemProvider] = &[
             (0x1000, Flag::IMAGE),
         ],
     ),
-    // Scheduler
     row(
+        "SystemSchedulerProviderGuid",
         0x599a2a76_4d91_4910_9ac7_7d33f2e97a6c,
         &[(0x2, Flag::READY), (0x80, Flag::PRIORITY), (0x200, Flag::SWITCH)],
     ),
-    // Interrupt
-    row(0xd4bbee17_b545_4888_858b_744169015b25, &[(0x1, Flag::INTERRUPT), (0x4, Flag::DPC)]),
-    // Syscall
-    row(0x434286f7_6f1b_45bb_b37e_95f623046c7c, &[(0x1, Flag::SYSCALL)]),
-    // Io
     row(
+        "SystemInterruptProviderGuid",
+        0xd4bbee17_b545_4888_858b_744169015b25,
+        &[(0x1, Flag::INTERRUPT), (0x4, Flag::DPC)],
+    ),
+    row(
+        "SystemSyscallProviderGuid",
+        0x434286f7_6f1b_45bb_b37e_95f623046c7c,
+        &[(0x1, Flag::SYSCALL)],
+    ),
+    row(
+        "SystemIoProviderGuid",
         0x3d5c43e3_0f1c_4202_b817_174c0070dc79,
         &[
             (0x1, Flag::DISK),
@@ -52,8 +63,8 @@ static PROVIDERS: &[SystemProvider] = &[
             (0x400, Flag::FILE_IO_INIT),
         ],
     ),
-    // Memory
     row(
+        "SystemMemoryProviderGuid",
         0x82958ca9_b6cd_47f8_a3a8_03ae85a4bc24,
         &[
             (0x2, Flag::HARD_FAULTS),
@@ -64,12 +75,14 @@ static PROVIDERS: &[SystemProvider] = &[
             (0x4000, Flag::MAP_FILE),
         ],
     ),
-    // Profile
-    row(0xbfeb0324_1cee_496f_a409_2ac2b48a6322, &[(0x1, Flag::PROFILE)]),
-    // Power
-    row(0xc134884a_32d5_4488_80e5_14ed7abb8269, &[(0x1, Flag::POWER)]),
-    // Config
     row(
+        "SystemProfileProviderGuid",
+        0xbfeb0324_1cee_496f_a409_2ac2b48a6322,
+        &[(0x1, Flag::PROFILE)],
+    ),
+    row("SystemPowerProviderGuid", 0xc134884a_32d5_4488_80e5_14ed7abb8269, &[(0x1, Flag::POWER)]),
+    row(
+        "SystemConfigProviderGuid",
         0xfef3a8b6_318d_4b67_a96a_3b0f6b8f18fe,
         &[
             (0x1, Flag::CONFIGURED_SYSTEM),
@@ -78,17 +91,18 @@ static PROVIDERS: &[SystemProvider] = &[
             (0x10, Flag::CONFIGURED_SERVICES),
         ],
     ),
-    // Registry
-    row(0x16156bd9_fab4_4cfa_a232_89d1099058e3, &[(0x1, Flag::REGISTRY)]),
-    // Alpc
-    row(0xfcb9baaf_e529_4980_92e9_ced1a6aadfdf, &[(0x1, Flag::ALPC)]),
-    // Cpu, Object, Lock, Timer, Hypervisor, IoFilter
-    row(0xc6c5265f_eae8_4650_aae4_9d48603d8510, &[]),
-    row(0xfebd7460_3d1d_47eb_af49_c9eeb1e146f2, &[]),
-    row(0x721ddfd3_dacc_4e1e_b26a_a2cb31d4705a, &[]),
-    row(0x4f061568_e215_499f_ab2e_eda0ae890a5b, &[]),
-    row(0xbafa072a_918a_4bed_b622_bc152097098f, &[]),
-    row(0xfbd09363_9e22_4661_b8bf_e7a34b535b8c, &[]),
+    row(
+        "SystemRegistryProviderGuid",
+        0x16156bd9_fab4_4cfa_a232_89d1099058e3,
+        &[(0x1, Flag::REGISTRY)],
+    ),
+    row("SystemAlpcProviderGuid", 0xfcb9baaf_e529_4980_92e9_ced1a6aadfdf, &[(0x1, Flag::ALPC)]),
+    row("SystemCpuProviderGuid", 0xc6c5265f_eae8_4650_aae4_9d48603d8510, &[]),
+    row("SystemObjectProviderGuid", 0xfebd7460_3d1d_47eb_af49_c9eeb1e146f2, &[]),
+    row("SystemLockProviderGuid", 0x721ddfd3_dacc_4e1e_b26a_a2cb31d4705a, &[]),
+    row("SystemTimerProviderGuid", 0x4f061568_e215_499f_ab2e_eda0ae890a5b, &[]),
+    row("SystemHypervisorProviderGuid", 0xbafa072a_918a_4bed_b622_bc152097098f, &[]),
+    row("SystemIoFilterProviderGuid", 0xfbd09363_9e22_4661_b8bf_e7a34b535b8c, &[]),
 ];
 
 /// The flags of a system provider's keywords, and those keywords that have no events on Linux, as names or a number; no keyword means all that have
@@ -125,9 +139,22 @@ pub fn is_system_provider(id: &Guid) -> bool {
     *id == SYSTEM_TRACE || PROVIDERS.iter().any(|one| one.guid == *id)
 }
 
-/// The GUID of the system provider with a name, in any case.
+/// The GUID of the system provider with a name, in any case: [`KERNEL_PROVIDER`] or a name of `evntrace.h`, such as
+/// `SystemSchedulerProviderGuid`.
 pub fn named(name: &str) -> Option<Guid> {
-    name.eq_ignore_ascii_case(KERNEL_PROVIDER).then_some(SYSTEM_TRACE)
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    if is(KERNEL_PROVIDER) || is(KERNEL_IN_C) {
+        return Some(SYSTEM_TRACE);
+    }
+    PROVIDERS.iter().find(|one| is(one.name)).map(|one| one.guid)
+}
+
+/// The name of the system provider with a GUID.
+pub fn name_of(id: &Guid) -> Option<&'static str> {
+    if *id == SYSTEM_TRACE {
+        return Some(KERNEL_PROVIDER);
+    }
+    PROVIDERS.iter().find(|one| one.guid == *id).map(|one| one.name)
 }
 
 #[cfg(test)]
@@ -156,5 +183,28 @@ mod tests {
         assert_eq!(names(&kernel, 0x1_8000_0001), (vec!["process"], beyond));
         assert!(is_system_provider(&kernel) && is_system_provider(&registry));
         assert!(!is_system_provider(&Guid::ZERO) && named("Windows").is_none());
+    }
+
+    /// OV-24: the names and GUIDs are those of the header for C.
+    #[test]
+    fn names_of_system_providers_are_those_of_evntrace_h() {
+        let header = include_str!("../../etw-capi/include/etw_system_providers.h");
+        let defined = |line: &str| {
+            let (name, digits) =
+                line.strip_prefix("DEFINE_GUID(")?.strip_suffix(");")?.split_once(", ")?;
+            let digits: String =
+                digits.split(", ").map(|part| part.strip_prefix("0x").unwrap()).collect();
+            let id = Guid::from_u128(u128::from_str_radix(&digits, 16).unwrap());
+            Some((name.to_owned(), id))
+        };
+        let of_header: Vec<(String, Guid)> = header.lines().filter_map(defined).collect();
+        assert_eq!(of_header.len(), PROVIDERS.len());
+        for (name, id) in of_header {
+            assert_eq!((named(&name), named(&name.to_lowercase())), (Some(id), Some(id)), "{name}");
+            assert_eq!(name_of(&id), Some(&name[..]));
+        }
+        assert_eq!(named("SystemTraceControlGuid"), Some(SYSTEM_TRACE));
+        assert_eq!(name_of(&SYSTEM_TRACE).and_then(named), Some(SYSTEM_TRACE));
+        assert_eq!(name_of(&Guid::ZERO), None);
     }
 }

@@ -14,8 +14,8 @@
 //!
 //! The outer frames of a stack are mostly those of the thread's stack before it: see `memory.rs`.
 //!
-//! Bounds for hostile files: 192 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, and 6 MiB of rules that are kept; the
-//! last walks of 256 threads. Images and files that no process has any more are forgotten.
+//! Bounds for hostile files: 193 frames and 500 expressions of 100 steps a walk, entries of 16 KiB, 6 MiB of rules and 64 MiB of tables that
+//! are kept; the last walks of 256 threads. Images and files that no process has any more are forgotten.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -39,8 +39,8 @@ use rule::{
 use rules::{FileAddress, KnownRule, Rules};
 use tables::{FoundRule, Tables};
 
-/// Frames of a stack at most.
-const MAX_FRAMES: usize = 192;
+/// Frames of a stack at most: one more than its record has shows that there are more.
+const MAX_FRAMES: usize = crate::shaper::MAX_FRAMES + 1;
 
 /// A file as the file system knows it. Its owner cannot make another file with the same values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -384,7 +384,7 @@ mod tests {
             is_in_memory: Cell::new(false),
         };
         let read = |at, size| file.read(&Image::default(), Some(identity), at, size);
-        let start = Tables::read(&read).unwrap().functions(1, &read)[0];
+        let start = Tables::read(&read, usize::MAX).unwrap().functions(1, &read)[0];
         (file, start)
     }
 
@@ -510,7 +510,7 @@ mod tests {
         let mut unwinder = Unwinder::default();
         let KnownRule::Row(row) = rule_of(&mut unwinder, &image, address, &own) else { return };
         let read = |at, size| own.read(&Image::default(), Some(own.identity), at, size);
-        let found = Tables::read(&read).unwrap().rule(address, &read).unwrap();
+        let found = Tables::read(&read, usize::MAX).unwrap().rule(address, &read).unwrap();
         let last = found.end - 1;
         own.is_replaced.set(true);
         let KnownRule::Row(same) = rule_of(&mut unwinder, &image, last, &own) else {
@@ -529,15 +529,15 @@ mod tests {
         }
         let with = bytes.clone();
         let with = |at, size| part(&with, at, size);
-        let tables = Tables::read(&with).unwrap();
+        let tables = Tables::read(&with, usize::MAX).unwrap();
         let starts = tables.functions(1000, &with);
         // Program headers that name no table.
         let header = bytes.windows(4).take(4096).position(|four| four == [0x50, 0xe5, 0x74, 0x64]);
         bytes[header.unwrap()] = 0;
         let without = |at, size| part(&bytes, at, size);
-        let own = Tables::read(&without).unwrap();
-        assert_eq!(tables.functions_kept(), 0);
-        assert!(own.functions_kept() >= starts.len());
+        let own = Tables::read(&without, usize::MAX).unwrap();
+        assert_eq!(tables.bytes_kept(), 0);
+        assert!(own.bytes_kept() >= 16 * starts.len());
         for address in starts.iter().flat_map(|start| [*start, start + 1]) {
             let rule = |tables: &Tables, read: tables::ReadBytes<'_>| {
                 tables
@@ -549,7 +549,7 @@ mod tests {
         }
         // Nothing is found in a file without sections either.
         bytes[0x28..0x30].fill(0xff);
-        assert!(Tables::read(&|at, size| part(&bytes, at, size)).is_none());
+        assert!(Tables::read(&|at, size| part(&bytes, at, size), usize::MAX).is_none());
     }
 
     /// Rules of this executable are found; from a damaged copy of it, anything but a panic may come.
@@ -562,7 +562,7 @@ mod tests {
             Some(rest[..size.min(rest.len())].to_vec())
         };
         let whole = |at, size| part(&bytes, at, size);
-        let tables = Tables::read(&whole).unwrap();
+        let tables = Tables::read(&whole, usize::MAX).unwrap();
         let functions = tables.functions(1000, &whole);
         assert!(functions.iter().all(|start| tables.rule(*start, &whole).is_some()));
         let mut seed = 1u64;
@@ -580,7 +580,7 @@ mod tests {
                 }
                 Some(bytes)
             };
-            let found = Tables::read(&damaged);
+            let found = Tables::read(&damaged, usize::MAX);
             let tables = found.as_ref().unwrap_or(&tables);
             let address = functions[next() % functions.len()];
             let Some(rule) = tables.rule(address, &damaged) else { continue };

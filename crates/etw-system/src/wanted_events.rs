@@ -39,6 +39,8 @@ pub enum StartError {
     Tracepoints {
         /// logman's words for the classes.
         classes: Vec<&'static str>,
+        /// The rights that would record them.
+        needs: String,
         /// The system's answer.
         source: io::Error,
     },
@@ -66,9 +68,9 @@ impl fmt::Display for StartError {
             StartError::Cpus => f.write_str(
                 "the CPUs that are online are not known: neither /sys/devices/system/cpu/online nor /proc/stat has them; mount /sys or /proc",
             ),
-            StartError::Tracepoints { classes, source } => write!(
+            StartError::Tracepoints { classes, needs, source } => write!(
                 f,
-                "{}: the kernel's tracepoints cannot be read ({source}); run as root, give CAP_PERFMON and CAP_BPF, or give CAP_PERFMON and mount tracefs with your group (gid=)",
+                "{}: the kernel's tracepoints cannot be recorded ({source}): they need {needs}; tracefs is readable for root, and for its group if it is mounted with gid=",
                 classes.join(", ")
             ),
             StartError::Rings(error) if error.raw_os_error() == Some(libc::EMFILE) => write!(
@@ -131,6 +133,56 @@ pub(crate) fn is_optional(point: Tracepoint) -> bool {
     point == Tracepoint::DiskQueue
 }
 
+/// The rights by which perf records tracepoints.
+const PERF_NEEDS: &str = "CAP_PERFMON and readable tracefs";
+
+/// Whether programs record the events of a class as perf's tracepoints do.
+fn is_of_programs(flag: Flag) -> bool {
+    let class = TRACEPOINTS.iter().find(|(of, _)| *of == flag);
+    class.is_some_and(|(_, points)| bpf::is_possible(points[0].0))
+}
+
+/// Facts of tracepoints that a recording can lack.
+#[derive(Clone, Debug)]
+enum Lack {
+    /// The events of classes.
+    Events(Vec<Flag>),
+    /// Facts that perf's records of switches do not have.
+    Switches,
+    /// Call stacks, and the files and kinds of faults, which programs do not record either.
+    OfPerf,
+}
+
+impl Lack {
+    /// The rights that would record them. `programs`: the condition on which programs of this host could record, if there is one.
+    fn needs(&self, programs: Option<&str>) -> String {
+        let Some(condition) = programs else { return PERF_NEEDS.to_owned() };
+        let recorded = match self {
+            Lack::Events(flags) => {
+                let (some, others): (Vec<Flag>, Vec<Flag>) =
+                    flags.iter().partition(|flag| is_of_programs(**flag));
+                match (&some[..], &others[..]) {
+                    ([], _) => return PERF_NEEDS.to_owned(),
+                    (_, []) => "them".to_owned(),
+                    (some, _) => some.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", "),
+                }
+            }
+            Lack::Switches => "all of it but call stacks".to_owned(),
+            Lack::OfPerf => return PERF_NEEDS.to_owned(),
+        };
+        format!("{PERF_NEEDS}; {condition}, BPF programs record {recorded}")
+    }
+}
+
+/// The rights that would record the events of a class of tracepoints.
+pub(crate) fn needs_of(flag: Flag, programs: Option<&str>) -> String {
+    match flag {
+        Flag::SWITCH => Lack::Switches,
+        flag => Lack::Events(vec![flag]),
+    }
+    .needs(programs)
+}
+
 /// The first one is needed in any case.
 const DISK_POINTS: &[(Tracepoint, u16)] = &[
     (Tracepoint::DiskIssue, 0x010c),
@@ -155,7 +207,7 @@ const ENTRY_STACKS: &[u16] =
     &[0x0f33, 0x0440, 0x0442, 0x0443, 0x0444, 0x0446, 0x0447, 0x0449, IMAGE_LOAD];
 const EXIT_STACKS: &[u16] = &[0x0f34, 0x0262, 0x0263, 0x0425, 0x0426];
 
-/// Records of processes and mappings; of the machine, with the arguments of programs, as far as the kernel permits it. If a program of
+/// Records of processes and mappings; of the machine, with the arguments of programs and the flags of `clone`, as far as the kernel permits it. If a program of
 /// `perf` records the arguments, these are not copied a second time: the ring would hold some 250 programs that begin.
 pub(crate) fn side_events_of(target: Target, options: &Options, perf: &Perf) -> Vec<Wanted> {
     let mut wanted: Vec<Wanted> = vec![(Attribute::side(), Kind::Side).into()];
@@ -168,6 +220,16 @@ pub(crate) fn side_events_of(target: Target, options: &Options, perf: &Perf) -> 
                 false => attribute.with_stack_bytes(ARGUMENT_BYTES),
             };
             wanted.push((attribute, Kind::Exec { layout }).into());
+        }
+    }
+    if target == Target::Machine
+        && (options.masks.has(Flag::IMAGE) || has_descriptors(&options.masks))
+    {
+        let point = Tracepoint::NewTask;
+        if let Ok((id, layout)) = TraceFiles::open().and_then(|files| files.tracepoint(point)) {
+            let kind = Kind::Tracepoint { point, layout, has_stack: false };
+            let one = Wanted::from((Attribute::tracepoint(id), kind));
+            wanted.push(Wanted { filter: Filter::UnusualClones, ..one });
         }
     }
     wanted
@@ -388,47 +450,25 @@ impl MachineEvents {
     ) -> Result<(), StartError> {
         let Some(source) = self.refused.take() else { return Ok(()) };
         let recorded = perf.programs().map_or(&[][..], |programs| programs.points());
-        let is_recorded = |point: Tracepoint| recorded.contains(&point);
         let classes = || TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
-        let of_programs = |points: &[(Tracepoint, u16)]| is_recorded(points[0].0);
+        let of_programs = |points: &[(Tracepoint, u16)]| recorded.contains(&points[0].0);
+        let programs = match recorded {
+            [] => bpf::unmet_condition(),
+            _ => None,
+        };
         let has_none = self.wanted.is_empty() && !options.has_lives() && classes().next().is_some();
         // Processes and images of a command are recorded in any case.
         if has_none && !has_command && !classes().any(|(_, points)| of_programs(points)) {
-            let classes = classes().map(|(flag, _)| flag.name()).collect();
-            return Err(StartError::Tracepoints { classes, source });
+            let flags: Vec<Flag> = classes().map(|(flag, _)| *flag).collect();
+            let classes = flags.iter().map(|flag| flag.name()).collect();
+            let needs = Lack::Events(flags).needs(programs);
+            return Err(StartError::Tracepoints { classes, needs, source });
         }
-        let has_stacks = |points: &[(Tracepoint, u16)]| {
-            points.iter().any(|(point, hook)| has_stack(options, *point, *hook))
-        };
-        let (mut absent, mut plain_switches, mut without_stacks) = (vec![], vec![], vec![]);
-        for (flag, points) in classes() {
-            match of_programs(points) {
-                true if has_stacks(points) => without_stacks.push(flag.name()),
-                true => {}
-                false if *flag == Flag::SWITCH => plain_switches.push(flag.name()),
-                false => absent.push(flag.name()),
-            }
-        }
-        let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
-        let additions: Vec<&str> = additions.map(|(flag, _)| flag.name()).collect();
-        let of_lives = stack_points(options).next().map(|_| "starts, ends and images");
-        let or_programs = match recorded {
-            [] => "; with CAP_BPF, programs of the host record most of them",
-            _ => "",
-        };
-        let why = format!(
-            "because the kernel's tracepoints cannot be recorded ({source}): they need CAP_PERFMON and readable tracefs{or_programs}"
-        );
-        for (subjects, what) in [
-            (absent, "left out"),
-            (plain_switches, "without priorities, wait reasons and call stacks"),
-            (without_stacks, "without call stacks"),
-            (of_lives.into_iter().collect(), "without call stacks"),
-            (additions, "without the files and kinds of faults"),
-        ] {
-            if !subjects.is_empty() {
-                notes.push(format!("{}: {what}, {why}", subjects.join(", ")));
-            }
+        for (what, lack) in missing_facts(options, recorded) {
+            notes.push(format!(
+                "{what}, because the kernel's tracepoints cannot be recorded ({source}): they need {}",
+                lack.needs(programs)
+            ));
         }
         Ok(())
     }
@@ -451,6 +491,37 @@ impl MachineEvents {
         }
         perf.open_programs(&mut self.wanted, &others, self.calls.as_deref(), size);
     }
+}
+
+/// The facts that a recording without perf's tracepoints lacks. `recorded`: the tracepoints that programs record.
+fn missing_facts(options: &Options, recorded: &[Tracepoint]) -> Vec<(String, Lack)> {
+    let has_stacks = |points: &[(Tracepoint, u16)]| {
+        points.iter().any(|(point, hook)| has_stack(options, *point, *hook))
+    };
+    let (mut absent, mut plain_switches, mut without_stacks) = (vec![], vec![], vec![]);
+    for (flag, points) in TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag)) {
+        match recorded.contains(&points[0].0) {
+            true if has_stacks(points) => without_stacks.push(flag.name()),
+            true => {}
+            false if *flag == Flag::SWITCH => plain_switches.push(flag.name()),
+            false => absent.push(*flag),
+        }
+    }
+    let additions = ADDITIONS.iter().filter(|(flag, _)| options.masks.has(*flag));
+    let additions: Vec<&str> = additions.map(|(flag, _)| flag.name()).collect();
+    let of_lives = stack_points(options).next().map(|_| "starts, ends and images");
+    let names = absent.iter().map(|flag| flag.name()).collect();
+    let all: [(Vec<&str>, &str, Lack); 5] = [
+        (names, "left out", Lack::Events(absent)),
+        (plain_switches, "without priorities, wait reasons and call stacks", Lack::Switches),
+        (without_stacks, "without call stacks", Lack::OfPerf),
+        (of_lives.into_iter().collect(), "without call stacks", Lack::OfPerf),
+        (additions, "without the files and kinds of faults", Lack::OfPerf),
+    ];
+    let missing = all.into_iter().filter(|(subjects, ..)| !subjects.is_empty());
+    missing
+        .map(|(subjects, what, lack)| (format!("{}: {what}", subjects.join(", ")), lack))
+        .collect()
 }
 
 /// The machine's events, without tracepoints of perf.
@@ -559,6 +630,8 @@ fn wanted_calls(options: &Options) -> Option<Vec<u64>> {
     use FileOperation::{Close, Control, Open};
     let wanted = numbers(|call| match call {
         SystemCall::Map if has_images => true,
+        // Where calls are recorded anyway, libraries have their ends.
+        SystemCall::Unmap if has(Flag::IMAGE) => true,
         SystemCall::File(Open | Close | Control, _) => has_descriptors,
         SystemCall::Duplicate
         | SystemCall::Replace
@@ -589,41 +662,31 @@ pub(crate) fn own_events(
             wanted.push((attribute, Kind::Leaving).into());
         }
     }
-    let missing = TRACEPOINTS
-        .iter()
-        .filter(|(flag, _)| *flag != Flag::SWITCH && options.masks.has(*flag))
-        .map(|(flag, _)| flag.name());
-    let missing: Vec<&str> = missing.collect();
-    if stack_points(options).next().is_some() {
-        let note = "call stacks of starts, ends and images are left out, because tracepoints need CAP_PERFMON and readable tracefs";
-        notes.push(note.to_owned());
-    }
     let has = |flag: &Flag| options.masks.has(*flag);
+    let programs = bpf::unmet_condition();
+    let mut note = |what: String, lack: Lack| {
+        notes.push(format!("{what}, because tracepoints need {}", lack.needs(programs)));
+    };
+    if stack_points(options).next().is_some() {
+        note("call stacks of starts, ends and images are left out".to_owned(), Lack::OfPerf);
+    }
     if has(&Flag::SWITCH) {
         let is_short = options.has_stack(0x0524) && !has_stacks;
         let stacks = if is_short { ", and call stacks" } else { "" };
-        notes.push(format!(
-            "{}: without the other thread, priorities, wait reasons{stacks}, because tracepoints need CAP_PERFMON and readable tracefs",
-            Flag::SWITCH.name()
-        ));
+        let what = "without the other thread, priorities, wait reasons";
+        note(format!("{}: {what}{stacks}", Flag::SWITCH.name()), Lack::Switches);
     }
-    let faults: Vec<&str> = ADDITIONS
-        .iter()
-        .map(|(flag, _)| flag)
-        .filter(|flag| has(flag))
-        .map(|flag| flag.name())
-        .collect();
+    let names =
+        |flags: &[Flag]| flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ");
+    let faults: Vec<Flag> = ADDITIONS.iter().map(|(flag, _)| *flag).filter(has).collect();
     if !faults.is_empty() {
-        notes.push(format!(
-            "{}: without the files and kinds of faults, because tracepoints need CAP_PERFMON and readable tracefs",
-            faults.join(", ")
-        ));
+        let what = format!("{}: without the files and kinds of faults", names(&faults));
+        note(what, Lack::OfPerf);
     }
+    let missing = TRACEPOINTS.iter().map(|(flag, _)| *flag);
+    let missing: Vec<Flag> = missing.filter(|flag| *flag != Flag::SWITCH && has(flag)).collect();
     if !missing.is_empty() {
-        notes.push(format!(
-            "{}: left out, because tracepoints need CAP_PERFMON and readable tracefs",
-            missing.join(", ")
-        ));
+        note(format!("{}: left out", names(&missing)), Lack::Events(missing));
     }
     wanted
 }
@@ -661,6 +724,66 @@ mod tests {
             let error = started(words, adds_lives, Vec::new()).unwrap_err();
             assert!(error.to_string().starts_with("disk: the kernel's tracepoints"), "{error}");
         }
+    }
+
+    /// Regression: a note on page faults, priorities and call stacks said that programs record most of them.
+    #[test]
+    fn each_remedy_holds_for_its_class() {
+        const CONDITION: &str = "with CAP_PERFMON and CAP_BPF";
+        let all = |recorded: &[Tracepoint], words: &str, stacks: &[u16]| -> Vec<String> {
+            let masks = Masks::parse_any(words).unwrap().masks;
+            let options = Options { masks, stacks: stacks.to_vec(), ..Options::default() };
+            let missing = missing_facts(&options, recorded).into_iter();
+            let sentence = |(what, lack): (String, Lack)| {
+                assert_eq!(lack.needs(None), PERF_NEEDS, "{what}");
+                let needs = lack.needs(Some(CONDITION));
+                let by_programs = needs.strip_prefix(PERF_NEEDS).unwrap();
+                format!("{what}{}", by_programs.replace(CONDITION, "so"))
+            };
+            missing.map(sentence).collect()
+        };
+        let them = |class: &str| format!("{class}: left out; so, BPF programs record them");
+        for class in [
+            "dispatcher",
+            "isr",
+            "dpc",
+            "disk",
+            "diskinit",
+            "net",
+            "syscall",
+            "virtalloc",
+            "vamap",
+            "file",
+            "fileio",
+            "fileiocompletion",
+        ] {
+            assert_eq!(all(&[], class, &[]), [them(class)]);
+        }
+        let lives = "PROC_THREAD+LOADER";
+        let switches = "cswitch: without priorities, wait reasons and call stacks; so, BPF programs record all of it but call stacks";
+        for (words, stacks, expected) in [
+            ("PRIORITY", &[][..], &["PRIORITY: left out"][..]),
+            ("cswitch", &[0x0524], &[switches]),
+            ("hf", &[], &["hf: without the files and kinds of faults"]),
+            ("pf", &[0x020b], &["pf: without the files and kinds of faults"]),
+            (lives, &[0x0301], &["starts, ends and images: without call stacks"]),
+            (lives, &[], &[]),
+            ("profile", &[0x0f2e], &[]),
+            (
+                "net,PRIORITY,hf",
+                &[],
+                &[
+                    "net, PRIORITY: left out; so, BPF programs record net",
+                    "hf: without the files and kinds of faults",
+                ],
+            ),
+        ] {
+            assert_eq!(all(&[], words, stacks), expected, "{words}");
+        }
+        // Programs record already.
+        let recorded = [Tracepoint::Switch, Tracepoint::Waking];
+        let got = all(&recorded, "cswitch,dispatcher", &[0x0524, 0x0532]);
+        assert_eq!(got, ["cswitch, dispatcher: without call stacks"]);
     }
 
     /// OV-23: larger rings have more of each stack, and none is full before it is read.

@@ -21,6 +21,8 @@ const BEGINNING: Duration = Duration::from_secs(30);
 const GATHERING: Duration = Duration::from_millis(100);
 /// The time that a host has to accept a connection. A stopped host, or a foreign process behind the socket, never accepts it.
 const GREETING: Duration = Duration::from_secs(10);
+/// The same for a host that has written down why it does not serve.
+const GREETING_OF_FAILED: Duration = Duration::from_secs(3);
 
 /// A controller's connection to a host.
 #[derive(Debug)]
@@ -43,11 +45,20 @@ impl Client {
             }
             _ => ClientError::Io(error),
         };
-        let channel = Directory::open(directory).map_err(none)?.connect().map_err(none)?;
+        let directory = Directory::open(directory).map_err(none)?;
+        let channel = directory.connect().map_err(none)?;
         let hello = FromProgram::Hello { version: VERSION, role: Role::Controller as u8 };
         channel.send(&hello.to_bytes(), &[])?;
-        let received = channel.receive_within(GREETING).map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => io::Error::new(error.kind(), "it does not answer"),
+        let patience = match directory.failures().is_empty() {
+            true => GREETING,
+            false => GREETING_OF_FAILED,
+        };
+        let received = channel.receive_within(patience).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => {
+                let why =
+                    directory.failures().iter().fold(String::new(), |all, why| all + ": " + why);
+                io::Error::new(error.kind(), format!("it does not answer{why}"))
+            }
             _ => error,
         })?;
         answer(received)?;

@@ -41,6 +41,8 @@ pub mod frames;
 pub mod host_client;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 mod host_command;
+#[cfg(target_os = "linux")]
+mod host_failures;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 mod host_process;
 #[cfg(all(target_os = "linux", feature = "requests"))]

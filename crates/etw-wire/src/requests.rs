@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::start_request::{StartJson, StartRequest, milliseconds};
 pub use crate::status::{
     LogStatus, MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus, SessionStatus,
+    SystemClassStatus,
 };
 
 /// A request.
@@ -107,6 +108,8 @@ pub enum Request {
     /// Requests the providers that programs have registered since the host started, ended programs included: `pids` has the last
     /// process of each, and `sessions` is empty.
     RecentProviders,
+    /// Requests which events of the system the host can record, by its own rights.
+    SystemEvents,
     /// Reads the registry of event logs again: manifests were installed or uninstalled, or settings of logs changed.
     RefreshLogs,
     /// Requests the states of the event logs that the host keeps.
@@ -169,6 +172,11 @@ pub enum Response {
         /// Sorted by GUID.
         providers: Vec<ProviderStatus>,
     },
+    /// The classes of the system's events.
+    SystemEvents {
+        /// Those that hosts record, each with what the host can do.
+        classes: Vec<SystemClassStatus>,
+    },
     /// The event logs that the host keeps.
     Logs {
         /// Sorted by name.
@@ -209,6 +217,7 @@ mod tests {
         for request in [
             Request::Start(Box::new(config.into())),
             Request::List,
+            Request::SystemEvents,
             Request::Update {
                 session: "x".to_owned(),
                 update: Update { buffers: Some(3), ..Update::default() },

@@ -6,7 +6,8 @@
 //! | the system's host | `/run/openetw` | root |
 //! | the user's host | `/run/user/UID/openetw`, or `/tmp/openetw-UID` without a `/run/user/UID` | the user |
 //!
-//! A directory contains `socket`; `lock`, which the host holds; and `word`, a shared file with two futexes of four bytes. The first changes
+//! A directory contains `socket`; `lock`, which the host holds; `word`, a shared file with two futexes of four bytes; and `failures`, lines that
+//! say why the host does not serve, or which sessions ended with an error. The first futex changes
 //! when a host starts, and programs block on it. The second changes whenever the host has handled a message.
 //!
 //! A directory is not used if it is a link, belongs to another user, or is writable for others. A program that runs with more rights

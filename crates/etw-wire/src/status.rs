@@ -99,6 +99,20 @@ pub struct ProviderStatus {
     pub sessions: Vec<String>,
 }
 
+/// Whether a host can record a class of the system's events, and by which mechanism.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SystemClassStatus {
+    /// logman's word for the class, or xperf's.
+    pub class: String,
+    /// The mechanism, or `None`: the class cannot be recorded.
+    pub mechanism: Option<String>,
+    /// The missing part, and the right that gives it.
+    pub missing: Option<String>,
+    /// The remedy if it cannot be recorded.
+    pub remedy: String,
+}
+
 /// A clock as ETW's number. A number that only a later host knows is read as the performance counter.
 mod clock_number {
     use etw_session::SessionClock;

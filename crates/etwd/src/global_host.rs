@@ -101,10 +101,15 @@ impl Host {
         let keeper = rustix::io::fcntl_dupfd_cloexec(&channel, 3)?;
         // Without a keeper, nobody would find or replace this worker: it stops its sessions.
         let mailbox = host.mailbox.clone();
-        etw_host::spawn("etwd-keeper", move || {
+        let spawned = etw_host::spawn("etwd-keeper", move || {
             while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
             mailbox.post(Message::End);
-        })?;
+        });
+        if let Err(error) = spawned {
+            // Its end would be that of its sessions, which the next worker continues: this process ends at once.
+            std::mem::forget(host);
+            return Err(error);
+        }
         Channel::from(keeper).send(b"ready\nnull", &[])?;
         if is_ending {
             host.end();
@@ -137,7 +142,7 @@ impl Host {
         // The worker before recorded the system: its rings fill until this one reads them. It began in haste.
         let haste = entries.keys().any(|name| is_ring(name)).then(Haste::new);
         let mut engine = HostThread::new(mailbox.clone(), options, controllers, last, keeper);
-        for (number, channel, peer) in engine.restore(entries) {
+        for (number, channel, peer) in engine.restore(entries)? {
             server.restore(number, channel, peer);
         }
         let has_rings = haste.is_some();

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use etw_host::StartError;
 use etw_host::engine::{BufferedSession, HostedSession, Sink};
@@ -80,8 +80,47 @@ pub(crate) struct GlobalSession {
     pub ring_set: RingSet,
     /// Recordings of other system events before, whose last events are not final yet, the oldest first.
     pub recordings_before: Vec<KeptRecording>,
+    /// The rundowns of the system that follow lost buffers.
+    pub rundowns: Rundowns,
     /// The system's classes by those that asked for them; [`SystemConfig`](etw_session::SystemConfig) has all of them.
     pub system_classes: SystemClasses,
+}
+
+/// Rundowns behind gaps in a session's file: what began in a gap has no other record.
+#[derive(Default)]
+pub(crate) struct Rundowns {
+    /// The session's lost buffers before the last one.
+    lost_before: u64,
+    /// Those that were made. A disk that is full again and again gets them ever more seldom.
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Rundowns {
+    const PAUSE: Duration = Duration::from_secs(5);
+    const MAX_DOUBLINGS: u32 = 6;
+
+    /// A rundown follows so many lost buffers.
+    pub fn behind(buffers_lost: u64) -> Rundowns {
+        Rundowns { lost_before: buffers_lost, ..Rundowns::default() }
+    }
+
+    /// Whether buffers were lost that none follows yet, and it is time for one.
+    pub fn is_due(&self, buffers_lost: u64) -> bool {
+        let pause = Rundowns::PAUSE * (1 << self.count.min(Rundowns::MAX_DOUBLINGS));
+        buffers_lost > self.lost_before && self.last.is_none_or(|last| last.elapsed() >= pause)
+    }
+
+    /// One begins.
+    pub fn begin(&mut self, buffers_lost: u64) {
+        let count = self.count.saturating_add(1);
+        *self = Rundowns { lost_before: buffers_lost, count, last: Some(Instant::now()) };
+    }
+
+    /// Whether any was made.
+    pub fn any(&self) -> bool {
+        self.count > 0
+    }
 }
 
 /// Memory of a session's buffers.
@@ -194,6 +233,7 @@ impl GlobalSession {
             logged_failure: None,
             ring_set: RingSet::default(),
             recordings_before: Vec::new(),
+            rundowns: Rundowns::default(),
             system_classes: SystemClasses::default(),
             config,
         };

@@ -50,6 +50,7 @@ use crate::mailbox::{Finished, Mailbox, Message};
 use crate::program::Program;
 use crate::registered_names::RegisteredNames;
 use crate::shared_rings::SharedRings;
+use crate::system_events::SystemEventsCheck;
 use channels::DirectSessions;
 use pending::PendingResponse;
 
@@ -83,6 +84,7 @@ pub(crate) struct HostThread {
     /// Log lines about a user's programs.
     log_lines: HashMap<u32, u64>,
     direct: DirectSessions,
+    system_events_check: SystemEventsCheck,
 }
 
 impl HostThread {
@@ -123,6 +125,7 @@ impl HostThread {
             idle_since: Instant::now(),
             log_lines: HashMap::new(),
             direct: DirectSessions::default(),
+            system_events_check: SystemEventsCheck::default(),
         }
     }
 
@@ -162,6 +165,7 @@ impl HostThread {
             if self.is_to_end() {
                 return self.end();
             }
+            self.run_down_behind_gaps();
             self.forget_read_streams();
             self.engine.maintain();
             self.send_growth();

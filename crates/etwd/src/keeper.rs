@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_system::HeldRing;
 use etw_wire::Channel;
+use etw_wire::host_client::NO_PROCESSES;
 
 use crate::global_host::raise_descriptor_limit;
 use crate::haste::Haste;
 use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, Entries, Entry, RELEASED, RING, numbers, send, split};
-use crate::kept_state::KeptRing;
+use crate::kept_state::{KeptRing, KeptSession};
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
 
@@ -36,6 +37,17 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Held while a worker is started or reaped: until then its process id is its own.
 static WORKER_LOCK: Mutex<()> = Mutex::new(());
 
+/// The exit status of a worker to which the system refuses threads, processes or memory: another one may get them later (`EX_TEMPFAIL`).
+pub const REFUSED_WORKER: u8 = 75;
+
+/// The reason of a worker that ended so.
+const NO_THREADS: &str = "it gets no threads or no memory";
+
+/// Whether the system refuses threads, processes or memory.
+pub fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
+}
+
 /// Runs workers until one ends by itself. A worker is `program` with `arguments`; its standard input is the connection to the
 /// keeper. A worker that is killed while it ends is replaced, too: its sessions have to be stored.
 ///
@@ -45,31 +57,119 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     // The keeper holds descriptors of every program, and so does a worker, which inherits the limit.
     raise_descriptor_limit();
     let mut claim = RuntimeClaim::take(&options.directory)?;
-    let mut entries = Entries::new();
+    claim.forget_failures();
+    let mut held = Held::default();
     let listener = claim.listen()?;
     is_daemon_now();
-    entries.insert("listener".to_owned(), entry(vec![listener]));
+    held.entries.insert("listener".to_owned(), entry(vec![listener]));
     let memory = |size| -> io::Result<OwnedFd> {
         Memory::shared(size)?.take_fd().ok_or(io::ErrorKind::Unsupported.into())
     };
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
-    entries.insert("memory".to_owned(), entry(memories));
-    let mut rings: HashMap<String, HeldRing> = HashMap::new();
-    let mut closings = Closings::default();
-    // While it has rings: the kernel fills them until the next worker reads.
-    let mut haste: Option<Haste> = None;
+    held.entries.insert("memory".to_owned(), entry(memories));
+    let ended = run_workers(&mut claim, &mut held, || start(program, arguments));
+    match &ended {
+        Ok(()) => log_info!("host of {} ended", options.directory.display()),
+        Err(error) => claim.add_failures(
+            held.sessions().map(|name| format!("session {name} has ended with its host: {error}")),
+        ),
+    }
+    ended
+}
+
+/// Runs one worker after the other until one ends by itself.
+fn run_workers(
+    claim: &mut RuntimeClaim,
+    held: &mut Held,
+    start: impl Fn() -> io::Result<(Channel, Child)>,
+) -> io::Result<()> {
     let (mut failures, mut kills) = (0, 0);
     let mut is_known_to_serve = false;
     loop {
-        let mut has_served = false;
         let began = Instant::now();
-        let (channel, mut worker) = start(program, arguments, haste.as_ref())?;
+        // In haste, it begins with the keeper's priority, until it has taken the rings over.
+        let started = match &held.haste {
+            Some(haste) => haste.bequeath(&start),
+            None => start(),
+        };
+        let (channel, mut worker) = match started {
+            Err(error) if is_known_to_serve && is_refusal(&error) => {
+                claim.fail(&no_worker(&error.to_string()));
+                std::thread::sleep(KILLED_DELAY);
+                continue;
+            }
+            started => started?,
+        };
         if IS_ENDING.load(Ordering::SeqCst) {
             // This worker did not receive the signal.
-            entries.insert(ENDING.to_owned(), entry(Vec::new()));
+            held.entries.insert(ENDING.to_owned(), entry(Vec::new()));
         }
-        // If the worker ends meanwhile, `receive` returns an error below.
-        let _ = send(&channel, &entries);
+        // If the worker ends meanwhile, `serve` returns at once.
+        let _ = send(&channel, &held.entries);
+        let has_served = held.serve(&channel, claim)?;
+        is_known_to_serve |= has_served;
+        // A worker that still runs notices the end of its keeper, and ends.
+        drop(channel);
+        let ended = {
+            let _one = WORKER_LOCK.lock();
+            let ended = worker.wait()?;
+            WORKER.store(0, Ordering::SeqCst);
+            ended
+        };
+        if ended.success() {
+            return Ok(());
+        }
+        let ending = Ending::of(ended, has_served, began.elapsed());
+        if !is_known_to_serve && ended.code().is_some() {
+            return Err(match ending {
+                Ending::Refused => io::Error::new(io::ErrorKind::WouldBlock, NO_THREADS),
+                // It has logged the reason, and another worker would fail in the same way.
+                _ => io::Error::other("the worker does not start; its error is above"),
+            });
+        }
+        match ending {
+            Ending::Refused => {
+                claim.fail(&no_worker(NO_THREADS));
+                std::thread::sleep(KILLED_DELAY);
+                continue;
+            }
+            Ending::Sound => (failures, kills) = (0, 0),
+            Ending::KilledAtStart => kills += 1,
+            Ending::Crashed => failures += 1,
+        }
+        log!("the worker ended with {ended}; another one takes over");
+        if failures >= MAX_FAILURES {
+            return Err(io::Error::other(
+                "workers fail as soon as they start; their errors are above",
+            ));
+        }
+        if kills >= MAX_FAILURES {
+            std::thread::sleep(KILLED_DELAY);
+        }
+    }
+}
+
+/// The failure of a host whose sessions wait for a worker.
+fn no_worker(why: &str) -> String {
+    format!(
+        "the host's worker has ended, and no other one can start: {why}; {NO_PROCESSES}. Its sessions wait, and lose events when their buffers are full"
+    )
+}
+
+/// Memory and descriptors that outlive a worker.
+#[derive(Default)]
+struct Held {
+    entries: Entries,
+    rings: HashMap<String, HeldRing>,
+    closings: Closings,
+    /// While it has rings: the kernel fills them until the next worker reads.
+    haste: Option<Haste>,
+}
+
+impl Held {
+    /// Receives the messages of a worker until it ends. Returns whether it has served.
+    fn serve(&mut self, channel: &Channel, claim: &mut RuntimeClaim) -> io::Result<bool> {
+        let mut has_served = false;
         loop {
             let received = match channel.receive() {
                 Ok(received) => received,
@@ -84,56 +184,36 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             match name {
                 "ready" => {
                     has_served = true;
-                    is_known_to_serve = true;
+                    claim.succeed();
                     claim.announce()?;
                 }
-                RELEASED => closings.say_end(received.descriptors),
+                RELEASED => self.closings.say_end(received.descriptors),
                 name if facts.is_empty() => {
-                    closings.add(rings.remove(name), entries.remove(name));
-                    haste = haste.filter(|_| !rings.is_empty());
+                    self.closings.add(self.rings.remove(name), self.entries.remove(name));
+                    self.haste = self.haste.take().filter(|_| !self.rings.is_empty());
                 }
                 name => {
                     let descriptors = received.descriptors;
                     let entry = Entry { facts: facts.to_vec(), descriptors };
                     let ring = hold_ring(name, &entry)
-                        .and_then(|ring| rings.insert(name.to_owned(), ring));
-                    closings.add(ring, entries.insert(name.to_owned(), entry));
-                    if haste.is_none() && !rings.is_empty() {
-                        haste = Some(Haste::new());
+                        .and_then(|ring| self.rings.insert(name.to_owned(), ring));
+                    self.closings.add(ring, self.entries.insert(name.to_owned(), entry));
+                    if self.haste.is_none() && !self.rings.is_empty() {
+                        self.haste = Some(Haste::new());
                     }
                 }
             }
         }
-        // A worker that still runs notices the end of its keeper, and ends.
-        drop(channel);
-        let ended = {
-            let _one = WORKER_LOCK.lock();
-            let ended = worker.wait()?;
-            WORKER.store(0, Ordering::SeqCst);
-            ended
-        };
-        if ended.success() {
-            log_info!("host of {} ended", options.directory.display());
-            return Ok(());
-        }
-        if !is_known_to_serve && ended.code().is_some() {
-            // It has logged the reason, and another worker would fail in the same way.
-            return Err(io::Error::other("the worker does not start; its error is above"));
-        }
-        log!("the worker ended with {ended}; another one takes over");
-        match Ending::of(ended, has_served, began.elapsed()) {
-            Ending::Sound => (failures, kills) = (0, 0),
-            Ending::KilledAtStart => kills += 1,
-            Ending::Crashed => failures += 1,
-        }
-        if failures >= MAX_FAILURES {
-            return Err(io::Error::other(
-                "workers fail as soon as they start; their errors are above",
-            ));
-        }
-        if kills >= MAX_FAILURES {
-            std::thread::sleep(KILLED_DELAY);
-        }
+        Ok(has_served)
+    }
+
+    /// The names of the sessions.
+    fn sessions(&self) -> impl Iterator<Item = String> {
+        let sessions = self.entries.iter().filter(|(name, _)| numbers(name, "session").is_some());
+        sessions.map(|(key, entry)| {
+            let session = serde_json::from_slice::<KeptSession>(&entry.facts);
+            session.map_or(key.clone(), |kept| kept.start.config.name)
+        })
     }
 }
 
@@ -146,10 +226,15 @@ enum Ending {
     KilledAtStart,
     /// It failed before it served, or panicked soon after. Another worker may fail in the same way.
     Crashed,
+    /// The system refused it threads or memory.
+    Refused,
 }
 
 impl Ending {
     fn of(ended: ExitStatus, has_served: bool, ran: Duration) -> Ending {
+        if ended.code() == Some(REFUSED_WORKER.into()) {
+            return Ending::Refused;
+        }
         match ended.signal() {
             Some(_) if has_served => Ending::Sound,
             Some(libc::SIGKILL) => Ending::KilledAtStart,
@@ -212,20 +297,13 @@ fn entry(descriptors: Vec<OwnedFd>) -> Entry {
     Entry { facts: b"null".to_vec(), descriptors }
 }
 
-/// Starts a worker. In haste, it begins with the keeper's priority, until it has taken the rings over.
-fn start(
-    program: &Path,
-    arguments: &[&str],
-    haste: Option<&Haste>,
-) -> io::Result<(Channel, Child)> {
+/// Starts a worker.
+fn start(program: &Path, arguments: &[&str]) -> io::Result<(Channel, Child)> {
     let (ours, theirs) = Channel::pair()?;
     let _one = WORKER_LOCK.lock();
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-    let worker = match haste {
-        Some(haste) => haste.bequeath(|| command.spawn())?,
-        None => command.spawn()?,
-    };
+    let worker = command.spawn()?;
     WORKER.store(worker.id(), Ordering::SeqCst);
     Ok((ours, worker))
 }
@@ -244,7 +322,53 @@ mod tests {
         assert_eq!(ending(killed(libc::SIGSEGV), false), Ending::Crashed);
         assert_eq!(ending(exited(101), false), Ending::Crashed);
         assert_eq!(ending(exited(101), true), Ending::Crashed);
+        for has_served in [false, true] {
+            assert_eq!(ending(exited(REFUSED_WORKER.into()), has_served), Ending::Refused);
+        }
         assert_eq!(Ending::of(exited(101), true, SOON), Ending::Sound);
         assert_eq!(Ending::of(exited(101), false, SOON), Ending::Crashed);
+    }
+
+    /// A worker that ends in this way; with `serves`, it has said that it is ready.
+    fn worker(serves: bool, end: &str) -> io::Result<(Channel, Child)> {
+        let (ours, theirs) = Channel::pair()?;
+        if serves {
+            theirs.send(b"ready\nnull", &[])?;
+        }
+        Ok((ours, Command::new("sh").args(["-c", end]).spawn()?))
+    }
+
+    /// P3, P11: sessions wait for a worker that the system refuses, and controllers find the reason meanwhile.
+    #[test]
+    fn a_worker_that_the_system_refuses_comes_later() {
+        let path = std::env::temp_dir().join(format!("etwd-refused-{}", std::process::id()));
+        let mut claim = RuntimeClaim::take(&path).unwrap();
+        let directory = etw_wire::runtime_directory::Directory::open(&path).unwrap();
+        let calls = std::cell::Cell::new(0);
+        let start = || {
+            let failures = directory.failures();
+            calls.set(calls.get() + 1);
+            let refused = |why: &str| failures.len() == 1 && failures[0].contains(why);
+            match calls.get() {
+                1 => worker(true, "kill -9 $$"),
+                2 if failures.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+                3..=30 if refused("no other one can start") => worker(false, "exit 75"),
+                31 if refused(NO_THREADS) => worker(true, "kill -9 $$"),
+                32 if failures.is_empty() => worker(false, "exit 0"),
+                call => panic!("{call}: {failures:?}"),
+            }
+        };
+        run_workers(&mut claim, &mut Held::default(), start).unwrap();
+        assert_eq!(calls.get(), 32);
+        // Nobody waits for the first worker of a host.
+        for is_started in [false, true] {
+            let start = || match is_started {
+                true => worker(false, "exit 75"),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            };
+            let error = run_workers(&mut claim, &mut Held::default(), start).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
+        std::fs::remove_dir_all(path).unwrap();
     }
 }

@@ -41,10 +41,12 @@ mod session_status;
 mod sessions_file;
 mod shared_rings;
 mod system_classes;
+mod system_events;
 mod system_source;
 
 pub use global_host::Host;
 pub use host_options::HostOptions;
 pub use host_thread::system_providers::take_system_providers;
-pub use keeper::{end as end_keeper, keep};
+pub use keeper::{REFUSED_WORKER, end as end_keeper, is_refusal, keep};
 pub use sessions_file::{begin_work, check_sessions_file, default_sessions_file};
+pub use system_events::system_events;

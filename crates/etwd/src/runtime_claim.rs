@@ -10,6 +10,8 @@ use etw_wire::Channel;
 use etw_wire::runtime_directory::Directory;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use crate::log::log;
+
 /// How long a lock is waited for: a host that has just ended may have left it to a child that has not become another program
 /// yet.
 const LOCK_PATIENCE: Duration = Duration::from_millis(200);
@@ -23,6 +25,8 @@ pub(crate) struct RuntimeClaim {
     _lock: OwnedFd,
     /// A service manager listens on the socket.
     is_activated: bool,
+    /// Why nobody serves.
+    failure: Option<String>,
 }
 
 impl RuntimeClaim {
@@ -40,7 +44,7 @@ impl RuntimeClaim {
             ),
             error => error.into(),
         })?;
-        Ok(RuntimeClaim { directory, _lock: lock, is_activated: false })
+        Ok(RuntimeClaim { directory, _lock: lock, is_activated: false, failure: None })
     }
 
     /// Listens on the directory's socket, or takes the one of the service manager.
@@ -66,10 +70,45 @@ impl RuntimeClaim {
         Ok(listener)
     }
 
+    /// The failures of hosts before are not this one's.
+    pub fn forget_failures(&self) {
+        note_failed(self.directory.clear_failures());
+    }
+
+    /// Nobody serves, for this reason, until [`succeed`](Self::succeed): the log has it once, and controllers find it.
+    pub fn fail(&mut self, why: &str) {
+        if self.failure.as_deref() == Some(why) {
+            return;
+        }
+        self.succeed();
+        log!("{why}");
+        note_failed(self.directory.add_failure(why));
+        self.failure = Some(why.to_owned());
+    }
+
+    /// Somebody serves.
+    pub fn succeed(&mut self) {
+        if let Some(why) = self.failure.take() {
+            note_failed(self.directory.remove_failure(&why));
+        }
+    }
+
+    /// Leaves sentences for controllers.
+    pub fn add_failures(&self, all: impl Iterator<Item = String>) {
+        all.for_each(|one| note_failed(self.directory.add_failure(&one)));
+    }
+
     /// Notifies programs that wait for a host.
     pub fn announce(&self) -> io::Result<()> {
         self.directory.word()?.change();
         Ok(())
+    }
+}
+
+/// Controllers will not find a failure: the log says so.
+fn note_failed(noted: io::Result<()>) {
+    if let Err(error) = noted {
+        log!("the file of failures in the runtime directory cannot be written: {error}");
     }
 }
 

@@ -82,7 +82,11 @@ fn gap_note(global: &GlobalSession, ledger: &Ledger) -> Option<String> {
     let causes = [Cause::Disk, Cause::SessionFull, Cause::AllOrNone];
     let what = "processes, threads and images that began or ended in a gap of the trace have no record of it, also where an id has come to another \
                 process; lost events (RT_LostEvent) mark the gaps";
-    causes.iter().any(|cause| ledger.lost(*cause) > 0).then(|| what.to_owned())
+    let rundowns = match global.rundowns.any() {
+        true => ", and rundowns behind those of the disk have what lived then",
+        false => "",
+    };
+    causes.iter().any(|cause| ledger.lost(*cause) > 0).then(|| format!("{what}{rundowns}"))
 }
 
 /// The enablements that controllers asked for. Each session of the system's events also has providers of this software's own, which

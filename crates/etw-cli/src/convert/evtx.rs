@@ -1,5 +1,6 @@
 //! Event logs: every event as a record.
 
+use crate::filter_names::FilterNames;
 use crate::output::Progress;
 use crate::where_filter::Filter;
 use etw_decode::{Decoder, Style};
@@ -39,7 +40,7 @@ impl Written {
 pub fn write(
     records: &mut Records,
     decoder: &mut Decoder,
-    filter: Option<&Filter>,
+    filter: Option<(&Filter, &FilterNames)>,
     file: File,
 ) -> Result<Written, Error> {
     let mut copy = TraceCopy::new(file)?;
@@ -57,8 +58,8 @@ pub fn write(
             continue;
         };
         let decoded = decoder.decode(&event);
-        if let Some(filter) = filter {
-            if !filter.matches(&event, &decoded, Some(time), &style) {
+        if let Some((filter, names)) = filter {
+            if !names.matches(filter, (&event, &decoded), Some(time), &style) {
                 continue;
             }
             filter.check_shown(&decoded);

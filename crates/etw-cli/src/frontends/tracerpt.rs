@@ -231,7 +231,7 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
         let _ = writeln!(text, "\t{}", path.display());
         let trace = files::open(path)?;
         let catalog = catalog.clone().for_build(files::build(std::slice::from_ref(&trace)));
-        let counted = stat::count(trace, &catalog);
+        let counted = stat::count(trace, &catalog, false);
         buffers += counted.trace().totals().buffers;
         total += counted.total;
         if let Some(header) = counted.trace().header() {

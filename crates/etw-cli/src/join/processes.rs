@@ -40,13 +40,22 @@ impl ProcessNames {
         lives.push(Life { file_index, start, name: name.to_owned() });
     }
 
-    /// The name at a moment. If no life is known to have begun by then, that of the first one.
+    /// The name at a moment.
     pub fn at(&self, process: u32, moment: Moment) -> Option<&str> {
+        self.name(process, self.life_at(process, moment)?)
+    }
+
+    /// The number of the life at a moment. If none is known to have begun by then, that of the first one.
+    pub fn life_at(&self, process: u32, moment: Moment) -> Option<usize> {
         let lives = self.lives.get(&process)?;
-        let mut of_file = lives.iter().filter(|life| life.file_index == moment.file_index);
-        let begun = of_file.clone().rfind(|life| life.start <= moment.time);
-        let life = begun.or_else(|| of_file.next()).or_else(|| lives.last());
-        life.map(|life| &*life.name)
+        let is_of_file = |life: &Life| life.file_index == moment.file_index;
+        let begun = lives.iter().rposition(|life| is_of_file(life) && life.start <= moment.time);
+        begun.or_else(|| lives.iter().position(is_of_file)).or(lives.len().checked_sub(1))
+    }
+
+    /// The name of a life.
+    pub fn name(&self, process: u32, life: usize) -> Option<&str> {
+        Some(&self.lives.get(&process)?.get(life)?.name)
     }
 
     /// The name of the last life.

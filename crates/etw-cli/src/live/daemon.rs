@@ -6,7 +6,7 @@ use crate::output::{Failure, Outcome};
 use clap::Args;
 use etw_eventlog::registry::Scope;
 use etw_wire::host_client::NO_PROCESSES;
-use etwd::{Host, HostOptions};
+use etwd::{Host, HostOptions, REFUSED_WORKER, is_refusal};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,9 +93,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     };
     let waiting = std::thread::Builder::new().name("etw-end".to_owned()).spawn(wait);
-    let _detached = waiting.map_err(start_failure)?;
-    let host = worker(options, sessions.as_deref()).map_err(start_failure)?;
-    let host = Arc::new(host);
+    let begun = waiting.and_then(|_detached| worker(options, sessions.as_deref()));
+    let host = match begun {
+        Ok(host) => Arc::new(host),
+        // The keeper says so, once for all workers.
+        Err(error) if is_refusal(&error) => return Ok(Outcome::OfCommand(REFUSED_WORKER)),
+        Err(error) => return Err(start_failure(error)),
+    };
     // The thread lives until the host has ended.
     let _ = give.send(host.clone());
     while signals.wait() != libc::SIGTERM {}

@@ -5,7 +5,6 @@ use crate::format::safe;
 use crate::output::{Failure, Outcome, print_paged};
 use crate::terminal::has_colours;
 use clap::Args;
-use etw_system::availability::availability;
 use etw_wire::Channel;
 use etw_wire::host_client::{Client, ClientError, OTHER_VERSION};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
@@ -20,6 +19,7 @@ mod host_processes;
 mod machine;
 mod process;
 mod sessions;
+mod system_events;
 
 use control_group::ControlGroup;
 use host_processes::HostProcesses;
@@ -115,7 +115,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     check_manifests(&mut report);
     check_left_memory(&mut report);
     if arguments.system {
-        Machine::check_system_events(&mut report, availability());
+        let host = host_process(&directory).or_else(|| holder_of_lock(&directory));
+        system_events::check(&mut report, client.as_ref(), host);
     }
     let verdict = match report.wrong {
         0 => "nothing is wrong\n".to_owned(),
@@ -291,6 +292,19 @@ fn check_files_of_host(report: &mut Report, path: &Path) {
     }
 }
 
+/// The failures of the host of a directory, or of the last one there.
+fn failures(path: &Path) -> Vec<String> {
+    dir::Directory::open(path).map_or(Vec::new(), |directory| directory.failures())
+}
+
+/// Reports sessions that ended with an error, of this host or the last one.
+fn check_ended_sessions(report: &mut Report, path: &Path) {
+    for failure in failures(path) {
+        let fix = "its file has what was stored until then; remove the cause and start the session again. The next host forgets this";
+        report.wrong("session", failure, fix);
+    }
+}
+
 /// Connects to the host.
 fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Client> {
     const LINK: &str = "host";
@@ -299,6 +313,7 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
         Ok(client) => {
             let what = format!("one listens in {shown}, and you may control it");
             report.ok(LINK, what);
+            check_ended_sessions(report, path);
             check_files_of_host(report, path);
             if let Some(host) = host_process(path) {
                 check_running_process(report, LINK, host);
@@ -331,6 +346,7 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
                 }
             };
             report.wrong(LINK, format!("no host of sessions runs in {shown}{left}"), fix);
+            check_ended_sessions(report, path);
             if let Err(error) = etwd::check_sessions_file(system_host || user() == 0) {
                 let fix = "correct the file; etw daemon --help lists its keys";
                 report.wrong("sessions.json", format!("a daemon cannot start: {error}"), fix);
@@ -349,9 +365,13 @@ fn check_host(report: &mut Report, path: &Path, system_host: bool) -> Option<Cli
             report.wrong(LINK, format!("{shown}: something listens, but {error}"), fix);
         }
         Err(ClientError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
-            let (state, fix) = HostProcesses::of(path).advice();
+            let processes = HostProcesses::of(path);
+            let (state, fix) = processes.advice(&failures(path));
             let what = format!("{shown}: a host listens, and does not answer: {state}");
             report.wrong(LINK, what, fix);
+            if let Some(keeper) = processes.keeper() {
+                ControlGroup::of(&keeper.to_string()).check(report, "the host");
+            }
         }
         Err(error) => {
             let socket = std::fs::metadata(path.join("socket"));

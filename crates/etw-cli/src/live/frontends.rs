@@ -22,8 +22,8 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
 use etw_host::{EnableInfo, SessionConfig};
-use etw_system::system_providers::KERNEL_PROVIDER;
-use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, SYSTEM_TRACE, Status};
+use etw_system::system_providers;
+use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, Status};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Update};
 use std::collections::BTreeMap;
@@ -263,11 +263,9 @@ impl ProviderNames {
     }
 
     fn get(&self, id: &Guid) -> Option<&str> {
-        if *id == SYSTEM_TRACE {
-            return Some(KERNEL_PROVIDER);
-        }
-        let registered = self.registered.get(id).map(String::as_str);
-        registered.or_else(|| self.own.provider_name(id))
+        let registered = || self.registered.get(id).map(String::as_str);
+        let of_system = system_providers::name_of(id);
+        of_system.or_else(registered).or_else(|| self.own.provider_name(id))
     }
 }
 

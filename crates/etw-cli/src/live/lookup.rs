@@ -9,7 +9,6 @@ use crate::where_filter::closest;
 use etw_decode::manifest::KeywordName;
 use etw_decode::{Catalog, Schema, known_providers_named};
 use etw_host::ProviderKey;
-use etw_system::system_providers;
 use etw_types::{Guid, Keyword, LevelKeyword};
 use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::cell::OnceCell;
@@ -60,11 +59,8 @@ impl<'c> Lookup<'c> {
         }
     }
 
-    /// The GUID of the system's or the schemas' provider of a name, if there is one.
+    /// The GUID of the schemas' provider of a name, if there is one.
     fn known_as(&self, name: &str) -> Result<Option<Guid>, Failure> {
-        if let Some(id) = system_providers::named(name) {
-            return Ok(Some(id));
-        }
         for catalog in self.catalogs() {
             match catalog.providers_named(name)[..] {
                 [] => {}

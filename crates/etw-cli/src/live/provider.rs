@@ -9,8 +9,8 @@ use crate::manifest;
 use crate::output::{Failure, Outcome};
 use crate::schemas::{self, Schemas};
 use clap::{Args, Subcommand};
-use etw_system::system_providers::{KERNEL_PROVIDER, is_system_provider};
-use etw_types::{Guid, SYSTEM_TRACE};
+use etw_system::system_providers::{is_system_provider, name_of};
+use etw_types::Guid;
 use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::fmt::Write;
 
@@ -138,11 +138,12 @@ fn show(arguments: &Arguments, name: &Named, schemas: &Schemas) -> Result<(), Fa
     }
     let mut text = match &known {
         Some(provider) => format!("{}\n", line(provider)),
-        None if is_system_provider(&id) => {
-            let name = if id == SYSTEM_TRACE { KERNEL_PROVIDER } else { "a system provider" };
-            format!("{id}  {name}: no program registers it, the host has its events\n")
-        }
-        None => format!("{id}  not registered\n"),
+        None => match name_of(&id) {
+            Some(name) => {
+                format!("{id}  {name}: no program registers it, the host has its events\n")
+            }
+            None => format!("{id}  not registered\n"),
+        },
     };
     for event in &events {
         let _ = writeln!(

@@ -289,6 +289,7 @@ fn list_sessions(host: &HostChoice, format: TextOrJson) -> Result<Outcome, Failu
         None => Vec::new(),
     };
     list(&sessions, format)?;
+    host.failures().iter().for_each(|failure| eprintln!("etw: note: {}", safe(failure)));
     Ok(Outcome::Done)
 }
 

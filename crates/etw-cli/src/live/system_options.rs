@@ -48,7 +48,9 @@ impl SystemEventOptions {
             }
             None => None,
         };
-        Ok(Some(system_config(parsed, stacks, self.sample_interval)))
+        let config = system_config(parsed, stacks, self.sample_interval);
+        note_without_class(&config.stacks, self.sample_interval, &Masks(config.masks));
+        Ok(Some(config))
     }
 }
 
@@ -117,7 +119,6 @@ pub fn system_config(
         let names: Vec<&str> = profile.into_iter().chain(switch).collect();
         stack_names::parse(&names.join(",")).map_or(Vec::new(), |parsed| parsed.hooks)
     });
-    note_without_class(&stacks, sample_interval, &parsed.masks);
     SystemConfig {
         masks: parsed.masks.0,
         stacks,

@@ -221,7 +221,7 @@ impl Printer {
             asked: std::sync::Arc::default(),
         };
         Ok(Printer {
-            filter: arguments.filter.compile(start)?,
+            filter: arguments.filter.compile(start)?.map(Filter::of_stream),
             kinds: EventKinds::default(),
             shown: 0,
             decoder,

@@ -1,5 +1,6 @@
 //! Providers with levels and keywords, as options name them.
 
+use etw_system::system_providers;
 use etw_types::{Guid, Keyword, Level, LevelKeyword};
 use std::str::FromStr;
 
@@ -19,10 +20,17 @@ pub struct Wanted {
 /// How a provider is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// A GUID, or a name that was hashed.
+    /// A GUID, a name that was hashed, or the name of a system provider.
     Id(Guid),
     /// A name that a schema has, or that a program registers.
     Name(String),
+}
+
+impl Named {
+    /// Whether it is a provider of events of the system.
+    pub fn is_of_system(&self) -> bool {
+        matches!(self, Named::Id(id) if system_providers::is_system_provider(id))
+    }
 }
 
 impl FromStr for Named {
@@ -33,6 +41,9 @@ impl FromStr for Named {
                 true => Err("a name is missing behind *".to_owned()),
                 false => Ok(Named::Id(Guid::from_name(name))),
             };
+        }
+        if let Some(id) = system_providers::named(text) {
+            return Ok(Named::Id(id));
         }
         match text.trim_matches(['{', '}']).parse() {
             Ok(id) => Ok(Named::Id(id)),

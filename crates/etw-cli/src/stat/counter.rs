@@ -4,10 +4,10 @@ use super::fit::FitCounts;
 use super::losses::Losses;
 use crate::breakdown::Views;
 use crate::event_kinds::{EventKinds, ResolvedKind};
+use crate::filter_names::FilterNames;
 use crate::join::Names;
 use crate::output::Progress;
 use crate::where_filter::{Filter, TraceNames};
-use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoder, Store, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{Clock, EventRecord, FileTime, Guid, HeaderType, Hook};
@@ -75,21 +75,27 @@ struct UserSchemas {
     own: Arc<Catalog>,
 }
 
-/// Counts a trace.
-pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
-    count_where(trace, catalog, None)
+/// Counts a trace. `by_process`: also by process, for which the trace is read once before.
+pub fn count(trace: TraceFile, catalog: &Arc<Catalog>, by_process: bool) -> Counted {
+    count_where(trace, catalog, None, by_process)
 }
 
-/// Counts the records of a trace for which `filter` holds.
+/// The same of those records for which `filter` holds.
 pub(super) fn count_where(
     trace: TraceFile,
     catalog: &Arc<Catalog>,
     filter: Option<&Filter>,
+    by_process: bool,
 ) -> Counted {
     let own = crate::schemas::own_for(std::slice::from_ref(&trace));
     let schemas = UserSchemas { named: catalog.clone(), own };
-    let mut counter = Counter::new(*trace.clock(), &schemas);
-    let mut selector = filter.map(|filter| Selector::new(filter, &trace, &schemas));
+    let gather = || {
+        let records = Records::new(vec![trace.clone()]);
+        Arc::new(Names::gather(records, new_decoder(Arc::default(), &schemas)))
+    };
+    let names = by_process.then(gather);
+    let mut selector = filter.map(|filter| Selector::new(filter, &trace, &schemas, names.as_ref()));
+    let mut counter = Counter::new(*trace.clock(), &schemas, names);
     let mut records = Records::new(vec![trace]);
     let mut progress = Progress::of(records.files());
     while let Some(record) = records.next() {
@@ -118,38 +124,39 @@ struct Selector<'f> {
     /// Knows all schemas of the trace: records may be described behind them.
     decoder: Decoder,
     style: Style,
-    /// Those of the owners of records, if the filter asks for them.
-    names: Option<Names>,
+    names: FilterNames,
     /// Kinds of all records, for notes on names that no record has.
     kinds: EventKinds,
 }
 
 impl<'f> Selector<'f> {
-    fn new(filter: &'f Filter, trace: &TraceFile, schemas: &UserSchemas) -> Selector<'f> {
+    /// `names`: those of the trace, if they are known.
+    fn new(
+        filter: &'f Filter,
+        trace: &TraceFile,
+        schemas: &UserSchemas,
+        names: Option<&Arc<Names>>,
+    ) -> Selector<'f> {
         let gathered = filter.needs_schema().then(|| crate::dump::gather(vec![trace.clone()]));
         let mut decoder = new_decoder(gathered.unwrap_or_default(), schemas);
         decoder.set_learning(false);
-        let records = || Records::new(vec![trace.clone()]);
-        let names = filter
-            .needs_join()
-            .then(|| Names::gather(records(), new_decoder(Arc::default(), schemas)));
-        let (style, kinds) = (Style::default(), EventKinds::default());
-        Selector { filter, decoder, style, names, kinds }
+        let traces = std::slice::from_ref(trace);
+        let names = match names {
+            Some(names) => FilterNames::known(names.clone()),
+            None => FilterNames::of(Some(filter), traces, &schemas.named, &schemas.own),
+        };
+        Selector { filter, decoder, style: Style::default(), names, kinds: EventKinds::default() }
     }
 
     fn selects(&mut self, record: &EventRecord<'_>, time: Option<FileTime>) -> bool {
         if self.filter.needs_names() {
             self.kinds.number(record);
         }
-        let attributed = self.names.as_ref().map(|names| names.attributed(record));
-        let owned = match (&self.names, &attributed) {
-            (Some(names), Some(attributed)) => names.owned(record, attributed),
-            _ => Owned::stored(record),
-        };
-        let is_selected = self.filter.by_owned_header(owned, time).unwrap_or_else(|| {
+        let by_header = self.names.by_header(self.filter, record, time);
+        let is_selected = by_header.unwrap_or_else(|| {
             let decoded = self.decoder.decode(record);
-            let (names, style) = (self.names.as_ref(), &self.style);
-            let is_selected = self.filter.matches_joined(owned, names, &decoded, time, style);
+            let of = (record, &decoded);
+            let is_selected = self.names.matches(self.filter, of, time, &self.style);
             if is_selected {
                 self.filter.check_shown(&decoded);
             }
@@ -170,7 +177,7 @@ struct Counter {
     rows: Vec<Row>,
     /// Events without a row of their own.
     more: Row,
-    /// For names that do not depend on the trace.
+    /// For names of activities, which do not depend on the trace.
     decoder: Decoder,
     /// Decodes each record as a dump does, for how well schemas fit.
     reader: Decoder,
@@ -182,7 +189,7 @@ struct Counter {
 }
 
 impl Counter {
-    fn new(clock: Clock, schemas: &UserSchemas) -> Counter {
+    fn new(clock: Clock, schemas: &UserSchemas, names: Option<Arc<Names>>) -> Counter {
         let mut decoder = Decoder::new();
         decoder.set_learning(false);
         Counter {
@@ -192,7 +199,7 @@ impl Counter {
             more: Row::default(),
             decoder,
             reader: new_decoder(Arc::default(), schemas),
-            views: Views::default(),
+            views: Views::new(names),
             total: 0,
             span: None,
             by_header: BTreeMap::new(),
@@ -226,9 +233,8 @@ impl Counter {
         self.views.add(record, &mut self.decoder, time);
     }
 
-    /// Learns schemas and names from a record that is not counted.
+    /// Learns schemas from a record that is not counted.
     fn learn(&mut self, record: &EventRecord<'_>) {
-        self.views.learn(record, &mut self.decoder);
         if Store::is_schema_record(record) {
             self.reader.decode(record);
         }

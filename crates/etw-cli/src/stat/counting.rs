@@ -7,7 +7,6 @@ use crate::grouping::{Grouping, Scan};
 use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
 use crate::profile::{ProfileBy, ProfileTable};
-use crate::where_filter::Filter;
 use clap::ValueEnum;
 use etw_decode::Catalog;
 use etw_etl::read::TraceFile;
@@ -91,7 +90,7 @@ pub fn run(
     let mut outcome = Outcome::Done;
     for trace in traces {
         let start = trace.header().map_or(FileTime(0), |header| header.start_time);
-        let filter = arguments.filter.compile(start)?.map(Filter::by_owner);
+        let filter = arguments.filter.compile(start)?;
         let scan = Scan { trace, catalog: catalog.clone(), filter };
         let is_json = arguments.format.is_json();
         let (text, of_trace) = match counting {

@@ -77,7 +77,7 @@ impl Counted {
             })),
             "damage": damage,
             "damage_count": self.records.damage().count(),
-            "notes": files::notes(trace),
+            "notes": files::notes(trace).iter().chain(self.losses.notes()).collect::<Vec<_>>(),
         })
     }
 

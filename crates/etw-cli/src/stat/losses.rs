@@ -3,7 +3,7 @@
 use crate::output::counted;
 use etw_host::Loss;
 use etw_types::{EventRecord, Guid, Hook, LOST_EVENT, SYSTEM_TRACE};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Types of RT_LostEvent records, and the names of their causes for programs and for people.
@@ -57,6 +57,8 @@ impl From<&Loss> for Origin {
 
 /// Further origins are counted together: the project's sessions report no more.
 const ORIGIN_LIMIT: usize = 1 << 13;
+/// Further notes are left out: a session has one.
+const NOTE_LIMIT: usize = 16;
 
 /// Losses that a trace reports.
 #[derive(Default)]
@@ -68,6 +70,8 @@ pub struct Losses {
     overwritten: u64,
     /// Lost events in the totals of our sessions.
     lost: u64,
+    /// Sentences of our sessions about the trace.
+    notes: BTreeSet<String>,
 }
 
 /// Whether a record marks a loss that may be one of context switches.
@@ -94,6 +98,10 @@ impl Losses {
             } else if let Some(totals) = etw_host::report::read_totals(record) {
                 self.overwritten = self.overwritten.saturating_add(totals.overwritten);
                 self.lost = self.lost.saturating_add(totals.lost);
+            } else if let Some(note) = etw_host::report::read_note(record)
+                && self.notes.len() < NOTE_LIMIT
+            {
+                self.notes.insert(note);
             }
         }
     }
@@ -125,6 +133,11 @@ impl Losses {
         let unlisted =
             unlisted.map(|count| format!("{count}: the trace has no room for their causes"));
         records.chain(reported).chain(unlisted)
+    }
+
+    /// Sentences of our sessions that say what the trace lacks, and why.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.notes.iter()
     }
 
     /// Lost events that our sessions counted and whose causes they could not report.

@@ -59,8 +59,8 @@ impl Counted {
             );
             self.put_losses(&mut text);
         }
-        for note in files::notes(trace) {
-            let _ = writeln!(text, "  note     {note}");
+        for note in files::notes(trace).iter().chain(self.losses.notes()) {
+            let _ = writeln!(text, "  note     {}", crate::format::safe(note));
         }
         if self.records.out_of_order(0) > 0 {
             let late = counted(self.records.out_of_order(0), "record");

@@ -135,6 +135,46 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     check_missing_rights(&text);
 }
 
+/// Regression: the rights that were shown were those of the command, not those of the host that records.
+#[test]
+fn doctor_tells_what_the_host_can_record() {
+    const WITHOUT_RIGHTS: [&str; 3] = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+    let rows = |text: &str| -> Vec<(String, String)> {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(text).unwrap();
+        let of = |row: &serde_json::Value| {
+            let link = row["link"].as_str()?.strip_prefix("system ")?.to_owned();
+            // Behind it are counts of processes, which change.
+            let what = row["what"].as_str()?.split([';', ':']).next()?.to_owned();
+            Some((link, what)).filter(|(link, _)| link != "events")
+        };
+        rows.iter().filter_map(of).collect()
+    };
+    let place = Place::new("doctor-host");
+    let without_rights = |words: &[&str]| {
+        let mut command = place.command(WITHOUT_RIGHTS[0].as_ref());
+        command.args(&WITHOUT_RIGHTS[1..]).arg(env!("CARGO_BIN_EXE_etw")).args(words);
+        command.output()
+    };
+    let doctor = ["doctor", "--system", "--json"];
+    let text = |output: &std::process::Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let expected = match without_rights(&doctor) {
+        Ok(output) if !output.stdout.is_empty() => rows(&text(&output)),
+        other => return eprintln!("left out: no setpriv, or no right to use it: {other:?}"),
+    };
+    let own = rows(&text(&place.etw(&doctor)));
+    let start = without_rights(&["session", "start", "s", "--buffering", "-p", "*X"]).unwrap();
+    assert!(start.status.success(), "{}", stderr(&start));
+    let shown = text(&place.etw(&doctor));
+    assert_eq!(rows(&shown), expected, "{shown}");
+    assert!(shown.contains("the rows are about the host (process "), "{shown}");
+    let differs = shown.contains("this shell has other rights than the host");
+    assert_eq!(differs, own != expected, "{shown}");
+    // Seen from a shell with the same rights there is no difference.
+    let same = text(&without_rights(&doctor).unwrap());
+    assert!(!same.contains("other rights than the host"), "{same}");
+    place.does("session stop s");
+}
+
 /// A right that this user has is not what is missing.
 fn check_missing_rights(text: &str) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -248,4 +288,63 @@ pub fn answer_as_host<T>(directory: &Path, answer: &[u8], asks: impl FnOnce() ->
         is_done.store(true, Ordering::Release);
         answered
     })
+}
+
+/// P3, P11: while the system refuses the host's next worker, or its threads, the session waits, and controllers say why.
+#[test]
+fn sessions_wait_for_a_worker_that_the_system_refuses() {
+    const USER: u32 = 1_234_567;
+    if !crate::broken_setups::is_root() {
+        return eprintln!("skipped: only root can be another user, and limit it");
+    }
+    let place = Place::new("refused-worker");
+    set_mode(&place.folder, 0o755);
+    let (etw, data) = (place.copy_of_etw(), place.file("data"));
+    std::fs::create_dir(&data).unwrap();
+    for folder in [&data, &place.runtime()] {
+        std::os::unix::fs::chown(folder, Some(USER), Some(USER)).unwrap();
+    }
+    let run = |line: &str| {
+        let mut command = place.command(&etw);
+        std::os::unix::process::CommandExt::uid(&mut command, USER);
+        let output = command.args(line.split(' ')).current_dir(&data).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output))
+    };
+    let started = run("session start s -o s.etl -p *X");
+    assert!(started.contains("session s is running"), "{started}");
+    let socket = Channel::connect(&place.runtime().join("socket")).unwrap();
+    let keeper = socket.peer().unwrap().pid;
+    drop(socket);
+    let threads = std::fs::read_dir(format!("/proc/{keeper}/task")).unwrap().count() as u64;
+    // The soft limit of the host, as its own user: root may lack the capability.
+    let limit = |most: &str| {
+        let mut command = place.command("prlimit".as_ref());
+        std::os::unix::process::CommandExt::uid(&mut command, USER);
+        command.args(["--pid", &keeper.to_string(), &format!("--nproc={most}:")]);
+        assert!(command.status().unwrap().success());
+    };
+    let until = |line: &str, is_so: &dyn Fn(&str) -> bool| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        loop {
+            let text = run(line);
+            if is_so(&text) {
+                return;
+            }
+            assert!(std::time::Instant::now() < end, "{line}: {text}");
+        }
+    };
+    // No worker, and one with some of its threads.
+    for more in [0, 3] {
+        limit(&(threads + more).to_string());
+        place.kill_worker();
+        until("session list", &|text| text.contains("no other one can start"));
+        until("doctor", &|text| {
+            text.contains("does not answer: the host's worker has ended")
+                && text.contains("fix: raise the limit")
+        });
+        limit("10000");
+        until("session list", &|text| text.contains("s.etl") && !text.contains("note"));
+    }
+    let stopped = run("session stop s");
+    assert!(stopped.contains("0 events in ") && stopped.contains("none lost"), "{stopped}");
 }

@@ -5,6 +5,7 @@ use crate::off_cpu::{push_kernel, push_switch, push_threads};
 use etw_etl::write::FileBuilder;
 use etw_types::{EventRecord, HeaderType, UNIVERSAL_SYSTEM};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const FAULT: (u8, u16) = (2, 0x020b);
 const CALL: (u8, u16) = (2, 0x0f33);
@@ -74,6 +75,88 @@ fn faults_and_system_calls_belong_to_the_thread_that_ran() {
     assert!(rows.any(|row| *row == json!({"by": {"pid": 10}, "count": 2})), "{groups}");
 }
 
+/// Regression: `relog`, and `dump` without names, tested the ids that headers store; and `stat --by process` counted as it went, by the
+/// process that a thread belonged to at the end.
+#[test]
+fn all_commands_have_the_same_owners() {
+    let mut file = FileBuilder::new();
+    // Two lives of process 10 with other names, one of process 11, and the thread 20 in both processes.
+    let process = |id: u32, name: &str| {
+        [&[0; 8][..], &id.to_le_bytes(), &[0; 28], name.as_bytes(), &[0; 7]].concat()
+    };
+    let thread = |process: u32, thread: u32| {
+        [&process.to_le_bytes()[..], &thread.to_le_bytes(), &[0; 64]].concat()
+    };
+    let (start, end) = ((4, 0x0301), (4, 0x0302));
+    let (thread_start, thread_end) = ((3, 0x0501), (3, 0x0502));
+    push_switch(&mut file, (1, 100), 0, 20);
+    push_fault(&mut file, (1, 110));
+    push_kernel(&mut file, (0, 150), thread_end, &thread(10, 20));
+    push_kernel(&mut file, (0, 160), end, &process(10, "first"));
+    push_kernel(&mut file, (0, 200), start, &process(10, "second"));
+    push_kernel(&mut file, (0, 210), start, &process(11, "third"));
+    push_kernel(&mut file, (0, 220), thread_start, &thread(11, 20));
+    push_switch(&mut file, (1, 230), 20, 0);
+    push_switch(&mut file, (1, 240), 0, 20);
+    push_fault(&mut file, (1, 250));
+    push_fault(&mut file, (1, 260));
+    // Nobody ran on its CPU, and its stack, which comes behind it, has the thread.
+    let at = file.header.start_raw + 270;
+    push_kernel(&mut file, (0, 270), FAULT, &[0; 16]);
+    let stack = [&at.to_le_bytes()[..], &11u32.to_le_bytes(), &20u32.to_le_bytes(), &[1; 8]];
+    push_kernel(&mut file, (0, 271), (2, 0x1820), &stack.concat());
+    let file = TempFile::new(&file.finish());
+
+    let joined = json_lines(&stdout(&["dump", "--join", "--json"], &[file.path()], 0));
+    let mut shown: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for line in &joined {
+        let process = &line["process"];
+        let key = (process["pid"].to_string(), process["name"].to_string());
+        *shown.entry(key).or_default() += 1;
+    }
+    let all = counted(&["--by", "process"], &file);
+    let rows = all["by_process"].as_array().unwrap().iter().map(|row| {
+        ((row["pid"].to_string(), row["name"].to_string()), row["count"].as_u64().unwrap())
+    });
+    assert_eq!(rows.collect::<BTreeMap<_, _>>(), shown, "{all}");
+    let named = |pid: u32, name: &str| shown[&(pid.to_string(), format!("{name:?}"))];
+    assert!(named(10, "first") > named(10, "second"), "{shown:?}");
+
+    let out = TempFile::new(&[]);
+    for (expression, pids) in [
+        ("pid == 10", &[10u32][..]),
+        ("pid == 11 and event like 'PageFault/*'", &[11]),
+        ("process == 'second'", &[10]),
+        ("tid == 20", &[10, 11]),
+        ("pid == 12", &[]),
+    ] {
+        let lines = |words: &[&str]| {
+            let words = [&["dump", "--json"][..], words, &["--where", expression]].concat();
+            json_lines(&stdout(&words, &[file.path()], 0))
+        };
+        let (with_names, plain) = (lines(&["--join"]), lines(&[]));
+        let found: BTreeSet<u64> =
+            with_names.iter().filter_map(|line| line["process"]["pid"].as_u64()).collect();
+        assert_eq!(found, pids.iter().map(|pid| u64::from(*pid)).collect(), "{expression}");
+        let times = |lines: &[Value]| lines.iter().map(|line| line["timestamp"].clone()).collect();
+        let expected: Vec<Value> = times(&with_names);
+        assert_eq!(times(&plain), expected, "{expression}");
+        let count = expected.len();
+        assert_eq!(counted(&["--where", expression], &file)["records"], count, "{expression}");
+        let path = out.path().to_str().unwrap();
+        let relog = ["relog", "--json", "--force", "--where", expression, "-o", path];
+        assert!(etw(&relog, &[file.path()]).status.success());
+        let kept = json_lines(&stdout(&["dump", "--json"], &[out.path()], 0));
+        let kept: Vec<Value> = times(&kept).into_iter().filter(|t| expected.contains(t)).collect();
+        assert_eq!(kept, expected, "{expression}");
+        let by_header = expression.replace("pid", "header.pid");
+        if by_header != expression {
+            let none = stdout(&["dump", "--where", &by_header], &[file.path()], 0);
+            assert_eq!(none, "", "{by_header}");
+        }
+    }
+}
+
 /// A switch that takes away another thread than the last one brought has lost one before it.
 #[test]
 fn nobody_owns_what_happened_around_a_missing_switch() {
@@ -94,18 +177,13 @@ fn nobody_owns_what_happened_around_a_missing_switch() {
 
 /// A filter says which records have no process, and why.
 #[test]
-fn notes_say_how_records_without_ids_get_their_process() {
+fn notes_say_why_records_have_no_process() {
     let (with, without) = (trace(true), trace(false));
     let note = |words: &[&str], file: &TempFile| {
         let words = [words, &["--where", "pid == 10"]].concat();
         stderr(&etw(&words, &[file.path()]))
     };
-    let found = note(&["dump"], &with);
-    assert!(found.contains("10 records with no process of their own; dump --join,"), "{found}");
-    assert!(!found.contains("no context switches"), "{found}");
-    let found = note(&["dump"], &without);
-    assert!(found.contains("but not to 7 of them: the trace has no context"), "{found}");
-    for words in [&["dump", "--join"][..], &["stat"], &["stat", "--by", "pid"]] {
+    for words in [&["dump"][..], &["dump", "--join"], &["stat"], &["stat", "--by", "pid"]] {
         let found = note(words, &without);
         assert!(found.contains("7 records with no known process"), "{found}");
         assert!(!note(words, &with).contains("known process"), "{words:?}");
@@ -197,8 +275,8 @@ fn the_file_of_an_event_can_be_tested_and_counted() {
     assert_eq!(shown, "file\tfile_name\n/tmp/srv.log\t/tmp/srv.log\n");
 
     let note = |words: &[&str]| stderr(&etw(words, &[file.path()]));
-    let found = note(&["dump", "--where", "file like '*srv.log'"]);
-    assert!(found.contains("dump --join, stat and convert know the files"), "{found}");
+    let plain = ["dump", "--where", "file like '*srv.log' and event == 'FileIo/Write'"];
+    assert_eq!(stdout(&plain, &[file.path()], 0).lines().count(), 2);
     let found = note(&["dump", "--join", "--where", "thread_name == 'x'"]);
     assert!(found.contains("process, pid, tid and file can be tested"), "{found}");
     // A field of that name is tested where no file is known.

@@ -48,6 +48,7 @@ impl<S: Sink> Engine<S> {
         let now = now.max(session.facts().last_time).max(hosted.facts.start_raw);
         // A report that a worker before has made final is not written again.
         if session.state() != State::Stopped {
+            session.begin_end(now);
             let end = Instant::now() + BUFFER_PATIENCE;
             let closing = hosted.closing(session, lost, false);
             hosted.look(session, closing, end);

@@ -12,6 +12,7 @@ use crate::files::{CUT, Closing, Files};
 use crate::kill_point::kill_point;
 use crate::ledger_report::{LedgerReport, Writer};
 use crate::modules::Modules;
+use crate::report::note_report;
 use crate::storage::{BufferMemory, Full, Storage};
 
 /// Buffers, enablements and ledger of a session.
@@ -382,10 +383,27 @@ impl<S: Sink> HostedSession<S> {
         let writer = Writer { time: now, process_id, thread_id };
         let report = self.report.get_or_insert_with(|| {
             let size = LedgerReport::of(session.ledger()).size(writer);
-            LedgerReport::of(&session.ledger_at_end(size))
+            let note = session.size_for_end(size + NOTE_SIZE).map(too_small);
+            let report = || note.as_deref().and_then(note_report);
+            let size = LedgerReport::of(session.ledger()).behind(report()).size(writer);
+            let all = LedgerReport::of(&session.ledger_at_end(size)).behind(report());
+            self.notes.extend(note);
+            all
         });
         report.write(session, writer, can_wait)
     }
+}
+
+/// The bytes of a note in its file, and more.
+const NOTE_SIZE: usize = 512;
+
+/// The note on a circular file that is too small for the end of its session.
+fn too_small(needed: u64) -> String {
+    format!(
+        "the file is too small for the rundown at its end, and so names of processes, threads, images or events are missing: \
+         a maximum size of {} KiB has room for the rundown, a larger one for events, too (--max-size)",
+        needed.div_ceil(1024)
+    )
 }
 
 /// A failure of storing, in few words.

@@ -133,6 +133,13 @@ impl<S: Sink> Engine<S> {
 
     /// Ends the recording of a session's source. The next drain gives the session the rest of its events.
     pub fn finish_source(&mut self, session: usize) {
+        if self.sources.iter().any(|one| one.session == session) {
+            // In units of 100 ns, as all of its events.
+            let since = self.session_time(session) - (CLOCK_ERROR / 100) as i64;
+            if let Some(session) = self.router.session_mut(session) {
+                session.begin_end(since);
+            }
+        }
         for one in self.sources.iter_mut().filter(|one| one.session == session) {
             one.source.finish();
             one.is_finished = true;

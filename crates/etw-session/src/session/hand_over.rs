@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use etw_types::Guid;
 
-use super::{Facts, Session, State};
+use super::{End, Facts, Session, State};
 use crate::buffer::{Buffer, FullBuffer, HEADER_SIZE, Place};
 use crate::event::Event;
 use crate::file_contents::FileSlot;
@@ -24,9 +24,9 @@ pub struct HandOverPosition {
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub(super) fn close(&mut self, index: usize, now: i64) {
         if let Some(mut buffer) = self.open[index].take() {
-            if let Some(Some(gap)) = self.gaps.get_mut(index) {
-                // A mark that had no room in this buffer comes behind it.
-                *gap = (*gap).max(buffer.last_time);
+            self.move_gap_behind(index, buffer.last_time);
+            if let Some(end) = self.end.as_mut().filter(|end| buffer.last_time >= end.since) {
+                end.first_sequence.get_or_insert(self.next_sequence);
             }
             buffer.close(self.next_sequence, now);
             self.next_sequence += 1;
@@ -47,9 +47,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             state::save_place(memory.as_mut(), self.next_place);
             if batch > 0 {
                 let numbers = self.numbers();
-                state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+                let counts = (&self.ledger, &self.facts);
+                state::save(memory.as_mut(), batch, numbers, counts, &self.gaps);
             }
             state::save_unread(memory.as_mut(), self.unread_buffers);
+            state::save_lost_buffers(memory.as_mut(), &self.lost_buffers);
             self.state_memory = Some(memory);
             self.save_lost();
         }
@@ -117,7 +119,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.trim();
         let numbers = self.numbers();
         if let Some(memory) = &mut self.state_memory {
-            state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+            let counts = (&self.ledger, &self.facts);
+            state::save(memory.as_mut(), batch, numbers, counts, &self.gaps);
         }
         for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {
             buffer.seal(batch);
@@ -145,7 +148,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         } else {
             self.contents.forget_old_slots();
         }
-        let full = buffer.hand_out(place);
+        let full = buffer.hand_out(place, self.settings.marks_gaps);
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);
         }
@@ -159,20 +162,55 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if !self.settings.policy.overwrites_file() {
             return ledger;
         }
-        let filled = self.open.iter().skip(1).flatten().filter(|buffer| buffer.events > 0).count();
-        // Reports go to the first stream, and into another buffer when they do not fit.
-        let first = self.open.first().and_then(Option::as_ref);
-        let with_reports = match first {
-            Some(buffer) if buffer.events == 0 || buffer.has_room(reports_size) => 1,
-            Some(_) => 2,
-            None => 1,
-        };
         let mut place = self.next_place;
-        for _ in 0..self.full.len() + filled + with_reports {
+        for _ in 0..self.full.len() + self.last_buffers(0, reports_size) {
             ledger.overwrite(self.contents.events_in(place.slot));
             place = self.place_after(place);
         }
         ledger
+    }
+
+    /// Buffers that become full at the end with reports of so many bytes, in the streams from `first` on.
+    fn last_buffers(&self, first: usize, reports_size: usize) -> usize {
+        let others = self.open.iter().skip(first.max(1)).flatten();
+        let filled = others.filter(|buffer| buffer.events > 0).count();
+        if first > 0 {
+            return filled;
+        }
+        // Reports go to the first stream, and into another buffer when they do not fit.
+        let with_reports = match self.open.first().and_then(Option::as_ref) {
+            Some(buffer) if buffer.events == 0 || buffer.has_room(reports_size) => 1,
+            Some(_) => 2,
+            None => 1,
+        };
+        filled + with_reports
+    }
+
+    /// The end of the session begins: records from this time on are its rundown and its reports. Only the first call counts.
+    pub fn begin_end(&mut self, since: i64) {
+        self.end.get_or_insert(End { since, first_sequence: None });
+    }
+
+    /// The size that a circular file needs for the end of the session, with further reports of so many bytes. `None`: it has it. In a
+    /// smaller file, the end overwrites its own beginning.
+    pub fn size_for_end(&self, reports_size: usize) -> Option<u64> {
+        let slots = self.settings.slots.filter(|_| self.settings.policy.overwrites_file())?;
+        let end = self.end?;
+        let is_of_end = |buffer: &Option<Buffer<B>>| {
+            buffer.as_ref().is_some_and(|one| one.events > 0 && one.last_time >= end.since)
+        };
+        let buffers = match end.first_sequence {
+            Some(first) => {
+                let full = u64::try_from(self.next_sequence - first).unwrap_or(0);
+                full + self.last_buffers(0, reports_size) as u64
+            }
+            None => {
+                let first = self.open.iter().position(is_of_end).unwrap_or(0);
+                self.last_buffers(first, reports_size) as u64
+            }
+        };
+        let needed = buffers + 1;
+        (needed > slots).then(|| needed * u64::from(self.settings.buffer_size))
     }
 
     pub(crate) fn place_after(&self, place: Place) -> Place {
@@ -195,6 +233,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Called when a buffer is stored. Its memory is free again.
     pub fn stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
+        self.forget_lost();
         self.count_in_series(&full);
         self.release(full.buffer.memory);
     }
@@ -202,6 +241,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The buffer could not be written: its events are lost.
     pub fn not_stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
+        self.remember_lost(&full);
         self.facts.buffers_lost += 1;
         let mut events = full.buffer.events - full.buffer.reports;
         let is_in_this_file = full.place().file == self.next_place.file;

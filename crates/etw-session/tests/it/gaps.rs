@@ -115,3 +115,73 @@ fn a_session_of_programs_has_no_marks() {
     assert_eq!(contents(&store(&mut session, 2)), [vec![Ok(40)]]);
     assert_eq!(session.ledger().lost(Cause::SessionFull), 2);
 }
+
+/// P3, P12: marks that wait when the host is killed come in the next one, also those of buffers that the file did not take.
+#[test]
+fn marks_outlive_a_killed_host() {
+    let system = Some(SystemConfig::default());
+    let (config, host) =
+        (SessionConfig { system, ..config(LogMode::default()) }, HostFacts::default());
+    for is_stored_again in [true, false] {
+        let mut numbers = vec![0; state::STATE_SIZE];
+        let mut buffers = [[0; 1024]; 3];
+        {
+            let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
+            let mut killed = Session::new(&config, host, buffers).unwrap();
+            killed.enable(PROVIDER, EnableInfo::default());
+            killed.keep_state(&mut numbers[..], 0);
+            let push = |killed: &mut Session<&mut [u8]>, number: u64, cpu| {
+                killed.push(&event(&number.to_le_bytes(), number as i64, cpu))
+            };
+            // The file does not take the first buffer of CPU 2, and takes another one perhaps.
+            (1..11).for_each(|number| push(&mut killed, number, 2).unwrap());
+            killed.flush(10);
+            killed.seal(1);
+            let full = killed.take_full().unwrap();
+            killed.not_stored(full);
+            push(&mut killed, 11, 2).unwrap();
+            killed.flush(11);
+            killed.seal(2);
+            let full = killed.take_full().unwrap();
+            if is_stored_again {
+                killed.stored(full);
+            } else {
+                killed.not_stored(full);
+            }
+            // No buffer is free for CPU 130, nor for CPU 0 after its first one.
+            (20..30).for_each(|number| push(&mut killed, number, 0).unwrap());
+            (30..40).for_each(|number| push(&mut killed, number, 1).unwrap());
+            push(&mut killed, 40, 3).unwrap();
+            for (number, cpu) in [(41, 0), (42, 130), (43, 128), (44, 0)] {
+                assert_eq!(push(&mut killed, number, cpu), Err(Cause::SessionFull));
+            }
+            killed.seal(3);
+            // The next host takes these events again.
+            assert_eq!(push(&mut killed, 45, 1), Err(Cause::SessionFull));
+        }
+        let saved = state::Saved::read(&numbers, 3).unwrap();
+        let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 3);
+        let killed = state::Killed { saved, found, batch: 3 };
+        let memories = vec![vec![0; 1024]; 8];
+        let resumed = Session::resume(&config, host, memories, killed, &etw_types::Guid::ZERO);
+        let (mut session, placed) = resumed.unwrap();
+        assert!(placed.is_empty());
+        session.enable(PROVIDER, EnableInfo::default());
+        for (number, cpu) in [(50, 0), (51, 1), (52, 2), (53, 128), (54, 130)] {
+            push(&mut session, number, cpu).unwrap();
+        }
+        session.stop(60);
+        let stored = contents(&store(&mut session, 4));
+        let lost_buffer = (!is_stored_again).then_some(Err(1));
+        let new = [
+            vec![Err(41), Ok(50)],
+            vec![Ok(51)],
+            lost_buffer.into_iter().chain([Ok(52)]).collect(),
+            // Far CPUs share the latest time.
+            vec![Err(43), Ok(53)],
+            vec![Err(43), Ok(54)],
+        ];
+        assert_eq!(stored[3..], new, "{is_stored_again}");
+        assert!(session.ledger().is_balanced());
+    }
+}

@@ -418,6 +418,43 @@ fn a_circular_file_counts_overwritten_events() {
     assert!(at_end.is_balanced());
 }
 
+/// P11: what a session writes at its end is whole in a circular file, or the size is known that has room for it.
+#[test]
+fn a_circular_file_knows_the_size_for_the_end_of_its_session() {
+    const END: u64 = 1000;
+    for (cpu, count) in (0..2).flat_map(|cpu| (1..60).map(move |count| (cpu, count))) {
+        let mut session = session(LogMode::Circular { max_size: 4096 }, 4);
+        let mut file = std::collections::BTreeMap::new();
+        let mut batch = 0;
+        let mut put = |session: &mut Session<Vec<u8>>| {
+            batch += 1;
+            file.extend(
+                store(session, batch).into_iter().map(|(place, bytes)| (place.slot, bytes)),
+            );
+        };
+        let before = (0..25).map(|number| (number, (number % 3 == 0).into()));
+        let events = before.chain((END..END + count).map(|number| (number, cpu)));
+        for (number, cpu) in events {
+            if number == END {
+                session.begin_end(END as i64);
+            }
+            push(&mut session, number, cpu).unwrap();
+            put(&mut session);
+        }
+        let report = Event { time: 5000, ..Event::default() };
+        let size = session.size_for_end(report.size(&[]));
+        session.push_report(&report).unwrap();
+        put(&mut session);
+        let first = session.position().next_sequence;
+        session.stop(5000);
+        put(&mut session);
+        let numbers: Vec<u64> = file.values().flat_map(|bytes| numbers(bytes)).collect();
+        assert_eq!(numbers.contains(&END), size.is_none(), "{cpu} {count} {first}");
+        // Each further buffer is in a further slot.
+        assert!(size.is_none_or(|size| size > 4096 && size % 1024 == 0), "{size:?}");
+    }
+}
+
 /// The table of `LogFileMode` bits works in both directions.
 #[test]
 fn log_file_mode_bits_and_options_come_back() {

@@ -1,6 +1,7 @@
 //! Symbols of this test program, of copies without symbols, and of separate debug files.
 #![cfg(target_os = "linux")]
 
+mod parts;
 mod replay;
 
 use etw_symbols::{Module, Search, SymbolFile, Symbolizer};

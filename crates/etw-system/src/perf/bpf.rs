@@ -26,6 +26,7 @@ use etw_types::le;
 
 use super::Tracepoint;
 use super::gaps::{Gap, Room};
+use crate::own_rights::OwnRights;
 use crate::system_calls::{FileOperation, PathArgument, SystemCall};
 use crate::thread_ids::is_first_namespace;
 use assembler::{Maps, WORDS};
@@ -338,8 +339,11 @@ fn path_code(number: u64) -> u8 {
     first | second << 4 | opens
 }
 
+/// The kernel's description of its types.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
 fn read_btf() -> io::Result<Btf> {
-    let bytes = std::fs::read("/sys/kernel/btf/vmlinux")?;
+    let bytes = std::fs::read(TYPES)?;
     Btf::parse(bytes).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
@@ -375,6 +379,24 @@ pub(crate) fn permitted() -> Vec<Tracepoint> {
 /// Whether the environment lets the host load programs.
 pub(crate) fn is_wanted() -> bool {
     std::env::var_os("ETW_SYSTEM_BPF").is_none_or(|value| value != "0")
+}
+
+/// The condition on which this host could load programs, if it loads none now; `None`: neither rights nor the environment are missing, or the kernel
+/// permits none in any case.
+pub(crate) fn unmet_condition() -> Option<&'static str> {
+    condition(&OwnRights::read(), is_wanted(), std::path::Path::new(TYPES).exists())
+}
+
+fn condition(rights: &OwnRights, is_wanted: bool, has_types: bool) -> Option<&'static str> {
+    if !has_types || rights.is_in_user_namespace() {
+        return None;
+    }
+    match (rights.may_load_programs(), is_wanted) {
+        (true, true) => None,
+        (true, false) => Some("without ETW_SYSTEM_BPF=0"),
+        (false, true) => Some("with CAP_PERFMON and CAP_BPF"),
+        (false, false) => Some("with CAP_PERFMON and CAP_BPF, and without ETW_SYSTEM_BPF=0"),
+    }
 }
 
 /// Whether the kernel counts a tracepoint beside its program.
@@ -418,5 +440,32 @@ pub(crate) mod fake {
         record.extend(time.to_le_bytes());
         add(&mut record, &[cpu, 0, 28, old, 120, new, 120, 1, 0, 0]);
         record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A remedy is one: it is not there where the kernel permits programs to nobody, and rights that are there are not asked for.
+    #[test]
+    fn a_condition_is_one_that_can_be_met() {
+        let of = |capabilities: u64, users: &str| {
+            OwnRights::of(&format!("CapEff:\t{capabilities:016x}\n"), users)
+        };
+        let machine = "0 0 4294967295\n";
+        let (all, none) = (of(u64::MAX >> 23, machine), of(0, machine));
+        for (rights, is_wanted, has_types, expected) in [
+            (&all, true, true, None),
+            (&all, false, true, Some("without ETW_SYSTEM_BPF=0")),
+            (&none, true, true, Some("with CAP_PERFMON and CAP_BPF")),
+            (&none, true, false, None),
+            (&none, false, false, None),
+            (&of(0, "0 1000 1\n"), true, true, None),
+        ] {
+            assert_eq!(condition(rights, is_wanted, has_types), expected, "{rights:?}");
+        }
+        let both = condition(&none, false, true).unwrap();
+        assert!(both.contains("CAP_BPF") && both.contains("ETW_SYSTEM_BPF"), "{both}");
     }
 }

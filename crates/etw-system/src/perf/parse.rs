@@ -459,11 +459,16 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         split(frames, scratch);
     }
     let detail = match kind {
-        Kind::Tracepoint { point, layout, .. } => {
+        Kind::Tracepoint { point, layout, has_stack: has_chain } => {
             let size = le::u32(record, at)? as usize;
             let raw = record.get(at + 4..(at + 4).checked_add(size)?)?;
             at += 4 + size;
-            tracepoint(*point, layout, raw)?
+            match (*point, *has_chain) {
+                (Tracepoint::NewTask, false) => {
+                    Detail::Cloned { flags: layout.number(0, raw) as u64 }
+                }
+                (point, _) => tracepoint(point, layout, raw)?,
+            }
         }
         Kind::Fault { is_hard, .. } => {
             Detail::Fault { address: data, program_counter: address, is_hard: *is_hard }

@@ -153,8 +153,8 @@ impl Tracepoint {
             Tracepoint::PageFault => &["error_code"],
             Tracepoint::FileFault | Tracepoint::FilePages => &["i_ino", "s_dev", "index"],
             Tracepoint::Exec => &["filename"],
-            Tracepoint::NewTask
-            | Tracepoint::TaskExit
+            Tracepoint::NewTask => &["clone_flags"],
+            Tracepoint::TaskExit
             | Tracepoint::CallPaths
             | Tracepoint::IdleSwitch
             | Tracepoint::IdleWaking => &[],

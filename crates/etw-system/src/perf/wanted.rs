@@ -28,6 +28,9 @@ pub(crate) enum Filter {
         /// The host's own threads, which would fill the rings with their calls.
         without: Vec<u32>,
     },
+    /// Those of `task_newtask` whose thread has other things together with its maker than threads or processes mostly have: threads all, processes
+    /// nothing. Without the filter, more records come.
+    UnusualClones,
     /// Those that are not from idle, or not of an idle CPU: a program records the others. The field has the id of the thread that ran.
     NotOfIdle {
         field: &'static str,
@@ -50,6 +53,8 @@ impl Filter {
                 }
                 terms.join("&&")
             }
+            // CLONE_THREAD; CLONE_FS, CLONE_FILES; these and CLONE_VM.
+            Filter::UnusualClones => "((clone_flags&0x10000)&&(!(clone_flags&0x200)||!(clone_flags&0x400)))||(!(clone_flags&0x10000)&&(clone_flags&0x700))".to_owned(),
             Filter::NotOfIdle { field } => format!("{field}!=0"),
         };
         CString::new(text).ok()

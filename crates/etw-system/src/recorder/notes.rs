@@ -2,8 +2,8 @@
 
 use super::Recorder;
 use crate::kernel_image::{NO_KERNEL, has_kernel};
-use crate::perf::Missing;
-use crate::shaper::Machine;
+use crate::perf::{Missing, bpf};
+use crate::shaper::{MAX_FRAMES, Machine};
 
 /// Says that the trace has no image of the kernel.
 pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
@@ -12,29 +12,29 @@ pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
 
 impl Recorder {
     /// The facts that the trace lacks so far: arguments of programs, calls of 32-bit programs, operations that programs handed to the kernel, hidden
-    /// programs, descriptors that were closed too soon.
+    /// programs, descriptors that were closed too soon, outer frames of call stacks.
     pub(super) fn missing(&self) -> Missing {
-        let Recorder { shaper, hidden, sources, missing_before, .. } = self;
-        let [arguments, of_32_bits, submitted, of_hidden, closed] = *missing_before;
+        let Recorder { shaper, hidden, sources, stacks, missing_before, .. } = self;
+        let [arguments, of_32_bits, submitted, of_hidden, closed, cut] = *missing_before;
         [
             arguments + shaper.programs_without_arguments(),
             of_32_bits + shaper.calls_of_32_bits(),
             submitted + shaper.submitted_operations(),
             of_hidden + hidden.count,
             closed + sources.closed_descriptors,
+            cut + shaper.cut_stacks() + stacks.cut,
         ]
     }
 
     /// Sentences that say what was left out so far, with the right that would include it.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
-        let [arguments, of_32_bits, submitted, hidden, closed] = self.missing();
+        let [arguments, of_32_bits, submitted, hidden, closed, cut] = self.missing();
         let count = arguments;
         if count > 0 {
-            let remedy = match self.has_arguments {
-                true => "",
-                false => "; with CAP_BPF and CAP_PERFMON the kernel records them",
-            };
+            let condition = if self.has_arguments { None } else { bpf::unmet_condition() };
+            let remedy = condition.map(|it| format!("; {it}, BPF programs record them"));
+            let remedy = remedy.unwrap_or_default();
             notes.push(format!(
                 "missing command lines: {count}, of programs that ended before the host read them{remedy}"
             ));
@@ -61,6 +61,11 @@ impl Recorder {
         if count > 0 {
             notes.push(format!(
                 "missing operations on {count} descriptors that were closed before the host looked at them: the trace does not know whether they were files"
+            ));
+        }
+        if cut > 0 {
+            notes.push(format!(
+                "missing outer frames of {cut} call stacks: an event holds {MAX_FRAMES}, and the kernel follows kernel.perf_event_max_stack frame pointers"
             ));
         }
         notes

@@ -123,6 +123,12 @@ impl Recorder {
             Target::Machine => give.kernel(&self.cpus),
         }
         living.iter().for_each(|one| give.process(one));
+        for Listed { facts, .. } in living.iter().filter(|one| !one.facts.is_kernel) {
+            let (process, other) = (facts.id, facts.parent);
+            if process_files::have_one_memory(process, other) {
+                give.event(Detail::SharedMemory { process, other });
+            }
+        }
         for Listed { facts, status, .. } in &defunct {
             give.event(Detail::DefunctFound { facts, status: status.unwrap_or(0) });
         }

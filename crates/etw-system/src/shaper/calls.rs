@@ -22,6 +22,8 @@ const UNMAP_FILE: u16 = 0x0426;
 const LIMIT: usize = 1 << 16;
 /// Bytes by which mappings grow and shrink.
 const PAGE: u64 = 4096;
+/// PROT_EXEC
+const EXECUTABLE: u64 = 4;
 /// MAP_ANONYMOUS
 const ANONYMOUS: u64 = 0x20;
 /// MREMAP_DONTUNMAP
@@ -219,14 +221,17 @@ impl Shaper {
         if is_error(result) {
             return;
         }
-        let [base, size, advice, flags, ..] = call.arguments;
+        let [base, size, third, flags, ..] = call.arguments;
         let size = pages(size);
         let change = |hook, base, size, flags| Some(MemoryChange { hook, base, size, flags });
         let change = match kind {
             SystemCall::Map => {
                 let to = result as u64;
-                // A call can say that its memory takes the place of other memory.
+                // A call can say that its memory takes the place of other memory. New code has a record of its own.
                 self.views_ended(event, to..to.saturating_add(size), out);
+                if third & EXECUTABLE == 0 {
+                    self.code_unmapped(event, to..to.saturating_add(size), out);
+                }
                 if flags & ANONYMOUS == 0 {
                     self.file_mapped(event, call, to, out);
                     return;
@@ -234,11 +239,12 @@ impl Shaper {
                 change(VIRTUAL_ALLOC, to, size, COMMIT_AND_RESERVE)
             }
             SystemCall::Unmap => {
+                self.code_unmapped(event, base..base.saturating_add(size), out);
                 self.memory_unmapped(event, base..base.saturating_add(size), out);
                 None
             }
             SystemCall::Break => self.break_moved(event.process, pages(result as u64)),
-            SystemCall::Advise if GIVES_BACK.contains(&advice) => {
+            SystemCall::Advise if GIVES_BACK.contains(&third) => {
                 change(VIRTUAL_FREE, base, size, DECOMMIT)
             }
             SystemCall::Remap => {
@@ -284,6 +290,12 @@ impl Shaper {
         let (old, new) = (pages(old), pages(new));
         // It stays where it was, without its contents.
         let stays = flags & DONT_UNMAP != 0;
+        let gone = match to == base {
+            true => [base.saturating_add(new)..base.saturating_add(old), 0..0],
+            false if stays => [0..0, to..to.saturating_add(new)],
+            false => [base..base.saturating_add(old), to..to.saturating_add(new)],
+        };
+        gone.into_iter().for_each(|range| self.code_unmapped(event, range, out));
         let view = self.calls.views.get(&event.process).and_then(|all| all.at(base));
         if view.is_some() && !stays {
             // If it had no size, its file is in memory twice now.
@@ -395,8 +407,8 @@ impl Shaper {
         self.add_stack(head, hook, event.stack, out);
     }
 
-    /// Whether the thread that a thread makes now has something together with it; `flag`: the flag of `clone` that says so. The flags of `clone3`
-    /// are not known: as programs use it, threads have all together, and processes (`is_process`) nothing.
+    /// Whether the thread that a thread makes now has something together with it; `flag`: the flag of `clone` that says so. Those of other
+    /// calls are not in their arguments: as programs use them, threads have all together, and processes (`is_process`) nothing.
     pub(super) fn shares(&self, parent_thread: u32, flag: u64, is_process: bool) -> bool {
         let call = self.calls.running.get(&parent_thread);
         let is_clone = |number| SystemCall::of_number(number) == Some(SystemCall::Clone);

@@ -18,7 +18,7 @@ const DUPLICATE_CLOSED: u64 = 1030;
 const KEEPS_ON_EXEC: u32 = 0x5450;
 const CLOSES_ON_EXEC: u32 = 0x5451;
 /// `CLONE_FILES`, also a flag of `unshare`
-const CLONE_FILES: u64 = 0x400;
+pub(super) const CLONE_FILES: u64 = 0x400;
 /// `CLOSE_RANGE_UNSHARE` and `CLOSE_RANGE_CLOEXEC`
 const RANGE_OF_OWN: u64 = 2;
 const RANGE_ON_EXEC: u64 = 4;
@@ -102,9 +102,13 @@ impl Shaper {
     }
 
     /// A thread begins with the descriptors of the one that made it, together with it or as a copy.
-    pub(super) fn begin_descriptors(&mut self, (process, thread): (u32, u32), parent: (u32, u32)) {
+    pub(super) fn begin_descriptors(
+        &mut self,
+        (process, thread): (u32, u32),
+        parent: (u32, u32),
+        is_shared: bool,
+    ) {
         let is_process = process != parent.0;
-        let is_shared = self.shares(parent.1, CLONE_FILES, is_process);
         let of_parent = self.files.descriptors.owner(parent.0, parent.1);
         let is_own = is_process || !is_shared || of_parent == Owner::Thread(parent.1);
         if is_own {

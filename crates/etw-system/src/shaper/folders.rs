@@ -7,7 +7,7 @@ use super::paths::PATH_MAX;
 use crate::system_calls::SystemCall;
 
 /// CLONE_FS
-const CLONE_FOLDER: u64 = 0x200;
+pub(super) const CLONE_FOLDER: u64 = 0x200;
 /// CLONE_NEWNS and CLONE_NEWUSER
 const CLONE_MOUNTS: u64 = 0x2_0000;
 const CLONE_USERS: u64 = 0x1000_0000;
@@ -93,9 +93,9 @@ impl Folders {
 }
 
 impl Shaper {
-    /// A thread begins in the folder of the one that made it; `is_process`: as the first one of a process.
-    pub(super) fn begin_in_folder(&mut self, thread: u32, parent: u32, is_process: bool) {
-        if self.shares(parent, CLONE_FOLDER, is_process) {
+    /// A thread begins in the folder of the one that made it; `is_shared`: which both have together.
+    pub(super) fn begin_in_folder(&mut self, thread: u32, parent: u32, is_shared: bool) {
+        if is_shared {
             return self.folders.share(thread, parent);
         }
         let path = self.folders.get(parent).unwrap_or_default().to_vec();

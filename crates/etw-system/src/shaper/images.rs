@@ -63,6 +63,33 @@ fn add_image(images: &mut BTreeMap<u64, Arc<Image>>, image: &Arc<Image>) -> Chan
     changes
 }
 
+/// Removes what is in a range of addresses. A loaded file stays as long as any of its code is elsewhere. `None`: nothing changes.
+fn remove_code(images: &mut BTreeMap<u64, Arc<Image>>, range: &Range<u64>) -> Option<Changes> {
+    let mut changes = Changes::default();
+    let all = ProcessImages { by_base: images, version: 0 };
+    let overlapped: Vec<Arc<Image>> = all.overlapped(range).cloned().collect();
+    for old in overlapped {
+        let code = if old.code.is_empty() { old.range() } else { old.code.clone() };
+        if code.start >= range.end || range.start >= code.end {
+            continue;
+        }
+        let rest = hull_without(&code, range);
+        if !rest.is_empty() && !is_alone(&old) {
+            images.insert(old.base, Arc::new(Image { code: rest, ..(*old).clone() }));
+            continue;
+        }
+        images.remove(&old.base);
+        if is_alone(&old) {
+            let rest =
+                without(&old.range(), range).map(|rest| Arc::new((*old).clone().clipped(rest)));
+            changes.loaded.extend(rest);
+        }
+        changes.unloaded.push(old);
+    }
+    images.extend(changes.loaded.iter().map(|image| (image.base, image.clone())));
+    (!changes.unloaded.is_empty()).then_some(changes)
+}
+
 /// Whether an image is one mapping, and no loaded file.
 fn is_alone(image: &Image) -> bool {
     image.is_part || image.is_anonymous()
@@ -152,14 +179,15 @@ impl Shaper {
             false => Head { process, thread: 0, ..self.head(event) },
         };
         self.tell_images(head, process, out);
-        let Some(one) = self.processes.get_mut(&process) else { return };
-        if let Some(known) = one.images.get_mut(&image.base)
-            && known.is_same(image)
-        {
-            add_code(known, &image.code);
-            return;
+        self.note_program(process, image);
+        for process in self.shared_memory.of(process) {
+            self.add_to_process(event, head, process, image, out);
         }
-        // The first image of a program that is executed is its own, unless that one was lost.
+    }
+
+    /// The first image of a program that is executed is its own, unless that one was lost.
+    fn note_program(&mut self, process: u32, image: &Image) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
         let is_first = one.images.is_empty();
         let is_program = is_first && one.executed.is_some_and(|time| self.last_loss < time);
         if one.facts.exec.path.is_empty() && is_program {
@@ -173,14 +201,46 @@ impl Shaper {
         if is_program && let Some(first) = self.threads.get_mut(&process) {
             first.entry = image.entry;
         }
-        let Changes { unloaded, loaded } = add_image(&mut one.images, image);
+    }
+
+    fn add_to_process(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        head: Head,
+        process: u32,
+        image: &Arc<Image>,
+        out: &mut Records,
+    ) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        if let Some(known) = one.images.get_mut(&image.base)
+            && known.is_same(image)
+        {
+            add_code(known, &image.code);
+            return;
+        }
+        let changes = add_image(&mut one.images, image);
+        self.images_changed(event, head, (process, changes), out);
+    }
+
+    /// Adds the records of changes, if the process has records of its other images.
+    fn images_changed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        head: Head,
+        (process, changes): (u32, Changes),
+        out: &mut Records,
+    ) {
+        let Some(one) = self.processes.get_mut(&process) else { return };
         self.image_changes += 1;
         one.images_version = self.image_changes;
-        for old in unloaded {
+        if one.has_untold_images {
+            return;
+        }
+        for old in changes.unloaded {
             self.image_record(head, IMAGE_UNLOAD, process, &old, out);
         }
         let hook = if self.is_found { IMAGE_LOAD } else { 0x1403 };
-        for image in loaded {
+        for image in changes.loaded {
             let head = self.apart(head, out);
             self.image_record(head, hook, process, &image, out);
             if hook == IMAGE_LOAD && self.has(Flag::IMAGE) {
@@ -198,12 +258,34 @@ impl Shaper {
         base: u64,
         out: &mut Records,
     ) {
-        self.tell_images(self.head(event), process, out);
-        let Some(one) = self.processes.get_mut(&process) else { return };
-        let Some(image) = one.images.remove(&base) else { return };
-        self.image_changes += 1;
-        one.images_version = self.image_changes;
-        self.image_record(self.head(event), IMAGE_UNLOAD, process, &image, out);
+        let head = self.head(event);
+        self.tell_images(head, process, out);
+        for process in self.shared_memory.of(process) {
+            let one = self.processes.get_mut(&process);
+            let Some(image) = one.and_then(|one| one.images.remove(&base)) else { continue };
+            let changes = Changes { unloaded: vec![image], ..Changes::default() };
+            self.images_changed(event, head, (process, changes), out);
+        }
+    }
+
+    /// Memory of the process that ran is there no more: images end of which no code is left.
+    pub(super) fn code_unmapped(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        range: Range<u64>,
+        out: &mut Records,
+    ) {
+        let has_code = |images: ProcessImages<'_>| images.overlapped(&range).next().is_some();
+        if range.is_empty() || !self.images_of(event.process).is_some_and(has_code) {
+            return;
+        }
+        let head = self.head(event);
+        for process in self.shared_memory.of(event.process) {
+            let Some(one) = self.processes.get_mut(&process) else { continue };
+            if let Some(changes) = remove_code(&mut one.images, &range) {
+                self.images_changed(event, head, (process, changes), out);
+            }
+        }
     }
 
     pub(super) fn image_record(

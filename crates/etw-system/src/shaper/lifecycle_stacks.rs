@@ -2,6 +2,8 @@
 //!
 //! Each of them has a tracepoint or system call beside it, in the same thread, that has the stack.
 
+use super::closes::CLONE_FILES;
+use super::folders::CLONE_FOLDER;
 use super::{SYSTEM, Shaper};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent, Stack};
 use crate::record::{Head, Records};
@@ -13,7 +15,11 @@ pub(super) const THREAD_END: u16 = 0x0502;
 pub(super) const IMAGE_LOAD: u16 = 0x030a;
 pub(super) const IMAGE_UNLOAD: u16 = 0x1402;
 
-/// The stack of the creator comes within so many nanoseconds, or was lost.
+/// Flags of `clone`: CLONE_VM and CLONE_THREAD.
+const CLONE_MEMORY: u64 = 0x100;
+const CLONE_THREAD: u64 = 0x1_0000;
+
+/// The stack of the creator, and the flags with which it made a thread, come within so many nanoseconds, or were lost.
 const CREATION_DELAY: u64 = 5_000_000;
 
 /// A stack that waits for its event.
@@ -43,6 +49,8 @@ pub(super) struct Creation {
     parent_process: u32,
     parent_thread: u32,
     soon: Option<ExecFacts>,
+    /// Those of `clone`, if they are known.
+    flags: Option<u64>,
 }
 
 impl Shaper {
@@ -67,6 +75,7 @@ impl Shaper {
             parent_process,
             parent_thread,
             soon: soon.cloned(),
+            flags: None,
         });
     }
 
@@ -91,11 +100,58 @@ impl Shaper {
     }
 
     fn start_created(&mut self, one: Creation, stack: Stack<'_>, out: &mut Records) {
-        let Creation { time, cpu, process, thread, parent_process, parent_thread, soon } = one;
-        let soon = soon.as_ref();
+        let Creation { time, cpu, process, thread, parent_process, parent_thread, soon, flags } =
+            one;
+        let (soon, parent, made) = (soon.as_ref(), (parent_process, parent_thread), thread);
         let detail = Detail::Fork { process, parent_process, thread, parent_thread, soon };
-        let (process, thread) = (parent_process, parent_thread);
+        let (process, thread) = parent;
         self.forked(&NeutralEvent { time, cpu, process, thread, stack, detail }, out);
+        if let Some(flags) = flags {
+            self.thread_shares(parent, made, flags);
+        }
+    }
+
+    /// The flags are known with which a thread has made another one.
+    pub(super) fn cloned(&mut self, event: &NeutralEvent<'_>, flags: u64) {
+        let (process, parent) = (event.process, event.thread);
+        if let Some(one) = self.creations.iter_mut().rfind(|one| one.parent_thread == parent) {
+            one.flags = Some(flags);
+            return;
+        }
+        let Some((thread, time)) = self.threads.get(&parent).map(|one| one.made) else { return };
+        // The record of that thread may have been lost.
+        if event.time.saturating_sub(time) < CREATION_DELAY {
+            self.thread_shares((process, parent), thread, flags);
+        }
+    }
+
+    /// A process was found in the memory of another one.
+    pub(super) fn found_sharing(&mut self, process: u32, other: u32, out: &mut Records) {
+        // If its start waits for a stack, nothing records that: it would have the flags, too.
+        if let Some(at) = self.creations.iter().position(|one| one.thread == process) {
+            let one = self.creations.remove(at);
+            self.start_created(one, Stack::default(), out);
+        }
+        self.memory_shared(process, other);
+    }
+
+    /// Gives a new thread together with the one that made it all that the flags of `clone` say.
+    fn thread_shares(&mut self, parent: (u32, u32), thread: u32, flags: u64) {
+        let is_process = flags & CLONE_THREAD == 0;
+        let process = if is_process { thread } else { parent.0 };
+        if is_process && flags & CLONE_MEMORY != 0 {
+            self.memory_shared(process, parent.0);
+        }
+        let [folder, descriptors] = [CLONE_FOLDER, CLONE_FILES].map(|flag| {
+            let is_shared = flags & flag != 0;
+            (self.shares(parent.1, flag, is_process) != is_shared).then_some(is_shared)
+        });
+        if let Some(is_shared) = folder {
+            self.begin_in_folder(thread, parent.1, is_shared);
+        }
+        if let Some(is_shared) = descriptors {
+            self.begin_descriptors((process, thread), parent, is_shared);
+        }
     }
 
     /// The thread that ran begins to end.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::closes::CLONE_FILES;
+use super::folders::CLONE_FOLDER;
 use super::lifecycle_stacks::{
     IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
 };
@@ -85,6 +87,8 @@ pub(super) struct Thread {
     pub has_taken_id: bool,
     /// It was ready to run when it left its CPU.
     pub is_ready: bool,
+    /// The thread that it has made last, and when.
+    pub made: (u32, u64),
     /// The stack with which it left its CPU.
     pub kernel_stack: Vec<u64>,
     pub user_stack: Vec<u64>,
@@ -334,8 +338,14 @@ impl Shaper {
             self.calls.inherit(process, parent_process);
         }
         self.ensure_process_only(event, process, out);
-        self.begin_in_folder(thread, parent_thread, process != parent_process);
-        self.begin_descriptors((process, thread), (parent_process, parent_thread));
+        let is_process = process != parent_process;
+        let [folder, descriptors] =
+            [CLONE_FOLDER, CLONE_FILES].map(|flag| self.shares(parent_thread, flag, is_process));
+        self.begin_in_folder(thread, parent_thread, folder);
+        self.begin_descriptors((process, thread), (parent_process, parent_thread), descriptors);
+        if let Some(parent) = self.threads.get_mut(&parent_thread) {
+            parent.made = (thread, event.time);
+        }
         let Some(owner) = self.processes.get_mut(&process) else { return };
         owner.threads.push(thread);
         let id = owner.id();
@@ -427,6 +437,7 @@ impl Shaper {
         self.ending.retain(|one| one.process != process);
         self.keep_descriptors(event, process, out);
         self.forget_memory(process);
+        self.shared_memory.leave(process);
         let head = self.head(event);
         self.exec_record(head, process, facts, out);
         let is_untold = self.forget_untold(process);
@@ -617,6 +628,7 @@ impl Shaper {
         self.without_arguments += u64::from(one.lacks_arguments());
         self.forget_descriptors(event, (process, thread), out);
         self.forget_memory(process);
+        self.shared_memory.leave(process);
         self.folders.end(process);
         self.sockets_of_process_end(event, process, out);
         let head = Head { process: one.id(), thread, ..self.head(event) };

@@ -14,8 +14,8 @@ use crate::neutral::Image;
 /// Images, and files, are looked through when there are so many more than were in use at the last look, and as many again.
 const LOOK_AFTER: usize = 1024;
 
-/// Functions of files without search tables that are kept, 16 bytes each; further such files have no rules.
-const MAX_FUNCTIONS: usize = 1 << 20;
+/// Bytes of functions of files without search tables, and of unpacked entries, that are kept; further such files have no rules.
+const MAX_KEPT: usize = 64 << 20;
 
 /// A file whose rules are kept.
 #[derive(Debug, Default)]
@@ -56,14 +56,14 @@ pub(super) struct Files {
     next: u64,
     images_in_use: usize,
     files_in_use: usize,
-    /// Functions that the tables keep.
-    functions: usize,
+    /// Bytes that the tables keep.
+    kept: usize,
 }
 
 impl KnownTables {
-    fn functions_kept(&self) -> usize {
+    fn bytes_kept(&self) -> usize {
         match self {
-            KnownTables::Some(tables) => tables.functions_kept(),
+            KnownTables::Some(tables) => tables.bytes_kept(),
             _ => 0,
         }
     }
@@ -118,7 +118,7 @@ impl Files {
             self.files.retain(|number, _| used.contains(number));
             self.by_identity.retain(|_, number| used.contains(number));
             self.files_in_use = self.files.len();
-            self.functions = self.files.values().map(|file| file.tables.functions_kept()).sum();
+            self.kept = self.files.values().map(|file| file.tables.bytes_kept()).sum();
         }
     }
 
@@ -142,13 +142,14 @@ impl Files {
                 image.build_id.is_empty()
                     || ElfFile::read(read).is_some_and(|file| file.build_id == image.build_id)
             };
-            let tables = Tables::read(&read);
+            let room = MAX_KEPT.saturating_sub(self.kept);
+            let tables = Tables::read(&read, room);
             if !is_image() || is_replaced.get() {
                 return Answer::Replaced;
             }
-            let has_room = |one: &Tables| self.functions + one.functions_kept() <= MAX_FUNCTIONS;
-            file.tables = tables.filter(has_room).map_or(KnownTables::None, KnownTables::Some);
-            self.functions += file.tables.functions_kept();
+            let tables = tables.filter(|one| one.bytes_kept() <= room);
+            file.tables = tables.map_or(KnownTables::None, KnownTables::Some);
+            self.kept += file.tables.bytes_kept();
         }
         let KnownTables::Some(tables) = &file.tables else { return Answer::NoTables };
         match ask(tables, &read) {

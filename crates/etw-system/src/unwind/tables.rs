@@ -1,12 +1,14 @@
 //! The rules in a file: its search table (`.eh_frame_hdr`) and the entries of `.eh_frame`. Both are read where a search needs them: the
 //! table of a large library has some MiB. A file without a table, as compilers link static programs, is read once as a whole for one, as is
-//! `.debug_frame`, which never has one.
+//! `.debug_frame`, which never has one. That section may be compressed, as Go does it; it is then kept.
 
 use etw_types::le;
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, LittleEndian, Register,
     RegisterRule, UnwindContext, UnwindSection,
 };
+
+use object::{CompressedData, CompressionFormat};
 
 use super::rule::{FrameAddress, RETURN, Rule, Saved};
 use crate::elf::HEADER_SIZES;
@@ -20,16 +22,33 @@ const FRAME_HEADER: u32 = 0x6474_e550;
 pub(super) type ReadBytes<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
 
 /// Functions that are found in a file without a search table; more are left out.
-const MAX_FUNCTIONS: usize = 1 << 16;
+const MAX_FUNCTIONS: usize = 1 << 18;
+/// Bytes of a section of entries; more are left out.
+const MAX_ENTRIES: u64 = 16 << 20;
 
 /// How a file is searched, and its segments.
 #[derive(Debug)]
 pub(super) struct Tables {
     search: Option<Search>,
     segments: Vec<FileSegment>,
-    /// `.debug_frame`, for what `.eh_frame` has no rules for: where it begins in the file, and its functions with the offsets of their
-    /// entries in it.
-    debug: (u64, Vec<(u64, u64)>),
+    /// For what `.eh_frame` has no rules for.
+    debug: Option<DebugTable>,
+}
+
+/// The section `.debug_frame`.
+#[derive(Debug)]
+struct DebugTable {
+    /// The first address of each function, and the offset of its entry in the section, in order.
+    functions: Vec<(u64, u64)>,
+    entries: DebugEntries,
+}
+
+#[derive(Debug)]
+enum DebugEntries {
+    /// They begin at this offset of the file.
+    InFile(u64),
+    /// The file has them compressed.
+    Unpacked(Vec<u8>),
 }
 
 /// The first address of each function, and the address of its entry, in order.
@@ -97,8 +116,8 @@ impl Numbers {
 }
 
 impl Tables {
-    /// Reads where the table lies that the program headers of a file name.
-    pub fn read(read: ReadBytes<'_>) -> Option<Tables> {
+    /// Reads where the table lies that the program headers of a file name. `room`: bytes that a compressed section may have in memory.
+    pub fn read(read: ReadBytes<'_>, room: usize) -> Option<Tables> {
         let header = read(0, 64)?;
         if header.get(..6)? != b"\x7fELF\x02\x01" {
             return None;
@@ -118,22 +137,18 @@ impl Tables {
         let in_file =
             of_kind(FRAME_HEADER).next().and_then(|found| Search::of_segment(found, read));
         let search = in_file.or_else(|| Search::of_section(&header, read));
-        let debug = section(&header, b".debug_frame\0", read).map(|(found, bytes)| {
-            let frame = debug_frame(&bytes);
-            (found.offset, functions(&frame, &BaseAddresses::default(), 0))
-        });
-        let debug = debug.unwrap_or_default();
-        let has_rules = search.is_some() || !debug.1.is_empty();
+        let debug = DebugTable::read(&header, read, room);
+        let has_rules = search.is_some() || debug.is_some();
         has_rules.then(|| Tables { search, segments: of_kind(LOAD).collect(), debug })
     }
 
-    /// Functions that are kept in memory.
-    pub fn functions_kept(&self) -> usize {
+    /// Bytes of functions and entries that are kept in memory.
+    pub fn bytes_kept(&self) -> usize {
         let found = match &self.search {
-            Some(Search::Functions(all)) => all.len(),
+            Some(Search::Functions(all)) => size_of_val(&all[..]),
             _ => 0,
         };
-        found + self.debug.1.len()
+        found + self.debug.as_ref().map_or(0, DebugTable::bytes_kept)
     }
 
     /// The first addresses of the first functions.
@@ -181,14 +196,68 @@ impl Tables {
 
     /// The rule of an address in `.debug_frame`.
     fn debug_rule(&self, address: u64, read: ReadBytes<'_>) -> Option<FoundRule> {
-        let (start, functions) = &self.debug;
-        let own = entry_at(start.checked_add(entry_of(functions, address)?)?, read)?;
-        let common = u64::from(le::u32(&own, COMMON)?);
-        let mut entries = entry_at(start.checked_add(common)?, read)?;
+        let debug = self.debug.as_ref()?;
+        let own = debug.entry(entry_of(&debug.functions, address)?, read)?;
+        let mut entries = debug.entry(u64::from(le::u32(&own, COMMON)?), read)?;
         let at = entries.len();
         add_entry(&mut entries, &own, 0)?;
         rule_of(&debug_frame(&entries), &BaseAddresses::default(), at, &entries, address)
     }
+}
+
+impl DebugTable {
+    /// `header`: that of the file.
+    fn read(header: &[u8], read: ReadBytes<'_>, room: usize) -> Option<DebugTable> {
+        let found = section(header, b".debug_frame\0", read)?;
+        let bytes = match found.is_compressed {
+            true => unpacked(&found.bytes, room)?,
+            false => found.bytes,
+        };
+        let functions = functions(&debug_frame(&bytes), &BaseAddresses::default(), 0);
+        let entries = match found.is_compressed {
+            true => DebugEntries::Unpacked(bytes),
+            false => DebugEntries::InFile(found.place.offset),
+        };
+        (!functions.is_empty()).then_some(DebugTable { functions, entries })
+    }
+
+    /// The entry at an offset of the section, without what follows it.
+    fn entry(&self, at: u64, read: ReadBytes<'_>) -> Option<Vec<u8>> {
+        match &self.entries {
+            DebugEntries::InFile(start) => entry_at(start.checked_add(at)?, read),
+            DebugEntries::Unpacked(bytes) => {
+                let read = |at, size: usize| {
+                    let rest = bytes.get(usize::try_from(at).ok()?..)?;
+                    Some(rest[..size.min(rest.len())].to_vec())
+                };
+                entry_at(at, &read)
+            }
+        }
+    }
+
+    fn bytes_kept(&self) -> usize {
+        let entries = match &self.entries {
+            DebugEntries::InFile(_) => 0,
+            DebugEntries::Unpacked(bytes) => bytes.len(),
+        };
+        size_of_val(&self.functions[..]) + entries
+    }
+}
+
+/// Unpacks a compressed section. `None`: it is damaged, has more bytes than the room, or is compressed in a way of its own.
+fn unpacked(section: &[u8], room: usize) -> Option<Vec<u8>> {
+    /// `Elf64_Chdr`: kind, 4 bytes of nothing, size, alignment.
+    const HEADER_SIZE: usize = 24;
+    let (header, data) = section.split_at_checked(HEADER_SIZE)?;
+    let format = match le::u32(header, 0)? {
+        1 => CompressionFormat::Zlib,
+        2 => CompressionFormat::Zstandard,
+        _ => return None,
+    };
+    let uncompressed_size = le::u64(header, 8)?;
+    (uncompressed_size <= MAX_ENTRIES.min(room as u64)).then_some(())?;
+    let found = CompressedData { format, data, uncompressed_size }.decompress().ok()?;
+    Some(found.into_owned())
 }
 
 /// Where an entry has the place of its common one: in `.eh_frame` the distance, in `.debug_frame` the offset in the section.
@@ -226,9 +295,10 @@ impl Search {
 
     /// Finds the functions in the section `.eh_frame`. `header`: that of the file.
     fn of_section(header: &[u8], read: ReadBytes<'_>) -> Option<Search> {
-        let (found, bytes) = section(header, b".eh_frame\0", read)?;
-        let bases = BaseAddresses::default().set_eh_frame(found.address);
-        let functions = functions(&EhFrame::new(&bytes, LittleEndian), &bases, found.address);
+        let found = section(header, b".eh_frame\0", read)?;
+        let address = found.place.address;
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        let functions = functions(&EhFrame::new(&found.bytes, LittleEndian), &bases, address);
         (!functions.is_empty()).then_some(Search::Functions(functions))
     }
 
@@ -287,13 +357,20 @@ fn debug_frame(bytes: &[u8]) -> DebugFrame<EndianSlice<'_, LittleEndian>> {
     frame
 }
 
-/// A section that is not compressed, and its first bytes. `header`: that of the file.
-fn section(header: &[u8], name: &[u8], read: ReadBytes<'_>) -> Option<(FileSegment, Vec<u8>)> {
+/// A section of a file.
+struct Section {
+    place: FileSegment,
+    /// The first ones, as the file has them.
+    bytes: Vec<u8>,
+    is_compressed: bool,
+}
+
+/// The section of a name. `header`: that of the file.
+fn section(header: &[u8], name: &[u8], read: ReadBytes<'_>) -> Option<Section> {
     const HEADER_SIZE: usize = 64;
     const COMPRESSED: u64 = 0x800;
     const MAX_SECTIONS: usize = 4096;
     const MAX_NAMES: u64 = 64 << 10;
-    const MAX_ENTRIES: u64 = 8 << 20;
     let [size, count, names] = [0x3a, 0x3c, 0x3e].map(|at| le::u16(header, at).map(usize::from));
     (size? == HEADER_SIZE).then_some(())?;
     let all = read(le::u64(header, 0x28)?, HEADER_SIZE * count?.min(MAX_SECTIONS))?;
@@ -308,10 +385,9 @@ fn section(header: &[u8], name: &[u8], read: ReadBytes<'_>) -> Option<(FileSegme
         at.and_then(|at| names.get(at..)).is_some_and(|rest| rest.starts_with(name))
     };
     let found = all.chunks_exact(HEADER_SIZE).find(has_name)?;
-    (le::u64(found, 8)? & COMPRESSED == 0).then_some(())?;
-    let found = segment(found)?;
-    let bytes = read(found.offset, found.size.min(MAX_ENTRIES) as usize)?;
-    Some((found, bytes))
+    let (place, is_compressed) = (segment(found)?, le::u64(found, 8)? & COMPRESSED != 0);
+    let bytes = read(place.offset, place.size.min(MAX_ENTRIES) as usize)?;
+    Some(Section { place, bytes, is_compressed })
 }
 
 /// The first address of each function of a section, and where its entry lies behind `start`, in order.

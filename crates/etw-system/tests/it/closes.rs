@@ -248,13 +248,23 @@ fn sessions_without_operations_have_no_closes() {
 #[test]
 fn processes_have_their_descriptors_together() {
     const CLONE_FILES: u64 = 0x400;
-    let mut calls = Calls::new();
-    calls.opens(50, &file(3, "/3"), 0, 3);
     let clone = number(|call| call == SystemCall::Clone);
     let arguments = [CLONE_FILES | 17, 0, 0, 0, 0, 0];
-    calls.at(50, Detail::SyscallEnter { number: clone, arguments, file: None });
-    calls.at(50, fork(60, 50));
-    calls.at(50, Detail::SyscallExit { number: clone, result: 60 });
+    let mut by_clone = Calls::new();
+    by_clone.opens(50, &file(3, "/3"), 0, 3);
+    by_clone.at(50, Detail::SyscallEnter { number: clone, arguments, file: None });
+    by_clone.at(50, fork(60, 50));
+    by_clone.at(50, Detail::SyscallExit { number: clone, result: 60 });
+    has_descriptors_together(by_clone);
+    let mut by_another_call = Calls::new();
+    by_another_call.opens(50, &file(3, "/3"), 0, 3);
+    by_another_call.at(50, fork(60, 50));
+    by_another_call.at(50, Detail::Cloned { flags: CLONE_FILES });
+    has_descriptors_together(by_another_call);
+}
+
+/// Process 60 has its descriptors together with process 50, which has 3 open.
+fn has_descriptors_together(mut calls: Calls) {
     // Another process has a copy.
     calls.at(50, fork(70, 50));
     calls.opens(60, &file(4, "/4"), 0, 4);

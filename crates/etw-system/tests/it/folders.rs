@@ -55,6 +55,28 @@ impl Calls {
     }
 }
 
+/// The flags of `clone3` are in memory, and the kernel tells them behind the beginning.
+#[test]
+fn a_thread_has_its_folder_by_the_flags_of_any_call() {
+    const CLONE_THREAD: u64 = 0x1_0000;
+    let mut calls = Calls { machine: Machinery::new(), time: 10 };
+    calls.changes(50, "/first");
+    let begins = |calls: &mut Calls, detail: Detail<'_>, flags| {
+        calls.begins(detail, 50, None);
+        calls.machine.at(calls.time - 5, 0, 50, Detail::Cloned { flags });
+    };
+    begins(&mut calls, thread_of(50, 51), CLONE_THREAD);
+    begins(&mut calls, fork(60, 50), CLONE_FS);
+    // Flags that are late belong to nobody.
+    calls.begins(fork(70, 50), 50, None);
+    calls.time += 5000;
+    calls.machine.at(calls.time, 0, 50, Detail::Cloned { flags: CLONE_FS });
+    calls.changes(50, "/second");
+    [50, 51, 60, 70].into_iter().for_each(|thread| calls.opens(thread));
+    let opened = texts(&calls.machine.end(), 0x0440, OPEN_PATH);
+    assert_eq!(opened, ["/second/x", "/first/x", "/second/x", "/first/x"]);
+}
+
 #[test]
 fn folders_are_those_of_the_threads_that_have_them_together() {
     let mut calls = Calls { machine: Machinery::new(), time: 10 };

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use etw_system::neutral::{Detail, ExecFacts, Image, ProcessFacts};
 use etw_system::record::RecordKind;
+use etw_system::system_calls::SystemCall;
 use etw_types::{Classic, ClassicHeader};
 
 use crate::invariants::Taken;
-use crate::shaper::{Machinery, fork, of};
+use crate::shaper::{Machinery, fork, number, of};
 
 const BASE: u64 = 0x40_0000;
 /// The code of [`program`].
@@ -182,4 +183,88 @@ fn only_the_first_image_of_a_program_names_its_process() {
     assert_eq!(name_at_end(true, false), "some");
     assert_eq!(name_at_end(true, true), "short");
     assert_eq!(name_at_end(false, false), "");
+}
+
+/// Processes that `clone` made with CLONE_VM have what any of them maps, until one executes a program.
+#[test]
+fn processes_in_one_memory_have_the_same_images() {
+    const CLONE_VM: u64 = 0x100;
+    let mut machine = Machinery::new();
+    let map = |machine: &mut Machinery, time, process, path: &str| {
+        let image = Arc::new(loaded(BASE + time * 0x1_0000, path));
+        machine.at(time, 0, process, Detail::Map { process, image: &image });
+    };
+    map(&mut machine, 10, 50, "/a");
+    for (time, child, flags) in [(20, 60, Some(CLONE_VM)), (30, 70, None)] {
+        machine.at(time, 0, 50, fork(child, 50));
+        let cloned = flags.map(|flags| Detail::Cloned { flags });
+        cloned.into_iter().for_each(|cloned| machine.at(time + 1, 0, 50, cloned));
+    }
+    map(&mut machine, 40, 50, "/b");
+    map(&mut machine, 50, 60, "/c");
+    machine.at(60, 0, 60, Detail::Unmap { process: 60, base: BASE + 10 * 0x1_0000 });
+    machine.at(70, 0, 60, Detail::Exec { process: 60, facts: &ExecFacts::default() });
+    map(&mut machine, 80, 50, "/d");
+    map(&mut machine, 90, 60, "/e");
+    let records = machine.end();
+    let of_process = |hook: u16, process: u32| {
+        let all = of(&records, hook).into_iter().filter(|one| one.u32(16) == process);
+        all.map(|one| change(one).2).collect::<Vec<_>>().concat()
+    };
+    let loads = [50, 60, 70].map(|process| of_process(0x030a, process));
+    assert_eq!(loads, ["/a/b/c/d", "/a/b/c/e", "/a"]);
+    let unloads = [50, 60, 70].map(|process| of_process(0x1402, process));
+    assert_eq!(unloads, ["/a", "/a/b/c", ""]);
+}
+
+/// A library that is closed is no image any more from the call on that unmaps its code.
+#[test]
+fn an_image_ends_with_its_code() {
+    let library = loaded(BASE, "/lib/first.so");
+    let heap = mapping(BASE + 0x10_0000..BASE + 0x10_4000, "//anon");
+    let covered = loaded(BASE + 0x20_0000, "/lib/second.so");
+    let [whole, heap_range, second] = [&library, &heap, &covered].map(Image::range);
+    let mut machine = Machinery::new();
+    for image in [library, heap, covered] {
+        machine.at(10, 0, 50, Detail::Map { process: 50, image: &Arc::new(image) });
+    }
+    let [unmap, map] = [SystemCall::Unmap, SystemCall::Map].map(|call| number(|one| one == call));
+    let mut time = 20;
+    let mut call = |number, arguments: &[u64], result| {
+        machine.call(time, number, arguments, result);
+        time += 10;
+    };
+    let mut unmaps = |range: Range<u64>, result| {
+        call(unmap, &[range.start, range.end - range.start], result);
+    };
+    // Its variables, a part of its code, and a call that fails.
+    unmaps(BASE + 0x4000..whole.end, 0);
+    unmaps(CODE.start..CODE.start + 0x1000, 0);
+    unmaps(whole.clone(), -22);
+    unmaps(whole.clone(), 0);
+    unmaps(whole.clone(), 0);
+    unmaps(heap_range.start + 0x1000..heap_range.start + 0x2000, 0);
+    // Memory without code takes its place.
+    let size = second.end - second.start;
+    call(map, &[second.start, size, 3, 0x32, u64::MAX, 0], second.start as i64);
+    let left = machine.shaper.images_of(50).unwrap();
+    let left: Vec<u64> = left.by_base.keys().copied().collect();
+    let rest =
+        [heap_range.start..heap_range.start + 0x1000, heap_range.start + 0x2000..heap_range.end];
+    assert_eq!(left, rest.clone().map(|one| one.start));
+    let records = machine.end();
+    let is_change = |one: &&Taken| [0x030a, 0x1402].contains(&one.hook);
+    let changes: Vec<_> = records.iter().filter(is_change).map(change).collect();
+    let [first, last] = rest;
+    let expected = [
+        load(whole.clone(), "/lib/first.so"),
+        load(heap_range.clone(), "//anon"),
+        load(second.clone(), "/lib/second.so"),
+        unload(whole, "/lib/first.so"),
+        unload(heap_range, "//anon"),
+        load(first, "//anon"),
+        load(last, "//anon"),
+        unload(second, "/lib/second.so"),
+    ];
+    assert_eq!(changes, expected);
 }

@@ -17,6 +17,8 @@ mod ground_truth;
 mod idle_cpus;
 mod images;
 mod invariants;
+#[cfg(target_os = "linux")]
+mod libraries;
 mod live;
 mod lives;
 mod memory;

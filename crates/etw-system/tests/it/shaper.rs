@@ -829,6 +829,22 @@ fn starts_ends_and_images_have_call_stacks() {
 }
 
 /// OV-23: a thread whose creator's stack was lost starts before its own first event.
+/// A StackWalk has 192 frames: the recording says how many stacks had more.
+#[test]
+fn stacks_with_more_frames_than_a_record_has_are_counted() {
+    let mut machine = Machinery::new();
+    let frames: Vec<u64> = (0x1000..0x1100).collect();
+    for (time, kernel, user) in [(10, 0, 192), (20, 1, 192), (30, 200, 10)] {
+        let stack = Stack { kernel: &frames[..kernel], user: &frames[..user] };
+        machine.with_stack(time, 0, 50, stack, Detail::Sample { address: 0x1000 });
+    }
+    assert_eq!(machine.shaper.cut_stacks(), 2);
+    let records = machine.end();
+    let sizes: Vec<usize> =
+        of(&records, 0x1820).iter().map(|one| (one.payload.len() - 16) / 8).collect();
+    assert_eq!(sizes, [192; 3]);
+}
+
 #[test]
 fn a_lost_stack_of_a_creator_delays_no_start() {
     for next in [

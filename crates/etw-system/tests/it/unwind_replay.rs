@@ -1,6 +1,7 @@
 //! The seeds of the fuzz target for hostile files, replayed on stable, and 2000 mutants of them. `ETW_BLESS=1` rewrites them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use etw_system::neutral::Image;
@@ -72,24 +73,54 @@ fn file(first: &[u8], second: &[u8]) -> Vec<u8> {
 
 /// The same walk by a file that has sections and no table: the section `.eh_frame` lies at its end, the headers and names behind it.
 fn without_table() -> Vec<u8> {
-    let mut input = plain();
-    let begin = input.len() - file(&[0x0e, 16], &[0x0e, 24]).len();
-    let elf = &mut input[begin..];
+    let elf = file(&[0x0e, 16], &[0x0e, 24]);
+    let (frames, end) = (u64::from(COMMON), elf.len() as u64);
+    with_section(elf, b".eh_frame", 0, frames..end)
+}
+
+/// The same by a file with its rules in the compressed section `.debug_frame`: in one block that is stored as it is.
+fn compressed() -> Vec<u8> {
+    // Version 1, code in units of 1 and data of -8, return address in register 16; the frame as above.
+    let common = [&words(&[u32::MAX])[..], b"\x01\0\x01\x78\x10\x0c\x07\x08\x90\x01"].concat();
+    let mut entries = entry(common);
+    for (code, size) in [(FIRST_CODE, 16), (SECOND_CODE, 24)] {
+        let head = words(&[0, code, 0, 0x1000, 0]);
+        entries.extend(entry([&head, &[0x0e, size][..]].concat()));
+    }
+    let size = entries.len() as u16;
+    let (mut low, mut high) = (1, 0);
+    for byte in &entries {
+        low = (low + u32::from(*byte)) % 65521;
+        high = (high + low) % 65521;
+    }
+    let mut elf = file(&[], &[]);
+    let start = elf.len() as u64;
+    elf.extend(words(&[1, 0, size.into(), 0, 1, 0]));
+    elf.extend([0x78, 1, 1]);
+    elf.extend([size.to_le_bytes(), (!size).to_le_bytes()].concat());
+    elf.extend(entries);
+    elf.extend((high << 16 | low).to_be_bytes());
+    let end = elf.len() as u64;
+    with_section(elf, b".debug_frame", 0x800, start..end)
+}
+
+/// The walk of [`plain`] by a file with one more section, of which the program headers do not say where its table is.
+fn with_section(mut elf: Vec<u8>, name: &[u8], flags: u64, bytes: Range<u64>) -> Vec<u8> {
     // The table's header is one of nothing.
     elf[64 + 56] = 0;
     let end = elf.len() as u64;
     elf[0x28..0x30].copy_from_slice(&end.to_le_bytes());
     (elf[0x3a], elf[0x3c], elf[0x3e]) = (64, 2, 1);
-    let section = |name: u32, address: u64, offset: u64, size: u64| {
-        let numbers = [0, address, offset, size, 0, 0, 0].map(u64::to_le_bytes);
+    let section = |name: u32, flags: u64, address: u64, offset: u64, size: u64| {
+        let numbers = [flags, address, offset, size, 0, 0, 0].map(u64::to_le_bytes);
         [&words(&[name, 1])[..], &numbers.concat()].concat()
     };
-    let names = b"\0.eh_frame\0";
-    let frames = u64::from(COMMON);
-    input.extend(section(1, frames, frames, end - frames));
-    input.extend(section(0, 0, end + 128, names.len() as u64));
-    input.extend(names);
-    input
+    let names = [b"\0", name, b"\0"].concat();
+    let Range { start, end: last } = bytes;
+    elf.extend(section(1, flags, start, start, last - start));
+    elf.extend(section(0, 0, 0, end + 128, names.len() as u64));
+    elf.extend(names);
+    [plain_state(), elf].concat()
 }
 
 /// Registers of a thread in the first function, with its stack at 0x7000.
@@ -112,10 +143,12 @@ fn stack(words: &[(usize, u64)]) -> Vec<u8> {
 
 /// The first function has 8 bytes of its own, the second one 16, and the second one is called by the first address of nothing.
 fn plain() -> Vec<u8> {
+    [plain_state(), file(&[0x0e, 16], &[0x0e, 24])].concat()
+}
+
+fn plain_state() -> Vec<u8> {
     let second = BASE + u64::from(SECOND_CODE) + 0x20;
-    let stack = stack(&[(8, second), (32, 0)]);
-    let file = file(&[0x0e, 16], &[0x0e, 24]);
-    [registers(), stack, file].concat()
+    [registers(), stack(&[(8, second), (32, 0)])].concat()
 }
 
 /// The frame is found by an expression: register 7 and 16.
@@ -140,6 +173,7 @@ fn hostile_files_cause_no_panic_and_bounded_work() {
         ("endless", endless()),
         ("recursion", recursion(8)),
         ("without_table", without_table()),
+        ("compressed", compressed()),
     ];
     replay("unwind", &seeds, 2000, target::unwind);
 }
@@ -166,7 +200,8 @@ fn rules_and_expressions_lead_to_the_first_frame() {
     let frames = vec![0x1010, 0x2020];
     assert_eq!(walk(&plain(), &[]), (frames.clone(), End::Whole));
     assert_eq!(walk(&by_expression(), &[]), (frames.clone(), End::Whole));
-    assert_eq!(walk(&without_table(), &[]), (frames, End::Whole));
+    assert_eq!(walk(&without_table(), &[]), (frames.clone(), End::Whole));
+    assert_eq!(walk(&compressed(), &[]), (frames, End::Whole));
     assert_eq!(walk(&endless(), &[]), (vec![0x1010], End::Cut));
 }
 

@@ -136,11 +136,13 @@ fn depths(records: &[Taken], process: u32, program: &Path) -> Vec<usize> {
 }
 
 /// OV-23: stacks of a program without frame pointers have the frames of the same program with them, also by the rules in its debug
-/// information alone.
+/// information alone, which may be compressed.
 #[test]
 fn stacks_do_not_need_frame_pointers() {
     const WITHOUT_EH_FRAME: &str = "-fomit-frame-pointer -g -fno-asynchronous-unwind-tables";
-    for (name, flag) in FRAME_POINTERS.into_iter().chain([("debug", WITHOUT_EH_FRAME)]) {
+    let compressed = format!("{WITHOUT_EH_FRAME} -gz");
+    let by_debug = [("debug", WITHOUT_EH_FRAME), ("compressed", &*compressed)];
+    for (name, flag) in FRAME_POINTERS.into_iter().chain(by_debug) {
         let Some(depths) = recorded(PROGRAM, name, flag) else { return };
         let whole = depths.iter().filter(|depth| (FRAMES..=FRAMES + 1).contains(*depth)).count();
         eprintln!("{name} frame pointers: {whole} of {} stacks have {FRAMES} frames", depths.len());

@@ -119,6 +119,9 @@ impl Connection {
             Request::Consume { .. } | Request::Detach { .. } => Err(not_supported(
                 "on Windows consumers open a session themselves; LiveStream and Consumer do so",
             )),
+            Request::SystemEvents => {
+                Err(not_supported("on Windows the kernel records its events itself"))
+            }
             Request::RefreshLogs | Request::Logs | Request::ClearLog { .. } => {
                 Err(not_supported("on Windows the system keeps event logs; use its wevtutil"))
             }

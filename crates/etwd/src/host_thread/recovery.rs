@@ -14,14 +14,16 @@ use etw_host::kill_point::kill_point;
 use etw_ring::{Control, Memory, Reader, Source};
 use etw_types::Guid;
 use etw_wire::message::FromHost;
+use etw_wire::runtime_directory::Directory;
 use etw_wire::{Channel, Peer};
 
 use super::HostThread;
 use super::pools::attached_pool;
 use crate::asker::Connection;
 use crate::ended_stream::EndedStream;
+use crate::keeper::is_refusal;
 use crate::keeper_protocol::{ENDED, ENDING, Entries, Entry, RING, numbers};
-use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
+use crate::kept_state::{Ending, KeptProgram, KeptRegistration, KeptSession};
 use crate::log::log;
 use crate::program::{Program, SegmentIdentity, disconnect, segment_identity};
 use crate::shared_rings::SharedRings;
@@ -112,7 +114,10 @@ pub(crate) type RestoredConnection = (Connection, Arc<Channel>, Peer);
 
 impl HostThread {
     /// Restores sessions and programs. Returns the connections of programs. Entries that cannot be restored are logged and removed.
-    pub fn restore(&mut self, entries: Entries) -> Vec<RestoredConnection> {
+    ///
+    /// # Errors
+    /// The system refuses threads or memory. The entries of what is not restored stay for the next worker.
+    pub fn restore(&mut self, entries: Entries) -> io::Result<Vec<RestoredConnection>> {
         let Sorted { sessions, ended, is_ending, programs, mut rings } = Sorted::new(entries);
         for (slot, sets) in &rings {
             for (set, all) in sets {
@@ -122,12 +127,19 @@ impl HostThread {
         }
         self.restore_streams(ended);
         if sessions.is_empty() && programs.is_empty() && rings.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         for (slot, entry) in sessions {
             let rings = rings.remove(&slot).unwrap_or_default();
+            let name = facts(&entry).map(|kept: KeptSession| kept.start.config.name);
             if let Err(error) = self.restore_session(slot as usize, entry, rings, is_ending) {
-                log!("session {slot} cannot be restored and has ended: {error}");
+                if is_refusal(&error) {
+                    return Err(error);
+                }
+                let name = name.unwrap_or_else(|_| format!("number {slot}"));
+                self.note_failure(&format!(
+                    "session {name} has ended: its host's worker was killed, and the next one cannot restore it: {error}"
+                ));
                 // Another session may soon have its number.
                 self.keeper.remove(&format!("session/{slot}"));
                 self.forget_rings(slot as usize);
@@ -157,7 +169,17 @@ impl HostThread {
         kill_point("programs taken up");
         self.withdraw_lost_sessions();
         self.complete_endings();
-        connections
+        Ok(connections)
+    }
+
+    /// Says in the log what went wrong, and leaves it to controllers.
+    fn note_failure(&self, what: &str) {
+        log!("{what}");
+        let directory = Directory::open(&self.options.directory);
+        let noted = directory.and_then(|directory| directory.add_failure(what));
+        if let Err(error) = noted {
+            log!("controllers do not find that: {error}");
+        }
     }
 
     /// Restores the streams of ended sessions, whose consumers may reconnect.

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use etw_host::engine::{CpuState, EventSource};
+use etw_host::engine::{BufferedSession, CpuState, EventSource};
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
 use etw_session::{
     EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS, SessionClock, SessionConfig,
-    SystemConfig,
+    State, SystemConfig,
 };
 use etw_system::StartError;
 use etw_types::{Guid, Keyword, Level, SYSTEM_TRACE, Status};
@@ -21,7 +21,9 @@ use super::HostThread;
 use super::pending::{PendingResponse, Sent};
 use super::system_providers::take_classes;
 use crate::asker::{Asker, done};
-use crate::global_session::{BufferMemory, EndingFiles, GlobalSession, WaitingFlush, config_error};
+use crate::global_session::{
+    BufferMemory, EndingFiles, GlobalSession, Hosted, WaitingFlush, config_error,
+};
 use crate::kept_state::{Ending, KeptRecording, RingSet};
 use crate::log::log_info;
 use crate::rights::{may_write, refused};
@@ -112,6 +114,7 @@ impl HostThread {
             Request::RecentProviders => from.answer(&Response::Providers {
                 providers: self.recent_providers.values().cloned().collect(),
             }),
+            Request::SystemEvents => self.system_events_check.answer(&from),
             Request::Consume { session, start_time } => {
                 let connection = from.connection();
                 let ended = start_time.filter(|start| !self.is_running(&session, *start));
@@ -315,6 +318,35 @@ impl HostThread {
         let what = "the file lacks a part of the system's rundown, with names of processes and images: the session's buffers do not hold it; \
                     start the session with more (--buffers)";
         has_lost_it.then(|| what.to_owned())
+    }
+
+    /// Logs the state of the system in sessions whose file lacks buffers and takes others again.
+    pub(super) fn run_down_behind_gaps(&mut self) {
+        let is_due = |(slot, hosted, session): (usize, &Hosted, &BufferedSession)| {
+            let (global, lost) = (&hosted.host, session.facts().buffers_lost);
+            let is_due = global.config.system.is_some()
+                && global.rundowns.is_due(lost)
+                && global.recordings_before.is_empty()
+                && hosted.has_storage()
+                && hosted.failing().is_none()
+                && session.state() == State::Running;
+            is_due.then_some((slot, lost))
+        };
+        for (slot, lost) in self.engine.sessions().filter_map(is_due).collect::<Vec<_>>() {
+            let Some((system, classes)) = self.system_of(slot) else { continue };
+            if let Some(global) = self.global_mut(slot) {
+                global.rundowns.begin(lost);
+            }
+            let Response::Error { message, .. } = self.replace_system(slot, system, classes) else {
+                continue;
+            };
+            let what = format!("no rundown of the system follows a gap in the file: {message}");
+            if let Some((hosted, _)) = self.engine.session_mut(slot)
+                && !hosted.notes.contains(&what)
+            {
+                hosted.notes.push(what);
+            }
+        }
     }
 
     /// Does everything else until something is so, or for so long.

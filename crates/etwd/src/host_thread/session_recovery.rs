@@ -24,7 +24,7 @@ use etw_session::{HandOverPosition, HostFacts, Place, Session, SessionConfig};
 use super::HostThread;
 use super::recovery::{KeptRings, RECONNECT_PATIENCE, facts, missing};
 use crate::ended_stream::EndedStream;
-use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd};
+use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd, Rundowns};
 use crate::keeper_protocol::Entry;
 use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream};
 use crate::log::log;
@@ -217,6 +217,7 @@ impl HostThread {
         let mut error = None;
         for (bytes, why) in failures.unstored {
             session.not_stored_again(count_events(&bytes));
+            session.mark_not_stored_again(&bytes);
             error = Some(why.to_string());
         }
         if let Some(path) = path
@@ -263,6 +264,8 @@ impl HostThread {
             logged_failure: None,
             ring_set: record.ring_set,
             recordings_before: record.recordings_before,
+            // This worker's recording begins with one.
+            rundowns: Rundowns::behind(session.facts().buffers_lost),
             system_classes: record.system_classes,
         };
         let stored_until = session.facts().last_time;
@@ -305,7 +308,15 @@ impl HostThread {
             });
             match source {
                 Ok(source) => drop(self.attach_source(slot, ring_set, source)),
-                Err(error) => log!("session {name}: events of the system end here: {error}"),
+                Err(error) => {
+                    log!("session {name}: events of the system end here: {error}");
+                    let what = format!(
+                        "the recording of the system ended when the host's worker was killed: the next one cannot go on: {error}"
+                    );
+                    if let Some((hosted, _)) = self.engine.session_mut(slot) {
+                        hosted.notes.push(what);
+                    }
+                }
             }
         }
     }

@@ -141,12 +141,19 @@ pub(super) fn take_classes(config: &mut SessionConfig) -> Result<TakenClasses, R
         // Without names of processes and images nothing else can be read.
         [Flag::PROCESS, Flag::THREAD, Flag::IMAGE].into_iter().for_each(|flag| masks.set(flag));
         let sample_interval = SAMPLE_INTERVAL;
-        SystemConfig { masks: masks.0, sample_interval, ..SystemConfig::default() }
+        SystemConfig {
+            masks: masks.0,
+            sample_interval,
+            adds_lives: true,
+            ..SystemConfig::default()
+        }
     });
     taken.classes.set_all(&system);
     for enablement in &config.enable {
         if let Some(provider) = id_of(enablement) {
             let (classes, note) = classes_of(&provider, &enablement.info)?;
+            let mut lives = [Flag::PROCESS, Flag::THREAD, Flag::IMAGE].iter();
+            system.adds_lives &= !lives.any(|flag| Masks(classes.masks).has(*flag));
             taken.classes.enable(provider, classes);
             taken.notes.extend(note);
         }
@@ -229,6 +236,11 @@ mod tests {
         let system = config.system.unwrap();
         assert_eq!(Masks(system.masks).names(), ["process", "thread", "img", "cswitch", "net"]);
         assert_eq!((system.stacks, system.sample_interval), (vec![0x0524], SAMPLE_INTERVAL));
+        // Lives that nobody asked for are no reason to start a session.
+        assert!(system.adds_lives);
+        let process = ProviderKey::Name("SystemProcessProviderGuid".to_owned());
+        let (asked, _) = taken(vec![enablement(&process, 1, none)]).unwrap();
+        assert!(!asked.system.unwrap().adds_lives);
         let (config, _) = taken(vec![enablement(&other, 0, none)]).unwrap();
         assert_eq!((config.enable.len(), config.system), (1, None));
         for (provider, any) in [(&registry, 0), (&scheduler, 0x1), (&kernel, 0)] {

@@ -1,7 +1,9 @@
 //! The worker is killed while a session changes which events of the system it records.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -166,6 +168,78 @@ fn a_snapshot_of_system_events_has_a_rundown() {
     }
     program.kill().unwrap();
     program.wait().unwrap();
+}
+
+/// P12: what began while the disk was full is in a rundown, as soon as there is room again, and the gap has its mark.
+#[test]
+fn a_rundown_follows_a_full_disk() {
+    record_on_a_full_disk(false);
+}
+
+/// P3, P12: the same if the worker is killed meanwhile: the next one knows of the mark.
+#[test]
+fn the_mark_of_a_full_disk_outlives_the_worker() {
+    record_on_a_full_disk(true);
+}
+
+fn record_on_a_full_disk(is_killed: bool) {
+    let (daemon, place, has_small_disk) = Daemon::with_small_disk();
+    if !has_small_disk {
+        return;
+    }
+    let start = Request::start(SessionConfig {
+        name: "system".to_owned(),
+        file: Some(place.join("full.etl")),
+        buffer_size: 8192,
+        system: Some(system("process")),
+        ..SessionConfig::default()
+    });
+    let Response::Session { .. } = daemon.ask(&start) else {
+        return eprintln!("left out: this machine's events cannot be recorded");
+    };
+    // Only the daemon's mount namespace has the disk.
+    let seen = |name: &str| {
+        let worker = daemon.worker().unwrap();
+        PathBuf::from(format!("/proc/{worker}/root{}", place.join(name).display()))
+    };
+    let status = || {
+        run_programs(Duration::ZERO);
+        daemon.ask(&Request::Flush { session: "system".to_owned() });
+        query(&daemon)
+    };
+    let mut filler = File::create(seen("filler")).unwrap();
+    daemon.rig.wait_until(|_| {
+        while filler.write_all(&[1; 4096]).is_ok() {}
+        status().state == "failing: disk full"
+    });
+    let mut program = Command::new("sleep").arg("300").spawn().unwrap();
+    let lost = status().buffers_lost;
+    daemon.rig.wait_until(|_| status().buffers_lost > lost + 1);
+    if is_killed {
+        daemon.kill_worker();
+        // The next worker's own rundown is lost, too.
+        let lost = status().buffers_lost;
+        daemon.rig.wait_until(|_| status().buffers_lost > lost + 1);
+    }
+    drop(filler);
+    std::fs::remove_file(seen("filler")).unwrap();
+    daemon.rig.wait_until(|_| {
+        status().notes.iter().any(|note| note.contains("rundowns behind those of the disk"))
+    });
+    program.kill().unwrap();
+    program.wait().unwrap();
+    daemon.stop("system");
+    let file = seen("full.etl");
+    let (starts, _, found) = lives(&file)[&program.id()];
+    assert_eq!((starts, found), (0, 1));
+    let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+    let mut marks = 0;
+    while let Some(record) = records.next() {
+        let is_mark = record.provider == Some(etw_types::LOST_EVENT);
+        marks += u32::from(is_mark && record.descriptor.opcode.0 == 33);
+    }
+    assert!(marks > 0, "the gap has no mark");
+    daemon.end();
 }
 
 /// A system provider's GUID.

@@ -41,6 +41,11 @@ fn a_session_that_cannot_be_restored_leaves_nothing() {
     daemon.kill_worker();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
     assert!(sessions.is_empty(), "{sessions:?}");
+    // P11: controllers find out why.
+    let directory = etw_wire::runtime_directory::Directory::open(&daemon.rig.runtime()).unwrap();
+    let failures = directory.failures();
+    let is_said = |one: &String| one.starts_with("session without has ended: its host's worker");
+    assert!(failures.len() == 1 && failures.iter().all(is_said), "{failures:?}");
     listening.expect("Disable 0 0x0 0x0");
     daemon.start("next", SessionConfig::default());
     let status = daemon.stop("next");

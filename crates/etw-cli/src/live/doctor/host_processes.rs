@@ -41,8 +41,13 @@ impl HostProcesses {
         }
     }
 
-    /// The state of the processes, and the way out of it.
-    pub fn advice(&self) -> (String, String) {
+    /// The process that listens.
+    pub fn keeper(&self) -> Option<u32> {
+        self.keeper.map(|keeper| keeper.pid)
+    }
+
+    /// The state of the processes, and the way out of it. `failures`: what the host says of itself.
+    pub fn advice(&self, failures: &[String]) -> (String, String) {
         let keeper = if self.worker.is_some() { "its keeper" } else { "the host" };
         let all = [(keeper, self.keeper), ("its worker", self.worker)];
         let all = || all.into_iter().filter_map(|(name, process)| Some((name, process?)));
@@ -54,6 +59,10 @@ impl HostProcesses {
             let what = format!("{} {verb} stopped (state T)", names.join(" and "));
             let pids: Vec<String> = stopped.iter().map(|(_, one)| one.pid.to_string()).collect();
             return (what, format!("kill -CONT {}{}", pids.join(" "), self.after_kill()));
+        }
+        if !failures.is_empty() {
+            let fix = "raise the limit: the keeper goes on to start workers";
+            return (failures.join("; "), fix.to_owned());
         }
         let names: Vec<String> =
             all().map(|(name, one)| format!("{name}, process {},", one.pid)).collect();
@@ -118,7 +127,7 @@ mod tests {
     /// The process that is stopped is named, and what a kill of the worker does.
     #[test]
     fn the_advice_is_for_the_process_that_does_not_answer() {
-        let advice = |keeper, worker| HostProcesses { keeper, worker }.advice();
+        let advice = |keeper, worker| HostProcesses { keeper, worker }.advice(&[]);
         let (what, fix) = advice(process(5, false), process(6, true));
         assert_eq!(what, "its worker, process 6, is stopped (state T)");
         assert!(fix.starts_with("kill -CONT 6; after kill -9 6 the keeper"), "{fix}");

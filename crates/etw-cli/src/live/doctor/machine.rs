@@ -1,8 +1,7 @@
-//! Links of the chain that belong to the machine: clock, kernel, shared memory, system events.
+//! Links of the chain that belong to the machine: clock, kernel, shared memory.
 
 use super::Report;
 use etw_host::part::{PartState, part_memory};
-use etw_system::availability::Availability;
 use etw_system::{ProcError, check_proc};
 use etw_wire::runtime_directory::Directory;
 use std::collections::BTreeSet;
@@ -118,23 +117,6 @@ impl Machine {
                 ),
                 format!("mount a tmpfs at {SHARED_MEMORY}"),
             ),
-        }
-    }
-
-    /// A row for each class of the system's events: its mechanism, or what is missing.
-    pub fn check_system_events(report: &mut Report, classes: Vec<Availability>) {
-        for Availability { class, mechanism, missing, remedy } in classes {
-            let link = format!("system {class}");
-            match (mechanism, missing) {
-                (Some(mechanism), None) => report.ok(&link, mechanism),
-                (Some(mechanism), Some(missing)) => {
-                    report.note(&link, format!("{mechanism}; {missing}"));
-                }
-                (None, missing) => {
-                    let what = format!("cannot be recorded: {}", missing.unwrap_or_default());
-                    report.wrong(&link, what, remedy);
-                }
-            }
         }
     }
 }
@@ -357,27 +339,6 @@ mod tests {
         ] {
             let report = check(limits);
             assert!(report.text.contains(expected) && report.wrong == 1, "{}", report.text);
-        }
-    }
-
-    #[test]
-    fn each_class_of_system_events_has_a_row() {
-        let row = |mechanism: Option<&str>, missing: Option<&str>| Availability {
-            class: "disk",
-            mechanism: mechanism.map(str::to_owned),
-            missing: missing.map(str::to_owned),
-            remedy: "mount it",
-        };
-        for (availability, is_wrong, expected) in [
-            (row(Some("perf"), None), false, "ok     system disk         perf"),
-            (row(Some("perf"), Some("only some")), false, "note   system disk"),
-            (row(None, Some("no tracefs")), true, "cannot be recorded: no tracefs"),
-        ] {
-            let mut report = Report::default();
-            Machine::check_system_events(&mut report, vec![availability]);
-            assert!(report.text.contains(expected), "{}", report.text);
-            assert_eq!(report.wrong, u32::from(is_wrong), "{}", report.text);
-            assert_eq!(report.text.contains("fix: mount it"), is_wrong, "{}", report.text);
         }
     }
 }

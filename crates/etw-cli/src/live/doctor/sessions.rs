@@ -10,7 +10,9 @@ use crate::live::wanted::Named;
 use crate::output::{Failure, counted};
 use crate::stat::losses::Origin;
 use crate::where_filter::closest;
-use etw_host::EnableInfo;
+use etw_host::{EnableInfo, SystemConfig};
+use etw_system::flags::Masks;
+use etw_system::system_providers::flags_of;
 use etw_types::{Guid, LogFileMode, SYSTEM_TRACE};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
@@ -112,6 +114,12 @@ pub fn check_provider(
     const LINK: &str = "registration";
     let named: Named =
         text.parse().map_err(|error| Failure::Usage(format!("doctor {text:?}: {error}")))?;
+    if let Named::Id(id) = named
+        && let Some(of_provider) = flags_of(&id, 0)
+    {
+        check_system_provider(report, text, &of_provider.masks, sessions);
+        return Ok(());
+    }
     let name = text.strip_prefix('*').unwrap_or(text);
     let is = |known: &&ProviderStatus| named.is(known);
     if let Some(known) = providers.iter().find(|known| !known.pids.is_empty() && is(known)) {
@@ -192,6 +200,33 @@ impl OtherHost {
                 format!("another host has it enabled, for {sessions}: {command} checks that one");
             report.note("enablement", what);
         }
+    }
+}
+
+/// The sessions that record classes of a system provider.
+fn check_system_provider(
+    report: &mut Report,
+    name: &str,
+    classes: &Masks,
+    sessions: &[SessionStatus],
+) {
+    report.ok("registration", format!("{name} needs none: the host has the system's events"));
+    const LINK: &str = "enablement";
+    let is_recorded = |system: &SystemConfig| {
+        let recorded = system.masks.iter().zip(classes.0);
+        recorded.into_iter().any(|(mask, of_provider)| mask & of_provider != 0)
+    };
+    let mut recording =
+        sessions.iter().filter(|status| status.system.as_ref().is_some_and(is_recorded)).peekable();
+    if recording.peek().is_none() {
+        let fix = match *classes == Masks::default() {
+            true => "use another one: openetw records none of its events on Linux".to_owned(),
+            false => format!("etw session start NAME -o FILE -p {name}"),
+        };
+        report.wrong(LINK, format!("no session records events of {name}"), fix);
+    }
+    for status in recording {
+        report.ok(LINK, format!("session {} records its events", status.name));
     }
 }
 

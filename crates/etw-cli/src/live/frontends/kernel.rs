@@ -1,16 +1,18 @@
 //! The kernel's events in a session, as Windows' commands ask for them.
 
+use super::Enablement;
 use crate::frontends::answer::usage;
 use crate::frontends::words::{Words, number};
 use crate::live::system_options::{
     LONGEST_INTERVAL, SHORTEST_INTERVAL, flag_message, note_without_class, note_without_stacks,
     stack_message, system_config,
 };
+use crate::live::wanted::Named;
 use crate::output::Failure;
 use etw_host::SystemConfig;
 use etw_system::flags::{FlagError, Masks, Parsed};
 use etw_system::stack_names::{self, StackNameError};
-use etw_system::system_providers::named;
+use etw_system::system_providers::flags_of;
 use etw_types::SYSTEM_TRACE;
 
 /// The kernel's own session, which commands without a session's name are about.
@@ -33,8 +35,21 @@ pub fn is_kernel_logger(name: &str) -> bool {
 
 /// Whether a provider is the kernel.
 pub fn is_kernel_provider(name: &str) -> bool {
-    let id = name.trim_start_matches(['{', '#']).trim_end_matches('}');
-    named(name).is_some() || id.parse() == Ok(SYSTEM_TRACE)
+    name.trim_start_matches('#').parse() == Ok(Named::Id(SYSTEM_TRACE))
+}
+
+/// The classes of the system providers among those that a command enables; `None`: there is no such provider.
+fn classes_of_providers(enabled: &[Enablement]) -> Option<Masks> {
+    let of_system = enabled.iter().filter_map(|one| match &one.provider {
+        Named::Id(id) => flags_of(id, one.info.wanted.any.0),
+        Named::Name(_) => None,
+    });
+    of_system
+        .reduce(|mut all, one| {
+            all.merge(one);
+            all
+        })
+        .map(|all| all.masks)
 }
 
 /// Whether a word is a flag or group of the kernel.
@@ -150,7 +165,7 @@ impl Kernel {
         let (has_flags, has_stacks) = (self.has_flags(), !self.stacks.is_empty());
         let interval = self.interval;
         let asked = match has_flags {
-            true => self.config(command)?.unwrap_or_default(),
+            true => self.config(command, &[])?.unwrap_or_default(),
             false => {
                 note_without_class(&self.stacks, interval, &Masks(now.masks));
                 SystemConfig { masks: now.masks, stacks: self.stacks, ..now.clone() }
@@ -165,21 +180,31 @@ impl Kernel {
         })
     }
 
-    /// The events of the session; `None`: it records none of the kernel's.
-    pub fn config(mut self, command: &str) -> Result<Option<SystemConfig>, Failure> {
-        if self.is_empty() {
+    /// The events of the session; `None`: it records none of the kernel's. `enabled`: its providers, of which those of the system have
+    /// classes that the host adds.
+    pub fn config(
+        mut self,
+        command: &str,
+        enabled: &[Enablement],
+    ) -> Result<Option<SystemConfig>, Failure> {
+        let of_providers = classes_of_providers(enabled);
+        if self.is_empty() && of_providers.is_none() {
             return Ok(None);
         }
         self.check_stacks(command)?;
-        if !self.has_flags() {
+        if !self.has_flags() && of_providers.is_none() {
             let what = "call stacks and intervals are of the kernel's events; name its flags, too";
             return Err(usage(format!("{command}: {what}")));
         }
-        if self.parsed.masks == Masks::default() {
+        if self.parsed.masks == Masks::default() && of_providers.is_none() {
             let error = FlagError::NotOnLinux(self.parsed.dropped);
             return Err(usage(format!("{command}: {error}")));
         }
-        Ok(Some(system_config(self.parsed, Some(self.stacks), self.interval)))
+        let config = system_config(self.parsed, Some(self.stacks), self.interval);
+        let mut all = of_providers.unwrap_or_default();
+        all.0.iter_mut().zip(config.masks).for_each(|(mask, more)| *mask |= more);
+        note_without_class(&config.stacks, self.interval, &all);
+        Ok(Some(config))
     }
 }
 
@@ -209,14 +234,14 @@ mod tests {
         kernel.remove("disk");
         kernel.add_stacks("Profile+cswitch").unwrap();
         assert!(kernel.add("colour").is_err() && kernel.add_stacks("FlightRecorder").is_err());
-        let config = kernel.config("x").ok().flatten().unwrap();
+        let config = kernel.config("x", &[]).ok().flatten().unwrap();
         assert_eq!(config.masks[..2], [0x2007, 6]);
         assert_eq!(config.stacks, [0x0f2e, 0x0524]);
         let mut none = Kernel::default();
         none.add("spinlock").unwrap();
         none.add_class("registry").unwrap();
-        assert!(none.config("x").is_err());
-        assert!(Kernel::default().config("x").is_ok_and(|config| config.is_none()));
+        assert!(none.config("x", &[]).is_err());
+        assert!(Kernel::default().config("x", &[]).is_ok_and(|config| config.is_none()));
     }
 
     #[test]

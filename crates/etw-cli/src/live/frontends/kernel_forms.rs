@@ -36,6 +36,18 @@ fn config_of(line: &str) -> Result<Option<SystemConfig>, String> {
     })
 }
 
+fn check(table: &[(&str, Asked)]) {
+    for (line, (masks, stacks)) in table {
+        let config = config_of(line).unwrap_or_else(|text| panic!("{line}: {text}"));
+        let config = config.unwrap_or_else(|| panic!("{line}: nothing"));
+        assert_eq!(
+            (config.masks[..2].to_vec(), &config.stacks[..]),
+            (masks.to_vec(), *stacks),
+            "{line}"
+        );
+    }
+}
+
 /// OV-24: forms of Microsoft's documentation, of its support and of blogs.
 #[test]
 fn forms_of_windows_give_their_events() {
@@ -112,18 +124,37 @@ fn forms_of_windows_give_their_events() {
         ("wpr -start CPU.light -filemode", ([PROCESSES, PROFILE | SWITCH | READY], &[0x0f2e])),
         ("wpr -start network.Light", ([0x1_0007, 0], &[])),
     ];
-    for (line, (masks, stacks)) in table {
-        let config = config_of(line).unwrap_or_else(|text| panic!("{line}: {text}"));
-        let config = config.unwrap_or_else(|| panic!("{line}: nothing"));
-        assert_eq!(
-            (config.masks[..2].to_vec(), &config.stacks[..]),
-            (masks.to_vec(), *stacks),
-            "{line}"
-        );
-    }
+    check(table);
     let interval = |line: &str| config_of(line).unwrap().unwrap().sample_interval;
     assert_eq!(interval("xperf -on SysProf -setprofint 1221 cached"), 1221);
     assert_eq!(interval("tracelog -start -eflag 2 7 2 -SetProfInt 20000 timer"), 20_000);
+}
+
+/// OV-24: system providers, whose classes the host adds to the lives of processes.
+#[test]
+fn the_kernels_session_has_system_providers() {
+    check(&[
+        ("xperf -on SystemSchedulerProviderGuid", ([PROCESSES, 0], &[])),
+        (
+            "xperf -on 599a2a76-4d91-4910-9ac7-7d33f2e97a6c:0x200+Network -stackwalk CSwitch",
+            ([0x1_0007, 0], &[0x0524]),
+        ),
+        (
+            "xperf -on SystemProfileProviderGuid -stackwalk Profile -setprofint 1221",
+            ([PROCESSES, 0], &[0x0f2e]),
+        ),
+        ("tracelog -start -guid SystemSchedulerProviderGuid", ([0x1_0107, 0], &[])),
+        (
+            "tracelog -start -nodisk -nonet -guid #{599a2a76-4d91-4910-9ac7-7d33f2e97a6c}",
+            ([PROCESSES, 0], &[]),
+        ),
+        ("tracelog -start s -guid SystemIoProviderGuid -flag 1", ([PROCESSES, 0], &[])),
+        (
+            "logman start NT_Kernel_Logger -p SystemSchedulerProviderGuid 0x200 -ets",
+            ([PROCESSES, 0], &[]),
+        ),
+        ("logman start s -p SystemTraceControlGuid (process,disk) -ets", ([0x107, 0], &[])),
+    ]);
 }
 
 /// OV-24: Linux lacks them, or Windows refuses them, too.
@@ -136,6 +167,7 @@ fn forms_without_events_are_refused_by_name() {
         ),
         ("xperf -on spinlock", "SPINLOCK: openetw does not record"),
         ("xperf -on Base+colour", "colour is no flag or group of the kernel"),
+        ("xperf -on SystemIoProviderGuid+My-Provider", "My-Provider is no flag or group"),
         ("xperf -on Latancy", "Latancy is no flag or group of the kernel; did you mean Latency?"),
         ("xperf -on Base -stackwalk profil", "profil is not known; did you mean Profile?"),
         ("logman start s -p Windows_Kernel_Trace (proces) -ets", "did you mean process?"),
@@ -156,7 +188,7 @@ fn forms_without_events_are_refused_by_name() {
             "65541 values are announced, and 0 follow; the form is a number of values",
         ),
         (
-            "tracelog -start -guid #{9e814aad-3204-11d2-9a82-006008a86939}",
+            "tracelog -start -guid #{11111111-3204-11d2-9a82-006008a86939}",
             "records the kernel only",
         ),
         ("tracelog -start -UseSystemTime", "performance counter (qpc); use -UsePerfCounter"),

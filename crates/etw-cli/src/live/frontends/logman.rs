@@ -85,7 +85,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 #[cfg(test)]
 pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
     match parse(words)? {
-        Some(request) => request.command.kernel.config("logman"),
+        Some(Request { command, .. }) => command.kernel.config("logman", &command.enable),
         None => Ok(None),
     }
 }
@@ -207,7 +207,7 @@ fn act(Request { action, name, command }: Request) -> Result<Outcome, Failure> {
             setup.config.real_time = command.real_time == Some(true);
             setup.config.flush_timer =
                 command.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
-            setup.config.system = command.kernel.config("logman")?;
+            setup.config.system = command.kernel.config("logman", &command.enable)?;
             let default = with_extension(&name.replace('/', "_"));
             let start = setup.finish("logman", name, || default)?;
             if command.keeps_existing

@@ -11,12 +11,10 @@ use crate::frontends::answer::{print, usage};
 use crate::frontends::table::show_help;
 use crate::frontends::table::{Given, Help, Table};
 use crate::live::options::absolute;
-use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
 use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
 use etw_host::{FileMode, SessionConfig};
-use etw_system::system_providers::is_system_provider;
 use etw_types::{Keyword, Level};
 use etw_wire::requests::Update;
 use options::*;
@@ -86,7 +84,8 @@ pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Fai
     match parse(words)? {
         Some((_, mut command)) => {
             let name = command.name.take().unwrap_or_default();
-            Ok(command.config(name)?.system)
+            let enablements = command.enablements();
+            Ok(command.config(name, &enablements)?.system)
         }
         None => Ok(None),
     }
@@ -134,7 +133,8 @@ impl Command {
     /// Gives the kernel's session its defaults, and takes away what was left out.
     fn complete_kernel(&mut self) -> Result<(), Failure> {
         let is_kernels = self.name.as_deref().is_some_and(is_kernel_logger);
-        if is_kernels && !self.guids.is_empty() {
+        let is_of_system = |source: &Source| source.named().is_of_system();
+        if is_kernels && !self.guids.iter().all(is_of_system) {
             let what =
                 format!("{KERNEL_LOGGER} records the kernel only; -start NAME enables providers");
             return Err(TABLE.wrong("guid", what));
@@ -156,9 +156,7 @@ impl Command {
                 lives.join(", ")
             );
         }
-        let is_system =
-            |source: &Source| matches!(source.named(), Named::Id(id) if is_system_provider(&id));
-        if self.is_system_logger && self.kernel.is_empty() && !self.guids.iter().any(is_system) {
+        if self.is_system_logger && self.kernel.is_empty() && !self.guids.iter().any(is_of_system) {
             let what = "name events of the kernel, too: -eflag N FLAG..., -dpcisr and its like, or a system provider with -guid";
             return Err(TABLE.wrong("systemlogger", what));
         }
@@ -166,14 +164,14 @@ impl Command {
     }
 
     /// The session that the command starts.
-    fn config(self, name: String) -> Result<SessionConfig, Failure> {
+    fn config(self, name: String, enabled: &[Enablement]) -> Result<SessionConfig, Failure> {
         let mut setup = self.setup;
         if !self.sizes_in_kb {
             setup.max_size = setup.max_size.map(|size| size << 10);
         }
         setup.config.real_time = self.real_time;
         setup.config.flush_timer = self.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
-        setup.config.system = self.kernel.config("tracelog")?;
+        setup.config.system = self.kernel.config("tracelog", enabled)?;
         setup.finish("tracelog", name, || "LogFile.etl".into())
     }
 
@@ -256,7 +254,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     let name = command.name.take().unwrap_or_default();
     match action {
         START => {
-            let start = command.config(name)?;
+            let start = command.config(name, &enablements)?;
             let has_providers = !enablements.is_empty();
             let status = Controller::connect_or_start()?.start(start, enablements)?;
             let mut text = "Logger Started...\n".to_owned();
@@ -330,6 +328,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::wanted::Named;
     use etw_types::Guid;
 
     fn parsed(line: &str) -> Result<Option<(u16, Command)>, Failure> {

@@ -9,16 +9,19 @@ mod profiles;
 mod recording;
 mod status;
 
-use super::{Controller, all_sessions, worse};
+use super::{Controller, Enablement, all_sessions, worse};
 use crate::format::safe;
 use crate::frontends::answer::{print, usage};
 use crate::frontends::table::{Help, Table, show_help};
+use crate::live::host::HostChoice;
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
+use etw_host::SessionConfig;
 use etw_types::Guid;
 use etw_wire::requests::SessionStatus;
 use options::*;
 use recording::Recording;
+use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -99,56 +102,62 @@ fn already_running() -> Failure {
 pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
     let mut command = Command::default();
     TABLE.parse(words, &mut command)?;
-    Recording::of(&command)?.kernel.config("wpr")
+    Recording::of(&command)?.kernel.config("wpr", &[])
+}
+
+/// Waits until no other command starts or ends a recording. The host of the sessions runs, and so its folder is there.
+fn lock() -> Result<File, Failure> {
+    let path = HostChoice::default().directory().join("wpr-lock");
+    let open = || {
+        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+        file.lock().map(|()| file)
+    };
+    open().map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 fn start(command: &Command) -> Result<Outcome, Failure> {
     let recording = Recording::of(command)?;
+    // No host is started in order to be told so.
     if !running(all_sessions()?).is_empty() {
         return Err(already_running());
     }
     let folder =
         command.is_file_mode.then(|| make_folder(command.folder.as_deref())).transpose()?;
     let profiles = recording.profiles.clone();
-    let all = match recording.sessions(folder.as_deref()) {
-        Ok(all) => all,
-        Err(failure) => {
-            folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
-            return Err(failure);
-        }
-    };
+    let all = recording.sessions(folder.as_deref());
+    let done = all.and_then(|all| start_sessions(all, &profiles));
+    if let (Err(_), Some(folder)) = (&done, folder) {
+        // It is not there if a session's file was.
+        let _ = std::fs::remove_dir(folder);
+    }
+    done
+}
+
+/// Starts all sessions of a recording, or none.
+fn start_sessions(
+    all: Vec<(SessionConfig, Vec<Enablement>)>,
+    profiles: &[String],
+) -> Result<Outcome, Failure> {
     let controller = Controller::connect_or_start()?;
+    let _lock = lock()?;
+    if !running(controller.sessions()?).is_empty() {
+        return Err(already_running());
+    }
     let mut started: Vec<SessionStatus> = Vec::new();
     for (config, providers) in all {
         match controller.start(config, providers) {
             Ok(status) => started.push(status),
-            Err(failure) => return Err(undo(&controller, &started, folder.as_deref(), failure)),
+            Err(failure) => {
+                if let Err(another) = discard(&controller, &started) {
+                    eprintln!("etw: warning: {}", another.message().unwrap_or_default());
+                }
+                return Err(failure);
+            }
         }
     }
     let ids: Vec<Guid> = started.iter().map(|session| session.guid).collect();
-    status::remember(&ids, &profiles);
+    status::remember(&ids, profiles);
     Ok(Outcome::Done)
-}
-
-/// All sessions of a recording start, or none: ends those that have started, and returns the failure to report. Sessions of another
-/// `-start`, which may have begun in the meantime, go on.
-fn undo(
-    controller: &Controller,
-    started: &[SessionStatus],
-    folder: Option<&Path>,
-    failure: Failure,
-) -> Failure {
-    if let Err(another) = discard(controller, started) {
-        eprintln!("etw: warning: {}", another.message().unwrap_or_default());
-    }
-    if let Some(folder) = folder {
-        // It is not there if a session's file was.
-        let _ = std::fs::remove_dir(folder);
-    }
-    match all_sessions().map(running) {
-        Ok(others) if !others.is_empty() => already_running(),
-        _ => failure,
-    }
 }
 
 /// Ends sessions and removes their files.
@@ -182,11 +191,18 @@ fn remove(file: &Path) {
     }
 }
 
+/// The recording that runs, and the lock, so that nobody else starts or ends one.
+fn recording() -> Result<(Controller, Vec<SessionStatus>, File), Failure> {
+    let controller = Controller::if_there()?.ok_or_else(not_running)?;
+    let lock = lock()?;
+    match running(controller.sessions()?) {
+        sessions if sessions.is_empty() => Err(not_running()),
+        sessions => Ok((controller, sessions, lock)),
+    }
+}
+
 fn stop(output: &Path) -> Result<Outcome, Failure> {
-    let sessions = running(all_sessions()?);
-    let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
-        return Err(not_running());
-    };
+    let (controller, sessions, lock) = recording()?;
     let mut outcome = Outcome::Done;
     let known: Vec<PathBuf> = sessions.iter().filter_map(|session| session.file.clone()).collect();
     // If the trace cannot be written there, the recording goes on.
@@ -217,16 +233,15 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
         outcome = worse(outcome, ended);
     }
     status::forget();
+    // The merge may take long.
+    drop(lock);
     outcome = worse(outcome, rewrite::merge_to(output.to_owned(), &files, Inputs::Temporary)?);
     files.iter().for_each(|file| remove(file));
     Ok(outcome)
 }
 
 fn cancel() -> Result<Outcome, Failure> {
-    let sessions = running(all_sessions()?);
-    let Some(controller) = Controller::if_there()?.filter(|_| !sessions.is_empty()) else {
-        return Err(not_running());
-    };
+    let (controller, sessions, _lock) = recording()?;
     discard(&controller, &sessions)?;
     status::forget();
     Ok(Outcome::Done)

@@ -78,13 +78,14 @@ struct Command {
 }
 
 impl Logger {
-    fn config(self) -> Result<SessionConfig, Failure> {
+    /// The session, and the providers that it enables.
+    fn config(self) -> Result<(SessionConfig, Vec<Enablement>), Failure> {
         let mut setup = self.setup;
         setup.config.real_time = self.real_time;
         setup.config.flush_timer = self.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
-        setup.config.system = self.kernel.config("xperf")?;
+        setup.config.system = self.kernel.config("xperf", &self.enable)?;
         let default = if setup.config.system.is_some() { "kernel.etl" } else { "user.etl" };
-        setup.finish("xperf", self.name, || default.into())
+        Ok((setup.finish("xperf", self.name, || default.into())?, self.enable))
     }
 }
 
@@ -118,7 +119,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Failure> {
     let Some((_, command)) = parse(words)? else { return Ok(None) };
     let Some(logger) = command.loggers.into_iter().next() else { return Ok(None) };
-    Ok(logger.config()?.system)
+    Ok(logger.config()?.0.system)
 }
 
 /// The action and the rest; `None`: the user requested the help.
@@ -130,7 +131,8 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     // Without -start, the flags are of the kernel's session.
     for logger in command.loggers.iter_mut().filter(|logger| logger.name.is_empty()) {
         let is_start = by.is_none_or(|by| by.row.actions == START);
-        if let Some(Enablement { provider, .. }) = logger.enable.first().filter(|_| is_start) {
+        let mut of_programs = logger.enable.iter().filter(|one| !one.provider.is_of_system());
+        if let Some(Enablement { provider, .. }) = of_programs.next().filter(|_| is_start) {
             let provider = match provider {
                 Named::Id(id) => id.to_string(),
                 Named::Name(name) => name.clone(),
@@ -146,7 +148,7 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
             };
             return Err(TABLE.wrong("on", what));
         }
-        if !is_start || !logger.kernel.has_flags() {
+        if !is_start || !logger.kernel.has_flags() && logger.enable.is_empty() {
             let what = "name a session with -start or -stop, or flags of the kernel with -on";
             return Err(TABLE.wrong(first.name, what));
         }
@@ -252,11 +254,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
 
 /// Starts all sessions or none: if one fails, those that run already are stopped.
 fn start(loggers: Vec<Logger>) -> Result<Outcome, Failure> {
-    let mut all = Vec::new();
-    for mut logger in loggers {
-        let enable = std::mem::take(&mut logger.enable);
-        all.push((logger.config()?, enable));
-    }
+    let all = loggers.into_iter().map(Logger::config).collect::<Result<Vec<_>, _>>()?;
     let controller = Controller::connect_or_start()?;
     let mut running: Vec<String> = Vec::new();
     for (start, enable) in all {

@@ -1,6 +1,7 @@
 //! Linux: hosts of sessions, found in their runtime directories.
 
 use super::{HostChoice, failure};
+use crate::format::safe;
 use crate::output::Failure;
 use ::etw::{ControlError, Controller};
 pub use etw_wire::host_client::Client;
@@ -32,6 +33,12 @@ impl HostChoice {
         Client::connect(&self.directory()).map_err(failure)
     }
 
+    /// Why the host does not serve, or which sessions ended with an error: of the last host of the directory.
+    pub fn failures(&self) -> Vec<String> {
+        let directory = runtime_directory::Directory::open(&self.directory());
+        directory.map_or(Vec::new(), |directory| directory.failures())
+    }
+
     /// Connects to the user's own host if it runs. The machine's host has to run.
     pub fn connect_if_any(&self) -> Result<Option<Client>, Failure> {
         match Client::connect(&self.directory()) {
@@ -47,6 +54,11 @@ impl HostChoice {
         }
         let program = std::env::current_exe().map_err(Failure::new)?;
         let arguments = ["daemon", "--idle-exit", "10"];
+        if let Some(client) = self.connect_if_any()? {
+            return Ok(client);
+        }
+        // The host that starts forgets them.
+        self.failures().iter().for_each(|failure| eprintln!("etw: note: {}", safe(failure)));
         Client::connect_or_start(&self.directory(), &program, &arguments).map_err(failure)
     }
 }

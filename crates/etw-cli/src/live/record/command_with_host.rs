@@ -51,7 +51,13 @@ pub fn record_command(
         Some(system) => {
             let gate = SpawnGate::spawn(command).map_err(start_failure)?;
             system.process = gate.process();
-            Ok(gate)
+            if system.process.is_some() {
+                Ok(gate)
+            } else {
+                // It could not be forked. Without a process, the whole machine would be asked for.
+                let error = gate.open().err().unwrap_or_else(|| io::ErrorKind::Other.into());
+                return Err(cannot_be_run(program, &error));
+            }
         }
         None => Err(command),
     };

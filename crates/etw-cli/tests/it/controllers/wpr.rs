@@ -84,13 +84,16 @@ fn wpr_records_profiles() {
 fn one_of_several_starts_at_once_records() {
     let place = Place::new("wpr-race");
     std::fs::write(place.file("p.wprp"), profiles()).unwrap();
+    // Regression: of profiles whose collectors have other names, all started.
+    let other = |number| profiles().replace("Events", &format!("Events {number}"));
+    (0..2).for_each(|one| std::fs::write(place.file(&format!("{one}.wprp")), other(one)).unwrap());
     for round in 0..10 {
-        let start = || {
+        let start = |file: &str| {
             let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
-            command.args(["wpr", "-start", "p.wprp", "-filemode", "-recordtempto", "."]);
+            command.args(["wpr", "-start", file, "-filemode", "-recordtempto", "."]);
             command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
         };
-        let all: Vec<Child> = (0..4).map(|_| start()).collect();
+        let all: Vec<Child> = ["p.wprp", "0.wprp", "p.wprp", "1.wprp"].map(start).into();
         let all: Vec<Output> = all.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
         let (first, others): (Vec<&Output>, Vec<&Output>) =
             all.iter().partition(|one| one.status.success());
@@ -100,7 +103,8 @@ fn one_of_several_starts_at_once_records() {
             assert!(stderr(other).contains("already running"), "round {round}: {other:?}");
         }
         let status = place.does("wpr -status profiles");
-        assert!(status.contains("\n  P.Verbose\n\nEvents\n"), "round {round}: {status}");
+        assert!(status.contains("\n  P.Verbose\n\nEvents"), "round {round}: {status}");
+        assert_eq!(status.matches("Logging mode").count(), 1, "round {round}: {status}");
         place.does("wpr -stop all.etl");
     }
 }

@@ -27,7 +27,7 @@ impl Source {
     }
 }
 
-/// `#GUID`, `*NAME`, or the lines of a file.
+/// `#GUID`, `*NAME`, a system provider by its name, or the lines of a file.
 pub fn sources(text: &str) -> Result<Vec<Source>, Failure> {
     let wrong = |what: String| TABLE.wrong("guid", what);
     if let Some(id) = text.strip_prefix('#') {
@@ -38,6 +38,11 @@ pub fn sources(text: &str) -> Result<Vec<Source>, Failure> {
     }
     if text.starts_with('*') {
         let named = text.parse().map_err(|error| wrong(format!("{text}: {error}")))?;
+        return Ok(vec![Source::One(named)]);
+    }
+    if let Ok(named) = text.parse::<Named>()
+        && named.is_of_system()
+    {
         return Ok(vec![Source::One(named)]);
     }
     let lines = std::fs::read_to_string(text).map_err(|error| {

@@ -142,7 +142,7 @@ impl Recording {
         };
         let mut all = Vec::new();
         if let Some(sizes) = self.system
-            && let Some(system) = self.kernel.config("wpr")?
+            && let Some(system) = self.kernel.config("wpr", &[])?
         {
             all.push((config(SYSTEM, sizes, "system.etl".to_owned(), Some(system))?, Vec::new()));
         }
