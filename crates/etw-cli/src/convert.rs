@@ -2,6 +2,7 @@
 
 mod chrome;
 mod cpu_slices;
+mod destination;
 pub mod evtx;
 mod folded;
 mod pcapng;
@@ -16,6 +17,7 @@ use crate::event_log;
 use crate::files;
 use crate::filter_names::FilterNames;
 use crate::join::{Names, Picked};
+use crate::machines::Machines;
 use crate::output::{Failure, JsonOption, Outcome, Progress, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::profile::{Named, Profiler, Span};
@@ -25,11 +27,12 @@ use crate::symbols::SymbolOptions;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::{Args, ValueEnum};
 use cpu_slices::{CpuSlice, CpuSlices};
+use destination::{Destination, is_stdout};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_host::report::read_waiting;
 use etw_types::{Clock, EventRecord, FileTime, Guid, Opcode};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -37,7 +40,7 @@ pub struct Arguments {
     /// The viewer's format
     #[arg(long, value_enum)]
     to: Format,
-    /// Write to this file; it appears when it is whole
+    /// Write to this file, which appears when it is whole; - is standard output, but for event logs
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     #[command(flatten)]
@@ -195,19 +198,19 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.to != Format::Pcapng {
         arguments.symbols.apply(&mut names, start.unwrap_or(FileTime(0)))?;
     }
-    let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
-    let out = BufWriter::with_capacity(1 << 16, new.file());
+    let new = Destination::open(arguments)?;
     let components = (arguments.to == Format::Pcapng)
         .then(|| pktmon::Components::gather(records(), decoder(store.clone())));
-    let target = new_target(arguments, out, components);
-    let mut target = target.map_err(|error| new.failure(&error))?;
+    let target = new_target(arguments, new.writer(), components);
+    let mut target = target.map_err(|error| new.failure(error))?;
+    let machines = Machines::of(&traces);
     let mut conversion = Conversion {
         filter: filter.as_ref(),
         names: &names,
         clocks: traces.iter().map(|trace| *trace.clock()).collect(),
         decoder: decoder(store),
-        profiler: Profiler::default(),
-        cpu_slices: CpuSlices::default(),
+        profiler: Profiler::of(machines.clone()),
+        cpu_slices: CpuSlices::of(machines),
         kinds: EventKinds::default(),
         count: 0,
         shown: 0,
@@ -215,7 +218,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut records = records();
     let progress = Progress::of(records.files());
     let converted = conversion.run(&mut records, progress, &mut *target);
-    converted.and_then(|()| target.finish(&names)).map_err(|error| new.failure(&error))?;
+    converted.and_then(|()| target.finish(&names)).map_err(|error| new.failure(error))?;
     let Written { count: written, unit } = target.written();
     drop(target);
     new.keep()?;
@@ -241,6 +244,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 fn print_result(arguments: &Arguments, written: Written, read: Written) -> Result<(), Failure> {
     let Written { count, unit } = written;
     let path = &arguments.output;
+    if is_stdout(path) {
+        return Ok(());
+    }
     let of = counted(read.count, read.unit);
     let text = format!("{}: {}, of {of}", path.display(), counted(count, unit));
     arguments.json.print(&text, || {

@@ -27,6 +27,7 @@ mod grouping;
 mod join;
 #[cfg(any(target_os = "linux", windows))]
 mod live;
+mod machines;
 mod manifest;
 mod manual;
 #[cfg(target_os = "linux")]

@@ -121,10 +121,17 @@ impl Output {
 
     fn failure(&self, error: io::Error) -> Failure {
         match &self.path {
-            None if error.kind() == io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
-            None => Failure::new(format!("standard output: {error}")),
+            None => stdout_failure(&error),
             Some(path) => Failure::new(format!("{}: {error}", path.display())),
         }
+    }
+}
+
+/// The failure for an error of standard output.
+pub fn stdout_failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+        _ => Failure::new(format!("standard output: {error}")),
     }
 }
 

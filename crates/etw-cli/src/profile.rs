@@ -5,9 +5,10 @@ mod table;
 
 use crate::attribution::SAMPLE;
 use crate::join::{Moment, Names, StackFrame};
-use crate::switches::{Step, Switches, TWICE};
+use crate::machines::Machines;
+use crate::switches::{Step, Switches, TWICE, switch_of};
 use etw_decode::kernel_pointer_size;
-use etw_host::report::read_waiting;
+use etw_host::report::{lacks_kernel, read_waiting};
 use etw_types::{EventRecord, Hook, le};
 use sample_rate::SampleRates;
 use std::collections::HashMap;
@@ -46,6 +47,15 @@ pub enum SpanKind {
     Sample,
     /// It was off its CPU.
     OffCpu { reason: &'static str, waker: Option<Waker> },
+}
+
+impl SpanKind {
+    /// The frames that stand inside of a wait's innermost function: its reason, and its waker if that is known.
+    pub fn wait_frames(&self, names: &Names) -> Vec<String> {
+        let SpanKind::OffCpu { reason, waker } = self else { return Vec::new() };
+        let waker = waker.as_ref().map(|waker| format!("[woken by {}]", waker.text(names)));
+        [format!("[{reason}]")].into_iter().chain(waker).collect()
+    }
 }
 
 /// The thread that made another one ready.
@@ -105,8 +115,8 @@ struct Waiting {
     since: i64,
     reason: &'static str,
     woken: Option<Woken>,
-    /// A session has ended meanwhile, and reported the wait until then.
-    is_reported: bool,
+    /// The file of a session that has ended meanwhile, and reported the wait until then.
+    reported: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -117,7 +127,7 @@ struct Woken {
 
 /// The end of a wait, by the record that shows it.
 struct WaitEnd {
-    file: u32,
+    machine: u32,
     time: i64,
     moment: Moment,
     process: Option<u32>,
@@ -130,13 +140,21 @@ struct WaitEnd {
 pub struct Profiler {
     /// A sample was of a trace that does not name their interval.
     has_assumed_interval: bool,
+    has_samples: bool,
+    /// A recording says that it lacks what happened in the kernel.
+    lacks_kernel: bool,
     switches: Switches,
     rates: SampleRates,
+    /// By machine and id.
     waiting: HashMap<(u32, u32), Waiting>,
+    /// When threads last came to a CPU.
+    came: HashMap<(u32, u32), i64>,
     /// Those that made a thread ready that had not left its CPU yet: Linux records the wake-up of a thread that is about to sleep at once.
     early: HashMap<(u32, u32), Woken>,
-    /// When processes started, by file and id.
+    /// When processes started, by machine and id.
     started: HashMap<(u32, u32), i64>,
+    /// The first switches of the files.
+    first_switches: HashMap<u32, i64>,
 }
 
 /// Windows' states of a thread that has ended, and of one that waits.
@@ -157,6 +175,8 @@ fn reason(state: u8, wait: u8) -> &'static str {
     }
 }
 
+/// Stands in place of the innermost function where there is no stack.
+pub const NO_STACK: &str = "[no stack]";
 /// The kernel's name in stacks.
 pub const KERNEL: &str = "vmlinux";
 /// Functions of the kernel with names that begin like this are on every thread's way off its CPU: the tracepoint of the switch, the
@@ -189,9 +209,18 @@ fn from_wait_on(mut frames: Vec<StackFrame>) -> Vec<StackFrame> {
 }
 
 impl Profiler {
+    /// For files of these machines: what several sessions of one recorded counts once.
+    pub fn of(machines: Machines) -> Profiler {
+        Profiler { switches: Switches::of(machines), ..Profiler::default() }
+    }
+
     /// The meaning of the next record for who runs on the CPUs. `time`: nanoseconds. The records of a trace go through here first, then through
     /// [`take_selected`](Profiler::take_selected).
     pub fn step(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
+        self.lacks_kernel |= lacks_kernel(record);
+        if switch_of(record).is_some() {
+            self.first_switches.entry(record.position.file_index).or_insert(time);
+        }
         self.switches.take(record, time, TWICE)
     }
 
@@ -210,6 +239,7 @@ impl Profiler {
             return Vec::new();
         }
         let is_sample = spans.iter().any(|span| matches!(span.kind, SpanKind::Sample));
+        self.has_samples |= is_sample;
         self.has_assumed_interval |= is_sample && names.names.sample_interval(record).is_none();
         spans
     }
@@ -233,8 +263,8 @@ impl Profiler {
             Some(THREAD_START | THREAD_END) => self.forget(record),
             Some(PROCESS_START) if self.started.len() < LIMIT => {
                 let process = names.names.owner(record).process;
-                let file = record.position.file_index;
-                self.started.extend(process.map(|process| ((file, process), time)));
+                let machine = self.switches.machine(record);
+                self.started.extend(process.map(|process| ((machine, process), time)));
             }
             _ => {}
         }
@@ -252,6 +282,11 @@ impl Profiler {
                 "etw: note: there are more CPU samples than one session records: each stands for the time since the one before it"
             );
         }
+        if self.has_samples && self.lacks_kernel {
+            eprintln!(
+                "etw: note: the CPU samples lack the time that programs spent in the kernel: recording it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON"
+            );
+        }
         let repeated = self.switches.repeated();
         if repeated > 0 {
             eprintln!(
@@ -262,7 +297,7 @@ impl Profiler {
 
     fn sample(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
         let interval = names.names.sample_interval(record).unwrap_or(DEFAULT_INTERVAL);
-        let cpu = (record.position.file_index, record.cpu);
+        let cpu = (self.switches.machine(record), record.cpu);
         let duration = self.rates.time_of_sample(cpu, time, interval);
         let owner = names.names.owner(record);
         let thread = owner.thread?;
@@ -293,24 +328,38 @@ impl Profiler {
         let (Some(wait), Some(state)) = (record.payload.get(12), record.payload.get(14)) else {
             return Vec::new();
         };
-        let file = record.position.file_index;
-        let woken = self.early.remove(&(file, old)).filter(|_| *state == WAITING);
+        let machine = self.switches.machine(record);
+        let woken = self.early.remove(&(machine, old)).filter(|_| *state == WAITING);
         if old != 0 && *state != TERMINATED && self.waiting.len() < LIMIT {
             let reason = reason(*state, *wait);
-            let waiting = Waiting { since: time, reason, woken, is_reported: false };
-            self.waiting.insert((file, old), waiting);
+            let waiting = Waiting { since: time, reason, woken, reported: None };
+            self.waiting.insert((machine, old), waiting);
         }
-        self.early.remove(&(file, new));
+        self.early.remove(&(machine, new));
+        if new != 0 && self.came.len() < LIMIT {
+            self.came.insert((machine, new), time);
+        }
         let process = names.names.owner(record).process;
         // A thread with this id of a process with the same id may have died.
-        let started = process.and_then(|process| self.started.get(&(file, process)));
+        let started = process.and_then(|process| self.started.get(&(machine, process)));
         let lives = |waiting: &Waiting| started.is_none_or(|started| waiting.since >= *started);
-        let waiting = self.waiting.remove(&(file, new)).filter(|_| new != 0);
-        match waiting.filter(|waiting| !waiting.is_reported && lives(waiting)) {
+        // A session that recorded on while another one ended knows that the wait went on.
+        let began = self.first_switches.get(&record.position.file_index);
+        let is_known = |waiting: &Waiting| {
+            let went_on = |ended| {
+                ended != record.position.file_index && began.is_some_and(|at| *at <= waiting.since)
+            };
+            waiting.reported.is_none_or(went_on)
+        };
+        let waiting = self.waiting.remove(&(machine, new)).filter(|_| new != 0);
+        match waiting.filter(|waiting| is_known(waiting) && lives(waiting)) {
             Some(waiting) => {
                 let frames = from_wait_on(names.functions_of(record));
                 let moment = Moment::of(record);
-                self.spans(waiting, &WaitEnd { file, time, moment, process, thread: new, frames })
+                self.spans(
+                    waiting,
+                    &WaitEnd { machine, time, moment, process, thread: new, frames },
+                )
             }
             None => Vec::new(),
         }
@@ -327,26 +376,29 @@ impl Profiler {
         let (Some(thread), Ok(waited)) = (record.thread_id, i64::try_from(waited)) else {
             return Vec::new();
         };
-        let file = record.position.file_index;
-        // A full buffer may have lost the switch.
+        let machine = self.switches.machine(record);
         let since = time.saturating_sub(waited);
-        let waiting = self.waiting.remove(&(file, thread)).unwrap_or(Waiting {
-            since,
-            reason: "Waiting",
-            woken: None,
-            is_reported: false,
-        });
-        let rest = Waiting { since: time, is_reported: true, woken: None, ..waiting };
-        self.waiting.insert((file, thread), rest);
+        let waiting = match self.waiting.remove(&(machine, thread)) {
+            Some(waiting) => waiting,
+            // It came to a CPU meanwhile, and no switch shows that it left: nobody knows how long it waited.
+            None if self.came.get(&(machine, thread)).is_some_and(|came| *came > since) => {
+                return Vec::new();
+            }
+            // A full buffer may have lost the switch.
+            None => Waiting { since, reason: "Waiting", woken: None, reported: None },
+        };
+        let reported = Some(record.position.file_index);
+        let rest = Waiting { since: time, reported, woken: None, ..waiting };
+        self.waiting.insert((machine, thread), rest);
         let frames = from_wait_on(names.functions_of(record));
         let (process, moment) = (record.process_id, Moment::of(record));
-        self.spans(waiting, &WaitEnd { file, time, moment, process, thread, frames })
+        self.spans(waiting, &WaitEnd { machine, time, moment, process, thread, frames })
     }
 
     /// The parts of a wait in which no switch may be missing.
     fn spans(&self, waiting: Waiting, end: &WaitEnd) -> Vec<Span> {
         let Waiting { since, reason, woken, .. } = waiting;
-        let parts = self.switches.known_parts(end.file, since, end.time);
+        let parts = self.switches.known_parts(end.machine, since, end.time);
         let mut woken = woken;
         let span = |(start, until): (i64, i64)| {
             let is_first = start == since;
@@ -375,8 +427,9 @@ impl Profiler {
         // The first version has the process behind the thread.
         let at = if record.descriptor.version == 0 { 0 } else { 4 };
         if let Some(thread) = le::u32(record.payload, at) {
-            let key = (record.position.file_index, thread);
+            let key = (self.switches.machine(record), thread);
             self.waiting.remove(&key);
+            self.came.remove(&key);
             self.early.remove(&key);
         }
     }
@@ -384,7 +437,7 @@ impl Profiler {
     /// `u32` thread, `i8` reason and increment of the adjustment, `u8` flags: 1 in an interrupt.
     fn ready(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) {
         let Some(thread) = le::u32(record.payload, 0) else { return };
-        let file = record.position.file_index;
+        let machine = self.switches.machine(record);
         let Some(waker) = self.switches.running(record) else { return };
         let waker = Waker {
             process: if waker == 0 { Some(0) } else { names.names.process_of(waker) },
@@ -394,10 +447,10 @@ impl Profiler {
             frames: names.functions_of(record),
         };
         let woken = Woken { time, waker };
-        match self.waiting.get_mut(&(file, thread)) {
+        match self.waiting.get_mut(&(machine, thread)) {
             Some(waiting) => waiting.woken = Some(woken),
             None if self.early.len() < LIMIT => {
-                self.early.insert((file, thread), woken);
+                self.early.insert((machine, thread), woken);
             }
             None => {}
         }
@@ -491,6 +544,27 @@ mod tests {
         assert!(take(&mut profiler, &record(0x0524, &switch(7, 8, 32, 1)), 2000, &names).is_none());
     }
 
+    /// OV-23: a recorder that lost events may say that a thread waits which came to a CPU meanwhile.
+    #[test]
+    fn a_wait_that_a_switch_contradicts_is_none() {
+        let (mut profiler, names) = (Profiler::default(), Names::default());
+        let names = Named { names: &names, has_stacks: true };
+        assert!(take(&mut profiler, &record(0x0524, &switch(8, 7, 6, 5)), 100, &names).is_none());
+        assert!(take(&mut profiler, &record(0x0524, &switch(7, 8, 6, 5)), 600, &names).is_some());
+        let chain = etw_host::report::waiting_chain();
+        let mut wait = |thread, since: i64| {
+            let waited = ((1000 - since) as u64).to_le_bytes();
+            let mut end = EventRecord::new(HeaderType::Event64, &waited);
+            end.provider = Some(etw_types::SYSTEM_EVENTS);
+            end.extended = etw_types::ExtendedItems::parse_chain(&chain).unwrap().0;
+            (end.process_id, end.thread_id) = (Some(6), Some(thread));
+            take(&mut profiler, &end, 1000, &names).map(|span| (span.start, span.duration))
+        };
+        assert_eq!(wait(7, 100), None, "it has run since 600");
+        assert_eq!(wait(8, 600), Some((600, 400)));
+        assert_eq!(wait(7, 700), Some((700, 300)), "the switch was lost");
+    }
+
     /// OV-23: another CPU makes a thread ready that is about to leave its CPU.
     #[test]
     fn a_wake_up_before_the_thread_has_left_its_cpu_counts() {
@@ -516,6 +590,61 @@ mod tests {
         assert_eq!(waker(take(0, 0x0524, &switch(7, 0, 0, 0), 150)), None);
         assert!(take(0, 0x0524, &switch(0, 7, 6, WAITING), 160).is_none());
         assert_eq!(waker(take(0, 0x0524, &switch(7, 0, 0, 0), 170)), None);
+    }
+
+    /// OV-23: two sessions of one machine recorded the same switches into two files.
+    #[test]
+    fn what_two_files_of_one_machine_have_counts_once() {
+        let names = Names::default();
+        let names = Named { names: &names, has_stacks: true };
+        // The sum of the waits of thread 7, and of the times of its samples.
+        let times = |boots: [i64; 2], ends_first: u32| {
+            let mut profiler = Profiler::of(Machines::with_boots(&boots));
+            let [mut waited, mut ran] = [0, 0];
+            let mut both = |hook, payload: &[u8], time: i64, files: &[u32]| {
+                for file in files {
+                    let mut record = record(hook, payload);
+                    record.position.file_index = *file;
+                    let time = time + i64::from(*file);
+                    if let Some(span) = take(&mut profiler, &record, time, &names) {
+                        match span.kind {
+                            SpanKind::Sample => ran += span.duration,
+                            SpanKind::OffCpu { .. } => waited += span.duration,
+                        }
+                    }
+                }
+            };
+            let sample = [&0x1234u64.to_le_bytes()[..], &[7, 0, 0, 0, 1, 0, 0, 0]].concat();
+            for number in 1..101 {
+                both(0x0f2e, &sample, number * DEFAULT_INTERVAL, &[0, 1]);
+            }
+            both(0x0524, &switch(0, 7, 6, WAITING), 200_000_000, &[0, 1]);
+            both(0x0524, &switch(7, 0, 0, 0), 200_000_500, &[0, 1]);
+            both(0x0524, &switch(0, 7, 6, WAITING), 300_000_000, &[0, 1]);
+            let chain = etw_host::report::waiting_chain();
+            let payload = 1000u64.to_le_bytes();
+            let mut end = EventRecord::new(HeaderType::Event64, &payload);
+            end.provider = Some(etw_types::SYSTEM_EVENTS);
+            end.extended = etw_types::ExtendedItems::parse_chain(&chain).unwrap().0;
+            end.thread_id = Some(7);
+            end.position.file_index = ends_first;
+            let span = take(&mut profiler, &end, 300_001_000, &names).unwrap();
+            let until_end = span.duration;
+            let mut both = |hook, payload: &[u8], time: i64, file: u32| {
+                let mut record = record(hook, payload);
+                record.position.file_index = file;
+                take(&mut profiler, &record, time, &names).map_or(0, |span| span.duration)
+            };
+            let rest = both(0x0524, &switch(7, 0, 0, 0), 300_004_000, 1 - ends_first);
+            (waited + until_end + rest, ran)
+        };
+        // The rates of the samples are the first to show that there are two sessions.
+        let (waited, ran) = times([50, 51], 1);
+        assert_eq!(waited, 500 + 4000);
+        assert!((100_000_000..120_000_000).contains(&ran), "{ran}");
+        assert_eq!(times([50, 51], 0).0, 500 + 4000);
+        let (waited, ran) = times([50, 1 << 40], 1);
+        assert!(waited > 2 * 500 + 4000 && ran == 200_000_000, "another machine: {waited}, {ran}");
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let by_process = table == By::Process || arguments.format.is_json();
         let mut counted = counter::count_where(trace, &catalog, filter.as_ref(), by_process);
         if let Some(top) = arguments.top {
-            counted.keep_top(top);
+            counted.top = top;
         }
         let text = match (arguments.format.is_json(), profile) {
             (true, profile) => {

@@ -1,5 +1,6 @@
 //! [`Switches`]: the context switches of each CPU, the times in which some may be missing, and those that two sessions recorded.
 
+use crate::machines::Machines;
 use crate::stat::losses;
 use etw_types::{EventRecord, Hook, LOST_EVENT, le};
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ const END_EXTENSION: Hook = Hook(0x0020);
 const SWITCH_MASK: (usize, u32) = (4, 0x4);
 /// Two sessions record the same switch within so many nanoseconds.
 pub const TWICE: i64 = 1_000_000;
-/// Gaps of a file that are kept apart; only a hostile trace has more.
+/// Gaps of a machine that are kept apart; only a hostile trace has more.
 const LIMIT: usize = 1 << 20;
 /// Gaps inside of a span that are looked at: nothing is known of what is before them.
 const MOST_INSIDE: usize = 1 << 10;
@@ -40,7 +41,7 @@ pub enum Step {
         old: u32,
     },
     /// Switches may be missing before the record: those of `cpu` behind its last one, those of other CPUs behind `from`, the last one of the
-    /// file, in nanoseconds. `cpu` is `None` if the record is about the whole session.
+    /// machine, in nanoseconds. `cpu` is `None` if the record is about the whole session.
     Loss {
         cpu: Option<u16>,
         from: i64,
@@ -54,9 +55,10 @@ pub enum Step {
 /// Follows the switches of a trace, record by record.
 #[derive(Debug, Default)]
 pub struct Switches {
-    /// By file and CPU.
+    machines: Machines,
+    /// By machine and CPU.
     cpus: HashMap<(u32, u16), Last>,
-    files: HashMap<u32, FileSwitches>,
+    of_machines: HashMap<u32, MachineSwitches>,
     /// Switches that were known from another session's record.
     repeated: u64,
 }
@@ -70,7 +72,7 @@ struct Last {
 }
 
 #[derive(Debug, Default)]
-struct FileSwitches {
+struct MachineSwitches {
     /// The time of the last switch.
     last: i64,
     /// No switches are recorded since then.
@@ -80,10 +82,20 @@ struct FileSwitches {
 }
 
 impl Switches {
+    /// For files of these machines. The sessions of one machine record the same switches.
+    pub fn of(machines: Machines) -> Switches {
+        Switches { machines, ..Switches::default() }
+    }
+
+    /// The number of the machine that made a record.
+    pub fn machine(&self, record: &EventRecord<'_>) -> u32 {
+        self.machines.of_record(record)
+    }
+
     /// Takes the next record. `time`: in one unit for the whole trace; `twice`: the longest time between the records that two sessions make of
     /// one switch, in that unit.
     pub fn take(&mut self, record: &EventRecord<'_>, time: i64, twice: i64) -> Step {
-        let file = record.position.file_index;
+        let machine = self.machine(record);
         let Some((new, old)) = switch_of(record) else {
             return match record.hook {
                 Some(EXTENSION) => self.set_masks(record, time),
@@ -92,9 +104,9 @@ impl Switches {
                 _ => Step::None,
             };
         };
-        self.go_on(file, time);
+        self.go_on(machine, time);
         let last = Last { time, switch: Some((new, old)) };
-        let before = self.cpus.insert((file, record.cpu), last);
+        let before = self.cpus.insert((machine, record.cpu), last);
         if let Some(Last { time: from, switch: Some((ran, left)) }) = before {
             // A thread that came does not come again before it left.
             if (ran, left) == (new, old) && time.saturating_sub(from) <= twice {
@@ -102,52 +114,53 @@ impl Switches {
                 return Step::None;
             }
             if ran != old {
-                self.add_gap(file, Gap { from, until: time });
+                self.add_gap(machine, Gap { from, until: time });
             }
         }
-        self.files.entry(file).or_default().last = time;
+        self.of_machines.entry(machine).or_default().last = time;
         Step::Switch { new, old }
     }
 
     /// The session records other events from now on.
     fn set_masks(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
-        let file = record.position.file_index;
+        let machine = self.machine(record);
         let (at, bit) = SWITCH_MASK;
         if le::u32(record.payload, at).is_some_and(|mask| mask & bit != 0) {
-            self.go_on(file, time);
+            self.go_on(machine, time);
             return Step::None;
         }
-        let of_file = self.cpus.iter_mut().filter(|((of, _), _)| *of == file);
-        of_file.for_each(|(_, last)| last.switch = None);
-        self.files.entry(file).or_default().stopped.get_or_insert(time);
+        let of_machine = self.cpus.iter_mut().filter(|((of, _), _)| *of == machine);
+        of_machine.for_each(|(_, last)| last.switch = None);
+        self.of_machines.entry(machine).or_default().stopped.get_or_insert(time);
         Step::Stop
     }
 
-    /// Switches of a file are recorded, perhaps again.
-    fn go_on(&mut self, file: u32, time: i64) {
-        let stopped = self.files.get_mut(&file).and_then(|switches| switches.stopped.take());
+    /// Switches of a machine are recorded, perhaps again.
+    fn go_on(&mut self, machine: u32, time: i64) {
+        let stopped =
+            self.of_machines.get_mut(&machine).and_then(|switches| switches.stopped.take());
         if let Some(from) = stopped {
-            self.add_gap(file, Gap { from, until: time });
+            self.add_gap(machine, Gap { from, until: time });
         }
     }
 
     fn loss(&mut self, record: &EventRecord<'_>, time: i64) -> Step {
-        let file = record.position.file_index;
-        let last = self.files.get(&file).map_or(time, |switches| switches.last);
+        let machine = self.machine(record);
+        let last = self.of_machines.get(&machine).map_or(time, |switches| switches.last);
         // Other reports count what a session lost anywhere.
         if record.provider != Some(LOST_EVENT) {
             return Step::Loss { cpu: None, from: last };
         }
-        let from = self.cpus.get_mut(&(file, record.cpu)).map_or(last, |known| {
+        let from = self.cpus.get_mut(&(machine, record.cpu)).map_or(last, |known| {
             known.switch = None;
             known.time
         });
-        self.add_gap(file, Gap { from, until: time });
+        self.add_gap(machine, Gap { from, until: time });
         Step::Loss { cpu: Some(record.cpu), from: last }
     }
 
-    fn add_gap(&mut self, file: u32, gap: Gap) {
-        let gaps = &mut self.files.entry(file).or_default().gaps;
+    fn add_gap(&mut self, machine: u32, gap: Gap) {
+        let gaps = &mut self.of_machines.entry(machine).or_default().gaps;
         let is_full = gaps.len() >= LIMIT;
         match gaps.last_mut().filter(|_| is_full) {
             Some(last) => last.until = gap.until,
@@ -157,16 +170,16 @@ impl Switches {
 
     /// The thread that runs on a record's CPU, unless switches to others may be missing.
     pub fn running(&self, record: &EventRecord<'_>) -> Option<u32> {
-        let file = record.position.file_index;
-        let last = self.cpus.get(&(file, record.cpu))?;
-        let gap = self.files.get(&file).and_then(|switches| switches.gaps.last());
+        let machine = self.machine(record);
+        let last = self.cpus.get(&(machine, record.cpu))?;
+        let gap = self.of_machines.get(&machine).and_then(|switches| switches.gaps.last());
         let is_sure = gap.is_none_or(|gap| gap.until <= last.time);
         last.switch.map(|(ran, _)| ran).filter(|_| is_sure)
     }
 
-    /// The parts of a time in which no switch of a file is missing, in nanoseconds.
-    pub fn known_parts(&self, file: u32, start: i64, end: i64) -> Vec<(i64, i64)> {
-        let gaps = self.files.get(&file).map_or(&[][..], |switches| &switches.gaps);
+    /// The parts of a time in which no switch of a machine is missing, in nanoseconds.
+    pub fn known_parts(&self, machine: u32, start: i64, end: i64) -> Vec<(i64, i64)> {
+        let gaps = self.of_machines.get(&machine).map_or(&[][..], |switches| &switches.gaps);
         parts_without(gaps, start, end)
     }
 

@@ -51,9 +51,9 @@ impl Modules {
         }
     }
 
-    /// Adds the mechanism that records system events.
-    pub fn add_source(&mut self, mechanism: &str) {
-        self.reports.extend(source_report(mechanism).map(|report| (0, report)));
+    /// Adds the mechanism that records system events, and whether it records what happens in the kernel.
+    pub fn add_source(&mut self, mechanism: &str, has_kernel: bool) {
+        self.reports.extend(source_report(mechanism, has_kernel).map(|report| (0, report)));
     }
 
     /// Adds schema records. Those that were added before are skipped.

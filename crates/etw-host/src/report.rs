@@ -262,20 +262,34 @@ pub fn exec_chain() -> Vec<u8> {
     chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
 }
 
-/// A `SystemSource` event: by which mechanisms of the kernel a session's system events were recorded.
+/// A `SystemSource` event: by which mechanisms of the kernel a session's system events were recorded, and whether with what happens in the
+/// kernel, such as its CPU time.
 ///
 /// ```text
-/// u16 size, UTF-8 mechanism
+/// u16 size, UTF-8 mechanism   u8 has_kernel
 /// ```
-pub(crate) fn source_report(mechanism: &str) -> Option<Report> {
-    let metadata = MetadataBuilder::new("SystemSource", 0).field(
-        "mechanism",
-        InType::COUNTEDANSISTRING,
-        OutType::UTF8,
-        Count::Scalar,
-        0,
-    );
-    report(metadata, PayloadBuilder::new().counted_ansi(mechanism.as_bytes()), Level::INFO)
+pub(crate) fn source_report(mechanism: &str, has_kernel: bool) -> Option<Report> {
+    let payload = PayloadBuilder::new().counted_ansi(mechanism.as_bytes()).u8(has_kernel.into());
+    report(source_metadata(), payload, Level::INFO)
+}
+
+fn source_metadata() -> MetadataBuilder {
+    let text = (InType::COUNTEDANSISTRING, OutType::UTF8);
+    MetadataBuilder::new("SystemSource", 0)
+        .field("mechanism", text.0, text.1, Count::Scalar, 0)
+        .field("has_kernel", InType::UINT8, OutType::BOOLEAN, Count::Scalar, 0)
+}
+
+/// The extended items of a `SystemSource` event; empty: they cannot be built.
+pub fn source_chain() -> Vec<u8> {
+    chain_of(LEDGER_PROVIDER_NAME, source_metadata()).unwrap_or_default()
+}
+
+/// Whether a record is a `SystemSource` event that says that nothing in the kernel was recorded.
+pub fn lacks_kernel(record: &EventRecord<'_>) -> bool {
+    let end = le::u16(record.payload, 0).map(|size| 2 + usize::from(size));
+    let has_kernel = end.and_then(|end| record.payload.get(end));
+    has_kernel == Some(&0) && name_of(record) == Some(b"SystemSource")
 }
 
 /// Names and values are short, so building a report cannot fail. If it did, the report would be left out.
@@ -301,4 +315,25 @@ pub(crate) fn schema_report(schema: SchemaRecord) -> Report {
     let classic = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
     let (chain, payload) = (Vec::new(), schema.payload);
     Report { chain, payload, level: Level::default(), classic: Some(classic) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_types::{ExtendedItems, HeaderType};
+
+    #[test]
+    fn a_source_says_whether_it_records_the_kernel() {
+        let lacks = |has_kernel: bool, size: usize| {
+            let report = source_report("perf; bpf: sched_switch", has_kernel).unwrap();
+            let size = size.min(report.payload.len());
+            let mut record = EventRecord::new(HeaderType::Event64, &report.payload[..size]);
+            record.provider = Some(LEDGER_PROVIDER);
+            record.extended = ExtendedItems::parse_chain(&report.chain).unwrap().0;
+            lacks_kernel(&record)
+        };
+        assert!(lacks(false, usize::MAX));
+        assert!(!lacks(true, usize::MAX));
+        assert!((0..26).all(|size| !lacks(false, size)), "as earlier versions wrote it, or cut");
+    }
 }

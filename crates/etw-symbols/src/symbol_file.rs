@@ -98,6 +98,9 @@ impl Identity {
     }
 }
 
+/// The end of the name of a stub that calls a function of another file.
+const STUB: &str = "@plt";
+
 /// The size of a symbol that has none, as those of assembly code: to the next one, at most to the end of their section.
 fn to_end_of_section<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> u64 {
     let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
@@ -164,7 +167,7 @@ impl SymbolFile {
         }
         parsed.add_labels(file, functions);
         for Stub { address, size, function } in stubs(file) {
-            parsed.add_parts(address, size, [function, b"@plt"]);
+            parsed.add_parts(address, size, [function, STUB.as_bytes()]);
         }
         parsed.sort();
         parsed
@@ -217,9 +220,13 @@ impl SymbolFile {
         self.symbols.dedup_by_key(|symbol| symbol.address);
     }
 
-    /// Whether the file has symbols of functions.
+    /// Whether the file has symbols of its own functions. A stripped program has its stubs alone.
     pub fn has_symbols(&self) -> bool {
-        !self.symbols.is_empty()
+        let mut names = self.symbols.iter().filter_map(|one| {
+            let (start, end) = one.name;
+            self.names.get(start as usize..end as usize)
+        });
+        names.any(|name| !name.ends_with(STUB))
     }
 
     /// Whether the file has debug information.

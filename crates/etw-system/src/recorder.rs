@@ -71,6 +71,8 @@ pub struct Recorder {
     has_network: bool,
     /// Bytes of stacks that are copied with each sample, until it is known how many are needed.
     largest_stack: u32,
+    /// What happens in the kernel is recorded, as far as it is known.
+    has_kernel: bool,
     notes: Vec<String>,
     target: Target,
     call_events: CallEvents,
@@ -140,6 +142,7 @@ struct Opened {
     target: Target,
     cpus: Vec<u16>,
     side_events: usize,
+    has_kernel: bool,
     notes: Vec<String>,
 }
 
@@ -167,17 +170,18 @@ impl Recorder {
         events.open_programs(&mut perf, &options, &cpus);
         let target = open_side(&mut perf, &options, process, &cpus, &mut notes)?;
         let side_events = perf.len();
-        match target {
+        let has_kernel = match target {
             Target::Machine => {
                 let how = (&cpus[..], process.is_some());
                 open_machine(&mut perf, &options, events, how, &mut notes)?;
+                true
             }
             Target::Tree(_) => {
                 let wanted = own_events(&options, target, &mut notes);
-                open_own(&mut perf, wanted, target, &cpus, &mut notes)?;
+                open_own(&mut perf, wanted, target, &cpus, &mut notes)?
             }
-        }
-        let opened = Opened { perf, target, cpus, side_events, notes };
+        };
+        let opened = Opened { perf, target, cpus, side_events, has_kernel, notes };
         let told = Told::new().ok();
         Ok(Recorder { told, command: process, ..Recorder::with(opened, options) })
     }
@@ -240,7 +244,9 @@ impl Recorder {
         }
         // A CPU that has come since is added at the first poll.
         let cpus = recorded.unwrap_or_else(online_cpus);
-        let opened = Opened { perf, target, cpus, side_events, notes };
+        // The first recorder has said it.
+        let has_kernel = true;
+        let opened = Opened { perf, target, cpus, side_events, has_kernel, notes };
         let stored_until = Some(stored_until.max(since.saturating_sub(1)));
         let recorder = Recorder { stored_until, since, told, ..Recorder::with(opened, options) };
         Ok(recorder.behind_others())
@@ -255,7 +261,7 @@ impl Recorder {
     }
 
     fn with(opened: Opened, options: Options) -> Recorder {
-        let Opened { mut perf, target, cpus, side_events, mut notes } = opened;
+        let Opened { mut perf, target, cpus, side_events, has_kernel, mut notes } = opened;
         perf.translate_ids();
         let rings = perf.rings().filter(|one| !one.facts.1.is_side).map(|one| one.facts.0);
         let ring = rings.min().unwrap_or(usize::MAX) as u64;
@@ -292,6 +298,7 @@ impl Recorder {
             has_operations,
             has_counters,
             has_network,
+            has_kernel,
             notes,
             target,
             call_events: CallEvents::of(&options.masks),

@@ -309,17 +309,19 @@ pub(crate) fn open_machine(
     Ok(())
 }
 
-/// Opens the events of one process and its children that come often. If the kernel may not be recorded, what happens in it is left out.
+/// Opens the events of one process and its children that come often. If the kernel may not be recorded, what happens in it is left out. Returns
+/// whether it is recorded.
 pub(crate) fn open_own(
     perf: &mut Perf,
     mut wanted: Vec<Wanted>,
     target: Target,
     cpus: &[u16],
     notes: &mut Vec<String>,
-) -> Result<(), StartError> {
+) -> Result<bool, StartError> {
     let is_refused = |one: &Wanted| Event::open(&one.attribute, target, cpus[0]).is_err();
-    if wanted.first().is_some_and(is_refused) {
-        let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
+    let has_kernel = !wanted.first().is_some_and(is_refused);
+    if !has_kernel {
+        let note = "what happens in the kernel is left out, its CPU time, too: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
         notes.push(note.to_owned());
         // Threads leave their CPUs in the kernel.
         wanted.retain(|one| one.kind != Kind::Leaving);
@@ -328,7 +330,8 @@ pub(crate) fn open_own(
         }
     }
     let size = RingSizes::of(cpus.len()).main(&OWN_RING);
-    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
+    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)?;
+    Ok(has_kernel)
 }
 
 /// Bytes of stacks that are copied with each sample of the machine. Each size has a perf event of its own, of which one records.

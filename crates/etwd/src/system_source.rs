@@ -298,4 +298,8 @@ impl EventSource for SystemSource {
     fn mechanism(&self) -> Option<String> {
         Some(self.recorder.mechanism())
     }
+
+    fn has_kernel(&self) -> bool {
+        self.recorder.has_kernel()
+    }
 }

@@ -1,6 +1,7 @@
 //! [`CpuSlices`]: who ran on each CPU, from context switches.
 
 use crate::join::Names;
+use crate::machines::Machines;
 use crate::switches::{Gap, Step, parts_without};
 use etw_types::EventRecord;
 use std::collections::BTreeMap;
@@ -29,9 +30,10 @@ const MOST_GAPS: usize = 64;
 /// The threads that run.
 #[derive(Debug, Default)]
 pub struct CpuSlices {
-    /// By file and CPU.
+    machines: Machines,
+    /// By machine and CPU.
     running: BTreeMap<(u32, u16), Running>,
-    /// The latest times of the files.
+    /// The latest times of the machines.
     last: BTreeMap<u32, i64>,
 }
 
@@ -44,6 +46,11 @@ struct Running {
 }
 
 impl CpuSlices {
+    /// For files of these machines.
+    pub fn of(machines: Machines) -> CpuSlices {
+        CpuSlices { machines, ..CpuSlices::default() }
+    }
+
     /// The parts of the slice that ends with a record. A switch that `is_shown` begins one, unless the idle thread comes. `process`: that of
     /// the thread that comes.
     pub fn take(
@@ -53,32 +60,32 @@ impl CpuSlices {
         process: impl FnOnce() -> Option<u32>,
         is_shown: bool,
     ) -> Vec<CpuSlice> {
-        let file = record.position.file_index;
-        let last = self.last.entry(file).or_insert(time);
+        let machine = self.machines.of_record(record);
+        let last = self.last.entry(machine).or_insert(time);
         *last = time.max(*last);
         match step {
             Step::None => Vec::new(),
             Step::Loss { cpu, from } => {
-                self.lose(file, cpu, Gap { from, until: time });
+                self.lose(machine, cpu, Gap { from, until: time });
                 Vec::new()
             }
             Step::End => {
-                self.lose(file, None, Gap { from: time, until: time });
+                self.lose(machine, None, Gap { from: time, until: time });
                 Vec::new()
             }
             Step::Stop => {
-                self.lose(file, None, Gap { from: time, until: i64::MAX });
+                self.lose(machine, None, Gap { from: time, until: i64::MAX });
                 Vec::new()
             }
             Step::Switch { new, old } => {
                 let cpu = record.cpu;
                 // If another thread leaves, the end of the slice is not known.
-                let ended = self.running.remove(&(file, cpu));
+                let ended = self.running.remove(&(machine, cpu));
                 let ended = ended.filter(|running| running.slice.thread == old);
                 if is_shown && new != 0 {
                     let process = process();
                     let slice = CpuSlice { cpu, process, thread: new, start: time, end: time };
-                    self.running.insert((file, cpu), Running { slice, gaps: Vec::new() });
+                    self.running.insert((machine, cpu), Running { slice, gaps: Vec::new() });
                 }
                 ended.map_or(Vec::new(), |running| running.ended(time))
             }
@@ -86,8 +93,8 @@ impl CpuSlices {
     }
 
     /// Notes a loss for each CPU. `lossy`: the CPU that may have switched since its last switch.
-    fn lose(&mut self, file: u32, lossy: Option<u16>, gap: Gap) {
-        for ((_, cpu), running) in self.running.range_mut((file, 0)..=(file, u16::MAX)) {
+    fn lose(&mut self, machine: u32, lossy: Option<u16>, gap: Gap) {
+        for ((_, cpu), running) in self.running.range_mut((machine, 0)..=(machine, u16::MAX)) {
             let start = running.slice.start;
             let from = if lossy == Some(*cpu) { start } else { gap.from.max(start) };
             let is_full = running.gaps.len() >= MOST_GAPS;
@@ -98,13 +105,13 @@ impl CpuSlices {
         }
     }
 
-    /// Ends all slices, each with the last record of its file, or with the first loss: nothing is known of a CPU behind it.
+    /// Ends all slices, each with the last record of its machine, or with the first loss: nothing is known of a CPU behind it.
     pub fn end_all(&mut self) -> Vec<CpuSlice> {
         let running = std::mem::take(&mut self.running);
-        let slices = running.into_iter().filter_map(|((file, _), running)| {
+        let slices = running.into_iter().filter_map(|((machine, _), running)| {
             let slice = running.slice;
             let lost = running.gaps.iter().map(|gap| gap.from).min();
-            let end = lost.or_else(|| self.last.get(&file).copied())?.max(slice.start);
+            let end = lost.or_else(|| self.last.get(&machine).copied())?.max(slice.start);
             (lost.is_none() || end > slice.start).then_some(CpuSlice { end, ..slice })
         });
         slices.collect()

@@ -39,12 +39,7 @@ impl<W: Write> Target for Folded<W> {
         let owner = owner_names(span, names);
         let mut line: Vec<String> = owner.iter().map(|name| plain(name)).collect();
         line.extend(span.frames.iter().rev().map(|frame| plain(&frame.text())));
-        if let SpanKind::OffCpu { reason, waker } = &span.kind {
-            line.push(format!("[{reason}]"));
-            line.extend(
-                waker.as_ref().map(|waker| plain(&format!("[woken by {}]", waker.text(names)))),
-            );
-        }
+        line.extend(span.kind.wait_frames(names).iter().map(|frame| plain(frame)));
         *self.stacks.entry(line.join(";")).or_default() += span.duration;
         Ok(())
     }

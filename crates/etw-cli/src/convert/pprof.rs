@@ -5,7 +5,7 @@
 use super::stack_table::Table;
 use super::{Event, Target, Written};
 use crate::join::{Names, StackFrame, file_name};
-use crate::profile::{KERNEL, Span, SpanKind, owner_names};
+use crate::profile::{KERNEL, NO_STACK, Span, SpanKind, owner_names};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
@@ -119,14 +119,25 @@ struct Key {
     labels: Vec<Label>,
 }
 
+/// What is known of all processes of a program.
+#[derive(Debug, Default)]
+struct Program {
+    /// Their time on the CPU, and off it.
+    times: (i64, i64),
+    /// The number of its module, if it was in a stack.
+    module: Option<usize>,
+    /// A stack had a module that is not the kernel.
+    has_user_code: bool,
+}
+
 pub struct Pprof<W: Write> {
     out: W,
     strings: Table<String>,
     /// Names of functions and files, as numbers of strings.
     functions: Table<[i64; 2]>,
     modules: Table<i64>,
-    /// Time of processes on the CPU, and off it, by their programs' modules.
-    programs: HashMap<usize, (i64, i64)>,
+    /// The programs that ran, by their names as numbers of strings.
+    programs: HashMap<i64, Program>,
     /// Module, function and line.
     locations: Table<(usize, usize, u32)>,
     samples: HashMap<Key, Values>,
@@ -177,6 +188,13 @@ impl<W: Write> Pprof<W> {
         self.locations.number((module, function, frame.line)) as u64 + 1
     }
 
+    /// The number of a location that stands for a text.
+    fn named_location(&mut self, text: &str) -> u64 {
+        let function = [self.string(text), self.string("")];
+        let function = self.functions.number(function);
+        self.locations.number((0, function, 0)) as u64 + 1
+    }
+
     fn label(&mut self, key: &str, text: &str) -> Label {
         Label { key: self.string(key), text: self.string(text), number: 0 }
     }
@@ -185,23 +203,30 @@ impl<W: Write> Pprof<W> {
         ValueType { kind: self.string(kind), unit: self.string(unit) }
     }
 
-    /// The modules. Readers take the first one for the main program: it is the program of the processes with the most time on the CPU, or, if none
-    /// was sampled, off it; else one that is not the kernel.
+    /// The modules. Readers take the first one for the main program: it is that of the processes with the most time on the CPU, or, if none was
+    /// sampled, off it, even if no stack has its module; else one that is not the kernel.
     fn mappings(&self) -> Vec<Mapping> {
-        let modules = self.modules.values().iter().enumerate();
-        let mut all: Vec<Mapping> = modules
-            .map(|(number, name)| Mapping {
-                id: number as u64 + 1,
-                filename: *name,
-                has_functions: true,
-                has_inline_frames: true,
-            })
-            .collect();
+        let mapping = |(number, name): (usize, &i64)| Mapping {
+            id: number as u64 + 1,
+            filename: *name,
+            has_functions: true,
+            has_inline_frames: true,
+        };
+        let mut all: Vec<Mapping> = self.modules.values().iter().enumerate().map(mapping).collect();
         let is_kernel = |one: &Mapping| self.strings.values()[one.filename as usize] == KERNEL;
-        let by_time = self.programs.iter().max_by_key(|(number, time)| (**time, Reverse(**number)));
-        let main = by_time.map(|(number, _)| *number);
-        if let Some(main) = main.or_else(|| all.iter().position(|one| !is_kernel(one))) {
-            all[..=main].rotate_right(1);
+        // Threads of the kernel are no program.
+        let programs = self.programs.iter().filter(|(_, one)| one.has_user_code);
+        let main = programs.max_by_key(|(name, one)| (one.times, Reverse(**name)));
+        let first = match main {
+            Some((_, Program { module: Some(module), .. })) => Some(*module),
+            Some((name, _)) => {
+                all.push(mapping((all.len(), name)));
+                Some(all.len() - 1)
+            }
+            None => all.iter().position(|one| !is_kernel(one)),
+        };
+        if let Some(first) = first {
+            all[..=first].rotate_right(1);
         }
         all
     }
@@ -254,17 +279,30 @@ impl<W: Write> Target for Pprof<W> {
     }
 
     fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
-        let locations = span.frames.iter().map(|frame| self.location(frame)).collect();
+        let mut locations: Vec<u64> =
+            span.frames.iter().map(|frame| self.location(frame)).collect();
+        // Readers leave out what has no location.
+        if locations.is_empty() {
+            let text = span.kind.wait_frames(names).into_iter().next();
+            let text = text.unwrap_or_else(|| NO_STACK.to_owned());
+            locations.push(self.named_location(&text));
+        }
         let program = span.process.and_then(|process| names.process_name_at(process, span.moment));
-        // A module's label has its folder where other files have its name, too.
-        let is_program = |module: &str| program.is_some_and(|name| file_name(module) == name);
-        if let Some(frame) = span.frames.iter().find(|frame| is_program(&frame.module)) {
-            let name = self.string(&frame.module);
-            let module = self.modules.number(name);
-            let (on, off) = self.programs.entry(module).or_default();
+        if let Some(program) = program {
+            // A module's label has its folder where other files have its name, too.
+            let own = span.frames.iter().find(|frame| file_name(&frame.module) == program);
+            let module = own.map(|frame| {
+                let name = self.string(&frame.module);
+                self.modules.number(name)
+            });
+            let is_user = |frame: &StackFrame| ![KERNEL, ""].contains(&&*frame.module);
+            let name = self.string(program);
+            let known = self.programs.entry(name).or_default();
+            known.module = known.module.or(module);
+            known.has_user_code |= span.frames.iter().any(is_user);
             match span.kind {
-                SpanKind::Sample => *on += span.duration,
-                SpanKind::OffCpu { .. } => *off += span.duration,
+                SpanKind::Sample => known.times.0 += span.duration,
+                SpanKind::OffCpu { .. } => known.times.1 += span.duration,
             }
         }
         let [process, thread] = owner_names(span, names);
@@ -324,6 +362,20 @@ mod tests {
         }
     }
 
+    /// Names of processes.
+    fn names_of(processes: &[(u32, &[u8])]) -> Names {
+        let mut names = Names::default();
+        for (process, name) in processes {
+            let payload = [&[0; 8][..], &process.to_le_bytes(), &[0; 28], name, &[0; 6]].concat();
+            let mut record = EventRecord::new(HeaderType::PerfInfo64, &payload);
+            record.hook = Some(Hook(0x0304));
+            record.descriptor.version = 4;
+            record.pointer_size = 8;
+            names.take(&record, &mut Decoder::new());
+        }
+        names
+    }
+
     fn profile_of(spans: &[Span], names: &Names) -> Profile {
         let mut out = Vec::new();
         let mut target = Pprof::new(&mut out);
@@ -342,15 +394,7 @@ mod tests {
 
     #[test]
     fn the_first_mapping_is_the_program_with_the_most_time_on_the_cpu() {
-        let mut names = Names::default();
-        for (process, name) in [(7u32, b"shop\0"), (8, b"host\0")] {
-            let payload = [&[0; 8][..], &process.to_le_bytes(), &[0; 28], name, &[0; 6]].concat();
-            let mut record = EventRecord::new(HeaderType::PerfInfo64, &payload);
-            record.hook = Some(Hook(0x0304));
-            record.descriptor.version = 4;
-            record.pointer_size = 8;
-            names.take(&record, &mut Decoder::new());
-        }
+        let names = names_of(&[(7, b"shop\0"), (8, b"host\0")]);
         let span = |process, module, duration, kind| {
             let frames = vec![frame(module, "main")];
             Span {
@@ -372,6 +416,43 @@ mod tests {
         let [waited, ran] = host;
         assert_eq!(first(&[waited, ran, span(7, "shop", 50, SpanKind::Sample)]), "shop");
         assert_eq!(first(&[span(7, "shop", 1, waits()), span(8, "host", 9, waits())]), "host");
+    }
+
+    /// OV-23: the stacks of an interpreter's process may have its libraries alone.
+    #[test]
+    fn a_program_without_a_frame_of_its_own_is_the_first_mapping() {
+        let names = names_of(&[(7, b"shop\0"), (8, b"host\0"), (2, b"kworker\0")]);
+        let spans = [(7, "libshop.so", 90), (8, "host", 50), (2, KERNEL, 900)];
+        let profile = profile_of(
+            &spans.map(|(process, module, duration)| Span {
+                process: Some(process),
+                thread: 1,
+                moment: MOMENT,
+                start: 0,
+                duration,
+                kind: SpanKind::Sample,
+                frames: vec![frame(module, "main")],
+            }),
+            &names,
+        );
+        let text = |number: i64| profile.string_table[number as usize].as_str();
+        let all = profile.mapping.iter().map(|one| (one.id, text(one.filename)));
+        let expected = [(4, "shop"), (1, "libshop.so"), (2, "host"), (3, KERNEL)];
+        assert_eq!(all.collect::<Vec<_>>(), expected);
+    }
+
+    /// OV-23: readers show nothing of a sample without a location.
+    #[test]
+    fn a_wait_without_a_stack_has_its_reason_as_location() {
+        let kind = SpanKind::OffCpu { reason: "preempted", waker: None };
+        let (process, thread, moment) = (Some(7), 7, MOMENT);
+        let span =
+            Span { process, thread, moment, start: 0, duration: 5, kind, frames: Vec::new() };
+        let profile = profile_of(&[span], &Names::default());
+        let location = &profile.location[profile.sample[0].location_id[0] as usize - 1];
+        let function = &profile.function[location.line[0].function_id as usize - 1];
+        assert_eq!(profile.string_table[function.name as usize], "[preempted]");
+        assert_eq!(location.mapping_id, 0);
     }
 
     /// OV-23: pprof shortens names that seem mangled, and takes the first mapping for the program.

@@ -50,12 +50,8 @@ impl<W: Write> Target for Speedscope<W> {
             let file = frame.file.as_deref().map(str::to_owned);
             stack.push(self.frames.number((frame.text(), file, frame.line)));
         }
-        if let SpanKind::OffCpu { reason, waker } = &span.kind {
-            stack.push(self.frames.number((format!("[{reason}]"), None, 0)));
-            if let Some(waker) = waker {
-                let text = format!("[woken by {}]", waker.text(names));
-                stack.push(self.frames.number((text, None, 0)));
-            }
+        for text in span.kind.wait_frames(names) {
+            stack.push(self.frames.number((text, None, 0)));
         }
         let profile = self.profiles.entry((is_off, span.process, span.thread)).or_default();
         if profile.name.is_empty() {

@@ -4,7 +4,7 @@ use super::heads::{Heads, has_items};
 use super::{FileFacts, Options, failure_text, guid_text, is_classic};
 use super::{put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Escape, Field, Inserts, Names, Style, Value, Visited, Visitor};
-use etw_types::{EventRecord, ExtType, Guid, HeaderType, Hook, le};
+use etw_types::{EventRecord, ExtType, HeaderType, Hook, SYSTEM_TRACE, le};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
 pub const EPILOGUE: &str = "</Events>\n";
@@ -238,9 +238,6 @@ fn put_error(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: &str, code: u3
         out.extend_from_slice(b"</ProcessingErrorData>");
     }
 }
-
-/// The provider of all classes of the kernel: the NT Kernel Logger.
-const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a86939);
 
 /// `<EventName>PerfInfo</EventName><Opcode>SampleProf</Opcode>`: class and type.
 fn put_class_rendering(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {

@@ -5,7 +5,7 @@ use crate::where_filter::closest;
 use clap::Args;
 use etw_host::SystemConfig;
 use etw_system::flags::{Flag, FlagError, Masks, Parsed};
-use etw_system::stack_names::StackNameError;
+use etw_system::stack_names::{StackName, StackNameError};
 use etw_system::{SAMPLE_INTERVAL, stack_names};
 
 /// The word for no call stacks.
@@ -57,9 +57,18 @@ impl SystemEventOptions {
 /// The text of an error about words, with the word that may have been meant.
 pub fn flag_message(error: &FlagError) -> String {
     match error {
-        FlagError::Unknown(word) => with_closest(error, word, etw_system::flags::words()),
+        FlagError::Unknown(word) => match class_of_event(word) {
+            Some(class) => format!("{word} is an event of the class {class}: use that word"),
+            None => with_closest(error, word, etw_system::flags::words()),
+        },
         _ => error.to_string(),
     }
+}
+
+/// The class of an event that has a name for call stacks.
+fn class_of_event(word: &str) -> Option<&'static str> {
+    let is_named = |row: &&StackName| row.name.eq_ignore_ascii_case(word);
+    stack_names::STACK_NAMES.iter().find(is_named).map(|row| row.class.name())
 }
 
 /// The text of an error about names of events with call stacks, with the name that may have been meant.
@@ -198,6 +207,11 @@ mod tests {
         }
         for (system, stack, meant) in [
             ("cswich", None, "--system: cswich is not known; did you mean CSWITCH?"),
+            (
+                "readythread",
+                None,
+                "--system: readythread is an event of the class dispatcher: use that word",
+            ),
             ("Latensy", None, "--system: Latensy is not known; did you mean Latency?"),
             ("profile,proces", None, "--system: proces is not known; did you mean process?"),
             ("profile", Some("profil"), "--stack: profil is not known; did you mean Profile?"),

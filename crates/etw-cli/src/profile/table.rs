@@ -1,6 +1,6 @@
 //! `etw stat --by process|thread|module|function`: CPU time and time off the CPU.
 
-use super::{Named, Profiler, Span, SpanKind, owner_names};
+use super::{NO_STACK, Named, Profiler, Span, SpanKind, owner_names};
 use crate::grouping::{Passed, Scan, put_table};
 use crate::join::Names;
 use crate::output::Outcome;
@@ -94,12 +94,23 @@ fn rows(by: ProfileBy, span: &Span, names: &Names) -> (String, BTreeSet<String>)
                 _ => frame.text(),
             };
             let all: Vec<String> = span.frames.iter().map(name).collect();
-            let own = all.first().cloned().unwrap_or_else(|| "[no stack]".to_owned());
+            let own = all.first().cloned().unwrap_or_else(|| NO_STACK.to_owned());
             let mut all: BTreeSet<String> = all.into_iter().collect();
             all.insert(own.clone());
             (own, all)
         }
     }
+}
+
+/// Keeps the first rows, and as many with the most time off the CPU: these have little time on it. Returns how many others there were.
+fn keep_top(rows: &mut Vec<(String, Figures)>, top: usize) -> usize {
+    let count = rows.len();
+    let mut by_off_cpu: Vec<usize> = (0..count).filter(|row| rows[*row].1.off_cpu > 0).collect();
+    by_off_cpu.sort_by_key(|row| std::cmp::Reverse(rows[*row].1.off_cpu));
+    by_off_cpu.truncate(top);
+    let mut number = 0..count;
+    rows.retain(|_| number.next().is_some_and(|row| row < top || by_off_cpu.contains(&row)));
+    count - rows.len()
 }
 
 impl ProfileTable {
@@ -137,8 +148,7 @@ impl ProfileTable {
             let key = |one: &Figures| (one.cpu, one.total_cpu, one.off_cpu);
             key(b).cmp(&key(a)).then_with(|| a_row.cmp(b_row))
         });
-        let hidden = top.map_or(0, |top| rows.len().saturating_sub(top));
-        rows.truncate(rows.len() - hidden);
+        let hidden = top.map_or(0, |top| keep_top(&mut rows, top));
         let file = scan.trace.path().display().to_string();
         let is_selection = scan.filter.is_some();
         Ok(ProfileTable { by, file, rows, hidden, is_selection, outcome: scanned.outcome })

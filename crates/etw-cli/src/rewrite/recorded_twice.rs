@@ -1,6 +1,7 @@
 //! [`RecordedTwice`]: events that the sessions of several merged files recorded at the same time.
 
 use crate::attribution::SAMPLE;
+use crate::machines::Machines;
 use crate::switches::CSWITCH;
 use etw_etl::read::TraceFile;
 use etw_types::{Clock, EventRecord, FileTime, Hook};
@@ -8,8 +9,6 @@ use std::collections::BTreeMap;
 
 /// The events that each session of a machine records once.
 const KINDS: [(Hook, &str); 2] = [(CSWITCH, "context switches"), (SAMPLE, "CPU samples")];
-/// Starts of one machine, as its sessions name them, are no further apart, in 100 ns.
-const ONE_BOOT: u64 = 10_000_000;
 
 /// The times of such events in each file.
 #[derive(Default)]
@@ -32,7 +31,7 @@ impl RecordedTwice {
 
     /// The kinds of events that several sessions of one machine recorded at the same time.
     pub fn kinds(&self, files: &[TraceFile]) -> Vec<&'static str> {
-        let boot = |file: u32| files[file as usize].header().map_or(0, |header| header.boot_time.0);
+        let machines = Machines::of(files);
         let is_twice = |kind: usize| {
             let of_kind = || self.times.range((kind, 0)..=(kind, u32::MAX));
             of_kind().any(|((_, one), times)| {
@@ -40,7 +39,7 @@ impl RecordedTwice {
                     |other: &(FileTime, FileTime)| times.0 < other.1 && other.0 < times.1;
                 let mut others = of_kind().filter(|((_, other), _)| other > one);
                 others.any(|((_, other), times)| {
-                    same_time(times) && boot(*one).abs_diff(boot(*other)) <= ONE_BOOT
+                    same_time(times) && machines.of_file(*one) == machines.of_file(*other)
                 })
             })
         };

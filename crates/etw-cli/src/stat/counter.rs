@@ -26,6 +26,8 @@ pub struct Counted {
     pub rows: Vec<EventRow>,
     /// Records without a row of their own.
     pub more: Row,
+    /// Rows of each table that are shown.
+    pub top: usize,
 }
 
 /// Counts of records.
@@ -263,6 +265,7 @@ impl Counter {
             losses: self.losses,
             rows,
             more: self.more,
+            top: usize::MAX,
         }
     }
 }
@@ -313,13 +316,16 @@ fn merge_equal(rows: &mut Vec<EventRow>) {
 }
 
 impl Counted {
-    /// Keeps the first rows, and adds up the others.
-    pub fn keep_top(&mut self, top: usize) {
-        for row in self.rows.drain(top.min(self.rows.len())..) {
-            self.more.count += row.count;
-            self.more.bytes += row.bytes;
-            self.more.fit.merge(row.fit);
+    /// The rows that are shown, and the sums of all other records.
+    pub fn shown_rows(&self) -> (&[EventRow], Row) {
+        let (shown, others) = self.rows.split_at(self.top.min(self.rows.len()));
+        let mut more = self.more.clone();
+        for row in others {
+            more.count += row.count;
+            more.bytes += row.bytes;
+            more.fit.merge(row.fit.clone());
         }
+        (shown, more)
     }
 
     pub fn trace(&self) -> &TraceFile {

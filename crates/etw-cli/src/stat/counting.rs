@@ -57,6 +57,11 @@ impl Counting {
                     .to_owned(),
             ));
         }
+        if let Some(name) = arguments.by.iter().find(|name| is_of_profile(name)) {
+            return Err(usage(format!(
+                "--by {name} shows CPU time and waits, alone and without --sum; count records by process, tid or other columns (a field of that name is fields.{name})"
+            )));
+        }
         let by = if arguments.by.is_empty() { &["event".to_owned()][..] } else { &arguments.by };
         let columns: Result<Vec<Column>, String> = by.iter().map(|name| name.parse()).collect();
         Ok(Counting::Columns(Grouping {
@@ -66,6 +71,12 @@ impl Counting {
             top: arguments.top,
         }))
     }
+}
+
+/// Whether a name of `--by` stands for rows of a profile alone, and for no column.
+fn is_of_profile(name: &str) -> bool {
+    let profile = ProfileBy::from_str(name.trim(), true);
+    profile.is_ok_and(|by| by != ProfileBy::Process)
 }
 
 /// Writes activities or groups of each trace.

@@ -65,11 +65,11 @@ impl Counted {
             "losses": losses,
             "by_header": by_header,
             "by_event": self.json_rows(),
-            "by_provider": self.providers().iter().map(|row| json!({
+            "by_provider": self.providers().iter().take(self.top).map(|row| json!({
                 "provider": row.guid.map(|guid| guid.to_string()),
                 "provider_name": row.name, "count": row.count, "bytes": row.bytes,
             })).collect::<Vec<_>>(),
-            "by_process": self.views.processes().iter().map(|row| json!({
+            "by_process": self.views.processes().iter().take(self.top).map(|row| json!({
                 "pid": row.process, "name": row.name, "count": row.count, "bytes": row.bytes,
             })).collect::<Vec<_>>(),
             "rate": self.views.rate().map(|rate| json!({
@@ -82,8 +82,8 @@ impl Counted {
     }
 
     fn json_rows(&self) -> Vec<Value> {
-        let mut rows: Vec<Value> = self
-            .rows
+        let (shown, more) = self.shown_rows();
+        let mut rows: Vec<Value> = shown
             .iter()
             .map(|row| {
                 json!({
@@ -102,13 +102,13 @@ impl Counted {
                 })
             })
             .collect();
-        if self.more.count > 0 {
+        if more.count > 0 {
             rows.push(json!({
                 "provider": null, "provider_name": null, "event": null, "id": null, "version": null,
-                "opcode": null, "count": self.more.count, "bytes": self.more.bytes,
-                "rests": self.more.fit.rests, "cut": self.more.fit.cut,
-                "other_schema": self.more.fit.other_schema,
-                "schemas": self.more.fit.schema_names(),
+                "opcode": null, "count": more.count, "bytes": more.bytes,
+                "rests": more.fit.rests, "cut": more.fit.cut,
+                "other_schema": more.fit.other_schema,
+                "schemas": more.fit.schema_names(),
             }));
         }
         rows

@@ -2,7 +2,7 @@
 
 use crate::output::counted;
 use etw_host::Loss;
-use etw_types::{EventRecord, Guid, Hook, LOST_EVENT};
+use etw_types::{EventRecord, Guid, Hook, LOST_EVENT, SYSTEM_TRACE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -41,6 +41,7 @@ impl fmt::Display for Origin {
         }
         match self.provider.map(|provider| (provider, Hook::name_of_class(provider))) {
             Some((_, Some(class))) => write!(f, ", class {class}"),
+            Some((SYSTEM_TRACE, None)) => f.write_str(", events of the system"),
             Some((provider, None)) => write!(f, ", provider {provider}"),
             None => Ok(()),
         }
@@ -152,5 +153,22 @@ impl Losses {
     /// Losses that our sessions reported.
     pub fn reported(&self) -> impl Iterator<Item = (&Origin, u64)> {
         self.reported.iter().map(|(origin, count)| (origin, *count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_system_events_says_so() {
+        let origin = |provider| Origin {
+            cause: "kernel".to_owned(),
+            provider: Some(provider),
+            process: None,
+            origins: 1,
+        };
+        assert_eq!(origin(SYSTEM_TRACE).to_string(), "kernel, events of the system");
+        assert_eq!(origin(THREAD).to_string(), "kernel, class Thread");
     }
 }

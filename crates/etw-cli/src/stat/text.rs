@@ -92,7 +92,8 @@ impl Counted {
     }
 
     fn put_providers(&self, text: &mut String) {
-        let rows = self.providers();
+        let mut rows = self.providers();
+        let others = rows.split_off(self.top.min(rows.len()));
         let largest = rows.first().map_or(0, |row| row.count);
         let _ =
             writeln!(text, "\n  {:>12} {:>14}  {:<20}  provider", "records", "payload bytes", "");
@@ -103,10 +104,12 @@ impl Counted {
             let name = crate::format::safe(&name);
             let _ = writeln!(text, "  {:>12} {:>14}  {bar:<20}  {name}", row.count, row.bytes);
         }
+        put_others(text, others.iter().map(|row| (row.count, row.bytes)));
     }
 
     fn put_processes(&self, text: &mut String) {
-        let rows = self.views.processes();
+        let mut rows = self.views.processes();
+        let others = rows.split_off(self.top.min(rows.len()));
         let largest = rows.first().map_or(0, |row| row.count);
         let _ =
             writeln!(text, "\n  {:>12} {:>14}  {:<20}  process", "records", "payload bytes", "");
@@ -121,6 +124,7 @@ impl Counted {
                 row.count, row.bytes
             );
         }
+        put_others(text, others.iter().map(|row| (row.count, row.bytes)));
     }
 
     fn put_rate(&self, text: &mut String) {
@@ -161,7 +165,8 @@ impl Counted {
             "records", "payload bytes", "id", "ver", "op"
         );
         let number = |value: Option<u16>| value.map_or("-".into(), |value| value.to_string());
-        for row in &self.rows {
+        let (shown, more) = self.shown_rows();
+        for row in shown {
             let provider = match (&row.provider_name, row.provider) {
                 (Some(name), _) => name.clone(),
                 (None, Some(guid)) => match Hook::name_of_class(guid) {
@@ -184,9 +189,23 @@ impl Counted {
                 number(row.opcode.map(u16::from)),
             );
         }
-        if self.more.count > 0 {
-            let (count, bytes) = (self.more.count, self.more.bytes);
+        if more.count > 0 {
+            let (count, bytes) = (more.count, more.bytes);
             let _ = writeln!(text, "  {count:>12} {bytes:>14}  further kinds of events");
         }
+    }
+}
+
+/// Adds the sums of rows that are not shown.
+fn put_others(text: &mut String, rows: impl ExactSizeIterator<Item = (u64, u64)>) {
+    let number = rows.len() as u64;
+    let (count, bytes) = rows.fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+    if number > 0 {
+        let _ = writeln!(
+            text,
+            "  {count:>12} {bytes:>14}  {:<20}  in {}",
+            "",
+            counted(number, "further row")
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! `etw stat --by COLUMNS --sum FIELD --percentiles` and `--by activity`.
 
-use crate::fixture::{PROVIDER, TempFile, etw, json_lines, push_event, stderr, stdout};
+use crate::fixture::{PROVIDER, TempFile, etw, greetings, json_lines, push_event, stderr, stdout};
 use etw_etl::write::FileBuilder;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder};
 use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Opcode};
@@ -176,4 +176,23 @@ fn activities_have_names_durations_and_a_tree() {
     assert_eq!((&query["name"], &query["fields"]), (&json!("Query"), &json!({"Url": "/2"})));
     let cut = etw(&["stat", "--by", "activity", "--where", "opcode == 1"], &[file.path()]);
     assert!(stderr(&cut).contains("from its first to its last selected record"), "{cut:?}");
+}
+
+/// `thread`, `module` and `function` are rows of a profile, and no columns.
+#[test]
+fn rows_of_a_profile_are_not_combined() {
+    let file = TempFile::new(&greetings(3));
+    for words in [
+        &["--by", "process,function"][..],
+        &["--by", "thread,module"],
+        &["--by", "Function", "--sum", "count"],
+        &["--by", "module", "--sum", "count", "--percentiles"],
+    ] {
+        let output = etw(&[&["stat"], words].concat(), &[file.path()]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains("shows CPU time and waits, alone and without --sum"), "{text}");
+    }
+    let text = stdout(&["stat", "--by", "event,fields.thread"], &[file.path()], 0);
+    assert!(text.contains("Greeting"), "{text}");
 }

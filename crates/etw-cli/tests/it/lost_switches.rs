@@ -153,4 +153,23 @@ fn what_two_sessions_recorded_counts_once() {
     assert!(text.contains("recorded context switches and CPU samples"), "{text}");
     assert_eq!(merge(&[&one, &later]), "");
     std::fs::remove_file(&out).unwrap();
+
+    // The sum of a conversion's stacks, and its notes.
+    let convert = |weight: &str, paths: &[&TempFile]| {
+        let paths: Vec<_> = paths.iter().map(|file| file.path()).collect();
+        let words = ["convert", "--to", "folded", "--weight", weight, "-o", out.to_str().unwrap()];
+        let notes = stderr(&etw(&words, &paths));
+        let text = std::fs::read_to_string(&out).unwrap();
+        std::fs::remove_file(&out).unwrap();
+        let weights = text.lines().map(|line| line.rsplit(' ').next().unwrap());
+        (weights.map(|weight| weight.parse::<i64>().unwrap()).sum::<i64>(), notes)
+    };
+    let second = session(&[10]);
+    assert_eq!(convert("off-cpu", &[&one]).0, 30_000);
+    let (off_cpu, notes) = convert("off-cpu", &[&one, &second]);
+    assert_eq!(off_cpu, 30_000);
+    assert!(notes.contains("switches that several sessions recorded: 4"), "{notes}");
+    let (cpu, notes) = convert("cpu", &[&one, &second]);
+    assert!((395_000_000..415_000_000).contains(&cpu), "{cpu}");
+    assert!(notes.contains("more CPU samples than one session records"), "{notes}");
 }

@@ -75,6 +75,49 @@ fn a_filter_leaves_the_times_of_waits_as_they_are() {
     assert_eq!(folded, "process 10;thread 20;[UserRequest] 70000\n");
 }
 
+/// With `--top`, each table has as many rows, and the profile those with the most time on the CPU and off it.
+#[test]
+fn each_table_has_as_many_rows_as_asked_for() {
+    let mut file = FileBuilder::new();
+    let sample = |thread: u32| [&[0; 8][..], &thread.to_le_bytes(), &[1, 0, 0, 0]].concat();
+    for after in [100, 10_100, 20_100] {
+        push_kernel(&mut file, (0, after), (2, 0x0f2e), &sample(30));
+    }
+    push_kernel(&mut file, (0, 30_100), (2, 0x0f2e), &sample(20));
+    push_switch(&mut file, (0, 30_200), 20, 0);
+    push_switch(&mut file, (0, 90_200), 0, 20);
+    for (process, thread) in [(10u32, 20u32), (11, 30), (12, 40)] {
+        let thread = [&process.to_le_bytes()[..], &thread.to_le_bytes(), &[0; 64]].concat();
+        push_kernel(&mut file, (0, 90_300), (3, 0x0504), &thread);
+    }
+    let file = TempFile::new(&file.finish());
+    let words = ["stat", "--by", "process", "--top", "1"];
+    let json = stdout(&[&words[..], &["--json"]].concat(), &[file.path()], 0);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let rows = |name: &str| json[name].as_array().unwrap().clone();
+    assert_eq!((rows("by_process").len(), rows("by_provider").len()), (1, 1));
+    let profile = rows("profile");
+    let names: Vec<_> = profile.iter().map(|row| row["process"].as_str().unwrap()).collect();
+    assert_eq!(names, ["process 11", "process 10"], "the most samples, and the longest wait");
+    let text = stdout(&words, &[file.path()], 0);
+    assert!(text.contains("in 4 further rows"), "{text}");
+    let by_provider = stdout(&["stat", "--by", "provider", "--top", "1"], &[file.path()], 0);
+    assert!(by_provider.contains(" further row"), "{by_provider}");
+    let text = stdout(&["stat", "--top", "1"], &[file.path()], 0);
+    assert!(text.contains("further kinds of events"), "{text}");
+}
+
+/// `-o -` is standard output, without another line on it.
+#[test]
+fn a_conversion_can_go_to_standard_output() {
+    let file = waits();
+    let options = ["convert", "--to", "folded", "--weight", "off-cpu", "-o", "-"];
+    let folded = stdout(&[&options[..], &["--where", "pid == 10"]].concat(), &[file.path()], 0);
+    assert_eq!(folded, "process 10;thread 20;[UserRequest] 70000\n");
+    stdout(&[&options[..], &["--json"]].concat(), &[file.path()], 2);
+    stdout(&["convert", "--to", "evtx", "-o", "-"], &[file.path()], 3);
+}
+
 /// Bytes of a conversion.
 pub fn converted(file: &TempFile, format: &str, options: &[&str]) -> Vec<u8> {
     let out = file.path().with_extension(format);

@@ -3,6 +3,7 @@
 use crate::fixture::{TempFile, etw, stderr, stdout};
 use crate::off_cpu::{converted, push_kernel, push_threads};
 use etw_etl::write::FileBuilder;
+use etw_types::{EventRecord, ExtendedItems, HeaderType};
 use serde_json::Value;
 
 /// `CollectionEnd`
@@ -12,7 +13,10 @@ const SET: u16 = 0x0f48;
 
 /// Four samples of thread 20 of process 10, and records that name the interval: time, hook, new and old interval.
 fn samples(intervals: &[(i64, u16, u32, u32)]) -> TempFile {
-    let mut file = FileBuilder::new();
+    samples_in(FileBuilder::new(), intervals)
+}
+
+fn samples_in(mut file: FileBuilder, intervals: &[(i64, u16, u32, u32)]) -> TempFile {
     for after in [100, 200, 300, 400] {
         let sample = [&0x1234u64.to_le_bytes()[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
         push_kernel(&mut file, (0, after), (2, 0x0f2e), &sample);
@@ -45,13 +49,48 @@ fn samples_count_with_the_interval_that_the_trace_names_behind_them() {
 
 #[test]
 fn traces_that_are_converted_together_keep_their_own_intervals() {
-    let (one, two) = (samples(&[(450, END, 2500, 2500)]), samples(&[(450, END, 20_000, 20_000)]));
+    let mut other_machine = FileBuilder::new();
+    other_machine.header.logfile.boot_time.0 -= 20_000_000;
+    let one = samples(&[(450, END, 2500, 2500)]);
+    let two = samples_in(other_machine, &[(450, END, 20_000, 20_000)]);
     let out = one.path().with_extension("both");
     let words = ["convert", "--to", "folded", "-o", out.to_str().unwrap()];
     stdout(&words, &[one.path(), two.path()], 0);
     let text = std::fs::read_to_string(&out).unwrap();
     std::fs::remove_file(&out).unwrap();
     assert_eq!(text, "process 10;thread 20;0x1234 9000000\n");
+}
+
+/// A recording without the right to record the kernel says so, and whoever reads its CPU time, too.
+#[test]
+fn samples_without_the_kernel_have_a_note() {
+    let notes = |has_kernel: u8, with_samples: bool| {
+        let mut file = FileBuilder::new();
+        let chain = etw_host::report::source_chain();
+        let payload = [&[4, 0][..], b"perf", &[has_kernel]].concat();
+        let mut source = EventRecord::new(HeaderType::Event64, &payload);
+        source.provider = Some(etw_host::LEDGER_PROVIDER);
+        source.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+        source.order_time = file.header.start_raw + 50;
+        file.push(0, &source).unwrap();
+        if !with_samples {
+            push_threads(&mut file, 500);
+            return stderr(&etw(
+                &["stat", "--by", "process"],
+                &[TempFile::new(&file.finish()).path()],
+            ));
+        }
+        let file = samples_in(file, &[(450, END, 2500, 2500)]);
+        let out = file.path().with_extension("noted");
+        let words = ["convert", "--to", "folded", "-o", out.to_str().unwrap()];
+        let converted = stderr(&etw(&words, &[file.path()]));
+        std::fs::remove_file(&out).unwrap();
+        assert_eq!(converted, stderr(&etw(&["stat", "--by", "process"], &[file.path()])));
+        converted
+    };
+    let text = notes(0, true);
+    assert!(text.contains("samples lack the time that programs spent in the kernel"), "{text}");
+    assert_eq!((notes(1, true), notes(0, false)), (String::new(), String::new()));
 }
 
 #[test]

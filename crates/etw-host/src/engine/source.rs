@@ -77,6 +77,11 @@ pub trait EventSource: Send {
     fn mechanism(&self) -> Option<String> {
         None
     }
+
+    /// Whether it records what happens in the kernel.
+    fn has_kernel(&self) -> bool {
+        true
+    }
 }
 
 /// The thread of a CPU at the end of a recording.
@@ -120,7 +125,7 @@ impl<S: Sink> Engine<S> {
             }
             let hosted = self.sessions.get_mut(&session);
             if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
-                hosted.modules.add_source(&mechanism);
+                hosted.modules.add_source(&mechanism, source.has_kernel());
             }
             self.sources.push(SessionSource { session, source, is_finished: false });
         }

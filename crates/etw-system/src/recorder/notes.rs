@@ -71,6 +71,11 @@ impl Recorder {
         notes
     }
 
+    /// Whether what happens in the kernel is recorded.
+    pub fn has_kernel(&self) -> bool {
+        self.has_kernel
+    }
+
     /// By which mechanisms of the kernel it records: `perf`, and the tracepoints that programs record.
     pub fn mechanism(&self) -> String {
         let Some(programs) = self.perf.programs() else { return "perf".to_owned() };

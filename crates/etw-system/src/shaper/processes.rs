@@ -73,7 +73,7 @@ pub(super) struct Thread {
     /// Where its program begins to run, and its stack, if it is the first one of its process; zeros: not known.
     pub entry: u64,
     pub stack: StackBounds,
-    /// When it left its CPU; 0: not known.
+    /// When it left its CPU; 0: it runs, or it is not known.
     pub out_since: u64,
     /// When it said its end; 0: it has not.
     pub said_end: u64,

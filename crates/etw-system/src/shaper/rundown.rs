@@ -137,8 +137,7 @@ impl Shaper {
         if !self.has(Flag::SWITCH) {
             return;
         }
-        let runs = |thread: u32| self.cpus.iter().any(|cpu| cpu.thread == Some(thread));
-        let is_off = |(id, one): &(&u32, &Thread)| **id != 0 && one.out_since > 0 && !runs(**id);
+        let is_off = |(id, one): &(&u32, &Thread)| **id != 0 && one.out_since > 0;
         let mut off: Vec<u32> = self.threads.iter().filter(is_off).map(|(id, _)| *id).collect();
         off.sort_unstable();
         for thread in off {

@@ -222,8 +222,9 @@ impl Shaper {
             process = thread.process;
             thread.is_ready = false;
             thread.priority = new_priority;
-            if thread.out_since > 0 {
-                waited = event.time.saturating_sub(thread.out_since) / WAIT_TICK;
+            let out_since = std::mem::take(&mut thread.out_since);
+            if out_since > 0 {
+                waited = event.time.saturating_sub(out_since) / WAIT_TICK;
             }
         } else if self.revive(event, new.thread, out) {
             process = new.thread;

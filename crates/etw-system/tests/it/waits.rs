@@ -52,6 +52,19 @@ fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
     assert!(ends.iter().all(|end| end.time > waiting[0].time), "no other event has its stack");
 }
 
+/// OV-23: a thread came to its CPU, and events of that CPU were lost behind that switch: it has not waited since it last left one.
+#[test]
+fn a_thread_that_came_before_a_loss_does_not_wait_at_the_end() {
+    let mut machine = Machinery::new();
+    machine.at(5, 0, 50, switch(50, ThreadState::Sleeping, 1));
+    machine.at(600, 0, 1, switch(1, ThreadState::Sleeping, 50));
+    machine.at(700, 0, 0, Detail::Lost { count: 3 });
+    let records = machine.end();
+    let kind = RecordKind::Provider(ProviderEvent::Waiting);
+    let waiting = records.iter().filter(|one| one.kind == kind).map(|one| one.thread);
+    assert_eq!(waiting.collect::<Vec<_>>(), [1]);
+}
+
 /// OV-23: who may not record the scheduler's tracepoints has the stacks of threads that leave their CPUs apart from the switches.
 #[test]
 fn a_thread_that_is_about_to_leave_its_cpu_has_its_stack() {
