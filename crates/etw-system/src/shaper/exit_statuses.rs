@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(take(&mut all, 0), 0);
         assert_eq!(take(&mut all, LIMIT as u64 - 1), 0);
         assert_eq!(take(&mut all, LIMIT as u64 + 1), LIMIT as u32 + 1);
-        // That of this process was lost, and another one has its id much later.
+        // The status of this process was lost, and another one has its id much later.
         let mut all = ExitStatuses::default();
         for said in [0, 10] {
             all.add(60, ExitStatus { time: 10 + 2 * LATEST_END, thread: 60, status: 7 });

@@ -63,7 +63,7 @@ impl Overlapping {
         self.begin(thread, rename, &arguments, Some(&named(paths, None)));
     }
 
-    /// A read of so many bytes is told apart from others by its size.
+    /// The size says which read it is.
     fn read(&mut self, descriptor: u64, size: u64) {
         self.begin(50, operation(FileOperation::Read), &[descriptor, 0x100, size], None);
         self.end(50, size as i64);
