@@ -119,7 +119,7 @@ struct Key {
     labels: Vec<Label>,
 }
 
-/// What is known of all processes of a program.
+/// The facts of all processes of a program.
 #[derive(Debug, Default)]
 struct Program {
     /// Their time on the CPU, and off it.

@@ -7,6 +7,7 @@ mod connections;
 mod container;
 mod descriptors;
 mod disks;
+mod exit_statuses;
 mod faults;
 mod file_keys;
 mod file_names;
