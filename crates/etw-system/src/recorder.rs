@@ -71,7 +71,7 @@ pub struct Recorder {
     has_network: bool,
     /// Bytes of stacks that are copied with each sample, until it is known how many are needed.
     largest_stack: u32,
-    /// The kernel is recorded, too, as far as it is known.
+    /// Events in the kernel are recorded, as far as it is known.
     has_kernel: bool,
     notes: Vec<String>,
     target: Target,

@@ -119,7 +119,7 @@ struct Key {
     labels: Vec<Label>,
 }
 
-/// The facts of all processes of a program.
+/// All processes of a program together.
 #[derive(Debug, Default)]
 struct Program {
     /// Their time on the CPU, and off it.

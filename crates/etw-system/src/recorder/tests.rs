@@ -22,6 +22,7 @@ fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
         target: Target::Tree(0),
         cpus: vec![0],
         side_events: 1,
+        has_kernel: true,
         notes: Vec::new(),
     };
     // The machine that runs the test has other CPUs.
