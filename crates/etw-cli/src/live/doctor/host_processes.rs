@@ -60,7 +60,8 @@ impl HostProcesses {
             let pids: Vec<String> = stopped.iter().map(|(_, one)| one.pid.to_string()).collect();
             return (what, format!("kill -CONT {}{}", pids.join(" "), self.after_kill()));
         }
-        if !failures.is_empty() {
+        // With a worker, they are of sessions that ended.
+        if self.worker.is_none() && !failures.is_empty() {
             let fix = "raise the limit: the keeper goes on to start workers";
             return (failures.join("; "), fix.to_owned());
         }
@@ -137,6 +138,18 @@ mod tests {
         let (_, fix) = advice(None, process(6, true));
         assert!(fix.starts_with("kill -CONT 6; its keeper has ended"), "{fix}");
         let (what, fix) = advice(process(5, false), process(6, false));
+        assert_eq!(what, "its keeper, process 5, and its worker, process 6, run");
+        assert!(fix.contains("kill -9 6"), "{fix}");
+    }
+
+    #[test]
+    fn a_limit_is_to_be_raised_only_where_there_is_no_worker() {
+        let failures = ["no other worker can start".to_owned()];
+        let advice = |worker| HostProcesses { keeper: process(5, false), worker }.advice(&failures);
+        let (what, fix) = advice(None);
+        assert_eq!(what, failures[0]);
+        assert!(fix.starts_with("raise the limit"), "{fix}");
+        let (what, fix) = advice(process(6, false));
         assert_eq!(what, "its keeper, process 5, and its worker, process 6, run");
         assert!(fix.contains("kill -9 6"), "{fix}");
     }

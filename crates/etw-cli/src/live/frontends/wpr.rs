@@ -117,7 +117,7 @@ fn lock() -> Result<File, Failure> {
 
 fn start(command: &Command) -> Result<Outcome, Failure> {
     let recording = Recording::of(command)?;
-    // No host is started in order to be told so.
+    // Without a host, nothing is recorded: none is started to say so.
     if !running(all_sessions()?).is_empty() {
         return Err(already_running());
     }
