@@ -6,7 +6,7 @@ use etw_system::flags::{Flag, Masks};
 use etw_system::neutral::{
     CalledFile, Detail, ExecFacts, FileId, Image, NeutralEvent, ProcessFacts, Stack,
 };
-use etw_system::perf::{Kind, Layout, PerfDetail, Scratch, Tracepoint, parse};
+use etw_system::perf::{Kind, Layout, PerfDetail, RecordRing, Scratch, Tracepoint, parse};
 use etw_system::record::Records;
 use etw_system::{Machine, Options, Shaper, Turn};
 
@@ -69,7 +69,12 @@ pub fn ring(data: &[u8]) {
         let record;
         (record, rest) = rest.split_at(size);
         let kind_of = |id: u64| kinds.get(usize::try_from(id).ok()?);
-        let Some(parsed) = parse(record, kind_of, &mut scratch) else { continue };
+        // The kernel does not use these bits of `misc`.
+        let ring = match u16::from(record[5] & 0xf) {
+            0xf => RecordRing::OfPrograms,
+            cpu => RecordRing::OfCpu(cpu),
+        };
+        let Some(parsed) = parse(ring, record, kind_of, &mut scratch) else { continue };
         // A source gives events in order of time.
         last = parsed.time.max(last);
         let give = |detail, shaper: &mut Shaper, out: &mut Records| {

@@ -10,6 +10,7 @@ mod losses;
 mod parse;
 mod release;
 mod ring;
+mod sample;
 mod told;
 mod tracepoint;
 mod waiting;
@@ -39,6 +40,7 @@ pub use parse::{
 pub(crate) use release::{Given, ReleasedPositions};
 #[cfg(test)]
 pub(crate) use ring::fake::FakeRing;
+pub use sample::RecordRing;
 pub(crate) use told::Told;
 pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
@@ -138,11 +140,15 @@ struct RingUse {
     place: RingPlace,
 }
 
+/// The ring with this number, of which the use is not known in tests alone.
+fn record_ring(uses: &[RingUse], ring: usize) -> RecordRing {
+    RecordRing::OfCpu(uses.get(ring).map_or(0, |one| one.place.cpu))
+}
+
 /// Where the events of a ring happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RingPlace {
-    /// `None`: not known.
-    pub cpu: Option<u16>,
+    pub cpu: u16,
     /// The CPU has gone offline: the events record nothing, also if it comes back.
     pub is_offline: bool,
     /// They are those of processes and mappings.
@@ -230,7 +236,7 @@ impl Perf {
     /// A CPU has gone offline. What is in its rings stays.
     pub fn remove_cpu(&mut self, cpu: u16) {
         self.ring_changes += 1;
-        for one in self.ring_uses.iter_mut().filter(|one| one.place.cpu == Some(cpu)) {
+        for one in self.ring_uses.iter_mut().filter(|one| one.place.cpu == cpu) {
             one.place.is_offline = true;
         }
     }
@@ -239,7 +245,7 @@ impl Perf {
     /// are no such records.
     pub fn end_of_side(&self, cpu: u16) -> Option<(u64, u64)> {
         let is_of_cpu = |place: RingPlace| place.is_side && !place.is_offline;
-        let is_own = |one: &RingUse| is_of_cpu(one.place) && one.place.cpu == Some(cpu);
+        let is_own = |one: &RingUse| is_of_cpu(one.place) && one.place.cpu == cpu;
         let at = self.ring_uses.iter().position(is_own)?;
         let event = self.events.get(self.ring_uses[at].events.start)?;
         Some((self.rings[at].head(), event.counts()?.lost))
@@ -272,8 +278,7 @@ impl Perf {
                 None => {
                     leader = Some(self.rings.len());
                     self.rings.push(map(&event, *size)?);
-                    let (cpu, is_side) = (Some(cpu), *is_side);
-                    let place = RingPlace { cpu, is_offline: false, is_side };
+                    let place = RingPlace { cpu, is_offline: false, is_side: *is_side };
                     let events = self.events.len()..self.events.len();
                     self.ring_uses.push(RingUse { events, place });
                 }
@@ -527,7 +532,9 @@ impl Perf {
     pub fn read(&mut self, time: u64) -> bool {
         let has_call_paths = self.has_call_paths();
         self.last_times.resize(self.rings.len(), 0);
-        let Perf { rings, programs, waiting, lost, kinds, exec_events, ids, seen, .. } = self;
+        let Perf {
+            rings, ring_uses, programs, waiting, lost, kinds, exec_events, ids, seen, ..
+        } = self;
         let mut early = Early {
             kinds,
             exec_events,
@@ -546,9 +553,10 @@ impl Perf {
             let start = waiting.len();
             let last_time = &mut self.last_times[ring];
             let gaps = &mut self.gaps;
+            let of_ring = record_ring(ring_uses, ring);
             one.read(&mut linear, |position, record| {
                 if let Some(common) = common_of(record) {
-                    early.look(record, common);
+                    early.look(of_ring, record, common);
                     if let Some(count) = common.number.and_then(|of| seen.get_mut(&of)) {
                         *count += 1;
                     }
@@ -577,7 +585,7 @@ impl Perf {
                     return;
                 }
                 if looks_at_all || common.number == exec {
-                    early.look(record, common);
+                    early.look(RecordRing::OfPrograms, record, common);
                 }
                 if has_call_paths {
                     early.look_at_call(record);

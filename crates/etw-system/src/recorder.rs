@@ -231,7 +231,9 @@ impl Recorder {
             let wanted =
                 if facts.is_side { &side[..side.len().min(events.len())] } else { &wanted[..] };
             side_events += if facts.is_side { events.len() } else { 0 };
-            let RingFacts { cpu, is_offline, is_side, .. } = facts;
+            let RingFacts { cpu: Some(cpu), is_offline, is_side, .. } = facts else {
+                return Err(StartError::Rings(io::ErrorKind::InvalidData.into()));
+            };
             let place = RingPlace { cpu, is_offline, is_side };
             perf.adopt(wanted, events, facts.size, place).map_err(StartError::Rings)?;
             if !opened.contains(&facts.is_side) {
@@ -355,7 +357,7 @@ impl Recorder {
         });
         let rings = self.perf.rings().map(|OpenRing { facts: (size, place), events }| {
             let RingPlace { cpu, is_offline, is_side } = place;
-            let facts = RingFacts { size, is_side, cpu, is_offline, ..none.clone() };
+            let facts = RingFacts { size, is_side, cpu: Some(cpu), is_offline, ..none.clone() };
             OpenRing { facts, events }
         });
         told.into_iter().chain(programs).chain(rings).collect()

@@ -11,7 +11,7 @@ pub struct RingFacts {
     pub size: usize,
     /// It is one of processes and mappings.
     pub is_side: bool,
-    /// The CPU whose events it has; `None`: all of them, or not known.
+    /// The CPU whose events it has; `None`: it is no ring of one CPU.
     pub cpu: Option<u16>,
     /// The CPU has gone offline: the events record nothing, also if it comes back.
     pub is_offline: bool,

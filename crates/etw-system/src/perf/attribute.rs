@@ -40,16 +40,17 @@ const FAULTS_MINOR: u64 = 5;
 const FAULTS_MAJOR: u64 = 6;
 const DUMMY: u64 = 9;
 
-const SAMPLE_IP: u64 = 1;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_ADDRESS: u64 = 1 << 3;
 const SAMPLE_CALL_CHAIN: u64 = 1 << 5;
-const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_RAW: u64 = 1 << 10;
 const SAMPLE_USER_REGISTERS: u64 = 1 << 12;
 const SAMPLE_USER_STACK: u64 = 1 << 13;
 const SAMPLE_IDENTIFIER: u64 = 1 << 16;
+
+/// Frames of a call stack that is an address.
+const ADDRESS_ALONE: u16 = 1;
 
 /// `PERF_FORMAT_LOST`, since Linux 6.0.
 const FORMAT_LOST: u64 = 1 << 4;
@@ -84,7 +85,7 @@ impl Attribute {
             kind,
             size: size_of::<Attribute>() as u32,
             config,
-            sample_type: SAMPLE_IDENTIFIER | SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU,
+            sample_type: SAMPLE_IDENTIFIER | SAMPLE_TID | SAMPLE_TIME,
             read_format: FORMAT_LOST,
             flags: DISABLED | WATERMARK | SAMPLE_ID_ALL | USE_CLOCK | EXCLUDE_HYPERVISOR,
             // The host looks at the rings by itself.
@@ -120,7 +121,7 @@ impl Attribute {
         let mut all = Attribute::new(SOFTWARE, CPU_CLOCK);
         all.sample_period = distance.max(1);
         all.flags |= EXCLUDE_IDLE;
-        all
+        all.with_address()
     }
 
     /// Page faults; all, or those that wait for a disk.
@@ -128,7 +129,7 @@ impl Attribute {
         let mut all = Attribute::new(SOFTWARE, if is_hard { FAULTS_MAJOR } else { FAULTS_MINOR });
         all.sample_period = 1;
         all.sample_type |= SAMPLE_ADDRESS;
-        all
+        all.with_address()
     }
 
     /// A tracepoint.
@@ -158,7 +159,7 @@ impl Attribute {
     /// Adds the registers and stack bytes of the program, from which its call stack follows without frame pointers. `size`: as above; 0:
     /// none.
     pub fn with_user_state(mut self, size: u32) -> Attribute {
-        if size > 0 && self.sample_type & SAMPLE_CALL_CHAIN != 0 {
+        if size > 0 && self.has_stack() {
             self.sample_type |= SAMPLE_USER_REGISTERS | SAMPLE_USER_STACK;
             self.sample_regs_user = UNWOUND_REGISTERS;
             self.sample_stack_user = size;
@@ -180,8 +181,20 @@ impl Attribute {
     pub fn with_stack(mut self, is_wanted: bool) -> Attribute {
         if is_wanted {
             self.sample_type |= SAMPLE_CALL_CHAIN;
+            self.sample_max_stack = 0;
         }
         self
+    }
+
+    /// Adds the address at which the program or the kernel was: a call stack of one frame.
+    fn with_address(mut self) -> Attribute {
+        self.sample_type |= SAMPLE_CALL_CHAIN;
+        self.sample_max_stack = ADDRESS_ALONE;
+        self
+    }
+
+    fn has_stack(&self) -> bool {
+        self.sample_type & SAMPLE_CALL_CHAIN != 0 && self.sample_max_stack != ADDRESS_ALONE
     }
 
     /// Leaves out what happens in the kernel, its frames, and what those who may not see it may not ask for.

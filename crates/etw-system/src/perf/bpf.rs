@@ -26,6 +26,7 @@ use etw_types::le;
 
 use super::Tracepoint;
 use super::gaps::{Gap, Room};
+use super::sample;
 use crate::own_rights::OwnRights;
 use crate::system_calls::{FileOperation, PathArgument, SystemCall};
 use crate::thread_ids::is_first_namespace;
@@ -295,17 +296,17 @@ pub(super) struct CallMoment {
 impl CallMoment {
     /// The moment of a record of the programs; `None`: the record is another one.
     pub fn parse(record: &[u8]) -> Option<CallMoment> {
-        let point = le::u64(record, 8)?;
+        let point = le::u64(record, sample::NUMBER)?;
         let is_return = point == number_of(Tracepoint::SyscallExit);
         (is_return || point == number_of(Tracepoint::SyscallEnter)).then_some(())?;
-        let (thread, time) = (le::u32(record, 0x1c)?, le::u64(record, 0x20)?);
+        let (thread, time) = (le::u32(record, sample::THREAD)?, le::u64(record, sample::TIME)?);
         Some(CallMoment { thread, time, number: le::u64(record, WORDS as usize)?, is_return })
     }
 }
 
 /// Process, and first argument or result, of a record of the beginning or the return of a system call.
 pub(super) fn call_values(record: &[u8]) -> Option<(u32, i64)> {
-    Some((le::u32(record, 0x18)?, le::i64(record, WORDS as usize + 8)?))
+    Some((le::u32(record, sample::PROCESS)?, le::i64(record, WORDS as usize + 8)?))
 }
 
 /// Whether a system call has a record of its own at its end: it names a file by its path, lists buffers, or copies.
@@ -434,9 +435,9 @@ pub(crate) mod fake {
         let add = |record: &mut Vec<u8>, words: &[u32]| {
             words.iter().for_each(|word| record.extend(word.to_le_bytes()));
         };
-        add(&mut record, &[9, 80 << 16]);
+        add(&mut record, &[sample::SAMPLE, 72 << 16]);
         record.extend(number_of(Tracepoint::Switch).to_le_bytes());
-        add(&mut record, &[0, 0, old, old]);
+        add(&mut record, &[old, old]);
         record.extend(time.to_le_bytes());
         add(&mut record, &[cpu, 0, 28, old, 120, new, 120, 1, 0, 0]);
         record

@@ -9,6 +9,7 @@ use super::bpf::{self, CallMoment, CallPath};
 use super::parse::{
     Common, Kind, NewProgram, Parsed, PerfDetail, Scratch, begun_process, is_exec, number_of, parse,
 };
+use super::sample::RecordRing;
 use super::tracepoint::Tracepoint;
 use super::watermark::PathCalls;
 use crate::neutral::Detail;
@@ -104,7 +105,7 @@ impl Early<'_> {
     }
 
     #[inline]
-    pub fn look(&mut self, record: &[u8], Common { time, number }: Common) {
+    pub fn look(&mut self, ring: RecordRing, record: &[u8], Common { time, number }: Common) {
         let Some(number) = number else {
             if let Some(exec) = is_exec(record) {
                 let name = exec.name.to_vec();
@@ -115,13 +116,13 @@ impl Early<'_> {
             return;
         };
         if self.exec_events.contains(&number) {
-            self.programs_found.extend(program_found(record, time, self.kinds));
+            self.programs_found.extend(program_found((ring, record), time, self.kinds));
         }
         if let Some(ids) = self.ids {
-            learn_ids(record, self.kinds, ids);
+            learn_ids((ring, record), self.kinds, ids);
         }
         if self.looks_files_up
-            && let Some(call) = call(record, self.kinds)
+            && let Some(call) = call((ring, record), self.kinds)
         {
             self.path_calls.look(call.moment);
             self.changed.extend(call.descriptor_change());
@@ -130,12 +131,16 @@ impl Early<'_> {
 }
 
 /// Learns the ids of a thread that leaves its CPU.
-fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut ThreadIds) {
+fn learn_ids(
+    (ring, record): (RecordRing, &[u8]),
+    kinds: &HashMap<u64, Kind, RandomState>,
+    ids: &mut ThreadIds,
+) {
     let kind = number_of(record).and_then(|number| kinds.get(&number));
     let Some(Kind::Tracepoint { point: Tracepoint::Switch, .. }) = kind else { return };
     let mut scratch = Scratch::default();
     let of_program = bpf::frequent(record);
-    if let Some(parsed) = of_program.or_else(|| parse(record, |_| kind, &mut scratch))
+    if let Some(parsed) = of_program.or_else(|| parse(ring, record, |_| kind, &mut scratch))
         && let PerfDetail::Neutral(Detail::Switch { old, .. }) = parsed.detail
     {
         ids.learn(old.thread, parsed.thread, parsed.time);
@@ -144,13 +149,13 @@ fn learn_ids(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>, ids: &mut T
 
 /// The program of a record of an exec.
 fn program_found(
-    record: &[u8],
+    (ring, record): (RecordRing, &[u8]),
     time: u64,
     kinds: &HashMap<u64, Kind, RandomState>,
 ) -> Option<ProgramFound> {
     let kind = kinds.get(&number_of(record)?)?;
     let mut scratch = Scratch::default();
-    let parsed = parse(record, |_| Some(kind), &mut scratch)?;
+    let parsed = parse(ring, record, |_| Some(kind), &mut scratch)?;
     let PerfDetail::Program(program) = parsed.detail else { return None };
     Some(ProgramFound::of(time, &program))
 }
@@ -163,14 +168,18 @@ struct Call {
     descriptor: i64,
 }
 
-fn call(record: &[u8], kinds: &HashMap<u64, Kind, RandomState>) -> Option<Call> {
+fn call(
+    (ring, record): (RecordRing, &[u8]),
+    kinds: &HashMap<u64, Kind, RandomState>,
+) -> Option<Call> {
     let kind = kinds.get(&number_of(record)?)?;
     let Kind::Tracepoint { point: Tracepoint::SyscallEnter | Tracepoint::SyscallExit, .. } = kind
     else {
         return None;
     };
     let mut scratch = Scratch::default();
-    let Parsed { time, process, thread, detail, .. } = parse(record, |_| Some(kind), &mut scratch)?;
+    let Parsed { time, process, thread, detail, .. } =
+        parse(ring, record, |_| Some(kind), &mut scratch)?;
     let (number, descriptor, is_return) = match detail {
         PerfDetail::Neutral(Detail::SyscallExit { number, result }) => (number, result, true),
         PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {

@@ -3,7 +3,7 @@
 use etw_types::le;
 
 use super::waiting::Waiting;
-use super::{Kind, Parsed, Perf, PerfDetail, Tracepoint};
+use super::{Kind, Parsed, Perf, PerfDetail, Tracepoint, sample};
 use crate::clocks::now;
 use crate::neutral::{Detail, Stack};
 
@@ -59,8 +59,9 @@ impl Room {
     /// A record is read at a position.
     #[inline]
     pub fn look(&mut self, position: u64, record: &[u8]) {
-        const TIME: usize = 0x20;
-        let Some(time) = le::u64(record, TIME).filter(|_| position < self.end) else { return };
+        let Some(time) = le::u64(record, sample::TIME).filter(|_| position < self.end) else {
+            return;
+        };
         self.sure_until = self.sure_until.max(time);
         if let Some(ended) = self.ended.as_mut().filter(|ended| position < ended.end) {
             ended.sure_until = ended.sure_until.max(time);
@@ -150,10 +151,10 @@ mod tests {
     const SIZE: usize = 1 << 14;
 
     fn look(room: &mut Room, position: u64, time: u64) {
-        let mut record = vec![0; 0x28];
-        record[0x20..].copy_from_slice(&time.to_le_bytes());
+        let mut record = vec![0; sample::REST];
+        record[sample::TIME..].copy_from_slice(&time.to_le_bytes());
         room.look(position, &record);
-        room.look(position, &record[..0x27]);
+        room.look(position, &record[..sample::REST - 1]);
     }
 
     /// OV-23: a gap begins behind the last record with room behind it, and ends when there is room again.

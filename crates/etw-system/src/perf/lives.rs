@@ -72,7 +72,7 @@ mod tests {
             let size = (8 + body.len() * 4 + TRAILER) as u32;
             let mut words = vec![kind, size << 16 | misc];
             words.extend(body);
-            words.extend([50, 50, 900, 0, 0, 0, 0, 0]);
+            words.extend([50, 50, 900, 0, 0, 0]);
             words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
         };
         let moment = |process, thread, life| Some(LifeMoment { time: 900, process, thread, life });

@@ -2,6 +2,7 @@
 
 use etw_types::{Guid, Hook, SYSTEM_TRACE, le};
 
+use super::sample::{self, RecordRing, SAMPLE};
 use super::tracepoint::{Layout, Tracepoint};
 use crate::neutral::{
     Addresses, Detail, DiskOperation, DiskRequest, FileId, NeutralEvent, Stack, SwitchedIn,
@@ -12,7 +13,6 @@ const LOST: u32 = 2;
 const COMM: u32 = 3;
 pub(super) const EXIT: u32 = 4;
 pub(super) const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH: u32 = 14;
 const SWITCH_OF_CPU: u32 = 15;
@@ -23,10 +23,8 @@ const SWITCH_OUT: u16 = 0x2000;
 const SWITCH_PREEMPTED: u16 = 0x4000;
 const MMAP_BUILD_ID: u16 = 0x4000;
 
-/// Bytes that `sample_id_all` adds: thread, time, CPU, identifier.
-pub(super) const TRAILER: usize = 32;
-/// Where a sample has its time.
-const SAMPLE_TIME: usize = 32;
+/// Bytes that `sample_id_all` adds: thread, time, identifier.
+pub(super) const TRAILER: usize = 24;
 /// Markers of a call chain are the largest numbers.
 const FIRST_MARKER: u64 = (-4095i64) as u64;
 const CONTEXT_USER: u64 = (-512i64) as u64;
@@ -286,8 +284,9 @@ pub(super) struct Common {
 #[inline]
 pub(super) fn common_of(record: &[u8]) -> Option<Common> {
     if le::u32(record, 0)? == SAMPLE {
-        let start: &[u8; SAMPLE_TIME + 8] = record.first_chunk()?;
-        return Some(Common { time: le::u64(start, SAMPLE_TIME)?, number: le::u64(start, 8) });
+        let start: &[u8; sample::REST] = record.first_chunk()?;
+        let number = le::u64(start, sample::NUMBER);
+        return Some(Common { time: le::u64(start, sample::TIME)?, number });
     }
     let time = le::u64(record, record.len().checked_sub(TRAILER)?.max(8) + 8)?;
     Some(Common { time, number: None })
@@ -295,7 +294,7 @@ pub(super) fn common_of(record: &[u8]) -> Option<Common> {
 
 /// The number of the event of a sample.
 pub(super) fn number_of(record: &[u8]) -> Option<u64> {
-    (le::u32(record, 0)? == SAMPLE).then(|| le::u64(record, 8)).flatten()
+    (le::u32(record, 0)? == SAMPLE).then(|| le::u64(record, sample::NUMBER)).flatten()
 }
 
 /// Events that a record says are lost.
@@ -334,6 +333,7 @@ fn text(bytes: &[u8]) -> &[u8] {
 /// Reads a record. `kind_of` finds what an event records, by the event's number. `None`: the record says nothing that is wanted,
 /// or is damaged.
 pub fn parse<'a, 'k>(
+    ring: RecordRing,
     record: &'a [u8],
     kind_of: impl Fn(u64) -> Option<&'k Kind>,
     scratch: &'a mut Scratch,
@@ -341,11 +341,23 @@ pub fn parse<'a, 'k>(
     let kind = le::u32(record, 0)?;
     let misc = le::u16(record, 4)?;
     if kind == SAMPLE {
-        return match kind_of(le::u64(record, 8)?)? {
-            Kind::Exec { layout } => exec_sample(record, layout),
-            Kind::Arguments => arguments_sample(record),
-            kind => sample(record, kind, scratch),
+        let (cpu, rest) = ring.cpu_and_rest(record)?;
+        let mut parsed = Parsed {
+            time: le::u64(record, sample::TIME)?,
+            cpu,
+            process: le::u32(record, sample::PROCESS)?,
+            thread: le::u32(record, sample::THREAD)?,
+            stack: Stack::default(),
+            user: None,
+            detail: PerfDetail::Neutral(Detail::Leaving),
         };
+        let rest = record.get(rest..)?;
+        match kind_of(le::u64(record, sample::NUMBER)?)? {
+            Kind::Exec { layout } => parsed.detail = exec(parsed.process, rest, layout)?,
+            Kind::Arguments => parsed.detail = arguments(parsed.process, rest)?,
+            kind => parts(rest, kind, scratch, &mut parsed)?,
+        }
+        return Some(parsed);
     }
     let trailer = record.get(record.len().checked_sub(TRAILER).filter(|at| *at >= 8)?..)?;
     let body = &record[..record.len() - TRAILER];
@@ -392,7 +404,10 @@ pub fn parse<'a, 'k>(
     };
     Some(Parsed {
         time: le::u64(trailer, 8)?,
-        cpu: le::u32(trailer, 16)? as u16,
+        cpu: match ring {
+            RecordRing::OfCpu(cpu) => cpu,
+            RecordRing::OfPrograms => return None,
+        },
         process,
         thread,
         stack: Stack::default(),
@@ -428,10 +443,16 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
     })
 }
 
-/// `u64` identifier, `u64` address, `u32` process, `u32` thread, `u64` time, [`u64` data address], `u32` CPU, `u32` 0,
-/// [`u64` n, n frames], [`u32` size, raw data].
-fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option<Parsed<'a>> {
-    let (has_address, has_stack) = match kind {
+/// [`u64` data address], [`u64` n, n frames], [`u32` size, raw data], and the program's registers and stack.
+fn parts<'a>(
+    rest: &'a [u8],
+    kind: &Kind,
+    scratch: &'a mut Scratch,
+    parsed: &mut Parsed<'a>,
+) -> Option<()> {
+    let mut at = 0;
+    let mut data = 0;
+    let has_frames = match kind {
         Kind::Side
         | Kind::Switches
         | Kind::Exec { .. }
@@ -440,28 +461,33 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         | Kind::Count { .. } => {
             return None;
         }
-        Kind::Leaving => (false, true),
-        Kind::Sample { has_stack } | Kind::Tracepoint { has_stack, .. } => (false, *has_stack),
-        Kind::Fault { has_stack, .. } => (true, *has_stack),
+        Kind::Tracepoint { has_stack, .. } => *has_stack,
+        Kind::Leaving | Kind::Sample { .. } => true,
+        Kind::Fault { .. } => {
+            data = le::u64(rest, at)?;
+            at += 8;
+            true
+        }
     };
-    let address = le::u64(record, 16)?;
-    let data = if has_address { le::u64(record, 40)? } else { 0 };
-    let mut at = if has_address { 48 } else { 40 };
-    let cpu = le::u32(record, at)? as u16;
-    at += 8;
     scratch.kernel.clear();
     scratch.user.clear();
-    if has_stack {
-        let count = usize::try_from(le::u64(record, at)?).ok()?;
+    if has_frames {
+        let count = usize::try_from(le::u64(rest, at)?).ok()?;
         at += 8;
-        let frames = record.get(at..at.checked_add(count.checked_mul(8)?)?)?;
+        let frames = rest.get(at..at.checked_add(count.checked_mul(8)?)?)?;
         at += frames.len();
         split(frames, scratch);
     }
+    // A virtual machine's thread that runs its guest has no frames.
+    let address = scratch.kernel.first().or(scratch.user.first()).copied().unwrap_or(0);
+    if let Kind::Sample { has_stack: false } | Kind::Fault { has_stack: false, .. } = kind {
+        scratch.kernel.clear();
+        scratch.user.clear();
+    }
     let detail = match kind {
         Kind::Tracepoint { point, layout, has_stack: has_chain } => {
-            let size = le::u32(record, at)? as usize;
-            let raw = record.get(at + 4..(at + 4).checked_add(size)?)?;
+            let size = le::u32(rest, at)? as usize;
+            let raw = rest.get(at + 4..(at + 4).checked_add(size)?)?;
             at += 4 + size;
             match (*point, *has_chain) {
                 (Tracepoint::NewTask, false) => {
@@ -476,15 +502,10 @@ fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option
         Kind::Leaving => Detail::Leaving,
         _ => Detail::Sample { address },
     };
-    Some(Parsed {
-        time: le::u64(record, SAMPLE_TIME)?,
-        cpu,
-        process: le::u32(record, 24)?,
-        thread: le::u32(record, 28)?,
-        stack: Stack { kernel: &scratch.kernel, user: &scratch.user },
-        user: user_state(record, at),
-        detail: PerfDetail::Neutral(detail),
-    })
+    parsed.stack = Stack { kernel: &scratch.kernel, user: &scratch.user };
+    parsed.user = user_state(rest, at);
+    parsed.detail = PerfDetail::Neutral(detail);
+    Some(())
 }
 
 /// Behind the other parts of a sample: `u64` ABI, [registers], `u64` size of the stack, [its bytes, `u64` copied bytes].
@@ -511,69 +532,48 @@ fn copied_stack(record: &[u8], at: usize) -> Option<&[u8]> {
     record.get(at..at.checked_add(copied.min(size))?)
 }
 
-/// As [`sample`] without a call chain; then `u64` ABI, [`u64` stack pointer], `u64` size of the stack, [its bytes, `u64` copied bytes].
-fn exec_sample<'a>(record: &'a [u8], layout: &Layout) -> Option<Parsed<'a>> {
-    const RAW: usize = 40 + 8;
-    let size = le::u32(record, RAW)? as usize;
-    let mut at = (RAW + 4).checked_add(size)?;
-    let raw = record.get(RAW + 4..at)?;
+/// `u32` size, raw data; then `u64` ABI, [`u64` stack pointer], `u64` size of the stack, [its bytes, `u64` copied bytes].
+fn exec<'a>(process: u32, rest: &'a [u8], layout: &Layout) -> Option<PerfDetail<'a>> {
+    let size = le::u32(rest, 0)? as usize;
+    let mut at = size.checked_add(4)?;
+    let raw = rest.get(4..at)?;
     let (mut stack_pointer, mut stack) = (0, &[][..]);
     // Beside a program that records the arguments, nothing is copied.
-    if at < record.len() {
-        let abi = le::u64(record, at)?;
+    if at < rest.len() {
+        let abi = le::u64(rest, at)?;
         at += 8;
         if abi != 0 {
-            stack_pointer = le::u64(record, at)?;
+            stack_pointer = le::u64(rest, at)?;
             at += 8;
         }
-        let copied = copied_stack(record, at)?;
+        let copied = copied_stack(rest, at)?;
         stack = if abi == ABI_64 { copied } else { &[] };
     }
     // The number in the tracepoint is that of the first PID namespace.
-    let process = le::u32(record, 24)?;
-    let file = layout.text(0, raw);
-    Some(Parsed {
-        time: le::u64(record, SAMPLE_TIME)?,
-        cpu: le::u32(record, 40)? as u16,
-        process: le::u32(record, 24)?,
-        thread: le::u32(record, 28)?,
-        stack: Stack::default(),
-        user: None,
-        detail: PerfDetail::Program(NewProgram {
-            process,
-            file,
-            stack_pointer,
-            stack,
-            known_arguments: None,
-            known_user: None,
-        }),
-    })
+    Some(PerfDetail::Program(NewProgram {
+        process,
+        file: layout.text(0, raw),
+        stack_pointer,
+        stack,
+        known_arguments: None,
+        known_user: None,
+    }))
 }
 
-/// As [`sample`] without a call chain, with `u32` bytes of arguments, `u32` 0 or an error, `u32` user, and the arguments.
-fn arguments_sample(record: &[u8]) -> Option<Parsed<'_>> {
-    const SIZE: usize = 52;
-    let size = le::u32(record, SIZE)? as usize;
-    let user = le::u32(record, SIZE + 8)?;
-    let bytes = record.get(SIZE + 12..)?;
-    let is_copied = le::u32(record, SIZE + 4)? == 0;
-    let process = le::u32(record, 24)?;
-    Some(Parsed {
-        time: le::u64(record, SAMPLE_TIME)?,
-        cpu: le::u32(record, 40)? as u16,
+/// `u32` size, `u32` bytes of arguments, `u32` 0 or an error, `u32` user, and the arguments.
+fn arguments(process: u32, rest: &[u8]) -> Option<PerfDetail<'_>> {
+    let size = le::u32(rest, 4)? as usize;
+    let is_copied = le::u32(rest, 8)? == 0;
+    let user = le::u32(rest, 12)?;
+    let bytes = rest.get(16..)?;
+    Some(PerfDetail::Program(NewProgram {
         process,
-        thread: le::u32(record, 28)?,
-        stack: Stack::default(),
-        user: None,
-        detail: PerfDetail::Program(NewProgram {
-            process,
-            file: &[],
-            stack_pointer: 0,
-            stack: &[],
-            known_arguments: is_copied.then(|| bytes.get(..size).unwrap_or(bytes)),
-            known_user: Some(user),
-        }),
-    })
+        file: &[],
+        stack_pointer: 0,
+        stack: &[],
+        known_arguments: is_copied.then(|| bytes.get(..size).unwrap_or(bytes)),
+        known_user: Some(user),
+    }))
 }
 
 /// Divides a call chain at its markers, which are dropped. The program's frames are the last ones: words of its own stack, which it can make

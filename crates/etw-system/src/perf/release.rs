@@ -7,7 +7,8 @@ use super::bpf::{self, Programs};
 use super::gaps::beside_rings;
 use super::parse::{Parsed, PerfDetail, Scratch, parse};
 use super::ring::Ring;
-use super::{PROGRAMS, Perf};
+use super::sample::RecordRing;
+use super::{PROGRAMS, Perf, record_ring};
 use crate::neutral::{Detail, NeutralEvent};
 use crate::thread_ids::Ran;
 
@@ -104,7 +105,7 @@ impl Perf {
         // Each ring is one run, but for a few records.
         self.waiting.sort_by_key(|one| one.time);
         let mut count = self.waiting.partition_point(|one| one.time < until);
-        let Perf { rings, programs, waiting, kinds, ids, has_stack_bytes, .. } = self;
+        let Perf { rings, ring_uses, programs, waiting, kinds, ids, has_stack_bytes, .. } = self;
         let (last_switches, last_program_switches) =
             (&mut self.last_switches, &mut self.last_program_switches);
         let (mut scratch, mut linear) = (Scratch::default(), Vec::new());
@@ -156,13 +157,13 @@ impl Perf {
                     _ => give(Given::Other(parsed)),
                 }
             };
-            let mut take_record = |record: &[u8]| {
-                let parsed = &parse(record, |id| kinds.get(&id), &mut scratch);
+            let mut take_record = |ring, record: &[u8]| {
+                let parsed = &parse(ring, record, |id| kinds.get(&id), &mut scratch);
                 parsed.as_ref().map_or(ControlFlow::Continue(()), &mut take)
             };
             let taken = match rings.get(one.ring) {
                 Some(ring) => match ring.record(one.position, &mut linear) {
-                    Some(record) => take_record(record),
+                    Some(record) => take_record(record_ring(ring_uses, one.ring), record),
                     None => continue,
                 },
                 None if one.ring != PROGRAMS => {
@@ -177,7 +178,7 @@ impl Perf {
                     } else if let Some(parsed) = &bpf::idle_wake(record, wakers, &mut frames) {
                         take(parsed)
                     } else {
-                        take_record(record)
+                        take_record(RecordRing::OfPrograms, record)
                     }
                 }
             };

@@ -37,13 +37,13 @@ pub(crate) fn of_switches(fakes: &[&FakeRing]) -> Perf {
 /// The sample of a switch on CPU 0.
 pub(crate) fn switch(time: u64, old: u32, new: u32) -> Vec<u8> {
     let mut record = Vec::new();
-    for word in [9, 64 << 16] {
+    for word in [sample::SAMPLE, 64 << 16] {
         record.extend(u32::to_le_bytes(word));
     }
-    for word in [SWITCHES, 0, u64::from(old) << 32 | u64::from(old), time, 0] {
+    for word in [SWITCHES, u64::from(old) << 32 | u64::from(old), time] {
         record.extend(u64::to_le_bytes(word));
     }
-    for word in [8, old, new, 0] {
+    for word in [8, old, new, 0, 0, 0, 0, 0] {
         record.extend(u32::to_le_bytes(word));
     }
     record
@@ -68,7 +68,7 @@ fn the_records_of_processes_and_threads_end_last() {
     let later = [(5..6, true), (6..7, false)];
     let ring_uses = ring_uses.into_iter().chain(later).map(|(events, is_side)| RingUse {
         events,
-        place: RingPlace { cpu: None, is_offline: false, is_side },
+        place: RingPlace { cpu: 0, is_offline: false, is_side },
     });
     let perf = Perf { ring_uses: ring_uses.collect(), events, ..Perf::default() };
     let (before, behind) = perf.in_order_of_end();
@@ -197,8 +197,8 @@ fn a_cpu_that_does_not_switch_does_not_fill_its_ring() {
 
 /// The record of a loss on CPU 0.
 fn loss(time: u64, count: u64) -> Vec<u8> {
-    let mut record = [2u32, 56 << 16].map(u32::to_le_bytes).concat();
-    for word in [SWITCHES, count, 0, time, 0, SWITCHES] {
+    let mut record = [2u32, 48 << 16].map(u32::to_le_bytes).concat();
+    for word in [SWITCHES, count, 0, time, SWITCHES] {
         record.extend(u64::to_le_bytes(word));
     }
     record

@@ -11,13 +11,13 @@ mod target;
 /// A record of the kernel with the trailer that each one but samples has.
 fn side(kind: u32, misc: u16, body: &[u32], time: u32) -> Vec<u8> {
     let mut body = body.to_vec();
-    body.extend([50, 50, time, 0, 0, 0, 0, 0]);
+    body.extend([50, 50, time, 0, 0, 0]);
     record(kind, misc, &words(&body))
 }
 
-/// Identifier, address, process and thread, time, CPU; then `rest`.
+/// Identifier, process and thread, time; then `rest`.
 fn sample(kind: u32, time: u32, rest: &[u32]) -> Vec<u8> {
-    let mut body = vec![kind, 0, 0x4010, 0, 50, 50, time, 0, 0, 0];
+    let mut body = vec![kind, 0, 50, 50, time, 0];
     body.extend(rest);
     record(9, 0, &words(&body))
 }

@@ -1,5 +1,6 @@
 //! Instructions of programs.
 
+use super::super::sample;
 use super::ids::IdsAt;
 
 /// An instruction: `u8` operation, `u4` target, `u4` source, `i16` offset, `i32` number.
@@ -7,8 +8,16 @@ use super::ids::IdsAt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction(u64);
 
-/// Where the words of the tracepoint begin in a record.
-pub const WORDS: i16 = 0x34;
+/// Where a record has its parts.
+pub const EVENT: i16 = sample::NUMBER as i16;
+pub const PROCESS: i16 = sample::PROCESS as i16;
+pub const THREAD: i16 = sample::THREAD as i16;
+pub const TIME: i16 = sample::TIME as i16;
+pub const CPU: i16 = sample::REST as i16;
+/// The size of what follows it.
+pub const SIZE: i16 = CPU + 8;
+/// The words of the tracepoint.
+pub const WORDS: i16 = SIZE + 4;
 
 /// Where programs find what they share with the host: descriptors of the maps.
 #[derive(Clone, Copy, Debug)]

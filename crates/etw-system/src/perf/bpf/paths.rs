@@ -26,7 +26,10 @@
 
 use etw_types::le;
 
-use super::assembler::{Assembler, CONTEXT, GET_CURRENT_TASK, Maps, RECORD, RESULT, Target, WORDS};
+use super::assembler::{
+    Assembler, CONTEXT, CPU, EVENT, GET_CURRENT_TASK, Maps, RECORD, RESULT, SIZE, THREAD, TIME,
+    Target, WORDS,
+};
 use super::btf::Btf;
 use super::points::PATHS;
 use crate::neutral::FileId;
@@ -147,8 +150,8 @@ impl CallPath {
             }
         };
         Some(CallPath {
-            thread: word(0x1c)?,
-            time: wide(0x20)?,
+            thread: word(THREAD)?,
+            time: wide(TIME)?,
             call,
             is_second,
             file,
@@ -219,14 +222,12 @@ impl Assembler {
         const KTIME_GET_NS: i32 = 5;
         const GET_SMP_PROCESSOR_ID: i32 = 8;
         self.call(KTIME_GET_NS);
-        self.store64(0x20, RESULT);
+        self.store64(TIME, RESULT);
         self.call(GET_SMP_PROCESSOR_ID);
-        self.store64(0x28, RESULT);
+        self.store64(CPU, RESULT);
         self.store_current();
         self.load_wide(1, 0, number as i32, (number >> 32) as i32);
-        self.store64(8, 1);
-        self.set(1, 0);
-        self.store64(0x10, 1);
+        self.store64(EVENT, 1);
     }
 
     /// Writes device, inode and the address of the inode of the file that the call opened, or zeros.
@@ -388,7 +389,7 @@ impl Assembler {
         self.store64(0, 1);
         self.copy(1, 3);
         self.put(0x07, 1, 0, 0, -i32::from(WORDS));
-        self.store32(0x30, 1);
+        self.store32(SIZE, 1);
         self.load_wide(1, 1, maps.ring, 0);
         self.copy(2, RECORD);
         self.set(4, NO_WAKEUP);
@@ -441,8 +442,8 @@ mod tests {
     fn a_record_is_read_and_a_cut_one_is_refused() {
         let mut record = vec![0; PATH as usize];
         let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0x1c, &7u32.to_le_bytes());
-        put(0x20, &99u64.to_le_bytes());
+        put(THREAD as usize, &7u32.to_le_bytes());
+        put(TIME as usize, &99u64.to_le_bytes());
         put(WORDS as usize, &257u32.to_le_bytes());
         put(DEVICE as usize, &5u32.to_le_bytes());
         put(INODE as usize, &77u64.to_le_bytes());

@@ -1,10 +1,5 @@
-//! Programs for tracepoints, assembled for the running kernel. Each writes a sample as perf writes it:
-//!
-//! ```text
-//! 00 u32 9 (a sample)  04 u16 0  06 u16 size of the record   08 u64 number of the event   10 u64 0 (an address)
-//! 18 u32 process   1C u32 thread   20 u64 nanoseconds of CLOCK_MONOTONIC   28 u32 CPU   2C u32 0
-//! 30 u32 bytes that follow   34 u32 words of the tracepoint
-//! ```
+//! Programs for tracepoints, assembled for the running kernel. Each writes a [sample]: behind the CPU, `u32` bytes that follow, and the `u32`
+//! words of the tracepoint.
 //!
 //! The words of switches and wake-ups are the kernel's own numbers, which [`frequent`] reads, as are those of disks and sockets, which
 //! [`devices`] reads; those of other tracepoints have the [`Layout`] of [`layout_of`].
@@ -12,10 +7,10 @@
 
 use etw_types::le;
 
-use super::super::{Layout, Parsed, PerfDetail, Tracepoint};
+use super::super::{Layout, Parsed, PerfDetail, Tracepoint, sample};
 use super::assembler::{
-    Assembler, CONTEXT, GET_CURRENT_TASK, Instruction, Maps, RECORD, RESULT, Register, Target,
-    WORDS,
+    Assembler, CONTEXT, CPU, EVENT, GET_CURRENT_TASK, Instruction, Maps, PROCESS, RECORD, RESULT,
+    Register, SIZE, THREAD, TIME, Target, WORDS,
 };
 use super::btf::Btf;
 use super::destinations::{self, CallAt};
@@ -336,17 +331,16 @@ pub fn layout_of(point: Tracepoint) -> Layout {
 pub fn switch(record: &[u8]) -> Option<NeutralEvent<'_>> {
     const END: usize = WORDS as usize + 24;
     let record: &[u8; END] = record.first_chunk()?;
-    let number = |at| le::u32(record, at);
-    if le::u64(record, 8)? != number_of(Tracepoint::Switch) {
+    if le::u64(record, sample::NUMBER)? != number_of(Tracepoint::Switch) {
         return None;
     }
     let word = |index: usize| le::u32(record, WORDS as usize + index * 4);
     let state = thread_state(word(4)?, word(5)? & 1 != 0);
     Some(NeutralEvent {
-        time: le::u64(record, 0x20)?,
-        cpu: number(0x28)? as u16,
-        process: number(0x18)?,
-        thread: number(0x1c)?,
+        time: le::u64(record, sample::TIME)?,
+        cpu: le::u32(record, CPU as usize)? as u16,
+        process: le::u32(record, sample::PROCESS)?,
+        thread: le::u32(record, sample::THREAD)?,
         stack: Stack::default(),
         detail: Detail::Switch {
             old: SwitchedOut { thread: word(0)?, priority: word(1)? as i32, state },
@@ -363,7 +357,7 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
         return Some(Parsed { time, cpu, process, thread, stack, user: None, detail });
     }
     let (header, words) = record.split_first_chunk::<{ WORDS as usize }>()?;
-    let point = le::u64(header, 8)?.checked_sub(FIRST_NUMBER)?;
+    let point = le::u64(header, sample::NUMBER)?.checked_sub(FIRST_NUMBER)?;
     let is_wake = |one: Tracepoint| one as u64 == point;
     let detail = if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].into_iter().any(is_wake) {
         let word = |index: usize| le::u32(words, index * 4);
@@ -378,10 +372,10 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
 #[inline]
 fn with_header<'a>(header: &[u8], stack: Stack<'a>, detail: Detail<'a>) -> Option<Parsed<'a>> {
     Some(Parsed {
-        time: le::u64(header, 0x20)?,
-        cpu: le::u32(header, 0x28)? as u16,
-        process: le::u32(header, 0x18)?,
-        thread: le::u32(header, 0x1c)?,
+        time: le::u64(header, sample::TIME)?,
+        cpu: le::u32(header, CPU as usize)? as u16,
+        process: le::u32(header, sample::PROCESS)?,
+        thread: le::u32(header, sample::THREAD)?,
         stack,
         user: None,
         detail: PerfDetail::Neutral(detail),
@@ -397,7 +391,7 @@ pub fn idle_wake<'a>(
 ) -> Option<Parsed<'a>> {
     const FRAMES: usize = WORDS as usize + 12;
     let header: &[u8; FRAMES] = record.first_chunk()?;
-    if le::u64(header, 8)? != number_of(Tracepoint::IdleWaking) {
+    if le::u64(header, sample::NUMBER)? != number_of(Tracepoint::IdleWaking) {
         return None;
     }
     let word = |index: usize| le::u32(header, WORDS as usize + index * 4);
@@ -472,17 +466,15 @@ impl Assembler {
         self.copy(RECORD, RESULT);
         // Behind the reservation: records are then in order of their times, but for interrupts between the two.
         self.call(KTIME_GET_NS);
-        self.store64(0x20, RESULT);
+        self.store64(TIME, RESULT);
         self.call(GET_SMP_PROCESSOR_ID);
-        self.store64(0x28, RESULT);
+        self.store64(CPU, RESULT);
         self.load_wide(1, 0, 9, size << 16);
         self.store64(0, 1);
         self.load_wide(1, 0, number as i32, (number >> 32) as i32);
-        self.store64(8, 1);
-        self.set(1, 0);
-        self.store64(0x10, 1);
+        self.store64(EVENT, 1);
         self.set(1, raw_size);
-        self.store32(0x30, 1);
+        self.store32(SIZE, 1);
         full
     }
 
@@ -565,9 +557,9 @@ impl Assembler {
             return;
         }
         self.call(GET_CURRENT_PID_TGID);
-        self.store32(0x1c, RESULT);
+        self.store32(THREAD, RESULT);
         self.put(0x77, RESULT, 0, 0, 32);
-        self.store32(0x18, RESULT);
+        self.store32(PROCESS, RESULT);
     }
 
     /// Writes the call stack.
@@ -666,9 +658,9 @@ impl Assembler {
             (Some((process, thread)), None) => {
                 self.load64(8, CONTEXT, 8);
                 self.load32(1, 8, process);
-                self.store32(0x18, 1);
+                self.store32(PROCESS, 1);
                 self.load32(1, 8, thread);
-                self.store32(0x1c, 1);
+                self.store32(THREAD, 1);
             }
             (None, _) => self.store_current(),
         }
@@ -813,7 +805,7 @@ mod tests {
 
     fn record(point: Tracepoint, words: &[u32]) -> Vec<u8> {
         let mut record = Vec::new();
-        for word in [9, number_of(point), 0, 50 | 51 << 32, 999, 3, 0] {
+        for word in [9, number_of(point), 50 | 51 << 32, 999, 3, 0] {
             record.extend(u64::to_le_bytes(word));
         }
         record.truncate(WORDS as usize);

@@ -1,6 +1,8 @@
 //! Programs, and parts of them, that read ids of threads in a namespace.
 
-use super::assembler::{Assembler, GET_CURRENT_TASK, Instruction, RESULT, Register};
+use super::assembler::{
+    Assembler, GET_CURRENT_TASK, Instruction, PROCESS, RESULT, Register, THREAD,
+};
 use super::btf::Btf;
 use super::ids::IdsAt;
 
@@ -31,13 +33,13 @@ impl Assembler {
 
     /// Writes the ids of a thread in the namespace. Registers 1 to 5 are changed.
     pub fn store_shown(&mut self, at: IdsAt, thread: Register) {
-        const THREAD: Register = 5;
-        self.copy(THREAD, thread);
-        self.load64(1, THREAD, at.thread);
-        self.store_shown_id(at, 0x1c);
-        self.load64(1, THREAD, at.shared);
+        const SHOWN: Register = 5;
+        self.copy(SHOWN, thread);
+        self.load64(1, SHOWN, at.thread);
+        self.store_shown_id(at, THREAD);
+        self.load64(1, SHOWN, at.shared);
         self.load64(1, 1, at.process);
-        self.store_shown_id(at, 0x18);
+        self.store_shown_id(at, PROCESS);
     }
 
     /// Writes the number that the namespace has for the id in register 1; 0: it has none, or the thread has given its id back.
