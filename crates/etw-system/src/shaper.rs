@@ -17,6 +17,7 @@ mod paths;
 mod processes;
 mod rundown;
 mod schedule;
+mod shared;
 mod shared_memory;
 mod sockets;
 mod symbols;

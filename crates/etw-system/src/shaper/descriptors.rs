@@ -1,9 +1,11 @@
 //! Descriptors of processes, and the files that are open by them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use super::shared::Shared;
 
 /// Processes that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
@@ -174,8 +176,6 @@ struct Table {
     descriptors: BTreeMap<i32, Descriptor>,
     /// Files of descriptors that may have been closed: when a program was executed, or unseen.
     doubtful: BTreeMap<i32, OpenFile>,
-    /// Processes, and threads with descriptors of their own, that have it.
-    owners: usize,
 }
 
 impl Table {
@@ -184,10 +184,10 @@ impl Table {
         files.chain(self.doubtful.values())
     }
 
-    /// Another one with the same files, for one owner.
+    /// Another one with the same files.
     fn copied(&self) -> Table {
         self.files().for_each(OpenFile::add_descriptor);
-        Table { owners: 1, ..self.clone() }
+        self.clone()
     }
 
     fn closed(self) -> Closed {
@@ -198,22 +198,19 @@ impl Table {
 
 /// The descriptors of all processes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tables {
-    tables: HashMap<u64, Table>,
-    of_owner: HashMap<Owner, u64>,
-    next: u64,
-}
+pub(super) struct Tables(Shared<Owner, Table>);
 
 impl Tables {
     #[cfg(test)]
     pub fn remembered(&self) -> [(&'static str, usize); 2] {
-        [("processes with descriptors", self.of_owner.len()), ("descriptors", self.tables.len())]
+        let [processes, tables] = self.0.counts();
+        [("processes with descriptors", processes), ("descriptors", tables)]
     }
 
     /// The owner of a thread's descriptors.
     pub fn owner(&self, process: u32, thread: u32) -> Owner {
         let own = Owner::Thread(thread);
-        if self.of_owner.contains_key(&own) { own } else { Owner::Process(process) }
+        if self.0.get(own).is_some() { own } else { Owner::Process(process) }
     }
 
     /// A thread has its descriptors alone from now on.
@@ -223,8 +220,8 @@ impl Tables {
             of_process => {
                 let own = Owner::Thread(thread);
                 self.inherit(own, of_process, false);
-                if self.table(own).is_none() {
-                    self.add(own, Table { owners: 1, ..Table::default() });
+                if self.0.get(own).is_none() {
+                    self.add(own, Table::default());
                 }
             }
         }
@@ -232,42 +229,38 @@ impl Tables {
 
     /// A thread that has descriptors of its own is the only one of its process from now on.
     pub fn take_over(&mut self, process: u32, thread: u32) -> Closed {
-        let Some(table) = self.of_owner.remove(&Owner::Thread(thread)) else {
+        let (own, of_process) = (Owner::Thread(thread), Owner::Process(process));
+        if self.0.get(own).is_none() {
             return Closed::new();
-        };
-        let closed = self.end(Owner::Process(process));
-        self.of_owner.insert(Owner::Process(process), table);
+        }
+        let closed = self.end(of_process);
+        self.0.share(of_process, own);
+        self.0.end(own);
         closed
     }
 
-    fn table(&self, owner: Owner) -> Option<&Table> {
-        self.tables.get(self.of_owner.get(&owner)?)
-    }
-
-    fn table_mut(&mut self, owner: Owner) -> Option<&mut Table> {
-        self.tables.get_mut(self.of_owner.get(&owner)?)
+    fn is_full(&self) -> bool {
+        let [owners, _] = self.0.counts();
+        owners >= LIMIT
     }
 
     fn add(&mut self, owner: Owner, table: Table) {
-        if self.of_owner.len() >= LIMIT {
-            self.of_owner.clear();
-            self.tables.clear();
+        if self.is_full() {
+            self.0 = Shared::default();
         }
-        self.next += 1;
-        self.tables.insert(self.next, table);
-        self.of_owner.insert(owner, self.next);
+        self.0.add(owner, table);
     }
 
     pub fn get(&self, owner: Owner, descriptor: i32) -> Option<&Descriptor> {
-        self.table(owner)?.descriptors.get(&descriptor)
+        self.0.get(owner)?.descriptors.get(&descriptor)
     }
 
     /// A descriptor is that of a file from now on.
     pub fn set(&mut self, owner: Owner, descriptor: i32, to: Descriptor) -> Closed {
-        if self.table(owner).is_none() {
-            self.add(owner, Table { owners: 1, ..Table::default() });
+        if self.0.get(owner).is_none() {
+            self.add(owner, Table::default());
         }
-        let Some(table) = self.table_mut(owner) else { return Closed::new() };
+        let Some(table) = self.0.get_mut(owner) else { return Closed::new() };
         if table.descriptors.len() >= MAX_DESCRIPTORS {
             table.descriptors.clear();
         }
@@ -281,7 +274,7 @@ impl Tables {
 
     /// A descriptor of which nothing is known is that of a file: one that it had before a program was executed, if it is the same.
     pub fn known_before(&self, owner: Owner, descriptor: i32, key: u64) -> Option<OpenFile> {
-        let before = self.table(owner)?.doubtful.get(&descriptor);
+        let before = self.0.get(owner)?.doubtful.get(&descriptor);
         before.filter(|file| file.key == key).cloned()
     }
 
@@ -292,7 +285,7 @@ impl Tables {
     /// These descriptors are closed.
     pub fn remove_all(&mut self, owner: Owner, range: RangeInclusive<i32>) -> Closed {
         let mut closed = Closed::new();
-        let table = self.table_mut(owner).filter(|_| !range.is_empty());
+        let table = self.0.get_mut(owner).filter(|_| !range.is_empty());
         let Some(table) = table else { return closed };
         let numbers: Vec<i32> = table.descriptors.range(range.clone()).map(|one| *one.0).collect();
         for number in numbers {
@@ -309,7 +302,7 @@ impl Tables {
 
     /// These descriptors are closed, or not, when the process executes a program.
     pub fn mark(&mut self, owner: Owner, range: RangeInclusive<i32>, closes_on_exec: bool) {
-        let table = self.table_mut(owner).filter(|_| !range.is_empty());
+        let table = self.0.get_mut(owner).filter(|_| !range.is_empty());
         let Some(table) = table else { return };
         for (_, one) in table.descriptors.range_mut(range) {
             one.closes_on_exec = Some(closes_on_exec);
@@ -322,7 +315,7 @@ impl Tables {
         if is_shared {
             return self.share(owner, parent);
         }
-        let Some(of_parent) = self.table(parent) else { return };
+        let Some(of_parent) = self.0.get(parent) else { return };
         if of_parent.descriptors.len() + of_parent.doubtful.len() > MAX_INHERITED {
             // Nobody sees when the process closes them.
             return of_parent.files().for_each(OpenFile::add_descriptor);
@@ -332,23 +325,15 @@ impl Tables {
     }
 
     fn share(&mut self, owner: Owner, parent: Owner) {
-        if self.of_owner.len() >= LIMIT || self.table(parent).is_none() {
-            self.add(parent, Table { owners: 1, ..Table::default() });
+        if self.is_full() || self.0.get(parent).is_none() {
+            self.add(parent, Table::default());
         }
-        if let Some(id) = self.of_owner.get(&parent).copied()
-            && let Some(table) = self.tables.get_mut(&id)
-        {
-            table.owners += 1;
-            self.of_owner.insert(owner, id);
-        }
+        self.0.share(owner, parent);
     }
 
     /// A process has its descriptors alone from now on.
     pub fn unshare(&mut self, owner: Owner) {
-        let Some(table) = self.table_mut(owner).filter(|table| table.owners > 1) else {
-            return;
-        };
-        table.owners -= 1;
+        let Some(table) = self.0.get(owner).filter(|_| self.0.is_shared(owner)) else { return };
         let own = table.copied();
         self.add(owner, own);
     }
@@ -356,7 +341,7 @@ impl Tables {
     /// A process executes a program, which has the descriptors that are not closed then. Others are looked up again.
     pub fn executed(&mut self, owner: Owner) -> Closed {
         self.unshare(owner);
-        let Some(table) = self.table_mut(owner) else { return Closed::new() };
+        let Some(table) = self.0.get_mut(owner) else { return Closed::new() };
         let mut closed = Closed::new();
         for (number, one) in std::mem::take(&mut table.descriptors) {
             match (one.closes_on_exec, one.file) {
@@ -379,7 +364,7 @@ impl Tables {
 
     /// All descriptors may have changed unseen: they are looked up again, and a file that is found has its object, at an unknown position.
     pub fn doubt(&mut self) {
-        for table in self.tables.values_mut() {
+        for table in self.0.values_mut() {
             table.files().for_each(OpenFile::forget_state);
             for (number, one) in std::mem::take(&mut table.descriptors) {
                 // Without a key, it would not be known again.
@@ -394,13 +379,7 @@ impl Tables {
 
     /// A process has ended.
     pub fn end(&mut self, owner: Owner) -> Closed {
-        let Some(id) = self.of_owner.remove(&owner) else { return Closed::new() };
-        let Some(table) = self.tables.get_mut(&id) else { return Closed::new() };
-        table.owners -= 1;
-        if table.owners > 0 {
-            return Closed::new();
-        }
-        self.tables.remove(&id).map(Table::closed).unwrap_or_default()
+        self.0.end(owner).map(Table::closed).unwrap_or_default()
     }
 }
 
@@ -433,7 +412,7 @@ mod tests {
         for process in (1..=LIMIT as u32 + 1).map(Owner::Process) {
             tables.set(process, 3, first.clone());
         }
-        assert_eq!(tables.of_owner.len(), 1);
+        assert_eq!(tables.0.counts(), [1, 1]);
         assert!(objects(tables.end(Owner::Process(LIMIT as u32 + 1))).is_empty());
         assert!(first.file.unwrap().without_descriptor().is_none());
     }
@@ -456,12 +435,13 @@ mod tests {
         for process in (2..=LIMIT as u32 + 1).map(Owner::Process) {
             tables.inherit(process, OWNER, true);
         }
-        assert!(tables.of_owner.len() <= LIMIT && tables.tables.len() == 1);
+        let [owners, count] = tables.0.counts();
+        assert!(owners <= LIMIT && count == 1);
         for process in (1..=LIMIT as u32 + 1).map(Owner::Process) {
             tables.unshare(process);
             assert!(objects(tables.end(process)).is_empty());
         }
-        assert!(tables.of_owner.is_empty() && tables.tables.is_empty());
+        assert_eq!(tables.0.counts(), [0, 0]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The folders in which relative paths begin. As in the kernel, a thread has one together with the thread that made it, or one of its own.
 
-use std::collections::HashMap;
-
 use super::Shaper;
 use super::paths::PATH_MAX;
+use super::shared::Shared;
 use crate::system_calls::SystemCall;
 
 /// CLONE_FS
@@ -12,52 +11,30 @@ pub(super) const CLONE_FOLDER: u64 = 0x200;
 const CLONE_MOUNTS: u64 = 0x2_0000;
 const CLONE_USERS: u64 = 0x1000_0000;
 
-#[derive(Clone, Debug)]
-struct Folder {
-    /// Empty: not known.
-    path: Vec<u8>,
-    /// Threads that have it.
-    threads: usize,
-}
-
-/// The folders of all threads.
+/// The folders of all threads. An empty path: it is not known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Folders {
-    all: HashMap<u64, Folder>,
-    of_thread: HashMap<u32, u64>,
-    next: u64,
-}
+pub(super) struct Folders(Shared<u32, Vec<u8>>);
 
 impl Folders {
     #[cfg(test)]
     pub fn remembered(&self) -> [(&'static str, usize); 2] {
-        [("threads with folders", self.of_thread.len()), ("folders", self.all.len())]
+        let [threads, folders] = self.0.counts();
+        [("threads with folders", threads), ("folders", folders)]
     }
 
     /// The folder of a thread, if it is known.
     pub fn get(&self, thread: u32) -> Option<&[u8]> {
-        let folder = self.all.get(self.of_thread.get(&thread)?)?;
-        (!folder.path.is_empty()).then_some(&folder.path[..])
+        self.0.get(thread).map(Vec::as_slice).filter(|path| !path.is_empty())
     }
 
     /// A thread has a folder of its own from now on.
     pub fn add(&mut self, thread: u32, path: Vec<u8>) {
-        self.end(thread);
-        self.next += 1;
-        self.all.insert(self.next, Folder { path, threads: 1 });
-        self.of_thread.insert(thread, self.next);
+        self.0.add(thread, path);
     }
 
     /// A thread has its folder together with another one from now on.
     pub fn share(&mut self, thread: u32, with: u32) {
-        let Some(id) = self.of_thread.get(&with).copied().filter(|_| thread != with) else {
-            return;
-        };
-        self.end(thread);
-        if let Some(folder) = self.all.get_mut(&id) {
-            folder.threads += 1;
-            self.of_thread.insert(thread, id);
-        }
+        self.0.share(thread, with);
     }
 
     /// A thread goes to another folder, and all that have it together with it; `None`: it is not known. A program can go deeper and
@@ -65,30 +42,24 @@ impl Folders {
     pub fn change(&mut self, thread: u32, path: Option<Vec<u8>>) {
         let is_known = |path: &Vec<u8>| path.starts_with(b"/") && path.len() < PATH_MAX;
         let path = path.filter(is_known).unwrap_or_default();
-        let id = self.of_thread.get(&thread);
-        match id.and_then(|id| self.all.get_mut(id)) {
-            Some(folder) => folder.path = path,
+        match self.0.get_mut(thread) {
+            Some(folder) => *folder = path,
             None => self.add(thread, path),
         }
     }
 
     /// Folders have other paths, where there are ones.
     pub fn rename(&mut self, renamed: impl Fn(&[u8]) -> Option<Vec<u8>>) {
-        for folder in self.all.values_mut() {
-            if let Some(path) = renamed(&folder.path) {
-                folder.path = if path.len() < PATH_MAX { path } else { Vec::new() };
+        for folder in self.0.values_mut() {
+            if let Some(path) = renamed(folder) {
+                *folder = if path.len() < PATH_MAX { path } else { Vec::new() };
             }
         }
     }
 
     /// A thread has ended.
     pub fn end(&mut self, thread: u32) {
-        let Some(id) = self.of_thread.remove(&thread) else { return };
-        let Some(folder) = self.all.get_mut(&id) else { return };
-        folder.threads -= 1;
-        if folder.threads == 0 {
-            self.all.remove(&id);
-        }
+        self.0.end(thread);
     }
 }
 

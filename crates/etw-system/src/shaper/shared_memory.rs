@@ -1,25 +1,21 @@
 //! Processes that have one memory, as `clone` with CLONE_VM and without CLONE_THREAD makes them: what one of them maps, all have. A process that
 //! executes a program has another memory from then on.
 
-use std::collections::HashMap;
-
 use super::Shaper;
+use super::shared::Shared;
 
 /// Processes that have one memory; further ones keep the images of their beginning. Each image is a record for each of them.
 const MOST: usize = 64;
 
 /// The processes that have their memory together with others.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedMemory {
-    groups: HashMap<u64, Vec<u32>>,
-    of_process: HashMap<u32, u64>,
-    next: u64,
-}
+pub(super) struct SharedMemory(Shared<u32, Vec<u32>>);
 
 impl SharedMemory {
     #[cfg(test)]
     pub fn remembered(&self) -> [(&'static str, usize); 2] {
-        [("processes in one memory", self.of_process.len()), ("memories", self.groups.len())]
+        let [processes, memories] = self.0.counts();
+        [("processes in one memory", processes), ("memories", memories)]
     }
 
     /// A process has the memory of another one.
@@ -28,37 +24,30 @@ impl SharedMemory {
             return;
         }
         self.leave(process);
-        let group = match self.of_process.get(&other) {
-            Some(group) => *group,
-            None => {
-                self.next += 1;
-                self.groups.insert(self.next, vec![other]);
-                self.of_process.insert(other, self.next);
-                self.next
-            }
-        };
-        if let Some(all) = self.groups.get_mut(&group).filter(|all| all.len() < MOST) {
+        if self.0.get(other).is_none() {
+            self.0.add(other, vec![other]);
+        }
+        if let Some(all) = self.0.get_mut(other).filter(|all| all.len() < MOST) {
             all.push(process);
-            self.of_process.insert(process, group);
+            self.0.share(process, other);
         }
     }
 
     /// A process has a memory of its own, or none any more.
     pub fn leave(&mut self, process: u32) {
-        let Some(group) = self.of_process.remove(&process) else { return };
-        let Some(all) = self.groups.get_mut(&group) else { return };
+        let Some(all) = self.0.get_mut(process) else { return };
         all.retain(|one| *one != process);
-        if let [alone] = all[..] {
-            self.of_process.remove(&alone);
-            self.groups.remove(&group);
+        let left = all.clone();
+        self.0.end(process);
+        if let [alone] = left[..] {
+            self.0.end(alone);
         }
     }
 
     /// The process, and those that have its memory.
     pub fn of(&self, process: u32) -> Vec<u32> {
-        let group = self.of_process.get(&process).and_then(|group| self.groups.get(group));
-        let others = group.into_iter().flatten().copied().filter(|one| *one != process);
-        std::iter::once(process).chain(others).collect()
+        let all = self.0.get(process).into_iter().flatten().copied();
+        std::iter::once(process).chain(all.filter(|one| *one != process)).collect()
     }
 }
 
