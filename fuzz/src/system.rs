@@ -86,8 +86,13 @@ pub fn ring(data: &[u8]) {
                 let (first, second) = record.split_at(record.len() / 2);
                 let id = (record.len() % 2 == 0).then(FileId::default);
                 let paths = [first.to_vec(), second.to_vec()];
-                let file =
-                    CalledFile { paths, id, buffer_bytes: Some(number), flags: Some(number) };
+                let file = CalledFile {
+                    paths,
+                    id,
+                    buffer_bytes: Some(number),
+                    flags: Some(number),
+                    is_made: number & 1 == 1,
+                };
                 let detail = Detail::SyscallEnter { number, arguments, file: Some(&file) };
                 give(detail, &mut shaper, &mut out);
             }

@@ -287,6 +287,8 @@ pub struct CalledFile {
     pub buffer_bytes: Option<u64>,
     /// The flags of a call that has them in memory.
     pub flags: Option<u64>,
+    /// The call made the file that it opened; otherwise it may have.
+    pub is_made: bool,
 }
 
 impl From<FileFacts> for CalledFile {

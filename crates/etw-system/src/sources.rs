@@ -314,6 +314,7 @@ impl Sources {
             file.id = one.file;
             file.buffer_bytes = one.buffer_bytes;
             file.flags = one.flags.or(file.flags);
+            file.is_made = one.is_made;
             let Some(one) = all.pop_front() else { break };
             self.call_path_count -= 1;
             file.paths[usize::from(one.is_second)] = one.path;
@@ -517,6 +518,7 @@ mod tests {
             path: path.to_vec(),
             buffer_bytes: None,
             flags: None,
+            is_made: false,
         };
         let mut sources = Sources::default();
         sources.add_call_paths(vec![
@@ -562,6 +564,7 @@ mod tests {
                 path,
                 buffer_bytes,
                 flags: None,
+                is_made: false,
             }]);
         }
         let mut take = |after| {

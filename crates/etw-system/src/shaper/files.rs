@@ -218,7 +218,7 @@ impl Shaper {
         &mut self,
         event: &NeutralEvent<'_>,
         (id, path): (FileId, &[u8]),
-        flags: u64,
+        (flags, is_made): (u64, bool),
         out: &mut Records,
     ) -> (OpenFile, Option<LateName>) {
         let mut name = path.to_vec();
@@ -234,10 +234,12 @@ impl Shaper {
             name = known.to_vec();
         }
         let names = &self.files.names;
-        let has_other = names.path(key).is_some_and(|known| known != name) && names.has_name(key);
+        // A file that has just been made has no other name: the file with that one was deleted unseen.
+        let has_other =
+            names.path(key).is_some_and(|known| known != name) && (is_made || names.has_name(key));
         let is_of_other = names.key(&name).is_some_and(|one| one != key && is_opened(one));
         if has_other || is_of_other {
-            let is_new = is_nameless_now || disposition(flags) == NEW_FILE;
+            let is_new = is_made || is_nameless_now || disposition(flags) == NEW_FILE;
             let late = LateName { id, path: name, is_new };
             return (OpenFile::new(self.files.object(), key, Some(0)), Some(late));
         }
@@ -330,8 +332,8 @@ impl Shaper {
             (Some(_), _) => Some(self.file_of(owner, descriptor)?),
             (None, path) if is_open => {
                 let id = names.and_then(|names| names.id).filter(|_| !path.is_empty());
-                let opened =
-                    id.map(|id| self.file_opened(event, (id, path), flags.unwrap_or(0), out));
+                let how = (flags.unwrap_or(0), names.is_some_and(|names| names.is_made));
+                let opened = id.map(|id| self.file_opened(event, (id, path), how, out));
                 let (file, late) = opened.unwrap_or_else(|| (self.unnamed_file(), None));
                 late_name = late;
                 Some(file)

@@ -327,3 +327,41 @@ fn names_are_recorded_alone() {
     }
     assert!(of(&recording.records, 0x0440).is_empty());
 }
+
+/// OV-23: a file whose inode another one had, which was deleted by a path through a link, has its own name: the kernel says that it was made.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_new_file_has_no_name_of_one_that_was_deleted_unseen() {
+    const SCRIPT: &str = "mkdir real && ln -s real link && for i in 1 2 3 4 5 6 7 8 9; do
+        echo old > $PWD/real/before$i; rm $PWD/link/before$i; echo other > $PWD/real/next$i; done";
+    let folder = std::env::temp_dir().join(format!("etw-made-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let mut has_paths = false;
+    let flags = "process,thread,file,fileio";
+    let recording = crate::live::record_and_count(flags, None, |live: &mut crate::live::Live| {
+        has_paths = live.has_call_paths();
+        let mut shell = std::process::Command::new("sh");
+        assert!(shell.args(["-c", SCRIPT]).current_dir(&folder).status().unwrap().success());
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    let Some(recording) = recording else { return };
+    if !has_paths || recording.losses.total() > 0 {
+        return eprintln!("left out: paths need programs in the kernel, which were not lost");
+    }
+    let (mut names, mut written) = (std::collections::HashMap::new(), Vec::new());
+    for record in &recording.records {
+        match record.hook {
+            0x0400 => _ = names.insert(record.u64(0), text(record, NAME)),
+            0x0444 => written
+                .extend(names.get(&record.u64(24)).map(|name| (name.clone(), record.u32(36)))),
+            _ => {}
+        }
+    }
+    let folder = folder.join("real");
+    let expected: Vec<_> = (1..=9)
+        .flat_map(|number| [(format!("before{number}"), 4), (format!("next{number}"), 6)])
+        .map(|(name, size)| (folder.join(name).to_str().unwrap().to_owned(), size))
+        .collect();
+    written.retain(|(name, _)| name.starts_with(folder.to_str().unwrap()));
+    assert_eq!(written, expected);
+}

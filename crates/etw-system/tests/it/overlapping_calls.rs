@@ -42,9 +42,12 @@ impl Overlapping {
     }
 
     fn begin_open(&mut self, thread: u32, path: &str, id: Option<FileId>) {
-        let file = named([path, ""], id);
+        self.begin_open_of(thread, &named([path, ""], id));
+    }
+
+    fn begin_open_of(&mut self, thread: u32, file: &CalledFile) {
         let arguments = [OWN_FOLDER, 0x100, CREATES];
-        self.begin(thread, call_in_folder(FileOperation::Open), &arguments, Some(&file));
+        self.begin(thread, call_in_folder(FileOperation::Open), &arguments, Some(file));
     }
 
     fn open(&mut self, path: &str, inode: u64, descriptor: i64) {
@@ -111,6 +114,21 @@ fn a_file_with_the_number_of_one_that_is_being_deleted_has_its_own_name() {
     calls.end(OTHER, 8);
     calls.read(8, 4);
     assert_eq!(calls.names(), expected(&[(1, "/b"), (2, "/b"), (3, "/c"), (4, "/d")]));
+}
+
+/// The kernel says that a call made its file, so the file with that number before is no more, though no call that deleted it was seen.
+#[test]
+fn a_file_that_was_just_made_has_no_earlier_name() {
+    let mut calls = Overlapping::new();
+    for (inode, is_made, size) in [(7, true, 1), (8, false, 2)] {
+        let before = format!("/before{inode}");
+        calls.open(&before, inode, 5);
+        let next = CalledFile { is_made, ..named(["/next", ""], file(inode)) };
+        calls.begin_open_of(50, &next);
+        calls.end(50, 6);
+        calls.read(6, size);
+    }
+    assert_eq!(calls.names(), expected(&[(1, "/next"), (2, "/before8")]));
 }
 
 /// Another name leads to a file that is not deleted.

@@ -73,7 +73,9 @@ pub struct Offsets {
     files: i16,
     table: i16,
     descriptors: i16,
-    /// The inode of an open file, and its number, file system and device.
+    /// The mode of an open file.
+    mode: i16,
+    /// Its inode, and its number, file system and device.
     inode: i16,
     number: i16,
     file_system: i16,
@@ -88,6 +90,7 @@ impl Offsets {
             files: btf.offset("task_struct", "files")?,
             table: btf.offset("files_struct", "fdt")?,
             descriptors: btf.offset("fdtable", "fd")?,
+            mode: btf.offset("file", "f_mode")?,
             inode: btf.offset("file", "f_inode")?,
             number: btf.offset("inode", "i_ino")?,
             file_system: btf.offset("inode", "i_sb")?,
@@ -117,7 +120,12 @@ pub struct CallPath {
     pub buffer_bytes: Option<u64>,
     /// The flags of a call that has them in memory.
     pub flags: Option<u64>,
+    /// The call made the file that it opened.
+    pub is_made: bool,
 }
+
+/// Of the word with the call's number: it made the file that it opened.
+const MADE: u32 = 1 << 31;
 
 impl CallPath {
     /// Reads a record; `None`: it is cut.
@@ -125,7 +133,8 @@ impl CallPath {
         let word = |at: i16| le::u32(record, at as usize);
         let wide = |at: i16| le::u64(record, at as usize);
         let (device, inode) = (word(DEVICE)?, wide(INODE)?);
-        let call = word(WORDS)?.into();
+        let is_made = word(WORDS)? & MADE != 0;
+        let call = (word(WORDS)? & !MADE).into();
         let rest = record.get(PATH as usize..)?;
         let mut file =
             (inode != 0).then_some(FileId { device, inode, address: wide(INODE_ADDRESS)? });
@@ -159,6 +168,7 @@ impl CallPath {
             path: path.to_vec(),
             buffer_bytes,
             flags,
+            is_made,
         })
     }
 }
@@ -230,7 +240,7 @@ impl Assembler {
         self.store64(EVENT, 1);
     }
 
-    /// Writes device, inode and the address of the inode of the file that the call opened, or zeros.
+    /// Writes device, inode and the address of the inode of the file that the call opened, or zeros; and whether the call made it.
     fn store_opened_file(&mut self, at: &Offsets) {
         self.set(1, 0);
         self.store32(DEVICE, 1);
@@ -253,6 +263,9 @@ impl Assembler {
         self.put(0x67, NUMBER, 0, 0, 3);
         self.put(0x0f, 3, NUMBER, 0, 0);
         self.read_pointer(0);
+        self.copy(NUMBER, 3);
+        self.mark_made(at.mode);
+        self.copy(3, NUMBER);
         self.read_pointer(at.inode);
         self.store64(INODE_ADDRESS, 3);
         self.copy(NUMBER, 3);
@@ -264,6 +277,21 @@ impl Assembler {
         self.read_kernel(RECORD, DEVICE, 4);
         self.land(opens_none);
         self.land(failed);
+    }
+
+    /// Marks the call if it made the file in register 3.
+    fn mark_made(&mut self, mode: i16) {
+        /// `FMODE_CREATED` of the kernel's `linux/fs.h`.
+        const IS_CREATED: i32 = 1 << 20;
+        self.put(0x07, 3, 0, 0, mode.into());
+        self.read_kernel(FRAME, POINTER_AT, 4);
+        self.load32(1, FRAME, POINTER_AT);
+        self.put(0x57, 1, 0, 0, IS_CREATED);
+        // To the place of `MADE`.
+        self.put(0x67, 1, 0, 0, 31 - 20);
+        self.load32(2, RECORD, WORDS);
+        self.put(0x4f, 2, 1, 0, 0);
+        self.store32(WORDS, 2);
     }
 
     /// Replaces an address in register 3 by the pointer that lies so far behind it.
@@ -444,7 +472,7 @@ mod tests {
         let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
         put(THREAD as usize, &7u32.to_le_bytes());
         put(TIME as usize, &99u64.to_le_bytes());
-        put(WORDS as usize, &257u32.to_le_bytes());
+        put(WORDS as usize, &(MADE | 257).to_le_bytes());
         put(DEVICE as usize, &5u32.to_le_bytes());
         put(INODE as usize, &77u64.to_le_bytes());
         put(ADDRESS as usize, &0x1000u64.to_le_bytes());
@@ -453,7 +481,10 @@ mod tests {
         let path = CallPath::parse(&record).unwrap();
         assert_eq!((path.thread, path.time, path.call, path.address), (7, 99, 257, 0x1000));
         assert_eq!(path.file, Some(FileId { device: 5, inode: 77, address: 0x9000 }));
-        assert_eq!((&path.path[..], path.is_second), (&b"/etc/hosts"[..], false));
+        assert_eq!(
+            (&path.path[..], path.is_second, path.is_made),
+            (&b"/etc/hosts"[..], false, true)
+        );
         assert!((0..PATH as usize).all(|size| CallPath::parse(&record[..size]).is_none()));
         assert_eq!(path.flags, None);
         // `O_CREAT` and `O_EXCL` of `openat2`
@@ -464,7 +495,7 @@ mod tests {
         put(INDEX, 1);
         record.truncate(PATH as usize);
         let unread = CallPath::parse(&record).unwrap();
-        assert_eq!((unread.flags, unread.is_second), (None, true));
+        assert_eq!((unread.flags, unread.is_second, unread.is_made), (None, true, false));
         record.extend(0o300u64.to_le_bytes());
         let flags = CallPath::parse(&record).unwrap();
         assert_eq!((flags.flags, &flags.path[..]), (Some(0o300), &b""[..]));
