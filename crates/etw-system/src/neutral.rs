@@ -138,9 +138,9 @@ pub enum Detail<'a> {
     DescriptorFound { process: u32, descriptor: i32, file: Option<&'a FileFacts> },
     /// The counters of a process at the end of the recording.
     Counters { process: u32, counters: &'a ProcessCounters },
-    /// A program began a system call. `file`: the file that it names, if that is known already.
+    /// A program began a system call. `number`: with [`CALL_OF_32_BITS`], if that is known. `file`: the file that it names, if that is known already.
     SyscallEnter { number: u64, arguments: [u64; 6], file: Option<&'a CalledFile> },
-    /// A program's system call returned.
+    /// A program's system call returned. `number`: the same.
     SyscallExit { number: u64, result: i64 },
     /// The machine was suspended for so many nanoseconds, in which the clock of events stood still.
     Resumed { suspended: u64 },
@@ -295,6 +295,14 @@ impl From<FileFacts> for CalledFile {
     fn from(FileFacts { id, path }: FileFacts) -> CalledFile {
         CalledFile { paths: [path, Vec::new()], id: Some(id), ..CalledFile::default() }
     }
+}
+
+/// Of the number of a system call: it is one of 32 bits, as `int 0x80` makes them in any program. Their numbers have other meanings.
+pub const CALL_OF_32_BITS: u64 = 1 << 62;
+
+/// Whether the number of a system call has that bit; the numbers of calls that are none may be negative.
+pub fn is_call_of_32_bits(number: u64) -> bool {
+    number >> 62 == CALL_OF_32_BITS >> 62
 }
 
 /// Counters of a process. Sizes are in bytes.

@@ -11,7 +11,7 @@ pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
 }
 
 impl Recorder {
-    /// The facts that the trace lacks so far: arguments of programs, calls of 32-bit programs, operations that programs handed to the kernel, hidden
+    /// The facts that the trace lacks so far: arguments of programs, calls of 32 bits, operations that programs handed to the kernel, hidden
     /// programs, descriptors that were closed too soon, outer frames of call stacks.
     pub(super) fn missing(&self) -> Missing {
         let Recorder { shaper, hidden, sources, stacks, missing_before, .. } = self;
@@ -42,7 +42,7 @@ impl Recorder {
         let count = of_32_bits;
         if count > 0 {
             notes.push(format!(
-                "missing system calls: {count}, of 32-bit programs, whose numbers of calls are others; their operations on files and memory are missing, too"
+                "missing system calls: {count}, of 32 bits, whose numbers are others; their operations on files and memory are missing, too"
             ));
         }
         let count = submitted;

@@ -9,7 +9,7 @@ use super::files::{FileCall, Operation, is_error};
 use super::views::{View, Views};
 use super::{KEY, Shaper};
 use crate::flags::Flag;
-use crate::neutral::{CalledFile, FileFacts, NeutralEvent};
+use crate::neutral::{CalledFile, FileFacts, NeutralEvent, is_call_of_32_bits};
 use crate::record::{Payload, Records};
 use crate::system_calls::SystemCall;
 
@@ -140,7 +140,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.ensure_running(event, out);
-        if self.calls.is_narrow(event.process) {
+        if self.calls.is_narrow(event.process) || is_call_of_32_bits(number) {
             self.calls.of_narrow += 1;
             return;
         }
@@ -178,7 +178,7 @@ impl Shaper {
         result: i64,
         out: &mut Records,
     ) {
-        if self.calls.is_narrow(event.process) {
+        if self.calls.is_narrow(event.process) || is_call_of_32_bits(number) {
             return;
         }
         let call = self.calls.running.remove(&event.thread).filter(|call| call.number == number);

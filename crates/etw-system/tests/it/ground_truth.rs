@@ -158,6 +158,7 @@ fn plays_its_role() {
         "records a storm by perf" => crate::command_lines::records_a_storm_by_perf(),
         "uses files" => crate::values::use_files(),
         "maps and moves memory" => crate::values::map_and_move_memory(),
+        "calls as a program of 32 bits" => crate::unusual_calls::call_with_32_bits(),
         "calls unusually" => crate::unusual_calls::call(),
         "uses a descriptor twice" => crate::unusual_calls::use_twice(),
         "makes short processes" => (0..2000).for_each(|_| make_short_process()),

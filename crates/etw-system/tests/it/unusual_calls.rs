@@ -174,3 +174,49 @@ fn operations_before_a_file_was_opened_are_none_of_it() {
     let written = (format!("{top}/after-memory"), 3);
     assert_eq!(transfers, [vec![], vec![written]], "{:?}", recording.losses);
 }
+
+/// The role of a program that makes calls of 32 bits: 20 is getpid there, and writev among those of 64 bits.
+pub fn call_with_32_bits() {
+    #[cfg(target_arch = "x86_64")]
+    for _ in 0..50 {
+        let result: i64;
+        // SAFETY: the call takes no arguments, and changes no other registers than these.
+        unsafe {
+            std::arch::asm!("int 0x80", inlateout("rax") 20i64 => result, out("r8") _, out("r9") _,
+                out("r10") _, out("r11") _);
+        }
+        assert_eq!(result, i64::from(std::process::id()));
+    }
+    std::process::exit(0);
+}
+
+/// OV-23: calls of 32 bits in a program of 64 bits are counted, and not taken for others.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_32_bits_are_not_taken_for_others() {
+    let (mut has_paths, mut id, mut is_done, mut notes) = (false, 0, false, Vec::new());
+    let flags = "process,thread,fileio";
+    let recording = crate::live::record_and_count(flags, None, |live: &mut crate::live::Live| {
+        has_paths = live.has_call_paths();
+        let mut child = helper("calls as a program of 32 bits").spawn().unwrap();
+        id = child.id();
+        is_done = child.wait().unwrap().success();
+        crate::ground_truth::settle(live);
+        notes = live.notes();
+    });
+    let Some(recording) = recording else { return };
+    if !has_paths || !is_done || recording.losses.total() > 0 {
+        let lost = recording.losses.total();
+        return eprintln!(
+            "left out: programs in the kernel: {has_paths}, calls of 32 bits: {is_done}, lost: {lost}"
+        );
+    }
+    let records = recording.records;
+    let of_child = |hook| of(&records, hook).into_iter().filter(|one| one.process == id).count();
+    assert_eq!(of_child(0x0444), 0, "getpid is no writev");
+    let (count, is_missing) = (50, "missing system calls: ");
+    let missing = notes
+        .iter()
+        .find_map(|note| note.strip_prefix(is_missing)?.split(',').next()?.parse().ok());
+    assert!(missing.is_some_and(|all: u32| all >= count), "{notes:?}");
+}

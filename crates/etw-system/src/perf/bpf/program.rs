@@ -59,12 +59,20 @@ const MAX_FRAMES: usize = 24;
 /// The events of a tracepoint that a program records.
 #[derive(Clone, Copy)]
 enum Only {
-    /// Those of certain system calls, by the word that has their number; `None`: all.
-    Calls(Option<Word>),
+    /// Those of certain system calls; `None`: all.
+    Calls(Option<CallNumber>),
     /// Switches from idle.
     FromIdle,
     /// Those while the CPU is idle, by where a thread has its id.
     ByIdle(i16),
+}
+
+/// The number of a system call.
+#[derive(Clone, Copy)]
+struct CallNumber {
+    word: Word,
+    /// Where a thread has its status, which says whether its call is one of 32 bits. `None`: on arm64, its program says that.
+    status: Option<i16>,
 }
 
 /// Where a program finds the kernel's count of interrupts that the CPU handles.
@@ -185,7 +193,9 @@ fn assemble_one(
     let mut assembler = Assembler { ids, ..Assembler::default() };
     // Their first words are the numbers.
     let is_call = matches!(point, Tracepoint::SyscallEnter | Tracepoint::SyscallExit);
-    let call = words.first().copied().filter(|_| is_call);
+    let status = btf.offset("thread_info", "status");
+    let status = status.and_then(|at| btf.offset("task_struct", "thread_info")?.checked_add(at));
+    let call = words.first().filter(|_| is_call).map(|word| CallNumber { word: *word, status });
     let paths = match maps.with_paths && point == Tracepoint::SyscallExit {
         true => Some(paths_of(btf)?),
         false => None,
@@ -629,7 +639,7 @@ impl Assembler {
     ) {
         let mut closed = vec![self.test_gate(maps, GATE)];
         match (only, thread) {
-            (Only::Calls(Some(call)), _) => closed.extend(self.test_call(maps, call)),
+            (Only::Calls(Some(call)), _) => closed.extend(self.test_call(maps, call.word)),
             (Only::FromIdle, Some((_, thread))) => {
                 self.load64(1, CONTEXT, 8);
                 self.load32(1, 1, thread);
@@ -689,11 +699,29 @@ impl Assembler {
             }
             at += word.size() as i16;
         }
+        if let Only::Calls(Some(CallNumber { status: Some(status), .. })) = only {
+            self.mark_call_of_32_bits(status);
+        }
         self.submit();
         self.land(full);
         self.count(maps, lost);
         closed.into_iter().for_each(|jump| self.land(jump));
         self.end();
+    }
+
+    /// Adds [`CALL_OF_32_BITS`](crate::neutral::CALL_OF_32_BITS) to the number of the record's call, if it is one.
+    fn mark_call_of_32_bits(&mut self, status: i16) {
+        /// `TS_COMPAT` of the kernel's `asm/thread_info.h`, and its bit.
+        const IS_OF_32_BITS: i32 = 2;
+        const BIT: i32 = 1;
+        self.call(GET_CURRENT_TASK);
+        self.load32(1, RESULT, status);
+        self.put(0x57, 1, 0, 0, IS_OF_32_BITS);
+        // In the upper half of the number.
+        self.put(0x67, 1, 0, 0, 62 - 32 - BIT);
+        self.load32(2, RECORD, WORDS + 4);
+        self.put(0x4f, 2, 1, 0, 0);
+        self.store32(WORDS + 4, 2);
     }
 
     /// The program that records the paths of a system call alone.
