@@ -583,6 +583,7 @@ impl Recorder {
                 }
                 PerfDetail::Program(program) => add_program(shaper, parsed, &program, out),
                 PerfDetail::Map(mapping) => {
+                    hidden.mapped(mapping.process);
                     add_mapping(shaper, parsed, &mapping, &mut sources.images, out);
                 }
             }

@@ -1,6 +1,8 @@
 //! Programs that the kernel hides from this user from the moment on at which a recorded process executes them: those with a set-user-ID bit,
 //! for example. Their process leaves the recording with a record as at its end, and runs on.
 
+use std::collections::HashSet;
+
 use super::Recorder;
 use crate::neutral::Detail;
 use crate::perf::Target;
@@ -17,15 +19,17 @@ pub(super) struct HiddenPrograms {
     running: Vec<u32>,
     /// Those that have ended, too.
     pub count: u64,
+    /// Processes that have just executed a program, of whose code nothing is mapped yet: if this is their last record, it is hidden.
+    unmapped: HashSet<u32>,
 }
 
 impl HiddenPrograms {
-    /// Whether a record of the end of a thread is that of a process that still runs.
+    /// Whether a record of the end of a thread is that of a process that runs on, or ran on until now.
     pub fn take(&mut self, target: Target, process: u32, thread: u32) -> bool {
         let is_hidden = matches!(target, Target::Tree(_))
             && process == thread
             && self.running.len() < LIMIT
-            && is_running(process);
+            && (self.unmapped.remove(&process) || is_running(process));
         if is_hidden && !self.running.contains(&process) {
             self.running.push(process);
             self.count += 1;
@@ -39,6 +43,16 @@ impl HiddenPrograms {
         let before = self.running.len();
         self.running.retain(|one| *one != process);
         self.count -= (before - self.running.len()) as u64;
+        if self.unmapped.len() < LIMIT {
+            self.unmapped.insert(process);
+        }
+    }
+
+    /// The code of a process's program is shown.
+    pub fn mapped(&mut self, process: u32) {
+        if !self.unmapped.is_empty() {
+            self.unmapped.remove(&process);
+        }
     }
 }
 
@@ -78,13 +92,18 @@ mod tests {
         hidden.show(process + 1);
         assert_eq!(hidden.count, 1);
         hidden.show(process);
+        hidden.mapped(process);
         assert_eq!((hidden.count, &hidden.running[..]), (0, &[][..]));
         program.kill().unwrap();
         while is_running(process) {
             std::thread::yield_now();
         }
-        assert!(!hidden.take(tree, process, process), "nobody has waited for it yet");
+        assert!(!hidden.take(tree, process, process), "its program was shown to the end");
         program.wait().unwrap();
         assert!(!hidden.take(tree, process, process));
+        // It executes a program with a set-user-ID bit, which ends at once.
+        hidden.show(process);
+        assert!(hidden.take(tree, process, process));
+        assert_eq!((hidden.count, &hidden.running[..]), (1, &[process][..]));
     }
 }
