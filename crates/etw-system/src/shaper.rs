@@ -485,14 +485,27 @@ impl Shaper {
         }
     }
 
-    /// The event with the ids of the ending thread that it is about, if the kernel had none for it.
+    /// The event with the ids of the thread that it is about, if the kernel had none for it: that thread has said its end. It is the one that came
+    /// to the CPU, if that has; otherwise the last one that has. If none is known, it is the one that came.
     fn with_ids<'a>(&self, event: &NeutralEvent<'a>) -> NeutralEvent<'a> {
-        let may_be = |one: &&EndingThread| event.process == NO_ID || one.process == event.process;
-        let of_cpu = |one: &&EndingThread| one.cpu == event.cpu;
+        let before = match event.detail {
+            Detail::SwitchedFrom { thread } => thread,
+            _ => NO_ID,
+        };
+        let shown = self.cpus.get(usize::from(event.cpu)).and_then(|cpu| cpu.thread);
+        let shown = shown.filter(|shown| *shown != before);
+        let may_be = |one: &&EndingThread| {
+            one.thread != before && (event.process == NO_ID || one.process == event.process)
+        };
         let newest_first = || self.ending.iter().rev().filter(may_be);
-        match newest_first().find(of_cpu).or_else(|| newest_first().next()) {
+        let found = newest_first().find(|one| Some(one.thread) == shown);
+        let found = found.or_else(|| newest_first().find(|one| one.cpu == event.cpu));
+        match found.or_else(|| newest_first().next()) {
             Some(one) => NeutralEvent { process: one.process, thread: one.thread, ..*event },
-            None => *event,
+            None => {
+                let known = shown.and_then(|thread| Some((self.process_of(thread)?, thread)));
+                known.map_or(*event, |(process, thread)| NeutralEvent { process, thread, ..*event })
+            }
         }
     }
 

@@ -84,7 +84,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         let old = match old.thread {
-            super::NO_ID => self.without_id(event, old),
+            super::NO_ID => self.without_id(event, old, new.thread),
             _ => old,
         };
         if self.lacks_states && !self.ending.is_empty() {
@@ -95,7 +95,7 @@ impl Shaper {
             false => old,
         };
         let new = match new.thread {
-            super::NO_ID => SwitchedIn { thread: self.ending_on(event.cpu), ..new },
+            super::NO_ID => SwitchedIn { thread: self.ending_on(event.cpu, old.thread), ..new },
             _ => new,
         };
         self.change_thread(event, old, new, out);
@@ -110,18 +110,29 @@ impl Shaper {
     }
 
     /// A thread whose ids the kernel has taken back leaves its CPU. Without states, this is its last switch.
-    fn without_id(&self, event: &NeutralEvent<'_>, old: SwitchedOut) -> SwitchedOut {
+    fn without_id(&self, event: &NeutralEvent<'_>, old: SwitchedOut, new: u32) -> SwitchedOut {
         let state = match (self.lacks_states, old.state) {
             (true, ThreadState::Waiting) => ThreadState::Dead,
             (_, state) => state,
         };
-        SwitchedOut { thread: event.thread, state, ..old }
+        let thread = match event.thread {
+            super::NO_ID => self.nameless_on(event.cpu, new),
+            thread => thread,
+        };
+        SwitchedOut { thread, state, ..old }
     }
 
-    /// A thread on its way out, whose ids the kernel has taken back; 0: none is known.
-    fn ending_on(&self, cpu: u16) -> u32 {
-        let of_cpu = self.ending.iter().rev().find(|one| one.cpu == cpu);
-        of_cpu.or(self.ending.back()).map_or(0, |one| one.thread)
+    /// A thread on its way out, whose ids the kernel has taken back, and which is not `other`; 0: none is known.
+    fn ending_on(&self, cpu: u16, other: u32) -> u32 {
+        let newest_first = || self.ending.iter().rev().filter(|one| one.thread != other);
+        let of_cpu = newest_first().find(|one| one.cpu == cpu);
+        of_cpu.or(newest_first().next()).map_or(0, |one| one.thread)
+    }
+
+    /// The thread without ids that leaves a CPU: the one that came there, as far as that is known.
+    fn nameless_on(&self, cpu: u16, new: u32) -> u32 {
+        let shown = self.cpus.get(usize::from(cpu)).and_then(|cpu| cpu.thread);
+        shown.filter(|shown| *shown != new).unwrap_or_else(|| self.ending_on(cpu, new))
     }
 
     /// The first thread of a process leaves its CPU for the last time, while another one executes a program with its id.
@@ -352,7 +363,10 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.lacks_states = true;
-        let thread = if thread == super::NO_ID { self.ending_on(event.cpu) } else { thread };
+        let thread = match thread {
+            super::NO_ID => self.nameless_on(event.cpu, event.thread),
+            thread => thread,
+        };
         if self.cpu(event.cpu).thread == Some(event.thread) {
             return;
         }

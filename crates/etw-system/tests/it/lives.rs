@@ -280,6 +280,46 @@ fn a_switch_with_one_of_its_two_records_is_whole() {
     assert_eq!(ends, [(60, 70)]);
 }
 
+/// OV-23: of two threads without ids, none is switched to itself, and one that nobody knows is no thread of its own.
+#[test]
+fn threads_without_ids_are_told_apart() {
+    const NO_ID: u32 = u32::MAX;
+    let mut machine = Machinery::new();
+    let from = |thread| Detail::SwitchedFrom { thread };
+    let out = |old, new, is_preempted| {
+        let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Waiting };
+        switch(old, state, new)
+    };
+    machine.at(5, 0, 0, out(0, 50, false));
+    machine.at(6, 0, 50, fork(60, 50));
+    machine.at(7, 0, 50, fork(61, 50));
+    machine.at(10, 0, 50, out(50, 60, false));
+    machine.at(11, 0, 60, from(50));
+    machine.at(12, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    machine.at(13, 0, 60, out(60, 61, true));
+    machine.at(14, 0, 61, from(60));
+    machine.at(15, 0, 61, Detail::Exit { process: 61, thread: 61 });
+    // The other one has lost its ids, and ends.
+    machine.at(20, 0, 61, out(61, NO_ID, true));
+    machine.at(21, 0, NO_ID, from(61));
+    machine.at(30, 0, NO_ID, out(NO_ID, NO_ID, false));
+    machine.at(31, 0, NO_ID, from(NO_ID));
+    machine.at(40, 0, NO_ID, out(NO_ID, 50, false));
+    machine.at(41, 0, 50, from(NO_ID));
+    // Nobody knows this one.
+    machine.at(50, 0, 50, out(50, NO_ID, false));
+    machine.at(51, 0, NO_ID, from(50));
+    machine.at(60, 0, NO_ID, out(NO_ID, 50, false));
+    let records = machine.end();
+    let switches: Vec<_> = of(&records, 0x0524)
+        .iter()
+        .map(|one| (microseconds(one), one.u32(4), one.u32(0)))
+        .collect();
+    let both = [(13, 60, 61), (20, 61, 60), (30, 60, 61), (40, 61, 50)];
+    let expected = [&[(5, 0, 50), (10, 50, 60)], &both[..], &[(50, 50, 0), (60, 0, 50)]].concat();
+    assert_eq!(switches, expected);
+}
+
 /// The records of a process's life: hook and time.
 fn life_of_process(records: &[Taken], process: u32) -> Vec<(u16, i64)> {
     let is_life = |one: &&Taken| matches!(one.hook, 0x0301..=0x0304 | 0x0327);
