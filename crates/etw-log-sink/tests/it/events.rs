@@ -287,7 +287,7 @@ fn logging_within_logging() {
     assert_eq!(contents, ["inner", "outer"]);
 }
 
-/// A value that panics while it is shown loses its own event alone.
+/// A value that panics while it is shown loses its own event alone, and no text stays for later ones.
 #[test]
 fn a_panic_within_logging() {
     struct Panics;
@@ -297,13 +297,16 @@ fn a_panic_within_logging() {
         }
     }
     let seen = record(43, |sink| {
-        for message in
-            [format_args!("before"), format_args!("half {Panics}"), format_args!("after")]
-        {
+        for message in [
+            format_args!("before"),
+            format_args!("half {Panics}"),
+            format_args!("after"),
+            format_args!("again"),
+        ] {
             let log = std::panic::AssertUnwindSafe(|| sink.log(&record_of(3, None, message)));
             let _ = std::panic::catch_unwind(log);
         }
     });
     let contents: Vec<_> = seen.iter().map(|e| e.fields[0].1.as_str()).collect();
-    assert_eq!(contents, ["before", "after"]);
+    assert_eq!(contents, ["before", "after", "again"]);
 }
