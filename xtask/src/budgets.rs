@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         counts.extend(marked(&program, &processor, &folder)?);
     }
     if is_wanted("c") {
-        match c_program(&folder)? {
+        match c_program(&program, &folder)? {
             Some(program) => counts.extend(marked(&program, &processor, &folder)?),
             None => println!("skipped: no C compiler; paths of C are not counted"),
         }
@@ -152,8 +152,17 @@ fn marked(program: &Path, processor: &Path, folder: &Path) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Compiles the program in C; `None` without a compiler.
-fn c_program(folder: &Path) -> Result<Option<PathBuf>> {
+/// Compiles the program in C; `None` without a compiler. `maker`: the program that makes the header of its manifest.
+fn c_program(maker: &Path, folder: &Path) -> Result<Option<PathBuf>> {
+    let header = folder.join("bench.h");
+    let made = Command::new(maker)
+        .arg("header")
+        .arg(root().join("bench/providers/bench.man"))
+        .arg(&header)
+        .status()?;
+    if !made.success() {
+        return Err("the header of bench/providers/bench.man was not made".into());
+    }
     let output = Command::new(cargo())
         .args(["build", "--profile", PROFILE, "--locked", "--quiet", "--package", "etw-capi"])
         .args(["--message-format=json"])
@@ -166,6 +175,8 @@ fn c_program(folder: &Path) -> Result<Option<PathBuf>> {
     let compiled = Command::new("cc")
         .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
         .arg(root().join("crates/etw-capi/include"))
+        .arg("-I")
+        .arg(folder)
         .arg(root().join("bench/budgets/c/paths.c"))
         .arg(library.ok_or("the library was not built")?)
         .args(["-lpthread", "-ldl", "-lm", "-o"])

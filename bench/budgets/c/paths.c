@@ -2,6 +2,7 @@
  * The hot paths of C programs, each run between two marks for callgrind. `cargo xtask budgets` compiles and runs it.
  */
 #include "../../c/message.h"
+#include "bench.h"
 #include <TraceLoggingProvider.h>
 #include <etw_log.h>
 #include <etw_session.h>
@@ -62,6 +63,14 @@ __attribute__((noinline)) static void event_write(int count)
     }
 }
 
+/* The compiler does not know the text's length. */
+__attribute__((noinline)) static void manifest_event(int count)
+{
+    const char *s = text;
+    for (int n = 0; n < count; n++)
+        EventWriteRequestTaken(n, s);
+}
+
 __attribute__((noinline)) static void message(int count)
 {
     const char *s = text;
@@ -102,10 +111,11 @@ int main(void)
     context = &request_context;
     TraceLoggingRegister(PROVIDER);
     TRACEHANDLE registration;
-    if (EventRegister(&CLASSIC, NULL, NULL, &classic) != 0 || log_sink_etw.init() != 0 ||
+    if (EventRegister(&CLASSIC, NULL, NULL, &classic) != 0 || log_sink_etw.init() != 0 || EventRegisterOpenEtw_Bench_Manifest() != 0 ||
         RegisterTraceGuids(message_control, NULL, &MESSAGES, 0, NULL, NULL, NULL, &registration) != 0)
         return 1;
     measure("C: TraceLoggingWrite, disabled / event", trace_logging);
+    measure("C: manifest event, disabled / event", manifest_event);
     measure("C: log call, not enabled / call", log_line);
     measure("C: log call, formatting alone / call", format);
     /* A pool for all events, in KiB, at its start and at most. */
@@ -115,10 +125,11 @@ int main(void)
     ULONGLONG lost;
     if (etw_session_start_ex("budgets", NULL, &options, &session) != 0 || etw_session_enable(session, &provider, 5, 0, 0) != 0 ||
         etw_session_enable(session, &CLASSIC, 5, 0, 0) != 0 || etw_session_enable(session, &SINK, 5, 0, 0) != 0 ||
-        etw_session_enable(session, &MESSAGES, 5, 1, 0) != 0)
+        etw_session_enable(session, &BENCH_MANIFEST, 5, 0, 0) != 0 || etw_session_enable(session, &MESSAGES, 5, 1, 0) != 0)
         return 1;
     measure("C: TraceLoggingWrite / event", trace_logging);
     measure("C: EventWriteTransfer / event", event_write);
+    measure("C: manifest event / event", manifest_event);
     measure("C: TraceMessage / message", message);
     measure("C: log call, four properties / call", log_line);
     return etw_session_stop(session, &lost) != 0 || lost != 0;

@@ -23,6 +23,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             let records = arguments.next().ok_or("no number of records")?.parse()?;
             Ok(std::fs::write(path, read::trace(records, false)?)?)
         }
+        // The header of a manifest for the program in C: `header MANIFEST PATH`.
+        Some("header") => {
+            let manifest = std::fs::read(arguments.next().ok_or("no manifest")?)?;
+            let manifest = etw_mc::Manifest::parse(&manifest)
+                .map_err(|found| found.iter().map(|one| format!("{one}\n")).collect::<String>())?;
+            let header = etw_mc::header::write(&manifest, &etw_mc::header::Options::default());
+            Ok(std::fs::write(arguments.next().ok_or("no path")?, header)?)
+        }
         // The paths of a host alone.
         Some("host") => host::run(),
         // The points of all curves, or of those with a name that contains the argument.

@@ -26,6 +26,15 @@ pub fn write_static(count: u32) {
     }
 }
 
+/// Events of the session's level, without its keyword.
+#[inline(never)]
+fn write_filtered(count: u32) {
+    let text = black_box(TEXT);
+    for n in 0..count as i32 {
+        write_event!(PROVIDER, "F", level(Warning), keyword(2), i32("n", &n), str8("s", text));
+    }
+}
+
 #[inline(never)]
 fn build(count: u32) {
     let text = black_box(TEXT);
@@ -92,10 +101,11 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     count("log call, not enabled / call", log);
     count("log call, formatting alone / call", format);
     let session = Session::builder("budgets").memory().pool_size(32 << 20, 32 << 20).start()?;
-    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0))?;
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(1))?;
     session.enable(&SINK.provider().0, Level::VERBOSE, Keyword(0))?;
     for (name, path) in [
         ("write_event! / event", write_static as fn(u32)),
+        ("write_event!, filtered by keyword / event", write_filtered),
         ("EventBuilder / event", build),
         ("event_write / event", write_described),
         ("log call, four properties / call", log),

@@ -214,11 +214,15 @@ ETW_INLINED void etw_pieces_copy(void *room, const EVENT_DATA_DESCRIPTOR *data, 
     }
 }
 
+/* Member by member: of an assignment of structures, the compiler makes memory on both sides. */
 ETW_INLINED void etw_pieces_assign(EVENT_DATA_DESCRIPTOR *to, const EVENT_DATA_DESCRIPTOR *data, ULONG count)
 {
     ETW_UNROLL
-    for (ULONG i = 0; i < count; i++)
-        to[i] = data[i];
+    for (ULONG i = 0; i < count; i++) {
+        to[i].Ptr = data[i].Ptr;
+        to[i].Size = data[i].Size;
+        to[i].Reserved = data[i].Reserved;
+    }
 }
 
 #if defined(__OPTIMIZE__) && !defined(ETW_NO_INLINE_WRITES)
@@ -237,7 +241,7 @@ ETW_INLINED ULONG EventWriteTransfer(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR Eve
         etw_pieces_assign(data, UserData, UserDataCount);
         ETW_UNROLL
         for (ULONG i = 0; i < UserDataCount; i++)
-            types |= data[i].Type;
+            types |= (UCHAR)data[i].Reserved;
         if (types == 0) {
             const ULONGLONG size = etw_pieces_size(data, UserDataCount);
             void *const room = etw_begin_described(RegHandle, EventDescriptor, size);

@@ -207,16 +207,35 @@ pub unsafe extern "C" fn etw_begin_described(
     let words: *const [u64; 2] = descriptor.cast();
     // SAFETY: ONE.
     let [head, keyword] = unsafe { words.read_unaligned() };
-    match rt::only_route(provider, Level((head >> 32) as u8), Keyword(keyword)) {
-        Some(0) => std::ptr::without_provenance_mut(1),
-        Some(1) => {
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
-            // SAFETY: ONE, BEGUN.
-            let begun = unsafe { rt::try_begin_described(provider, words, 1, size) };
-            begun.map_or(none, NonNull::as_ptr)
-        }
-        _ => none,
+    let only = rt::only_route(provider, Level((head >> 32) as u8), Keyword(keyword));
+    if only != Some(1) {
+        return std::ptr::without_provenance_mut(usize::from(only == Some(0)));
     }
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    // SAFETY: ONE, BEGUN.
+    unsafe {
+        match rt::try_begin_described::<true>(provider, words, 1, size) {
+            Some(begun) => begun.as_ptr(),
+            None => begin_described_slowly(provider, words, size),
+        }
+    }
+}
+
+/// [`etw_begin_described`] on any machine, and if the thread needs another chunk. A function that the fast path ends with, so that nothing in
+/// that path lies in memory for the sake of a call.
+///
+/// # Safety
+/// ONE `descriptor`; BEGUN.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn begin_described_slowly(
+    provider: &Provider,
+    descriptor: *const [u64; 2],
+    size: usize,
+) -> *mut u8 {
+    // SAFETY: ONE, BEGUN.
+    let begun = unsafe { rt::try_begin_described::<false>(provider, descriptor, 1, size) };
+    begun.map_or(std::ptr::null_mut(), NonNull::as_ptr)
 }
 
 /// Publishes the event that [`etw_begin_described`] began.
@@ -246,7 +265,27 @@ pub unsafe extern "C" fn etw_begin_site(handle: u64, site: *const Site, size: u6
     }
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     // SAFETY: BEGUN.
-    let begun = unsafe { rt::try_begin_site(provider, site, 1, size) };
+    unsafe {
+        match rt::try_begin_site::<true>(provider, site, 1, size) {
+            Some(begun) => begun.as_ptr(),
+            None => begin_site_slowly(provider, site, size),
+        }
+    }
+}
+
+/// [`etw_begin_site`] on any machine, and if the thread needs another chunk: as `begin_described_slowly`.
+///
+/// # Safety
+/// BEGUN.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn begin_site_slowly(
+    provider: &Provider,
+    site: &'static Site,
+    size: usize,
+) -> *mut u8 {
+    // SAFETY: BEGUN.
+    let begun = unsafe { rt::try_begin_site::<false>(provider, site, 1, size) };
     begun.map_or(std::ptr::null_mut(), NonNull::as_ptr)
 }
 

@@ -8,6 +8,8 @@ use crate::encode::Message;
 
 /// The least memory behind a message. Events with more values cost more.
 const BEHIND: usize = 1024;
+/// Pieces of up to so many bytes are copied without a call.
+const SHORT: usize = 64;
 
 /// A formatted message in memory that serves one message after another.
 #[derive(Debug)]
@@ -38,14 +40,28 @@ impl Line {
         Message { memory: &mut self.memory, size, is_text: true }
     }
 
+    /// The pieces of a message are short. Without a call on its way, such a piece saves no register.
     #[inline(always)]
     fn append(&mut self, text: &[u8]) {
+        if text.len() <= SHORT {
+            if let Some(rest) = self.memory.get_mut(self.size..) {
+                if Room::of(rest).put_short(text).left().is_some() {
+                    self.size += text.len();
+                    return;
+                }
+            }
+        }
+        self.append_by_call(text);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_by_call(&mut self, text: &[u8]) {
         let end = self.size + text.len();
         if self.memory.len() < end {
             self.grow(end);
         }
-        // The pieces of a message are short. The memory has space for the text.
-        let _ = Room::of(&mut self.memory[self.size..]).put_short(text);
+        self.memory[self.size..end].copy_from_slice(text);
         self.size = end;
     }
 

@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
 use etw::rt::{Room, Site, has_nul};
 use etw::{Channel, EventDescriptor};
@@ -36,9 +37,17 @@ const SITES: usize = 256;
 
 const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
 
+/// The number of the level's event; all unknown levels have one.
+#[inline(always)]
+const fn kind_of_level(level: LogLevel) -> u32 {
+    if level.0 < 5 { level.0 } else { 5 }
+}
+
 /// The metadata of an event without properties.
 #[derive(Debug)]
 struct Start {
+    /// As [`kind_of_level`] says.
+    level: u32,
     bytes: [u8; 48],
     size: usize,
 }
@@ -64,7 +73,7 @@ const fn start(level: u32) -> Start {
         n += 1;
     }
     bytes[0] = size as u8;
-    Start { bytes, size }
+    Start { level: kind_of_level(LogLevel(level)), bytes, size }
 }
 
 /// A text of an event, in the form of its caller's language. Its first NUL ends it.
@@ -153,7 +162,8 @@ impl Properties for LogContext<'_> {
         LogContext::pairs(self).len()
     }
 
-    #[inline(always)]
+    /// A function of its own: mostly the values lie ready.
+    #[inline(never)]
     fn put_all<'r>(&self, fields: &[Field], room: Room<'r>) -> Option<Room<'r>> {
         LogContext::pairs(self).put_all(fields, room)
     }
@@ -212,13 +222,13 @@ pub struct Field {
 }
 
 /// A shape whose site is known.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
-    /// Each level has its own.
-    start: &'static Start,
+    /// As [`kind_of_level`] says.
+    level: u32,
     channel: Channel,
     site: &'static Site,
-    fields: Vec<Field>,
+    fields: Arc<[Field]>,
     /// The size of the longest message that needs no cut.
     longest_message: usize,
     /// The number of the [`Flat`] that was last found to have these fields; 0: none.
@@ -233,19 +243,14 @@ struct CallSite {
     line: i32,
     /// File, function and line as in a payload.
     payload: Vec<u8>,
-    /// The index of the shape of its last event.
-    shape: usize,
+    /// The shape of its last event.
+    shape: Known,
 }
 
 impl CallSite {
-    fn new(file: &[u8], func: &[u8], line: i32) -> CallSite {
-        let [file, func] = [file, func].map(|text| {
-            let text = CStr::from_bytes_until_nul(text).map(CStr::to_bytes).unwrap_or(text);
-            CString::new(text).unwrap_or_default()
-        });
-        let payload =
-            [file.as_bytes_with_nul(), func.as_bytes_with_nul(), &line.to_le_bytes()].concat();
-        CallSite { file, func, line, payload, shape: 0 }
+    fn new(file: &[u8], func: &[u8], line: i32, shape: Known) -> CallSite {
+        let [file, func] = [file, func].map(c_text);
+        CallSite { payload: static_values(&file, &func, line), file, func, line, shape }
     }
 
     #[inline(always)]
@@ -254,11 +259,22 @@ impl CallSite {
     }
 }
 
+/// A text up to its first NUL.
+fn c_text(text: &[u8]) -> CString {
+    let text = CStr::from_bytes_until_nul(text).map(CStr::to_bytes).unwrap_or(text);
+    CString::new(text).unwrap_or_default()
+}
+
+/// File, function and line as in a payload.
+fn static_values(file: &CStr, func: &CStr, line: i32) -> Vec<u8> {
+    [file.to_bytes_with_nul(), func.to_bytes_with_nul(), &line.to_le_bytes()].concat()
+}
+
 /// A known shape that an event has.
-struct Found {
-    site: &'static Site,
+pub(crate) struct Found {
+    pub site: &'static Site,
     /// The size of the event's payload.
-    size: usize,
+    pub size: usize,
 }
 
 /// Finds the shapes of events. A shape that it has seen costs a comparison of names.
@@ -278,8 +294,46 @@ impl Encoder {
         Encoder { known: Vec::new(), sites: Vec::new(), metadata: Vec::new() }
     }
 
+    /// The site of an event whose call site and shape are known, of which no text has to be cut or changed, and whose values fit into the
+    /// memory behind the message. The event's payload then lies in the message's memory.
+    ///
+    /// A function of its own: in its caller, most of its values would lie in memory.
+    #[inline(never)]
+    pub(crate) fn find<T: Text, P: Properties + ?Sized>(
+        &mut self,
+        message: &mut Message<'_>,
+        channel: Channel,
+        parts: &Parts<'_, T, P>,
+    ) -> Option<Found> {
+        let slot = slot_of(parts.file.address(), parts.line);
+        let call = self.sites.get_mut(slot)?.as_mut()?;
+        if call.shape.level != kind_of_level(parts.level)
+            || call.shape.channel != channel
+            || call.shape.fields.len() != parts.properties.count()
+            || call.shape.longest_message < message.size
+            || !call.is_of(parts)
+        {
+            return None;
+        }
+        let memory_size = message.memory.len();
+        let (text, behind) = message.memory.split_at_mut_checked(message.size)?;
+        let (_, behind) = behind.split_first_mut()?;
+        if has_nul(text) {
+            return None;
+        }
+        let room = Room::of(behind).put_short(&call.payload);
+        let room = match parts.properties.flat() {
+            Some(flat) if flat.number == call.shape.flat => room.put_short(&flat.values),
+            flat => {
+                let room = parts.properties.put_all(&call.shape.fields, room)?;
+                call.shape.flat = flat.map_or(call.shape.flat, |flat| flat.number);
+                room
+            }
+        };
+        Some(Found { site: call.shape.site, size: memory_size - room.left()? })
+    }
+
     /// Calls `write` with the event's site (its metadata if there are too many shapes) and its payload.
-    #[inline(always)]
     pub fn encode<'a, T: Text + 'a, P: Properties + ?Sized, R>(
         &mut self,
         mut message: Message<'_>,
@@ -293,46 +347,10 @@ impl Encoder {
         }
     }
 
-    /// The site of an event whose call site and shape are known, of which no text has to be cut or changed, and whose values fit into the
-    /// memory behind the message.
-    ///
-    /// A function of its own: in its caller, most of its values would lie in memory.
-    #[inline(never)]
-    fn find<T: Text, P: Properties + ?Sized>(
-        &mut self,
-        message: &mut Message<'_>,
-        channel: Channel,
-        parts: &Parts<'_, T, P>,
-    ) -> Option<Found> {
-        let call = self.sites.get(slot_of(parts.file.address(), parts.line))?.as_ref()?;
-        let known = self.known.get_mut(call.shape)?.as_mut()?;
-        if !std::ptr::eq(known.start, start_of(parts.level))
-            || known.channel != channel
-            || known.fields.len() != parts.properties.count()
-            || known.longest_message < message.size
-            || !call.is_of(parts)
-            || has_nul(message.text())
-        {
-            return None;
-        }
-        let memory_size = message.memory.len();
-        let room = Room::of(message.memory.get_mut(message.size + 1..)?);
-        let room = room.put_short(&call.payload);
-        let room = match parts.properties.flat() {
-            Some(flat) if flat.number == known.flat => room.put_short(&flat.values),
-            flat => {
-                let room = parts.properties.put_all(&known.fields, room)?;
-                known.flat = flat.map_or(known.flat, |flat| flat.number);
-                room
-            }
-        };
-        Some(Found { site: known.site, size: memory_size - room.left()? })
-    }
-
-    /// [`encode`](Self::encode) of an event whose call site has not logged this shape last.
+    /// [`encode`](Self::encode) of an event that [`find`](Self::find) did not find.
     #[cold]
     #[inline(never)]
-    fn encode_slowly<'a, T: Text + 'a, P: Properties + ?Sized, R>(
+    pub(crate) fn encode_slowly<'a, T: Text + 'a, P: Properties + ?Sized, R>(
         &mut self,
         mut message: Message<'_>,
         channel: Channel,
@@ -344,17 +362,18 @@ impl Encoder {
         let Parts { level, line, .. } = *parts;
         let (file, func) = (parts.file.bytes(), parts.func.bytes());
         let parts = Parts { level, file, func, line, properties: &*pairs };
-        self.sites.resize_with(SITES, || None);
-        let call = &mut self.sites[slot];
-        let call = match call.take_if(|call| !call.is_of(&parts)) {
-            Some(_) => call.insert(CallSite::new(file, func, line)),
-            None => call.get_or_insert_with(|| CallSite::new(file, func, line)),
-        };
-        call.shape = index_of(start_of(level), &pairs);
-        match self.find(&mut message, channel, &parts) {
-            Some(Found { site, size }) => write(Ok(site), &message.memory[..size]),
-            None => self.encode_new(&message, channel, &parts, write),
+        let shape = self.known.get(index_of(start_of(level), &pairs)).and_then(Option::as_ref);
+        if let Some(shape) = shape.cloned() {
+            self.sites.resize_with(SITES, || None);
+            match &mut self.sites[slot] {
+                Some(call) if call.is_of(&parts) => call.shape = shape,
+                other => *other = Some(CallSite::new(file, func, line, shape)),
+            }
+            if let Some(Found { site, size }) = self.find(&mut message, channel, &parts) {
+                return write(Ok(site), &message.memory[..size]);
+            }
         }
+        self.encode_new(&message, channel, &parts, write)
     }
 
     /// [`encode`](Self::encode) of a shape that is not known, or of texts that have to be cut or changed, or of long texts.
@@ -372,7 +391,7 @@ impl Encoder {
         if !self.write_metadata(start, &pairs, payload.len()) {
             pairs.clear();
         }
-        payload.extend(CallSite::new(parts.file, parts.func, parts.line).payload);
+        payload.extend(static_values(&c_text(parts.file), &c_text(parts.func), parts.line));
         for pair in &pairs {
             let start = payload.len();
             payload.resize(start + longest_value(&pair.value), 0);
@@ -416,7 +435,9 @@ impl Encoder {
         }
         self.known.resize_with(KNOWN, || None);
         let longest_message = (MAX_SIZE + HEAD).saturating_sub(site.metadata().len() + 1);
-        let known = Known { start, channel, site, fields, longest_message, flat: 0 };
+        let fields = fields.into();
+        let level = start.level;
+        let known = Known { level, channel, site, fields, longest_message, flat: 0 };
         self.known[index_of(start, pairs)] = Some(known);
     }
 
@@ -457,10 +478,7 @@ pub(crate) fn descriptor(level: LogLevel, channel: Channel) -> EventDescriptor {
 /// The metadata of an event of this level without properties.
 #[inline]
 fn start_of(level: LogLevel) -> &'static Start {
-    match level.0 {
-        level @ 0..5 => &STARTS[level as usize],
-        _ => &STARTS[5],
-    }
+    &STARTS[kind_of_level(level) as usize]
 }
 
 /// The message with blanks in place of NULs, which would end the text for readers, not too long, and with a NUL behind it.

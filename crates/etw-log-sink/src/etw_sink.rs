@@ -1,6 +1,6 @@
 //! The ETW sink: registration, and events from records.
 
-use std::cell::{BorrowMutError, Cell, RefCell};
+use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use etw::{Channel, Guid, Keyword, Provider, Status};
 
 use crate::buffer::Line;
 use crate::context::LogContext;
-use crate::encode::{self, Encoder, Message, Parts, Properties, Text};
+use crate::encode::{self, Encoder, Found, Message, Parts, Properties, Text};
 use crate::level::LogLevel;
 use crate::{LogRecord, LogSink};
 
@@ -86,13 +86,32 @@ struct Buffers {
 }
 
 impl Buffers {
-    const fn new() -> Buffers {
-        Buffers { encoder: Encoder::new(), message: Line::new() }
+    /// The thread's buffers, which [`give_back`](Self::give_back) returns; new ones for its first event, for an event inside of another one
+    /// (a message may log while it is formatted), and for a thread that ends.
+    #[inline(always)]
+    fn take() -> Box<Buffers> {
+        match BUFFERS.try_with(Cell::take) {
+            Ok(Some(buffers)) => buffers,
+            _ => Buffers::make(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make() -> Box<Buffers> {
+        Box::new(Buffers { encoder: Encoder::new(), message: Line::new() })
+    }
+
+    #[inline(always)]
+    fn give_back(self: Box<Buffers>) {
+        // At the end of a thread, they are freed.
+        let _ = BUFFERS.try_with(|own| own.set(Some(self)));
     }
 }
 
 thread_local! {
-    static BUFFERS: RefCell<Buffers> = const { RefCell::new(Buffers::new()) };
+    /// None before the thread's first event, and while an event uses them.
+    static BUFFERS: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
     static TOKEN: Cell<u8> = const { Cell::new(0) };
 }
 
@@ -342,32 +361,14 @@ impl EtwSink {
         message: fmt::Arguments<'_>,
     ) {
         let Some(route) = self.route(parts.level) else { return };
-        // A message may log while it is formatted, and a thread may log while it ends: both use new buffers.
-        let status = BUFFERS.try_with(|buffers| {
-            let mut buffers = buffers.try_borrow_mut()?;
-            Ok::<_, BorrowMutError>(self.format_and_write(route, parts, message, &mut buffers))
-        });
-        let status = match status {
-            Ok(Ok(status)) => status,
-            _ => self.write_with_new_buffers(|buffers| {
-                self.format_and_write(route, parts, message, buffers)
-            }),
-        };
-        self.report(status);
-    }
-
-    #[inline(always)]
-    fn format_and_write(
-        &self,
-        route: Route,
-        parts: &Parts<'_, &[u8], LogContext<'_>>,
-        message: fmt::Arguments<'_>,
-        Buffers { encoder, message: line }: &mut Buffers,
-    ) -> Status {
+        let mut buffers = Buffers::take();
+        let Buffers { encoder, message: line } = &mut *buffers;
         line.clear();
         // If a value fails to format, the text in front of it stays.
         let _ = line.write_fmt(message);
-        self.write(route, parts, line.message(), encoder)
+        let status = self.write(route, parts, line.message(), encoder);
+        buffers.give_back();
+        self.report(status);
     }
 
     /// Writes an event to the sessions that enabled its level, with a message that is formatted already. Writes nothing if the sink is not
@@ -379,25 +380,10 @@ impl EtwSink {
         message: Message<'_>,
     ) {
         let Some(route) = self.route(parts.level) else { return };
-        let Message { memory, size, is_text } = message;
-        let status = BUFFERS.try_with(|buffers| {
-            let mut buffers = buffers.try_borrow_mut()?;
-            let message = Message { memory: &mut *memory, size, is_text };
-            Ok::<_, BorrowMutError>(self.write(route, parts, message, &mut buffers.encoder))
-        });
-        let status = match status {
-            Ok(Ok(status)) => status,
-            _ => self.write_with_new_buffers(|buffers| {
-                self.write(route, parts, Message { memory, size, is_text }, &mut buffers.encoder)
-            }),
-        };
+        let mut buffers = Buffers::take();
+        let status = self.write(route, parts, message, &mut buffers.encoder);
+        buffers.give_back();
         self.report(status);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_with_new_buffers(&self, write: impl FnOnce(&mut Buffers) -> Status) -> Status {
-        write(&mut Buffers::new())
     }
 
     #[inline(always)]
@@ -413,11 +399,32 @@ impl EtwSink {
         &self,
         Route { provider, only }: Route,
         parts: &Parts<'a, T, P>,
+        mut message: Message<'_>,
+        encoder: &mut Encoder,
+    ) -> Status {
+        match encoder.find(&mut message, self.channel(), parts) {
+            Some(Found { site, size }) => {
+                write_site_of_bytes(provider, site, only, &message.memory[..size])
+            }
+            None => self.write_unknown(parts, message, encoder),
+        }
+    }
+
+    /// [`write`](Self::write) of an event that has to be encoded first.
+    #[cold]
+    #[inline(never)]
+    fn write_unknown<'a, T: Text + 'a, P: Properties + ?Sized>(
+        &self,
+        parts: &Parts<'a, T, P>,
         message: Message<'_>,
         encoder: &mut Encoder,
     ) -> Status {
+        // Asked again, so that the usual path keeps it in registers alone.
+        let Some(Route { provider, only }) = self.route(parts.level) else {
+            return Status::ERROR_SUCCESS;
+        };
         let channel = self.channel();
-        encoder.encode(message, channel, parts, |shape, payload| match shape {
+        encoder.encode_slowly(message, channel, parts, |shape, payload| match shape {
             Ok(site) => write_site_of_bytes(provider, site, only, payload),
             Err(metadata) => {
                 let descriptor = encode::descriptor(parts.level, channel);

@@ -206,11 +206,12 @@ impl Provider {
     #[inline(always)]
     pub(crate) fn only_route(&self, level: Level, keyword: Keyword) -> Option<u64> {
         let active = self.active.load(Ordering::Acquire);
-        match active {
-            0 => Some(0),
-            1 => Some(self.slots[0].route_of(level, keyword)),
-            _ => None,
+        if active != 1 {
+            // One test for the usual case.
+            etw_types::cold_path();
+            return if active == 0 { Some(0) } else { None };
         }
+        Some(self.slots[0].route_of(level, keyword))
     }
 
     #[cold]

@@ -286,3 +286,27 @@ fn logging_within_logging() {
     let contents: Vec<_> = seen.iter().map(|e| e.fields[0].1.as_str()).collect();
     assert_eq!(contents, ["inner", "outer"]);
 }
+
+/// A value that panics while it is shown loses its own event alone, and no text stays for later ones.
+#[test]
+fn a_panic_within_logging() {
+    struct Panics;
+    impl std::fmt::Display for Panics {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("as the test wants")
+        }
+    }
+    let seen = record(43, |sink| {
+        for message in [
+            format_args!("before"),
+            format_args!("half {Panics}"),
+            format_args!("after"),
+            format_args!("again"),
+        ] {
+            let log = std::panic::AssertUnwindSafe(|| sink.log(&record_of(3, None, message)));
+            let _ = std::panic::catch_unwind(log);
+        }
+    });
+    let contents: Vec<_> = seen.iter().map(|e| e.fields[0].1.as_str()).collect();
+    assert_eq!(contents, ["before", "after", "again"]);
+}

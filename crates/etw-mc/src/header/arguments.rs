@@ -18,6 +18,9 @@ pub struct Function {
     descriptors: Vec<(String, String)>,
 }
 
+/// `EventWriteTransfer` of `evntprov.h` copies so many descriptors inside of its caller; of more, the library's function copies them.
+const INLINED_DESCRIPTORS: usize = 8;
+
 /// How one value of an in-type is passed.
 struct Scalar {
     letter: char,
@@ -239,9 +242,10 @@ impl Function {
             parameters.push_str(&format!(",\n    {c_type} _Arg{index}"));
             arguments.push_str(&format!(", _Arg{index}"));
         }
+        let kind = if count < INLINED_DESCRIPTORS { "MCGEN_INLINED" } else { "MCGEN_FUNCTION" };
         let mut out = format!(
             "#define {name}_ARGCOUNT {count}\n#ifndef {name}_etw_def\n#define {name}_etw_def\n\
-             MCGEN_FUNCTION ULONG {name}_etw({parameters})\n{{\n    EVENT_DATA_DESCRIPTOR EventData[{}];\n",
+             {kind} ULONG {name}_etw({parameters})\n{{\n    EVENT_DATA_DESCRIPTOR EventData[{}];\n",
             count + 1
         );
         let create = |(index, (address, size)): (usize, &(String, String))| {

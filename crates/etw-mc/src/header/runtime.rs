@@ -110,6 +110,14 @@ pub const HOOKS: &str = r"
 #define MCGEN_FUNCTION static __inline
 #endif
 #endif
+/* Functions of the write. Inside of their caller, the compiler knows the number and mostly the sizes of an event's values. */
+#ifndef MCGEN_INLINED
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define MCGEN_INLINED static __inline__ __attribute__((unused, always_inline))
+#else
+#define MCGEN_INLINED MCGEN_FUNCTION
+#endif
+#endif
 ";
 
 /// The context of a provider.
@@ -278,16 +286,15 @@ MCGEN_FUNCTION ULONG McGenEventUnregister(PREGHANDLE RegHandle)
 #ifndef McGenEventWrite_def
 #define McGenEventWrite_def
 /* Writes an event. EventData[0] is for the provider's traits; the fields begin at EventData[1]. */
-MCGEN_FUNCTION ULONG McGenEventWrite(PMCGEN_TRACE_CONTEXT Context, PCEVENT_DESCRIPTOR Descriptor,
-                                     LPCGUID ActivityId, ULONG EventDataCount,
-                                     EVENT_DATA_DESCRIPTOR* EventData)
+MCGEN_INLINED ULONG McGenEventWrite(PMCGEN_TRACE_CONTEXT Context, PCEVENT_DESCRIPTOR Descriptor,
+                                    LPCGUID ActivityId, ULONG EventDataCount,
+                                    EVENT_DATA_DESCRIPTOR* EventData)
 {
-    EventData[0].Ptr = Context->Logger;
-    EventData[0].Size = 0;
-    EventData[0].Reserved = 0;
-    if (Context->Logger != 0) {
-        const UCHAR* Traits = (const UCHAR*)(ULONG_PTR)Context->Logger;
-        EventData[0].Size = (ULONG)(Traits[0] | Traits[1] << 8);
+    const UCHAR* Traits = (const UCHAR*)(ULONG_PTR)Context->Logger;
+    if (Traits == NULL) {
+        EventDataDescCreate(&EventData[0], NULL, 0);
+    } else {
+        EventDataDescCreate(&EventData[0], Traits, (ULONG)(Traits[0] | Traits[1] << 8));
         EventData[0].Reserved = 2; /* EVENT_DATA_DESCRIPTOR_TYPE_PROVIDER_METADATA */
     }
     return MCGEN_EVENTWRITETRANSFER(Context->RegistrationHandle, Descriptor, ActivityId, NULL,

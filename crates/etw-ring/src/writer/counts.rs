@@ -88,8 +88,16 @@ impl Writer {
 /// owner is the only writer, and a signal handler on its thread uses other counters.
 #[inline(always)]
 pub(super) fn try_count_attempt(line: &Line, sessions: u8) -> bool {
-    // An unused word has the mask 0.
-    sessions != 0 && (try_count(&line.together[0], sessions) || try_count_others(line, sessions))
+    if sessions == 0 {
+        // An unused word has the mask 0.
+        return false;
+    }
+    if try_count(&line.together[0], sessions) {
+        return true;
+    }
+    // Not a function of its own: around a call, the path of the first word would keep its values in registers that it has to save.
+    etw_types::cold_path();
+    line.together[1..].iter().any(|count| try_count(count, sessions))
 }
 
 /// Adds one to the count if it is of this mask.
@@ -101,13 +109,6 @@ fn try_count(count: &AtomicU64, sessions: u8) -> bool {
         count.store(word + 1, Ordering::Relaxed);
     }
     is_of_mask
-}
-
-/// A function of its own, so that its caller needs no registers for it.
-#[cold]
-#[inline(never)]
-fn try_count_others(line: &Line, sessions: u8) -> bool {
-    line.together[1..].iter().any(|count| try_count(count, sessions))
 }
 
 /// Counts an attempt by the mask of its sessions, while there are few masks: a thread's events mostly go to the same sessions.

@@ -75,12 +75,26 @@ impl Writer {
         self.try_write_on::<true>(thread, attachment, request, fill)
     }
 
-    /// The first half of [`try_write`](Self::try_write), for a caller that puts the payload into memory by itself: the address of
-    /// `payload_size` bytes. `None`: nothing happened.
+    /// The first half of [`try_write_fast`](Self::try_write_fast), for a caller that puts the payload into memory by itself: the address of
+    /// `payload_size` bytes. `None`: nothing happened; [`try_begin_write`](Self::try_begin_write) accepts more.
     ///
     /// # Safety
     /// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_begun`] with the same attachment and size on the
     /// same thread. Until then, the host waits for the record, and other writes of the thread use overflow chunks.
+    #[inline(always)]
+    pub unsafe fn try_begin_write_fast(
+        &self,
+        thread: &Thread,
+        attachment: usize,
+        request: Request,
+    ) -> Option<NonNull<u8>> {
+        Some(self.try_begin_on::<true>(thread, attachment, &request)?.payload)
+    }
+
+    /// [`try_begin_write_fast`](Self::try_begin_write_fast) on any machine, and if the thread needs another chunk.
+    ///
+    /// # Safety
+    /// `BEGUN`.
     #[inline(always)]
     pub unsafe fn try_begin_write(
         &self,
@@ -88,21 +102,7 @@ impl Writer {
         attachment: usize,
         request: Request,
     ) -> Option<NonNull<u8>> {
-        match self.fast {
-            true => Some(self.try_begin_on::<true>(thread, attachment, &request)?.payload),
-            false => self.try_begin_on_any_machine(thread, attachment, &request),
-        }
-    }
-
-    /// A function of its own, so that the usual machine's path stays small.
-    #[inline(never)]
-    fn try_begin_on_any_machine(
-        &self,
-        thread: &Thread,
-        attachment: usize,
-        request: &Request,
-    ) -> Option<NonNull<u8>> {
-        Some(self.try_begin_on::<false>(thread, attachment, request)?.payload)
+        Some(self.try_begin_on::<false>(thread, attachment, &request)?.payload)
     }
 
     #[inline(always)]

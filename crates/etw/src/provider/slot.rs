@@ -55,11 +55,24 @@ impl Slot {
         }
     }
 
-    /// The slot's routes if its sessions want such an event, else 0.
+    /// The slot's routes if its sessions want such an event, else 0: the rule of [`LevelKeyword::matches`](etw_types::LevelKeyword::matches).
+    /// Each word is loaded where it decides, since the compiler keeps every atomic load.
     #[inline(always)]
     pub(super) fn route_of(&self, level: Level, keyword: Keyword) -> u64 {
-        match self.load().matches(level, keyword) {
-            true => self.route.load(Ordering::Relaxed),
+        let load = |mask: &AtomicU64| mask.load(Ordering::Relaxed);
+        if keyword.0 != 0 && keyword.0 & load(&self.any) == 0 {
+            return 0;
+        }
+        let own = self.level.load(Ordering::Relaxed);
+        let keyword_passes = match keyword.0 {
+            0 => own & 0x100 == 0,
+            keyword => {
+                let all = load(&self.all);
+                keyword & all == all
+            }
+        };
+        match keyword_passes && level.0 <= own as u8 {
+            true => load(&self.route),
             false => 0,
         }
     }
@@ -73,5 +86,42 @@ impl Slot {
         self.any.store(wanted.any.0, Ordering::Relaxed);
         self.all.store(wanted.all.0, Ordering::Relaxed);
         self.route.store(route, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_types::LevelKeyword;
+
+    /// OV-8, OV-9: a slot gives the answer of the rule.
+    #[test]
+    fn a_slot_passes_the_events_of_its_rule() {
+        let masks = [0, 1, 2, 3, 1 << 63, u64::MAX];
+        for (level, any, all, ignore_keyword_0) in [0, 1, 3, 254, 255]
+            .into_iter()
+            .flat_map(|level| masks.map(|any| (level, any)))
+            .flat_map(|(level, any)| masks.map(|all| (level, any, all)))
+            .flat_map(|(level, any, all)| [false, true].map(|flag| (level, any, all, flag)))
+        {
+            let rule = LevelKeyword {
+                level: Level(level),
+                any: Keyword(any),
+                all: Keyword(all),
+                ignore_keyword_0,
+            };
+            let slot = Slot::new();
+            slot.store(&Enablement { wanted: rule.wanted(), stacks: None }, 4);
+            for event_level in [0, 1, 2, 3, 4, 254, 255].map(Level) {
+                for keyword in masks.map(Keyword) {
+                    let expected = if rule.matches(event_level, keyword) { 4 } else { 0 };
+                    assert_eq!(
+                        slot.route_of(event_level, keyword),
+                        expected,
+                        "{rule:?} {event_level:?} {keyword:?}"
+                    );
+                }
+            }
+        }
     }
 }

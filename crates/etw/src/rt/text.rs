@@ -90,9 +90,13 @@ pub fn has_nul(text: &[u8]) -> bool {
     // Sets a bit for each zero byte, and possibly for bytes above one.
     let in_word =
         |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
-    if let Some(last) = text.last_chunk() {
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let found = in_block(first) | in_block(last);
+        if text.len() <= 32 {
+            return found;
+        }
         let blocks = text.chunks_exact(16).filter_map(<[u8]>::first_chunk);
-        return blocks.fold(in_block(last), |found, block| found | in_block(block));
+        return blocks.fold(found, |found, block| found | in_block(block));
     }
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
         let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));

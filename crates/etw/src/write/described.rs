@@ -95,13 +95,14 @@ pub(crate) fn try_write_described_fast(
     unsafe { try_write_described_inline(provider, descriptor, sessions, payload_size, fill) }
 }
 
-/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `None`: nothing happened.
+/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `FAST`: only on the usual machine
+/// and into the thread's chunk, without a call. `None`: nothing happened.
 ///
 /// # Safety
 /// `descriptor` points to sixteen readable bytes, aligned or not. `BEGUN`: the caller fills all bytes at once, and then calls
 /// [`commit_described`] with the same size on the same thread.
 #[inline(always)]
-pub unsafe fn try_begin_described(
+pub unsafe fn try_begin_described<const FAST: bool>(
     provider: &Provider,
     descriptor: *const [u64; 2],
     sessions: u8,
@@ -111,7 +112,10 @@ pub unsafe fn try_begin_described(
     let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
     // SAFETY: `BEGUN`; the record's payload begins with sixteen bytes for the descriptor.
     unsafe {
-        let room = writer.try_begin_write(thread, 0, request)?;
+        let room = match FAST {
+            true => writer.try_begin_write_fast(thread, 0, request)?,
+            false => writer.try_begin_write(thread, 0, request)?,
+        };
         room.cast::<[u64; 2]>().write_unaligned(descriptor.read_unaligned());
         Some(room.add(16))
     }

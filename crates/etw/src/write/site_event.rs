@@ -104,12 +104,13 @@ pub fn try_write_site_inline(
     try_write_site_fast(thread, sessions, provider, site, payload_size, fill)
 }
 
-/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `None`: nothing happened, call [`write_site`].
+/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `FAST`: only on the usual machine and into the thread's
+/// chunk, without a call. `None`: nothing happened, call [`write_site`].
 ///
 /// # Safety
 /// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_site`] with the same size on the same thread.
 #[inline(always)]
-pub unsafe fn try_begin_site(
+pub unsafe fn try_begin_site<const FAST: bool>(
     provider: &Provider,
     site: &'static Site,
     sessions: u8,
@@ -118,7 +119,12 @@ pub unsafe fn try_begin_site(
     let thread = activity::thread_without()?;
     let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
     // SAFETY: `BEGUN`.
-    unsafe { writer.try_begin_write(thread, 0, request) }
+    unsafe {
+        match FAST {
+            true => writer.try_begin_write_fast(thread, 0, request),
+            false => writer.try_begin_write(thread, 0, request),
+        }
+    }
 }
 
 /// Publishes the event that [`try_begin_site`] began.
