@@ -162,11 +162,18 @@ pub fn check_run_times(records: &[Taken]) {
     );
 }
 
-/// Threads that ended before switches were recorded, as the first rundown was not complete. Nobody knows whether they have run for the last
-/// time.
+/// Threads that ended before switches of their CPU were recorded, as the first rundown was not complete. Nobody knows whether they have run
+/// for the last time.
 fn ended_before_switches(records: &[Taken]) -> HashSet<u32> {
-    let before = records.iter().take_while(|one| one.hook != 0x0524);
-    before.filter(|one| matches!(one.hook, 0x0502 | 0x0504)).map(|one| one.u32(4)).collect()
+    let (mut cpus, mut ended) = (HashSet::new(), HashSet::new());
+    for record in records {
+        match record.hook {
+            0x0524 => _ = cpus.insert(record.cpu),
+            0x0502 | 0x0504 if !cpus.contains(&record.cpu) => _ = ended.insert(record.u32(4)),
+            _ => {}
+        }
+    }
+    ended
 }
 
 /// Ids of threads outside of the recorder's container have this bit.
