@@ -22,6 +22,7 @@ pub struct Modules {
     size: usize,
     schemas: HashSet<SchemaRecord>,
     schema_size: usize,
+    sources: HashSet<(String, bool)>,
     reports: Vec<(u32, Report)>,
     /// Number of reports that are in the trace.
     written: usize,
@@ -53,7 +54,15 @@ impl Modules {
 
     /// Adds the mechanism that records system events, and whether it records what happens in the kernel.
     pub fn add_source(&mut self, mechanism: &str, has_kernel: bool) {
-        self.reports.extend(source_report(mechanism, has_kernel).map(|report| (0, report)));
+        // Each rundown that another recording begins with is one more source, mostly the same.
+        if self.sources.insert((mechanism.to_owned(), has_kernel)) {
+            self.reports.extend(source_report(mechanism, has_kernel).map(|report| (0, report)));
+        }
+    }
+
+    /// Bytes of all of them.
+    pub fn size(&self) -> u64 {
+        (self.size + self.schema_size) as u64
     }
 
     /// Adds schema records. Those that were added before are skipped.

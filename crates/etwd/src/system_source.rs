@@ -302,4 +302,8 @@ impl EventSource for SystemSource {
     fn has_kernel(&self) -> bool {
         self.recorder.has_kernel()
     }
+
+    fn rundown_size(&self) -> u64 {
+        self.recorder.rundown_size() as u64
+    }
 }
