@@ -232,6 +232,31 @@ impl Names {
         names
     }
 
+    /// Names of a stream, in which each record is asked about as it comes: [`follow`](Names::follow).
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream() -> Names {
+        Names {
+            processes: ProcessNames::of_stream(),
+            threads: ThreadTable::of_stream(),
+            running: RunningThreads::of_stream(),
+            ..Names::default()
+        }
+    }
+
+    /// Learns from a record of a stream who owns it and those behind it.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn follow(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
+        const SWITCH: u16 = 0x0524;
+        const READY: u16 = 0x0532;
+        self.running.learn(record);
+        let is_life =
+            |hook: Hook| matches!(hook.group(), 3 | 5) && !matches!(hook.0, SWITCH | READY);
+        if record.hook.is_some_and(is_life) || record.provider == Some(KERNEL_PROCESS) {
+            let decoded = decoder.decode(record);
+            self.learn(record, &decoded);
+        }
+    }
+
     /// Learns from a record of the trace.
     pub fn take(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
         self.running.learn(record);
