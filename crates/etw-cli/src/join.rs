@@ -11,6 +11,7 @@ mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
+use crate::machines::PidNamespaces;
 use crate::output::{Failure, Progress};
 use crate::running_threads::RunningThreads;
 use crate::sample_intervals::SampleIntervals;
@@ -59,6 +60,7 @@ pub struct Names {
     threads: ThreadTable,
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
+    pid_namespaces: PidNamespaces,
     file_operations: FileOperations,
     running: RunningThreads,
     thread_names: HashMap<u32, String>,
@@ -274,6 +276,11 @@ impl Names {
         }
     }
 
+    /// The PID namespaces of the trace's files.
+    pub fn pid_namespaces(&self) -> &PidNamespaces {
+        &self.pid_namespaces
+    }
+
     /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
     pub fn sample_interval(&self, sample: &EventRecord<'_>) -> Option<i64> {
         self.sample_intervals.at(sample)
@@ -426,6 +433,7 @@ impl Names {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {
             if matches!(record.provider, Some(SESSION_REPORTS | SYSTEM_EVENTS)) {
+                self.pid_namespaces.learn(record);
                 self.module(record);
             }
             if decoded.source() == Some(Source::Universal) {

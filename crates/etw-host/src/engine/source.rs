@@ -9,6 +9,7 @@ use etw_types::{Guid, SYSTEM_EVENTS, SYSTEM_TRACE, UNIVERSAL_SYSTEM};
 
 use super::Engine;
 use super::session::{BufferedSession, Sink};
+use crate::report::SystemSource;
 use crate::storage::BufferMemory;
 
 /// A source's watermark and the pools' clock map may differ by so many nanoseconds.
@@ -83,6 +84,11 @@ pub trait EventSource: Send {
         true
     }
 
+    /// The number of the PID namespace whose ids its events have.
+    fn pid_namespace(&self) -> Option<u64> {
+        None
+    }
+
     /// Bytes of the events with which it begins, and with which it is about to end: what exists at that time.
     fn rundown_size(&self) -> u64 {
         0
@@ -141,7 +147,8 @@ impl<S: Sink> Engine<S> {
             }
             let hosted = self.sessions.get_mut(&session);
             if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
-                hosted.modules.add_source(&mechanism, source.has_kernel());
+                let (has_kernel, pid_namespace) = (source.has_kernel(), source.pid_namespace());
+                hosted.modules.add_source(SystemSource { mechanism, has_kernel, pid_namespace });
             }
             self.sources.push(SessionSource { session, source, is_finished: false, held_at: None });
         }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use etw_etl::read::{Records, TraceFile};
-use etw_host::report::LEDGER_PROVIDER;
+use etw_host::report::{LEDGER_PROVIDER, read_pid_namespace};
 use etw_session::{LogMode, SessionConfig};
+use etw_system::pid_namespace;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 
 use crate::daemon::Daemon;
@@ -26,7 +27,8 @@ struct Alone {
     /// Rundowns at the end.
     ended: u32,
     has_configuration: bool,
-    has_mechanism: bool,
+    /// `SystemSource`, with the PID namespace of the ids.
+    has_source: bool,
 }
 
 impl Alone {
@@ -34,9 +36,8 @@ impl Alone {
         let mut alone = Alone::default();
         let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
         while let Some(record) = records.next() {
-            // `SystemSource` begins with it, behind its size.
-            alone.has_mechanism |= record.provider == Some(LEDGER_PROVIDER)
-                && record.payload.get(2..6) == Some(b"perf");
+            alone.has_source |= record.provider == Some(LEDGER_PROVIDER)
+                && read_pid_namespace(&record).is_some_and(|one| Some(one) == pid_namespace());
             let Some(hook) = record.hook else { continue };
             let has_id = |at: usize| {
                 record.payload.get(at..at + 4).is_some_and(|id| id == process.to_le_bytes())
@@ -55,7 +56,7 @@ impl Alone {
     /// A file with so many rundowns at its end.
     fn complete(ended: u32) -> Alone {
         let (began, has_image, has_thread) = (1, true, true);
-        Alone { began, has_image, has_thread, ended, has_configuration: true, has_mechanism: true }
+        Alone { began, has_image, has_thread, ended, has_configuration: true, has_source: true }
     }
 }
 
