@@ -112,6 +112,8 @@ pub struct ThreadTable {
     /// Lives of each id, in the order in which they became known.
     lives: HashMap<u32, Vec<Life>, foldhash::fast::RandomState>,
     count: usize,
+    /// Records come as a stream without an end: only the last life of an id is kept.
+    is_stream: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,11 +125,20 @@ struct Life {
 }
 
 impl ThreadTable {
+    /// The threads of a stream, whose records are asked about as they come.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream() -> ThreadTable {
+        ThreadTable { is_stream: true, ..ThreadTable::default() }
+    }
+
     /// Notes a thread that `record` names; `is_start`: it starts with this record.
     pub fn add(&mut self, record: &EventRecord<'_>, thread: u32, process: u32, is_start: bool) {
         let file_index = record.position.file_index;
         let start = if is_start { record.order_time } else { i64::MIN };
         let lives = self.lives.entry(thread).or_default();
+        if self.is_stream && is_start {
+            self.count -= lives.drain(..).count();
+        }
         // Rundown at the end repeats a thread that is known; a late start of an unknown one does not change it.
         let is_known = |life: &Life| life.process == process && (!is_start || life.start == start);
         if self.count < LIMIT && !lives.iter().any(is_known) {
@@ -282,6 +293,18 @@ mod tests {
         assert_eq!(at(10), owner(100));
         assert_eq!(at(60), owner(200));
         assert_eq!(threads.process_of(7), Some(200));
+    }
+
+    /// A stream has no end: of a thread id that is used again and again, the last life is kept.
+    #[test]
+    fn threads_of_a_stream_take_no_more_memory_in_time() {
+        let mut threads = ThreadTable::of_stream();
+        for time in 0..10_000 {
+            threads.add(&record(0x0501, 3, time, &[]), 7, time as u32, true);
+            threads.add(&record(0x0502, 3, time, &[]), 7, time as u32, false);
+            assert_eq!(threads.process_at(&record(0x0f2e, 2, time, &[]), 7), Some(time as u32));
+        }
+        assert!(threads.count <= 2 && threads.lives[&7].len() == threads.count);
     }
 
     #[test]

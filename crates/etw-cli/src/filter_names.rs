@@ -50,6 +50,23 @@ impl FilterNames {
         FilterNames { gathered: names.into(), source: None }
     }
 
+    /// Names of a stream, which [`follow`](FilterNames::follow) its records if the filter needs them.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream(filter: Option<&Filter>) -> FilterNames {
+        match filter.is_some_and(Filter::tests_owner) {
+            true => FilterNames::known(Arc::new(Names::of_stream())),
+            false => FilterNames::default(),
+        }
+    }
+
+    /// Learns from the next record of a stream.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn follow(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
+        if let Some(names) = self.gathered.get_mut().and_then(Arc::get_mut) {
+            names.follow(record, decoder);
+        }
+    }
+
     /// The names for a record, if it may have another owner, a file, or a process with a name that is tested.
     #[inline]
     fn of_record(&self, record: &EventRecord<'_>) -> Option<&Names> {

@@ -11,6 +11,7 @@ mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
+use crate::machines::PidNamespaces;
 use crate::output::{Failure, Progress};
 use crate::running_threads::RunningThreads;
 use crate::sample_intervals::SampleIntervals;
@@ -59,6 +60,7 @@ pub struct Names {
     threads: ThreadTable,
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
+    pid_namespaces: PidNamespaces,
     file_operations: FileOperations,
     running: RunningThreads,
     thread_names: HashMap<u32, String>,
@@ -232,6 +234,31 @@ impl Names {
         names
     }
 
+    /// Names of a stream, in which each record is asked about as it comes: [`follow`](Names::follow).
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream() -> Names {
+        Names {
+            processes: ProcessNames::of_stream(),
+            threads: ThreadTable::of_stream(),
+            running: RunningThreads::of_stream(),
+            ..Names::default()
+        }
+    }
+
+    /// Learns from a record of a stream who owns it and those behind it.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn follow(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
+        const SWITCH: u16 = 0x0524;
+        const READY: u16 = 0x0532;
+        self.running.learn(record);
+        let is_life =
+            |hook: Hook| matches!(hook.group(), 3 | 5) && !matches!(hook.0, SWITCH | READY);
+        if record.hook.is_some_and(is_life) || record.provider == Some(KERNEL_PROCESS) {
+            let decoded = decoder.decode(record);
+            self.learn(record, &decoded);
+        }
+    }
+
     /// Learns from a record of the trace.
     pub fn take(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
         self.running.learn(record);
@@ -247,6 +274,11 @@ impl Names {
             let decoded = decoder.decode(record);
             self.learn(record, &decoded);
         }
+    }
+
+    /// The PID namespaces of the trace's files.
+    pub fn pid_namespaces(&self) -> &PidNamespaces {
+        &self.pid_namespaces
     }
 
     /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
@@ -401,6 +433,7 @@ impl Names {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {
             if matches!(record.provider, Some(SESSION_REPORTS | SYSTEM_EVENTS)) {
+                self.pid_namespaces.learn(record);
                 self.module(record);
             }
             if decoded.source() == Some(Source::Universal) {

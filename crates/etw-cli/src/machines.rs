@@ -1,10 +1,35 @@
 //! [`Machines`]: the files whose sessions recorded the same machine.
 
 use etw_etl::read::TraceFile;
-use etw_types::EventRecord;
+use etw_host::report::read_pid_namespace;
+use etw_types::{EventRecord, SESSION_REPORTS};
+use std::collections::HashMap;
 
 /// Starts of one machine, as its sessions name them, are no further apart, in 100 ns.
 const ONE_BOOT: u64 = 10_000_000;
+
+/// The PID namespaces whose ids the files of a trace have: a container and its machine start at the same time, and each has processes of its own.
+#[derive(Clone, Debug, Default)]
+pub struct PidNamespaces {
+    numbers: HashMap<u32, u64>,
+}
+
+impl PidNamespaces {
+    /// Notes a record of a file that names the namespace.
+    pub fn learn(&mut self, record: &EventRecord<'_>) {
+        if record.provider == Some(SESSION_REPORTS)
+            && let Some(number) = read_pid_namespace(record)
+        {
+            self.numbers.entry(record.position.file_index).or_insert(number);
+        }
+    }
+
+    /// Whether two files may have ids of one namespace.
+    fn may_be_same(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|file| self.numbers.get(&(file as u32)));
+        one.is_none() || other.is_none() || one == other
+    }
+}
 
 /// For each file of a trace, the first one of the same machine and the same start of it. By default, each file is another machine.
 #[derive(Clone, Debug, Default)]
@@ -13,16 +38,19 @@ pub struct Machines {
 }
 
 impl Machines {
-    pub fn of(files: &[TraceFile]) -> Machines {
+    pub fn of(files: &[TraceFile], namespaces: &PidNamespaces) -> Machines {
         let boots = files.iter().map(|file| file.header().map_or(0, |header| header.boot_time.0));
-        Machines::with_boots(&boots.collect::<Vec<i64>>())
+        Machines::with_boots(&boots.collect::<Vec<i64>>(), namespaces)
     }
 
     /// For files of machines that started at these times; 0: not known.
-    pub(crate) fn with_boots(boots: &[i64]) -> Machines {
+    pub(crate) fn with_boots(boots: &[i64], namespaces: &PidNamespaces) -> Machines {
         let is_same = |one: i64, other: i64| one != 0 && one.abs_diff(other) <= ONE_BOOT;
         let first = |(own, boot): (usize, &i64)| {
-            boots[..own].iter().position(|other| is_same(*other, *boot)).unwrap_or(own) as u32
+            let is_first = |(at, other): (usize, &i64)| {
+                is_same(*other, *boot) && namespaces.may_be_same(at, own)
+            };
+            boots[..own].iter().enumerate().position(is_first).unwrap_or(own) as u32
         };
         Machines { firsts: boots.iter().enumerate().map(first).collect() }
     }
@@ -45,8 +73,17 @@ mod tests {
     #[test]
     fn sessions_of_one_machine_name_almost_the_same_start() {
         let second = 10_000_000;
-        let machines = Machines::with_boots(&[0, 50 * second, 70 * second, 51 * second, 0]);
+        let machines = [0, 50 * second, 70 * second, 51 * second, 0];
+        let machines = Machines::with_boots(&machines, &PidNamespaces::default());
         assert_eq!([0, 1, 2, 3, 4].map(|file| machines.of_file(file)), [0, 1, 2, 1, 4]);
         assert_eq!(Machines::default().of_file(7), 7);
+    }
+
+    /// A container starts with its machine. The files of an older host name no namespace: they are of the first machine that fits.
+    #[test]
+    fn a_container_is_another_machine_than_its_host() {
+        let namespaces = PidNamespaces { numbers: [(0, 1), (1, 2), (2, 1), (4, 2)].into() };
+        let machines = Machines::with_boots(&[50; 5], &namespaces);
+        assert_eq!([0, 1, 2, 3, 4].map(|file| machines.of_file(file)), [0, 1, 0, 0, 1]);
     }
 }

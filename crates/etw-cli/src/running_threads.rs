@@ -24,7 +24,12 @@ pub struct RunningThreads {
     runs: HashMap<(u32, u16), Vec<Run>, foldhash::fast::RandomState>,
     switches: Switches,
     count: usize,
+    /// Records come as a stream without an end: only the last runs are kept.
+    is_stream: bool,
 }
+
+/// Runs of a CPU that are kept of a stream.
+const LIVE_RUNS: usize = 64;
 
 /// A thread's time on a CPU. It ends where the next one starts.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,12 @@ struct Run {
 }
 
 impl RunningThreads {
+    /// The runs of a stream, whose records are asked about as they come.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream() -> RunningThreads {
+        RunningThreads { is_stream: true, ..RunningThreads::default() }
+    }
+
     /// Notes a switch, or a loss of switches. Records come in the order of time.
     pub fn learn(&mut self, record: &EventRecord<'_>) {
         let (file, start) = (record.position.file_index, record.order_time);
@@ -43,6 +54,9 @@ impl RunningThreads {
             Step::None | Step::End => {}
             Step::Switch { new, old } => {
                 let runs = self.runs.entry((file, record.cpu)).or_default();
+                if self.is_stream && runs.len() >= LIVE_RUNS {
+                    self.count -= runs.drain(..runs.len() - 1).count();
+                }
                 if let Some(last) = runs.last_mut().filter(|last| last.thread != Some(old)) {
                     last.thread = None;
                 }
@@ -104,6 +118,18 @@ mod tests {
         assert_eq!((at(0, 25), at(0, 40)), (None, Some(7)), "a switch is missing before the last");
         assert_eq!(running.at(&record(0x0f34, (0, 45), &[0; 4])), Some(7));
         assert_eq!(running.at(&record(0x0304, (0, 45), &[])), None, "rundown is of nobody");
+    }
+
+    /// A stream has no end: of the runs of a CPU, the last ones are kept.
+    #[test]
+    fn runs_of_a_stream_take_no_more_memory_in_time() {
+        let mut running = RunningThreads::of_stream();
+        for time in 0..10_000 {
+            let (new, old) = (time as u32 + 1, time as u32);
+            running.learn(&record(0x0524, (0, time), &switch(new, old)));
+            assert_eq!(running.at(&record(0x020b, (0, time), &[])), Some(new));
+        }
+        assert!(running.count <= LIVE_RUNS && running.runs[&(0, 0)].len() == running.count);
     }
 
     /// Times are ticks of any clock: the same switch a little later is another one, behind one that is missing.

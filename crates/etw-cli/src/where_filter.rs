@@ -48,7 +48,7 @@ impl WhereOption {
                 .iter()
                 .any(|name| OWNER_NAMES.contains(&name.as_str())),
             expr,
-            has_owners: true,
+            is_stream: false,
             ownerless: Ownerless::default(),
             is_shown: AtomicBool::new(false),
             checked: AtomicU32::new(0),
@@ -64,8 +64,8 @@ const CHECKED_RECORDS: u32 = 1000;
 #[derive(Debug)]
 pub struct Filter {
     expr: Expr,
-    /// `pid`, `tid` and `process` are those of the event's owner, and not those that its header stores.
-    has_owners: bool,
+    /// The records are those of a stream, in which an event is known only behind those before it.
+    is_stream: bool,
     /// Whether a test is of a record's process or thread.
     tests_owner: bool,
     ownerless: Ownerless,
@@ -107,25 +107,24 @@ impl Ownerless {
     }
 
     /// Why records of a process or thread may not be shown.
-    fn note(&self, has_owners: bool) -> Option<String> {
-        const SWITCHES: &str =
-            "the trace has no context switches, which say who ran (--system cswitch)";
+    fn notes(&self, is_stream: bool) -> Vec<String> {
         let of_running = self.of_running.load(Ordering::Relaxed);
-        let all = of_running + self.named.load(Ordering::Relaxed);
-        let has_switches = self.has_switches.load(Ordering::Relaxed);
-        let lacks_switches = of_running > 0 && !has_switches;
-        if has_owners {
-            let records = counted(of_running, "record");
-            return lacks_switches.then(|| format!("{records} with no known process: {SWITCHES}"));
+        let named = self.named.load(Ordering::Relaxed);
+        let mut notes = Vec::new();
+        if of_running > 0 && !self.has_switches.load(Ordering::Relaxed) {
+            notes.push(format!(
+                "{} with no known process: the trace has no context switches, which say who ran (--system cswitch)",
+                counted(of_running, "record")
+            ));
         }
-        let records = counted(all, "record");
-        let note = format!(
-            "{records} with no process of their own; in a file, dump, stat, convert and relog give them the one that ran"
-        );
-        (all > 0).then(|| match lacks_switches {
-            true => format!("{note}, but not to {of_running} of them: {SWITCHES}"),
-            false => note,
-        })
+        if is_stream && named > 0 {
+            notes.push(format!(
+                "{} of threads whose processes are not known, as they began before the stream; a rundown names them \
+                 (etw session capture-state)",
+                counted(named, "record")
+            ));
+        }
+        notes
     }
 }
 
@@ -141,10 +140,16 @@ impl std::ops::Deref for Filter {
 const OWNER_NAMES: [&str; 3] = ["pid", "tid", "process"];
 
 impl Filter {
-    /// For records of a stream, whose owners are known later.
+    /// For records of a stream.
     #[cfg(any(target_os = "linux", windows))]
     pub fn of_stream(self) -> Filter {
-        Filter { has_owners: false, ..self }
+        Filter { is_stream: true, ..self }
+    }
+
+    /// Whether a test is of a record's process or thread.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn tests_owner(&self) -> bool {
+        self.tests_owner
     }
 
     /// Whether a test is of the name of a record's process, or may be.
@@ -229,7 +234,7 @@ impl Filter {
     /// Why no event has a value that `dump --join` shows.
     fn note_on_joined(&self, name: &str) -> String {
         match name {
-            "file" | "file_name" if self.has_owners => format!(
+            "file" | "file_name" if !self.is_stream => format!(
                 "no event has a field {name}, and of none the file is known (--system fileio,file)"
             ),
             "file" | "file_name" => format!(
@@ -271,14 +276,8 @@ impl Filter {
             hidden.extend(headers.filter(|name| trace.fields.contains_key(*name)).cloned());
         }
         // Such a field is where the owner's id comes from.
-        hidden.retain(|name| !self.has_owners || !OWNER_NAMES.contains(&name.as_str()));
-        if shown == 0 && !self.has_owners && names.headers.iter().any(|name| name == "process") {
-            notes.push(
-                "process is the header's pid in a stream; names and owners are known in a trace"
-                    .to_owned(),
-            );
-        }
-        notes.extend(self.ownerless.note(self.has_owners));
+        hidden.retain(|name| !OWNER_NAMES.contains(&name.as_str()));
+        notes.extend(self.ownerless.notes(self.is_stream));
         notes.extend(hidden.iter().map(|name| {
             format!("{name} is the header's; events also have a field of this name: fields.{name}")
         }));
@@ -456,7 +455,7 @@ Of every record
            activity_id related_activity_id size
            process: the process by its id or its name (process == \"shop\")
            process, pid, tid: those of the thread that a kernel event names, or that ran;
-           header.pid header.tid: the stored ids, which tail tests as pid and tid, too
+           (in tail, as far as the stream shows it); header.pid header.tid: the stored ids
            file (or file_name): the file of a kernel event, but in tail
 Of records of event logs
            channel_name record_id

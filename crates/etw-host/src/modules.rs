@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use etw_session::Session;
 use etw_types::{LoadedModule, SchemaRecord};
 
-use crate::report::{Report, module_report, schema_report, source_report};
+use crate::report::{Report, SystemSource, module_report, schema_report, source_report};
 
 /// Bytes of modules that a session keeps in all, and for one process.
 const LIMIT: usize = 4 << 20;
@@ -22,6 +22,7 @@ pub struct Modules {
     size: usize,
     schemas: HashSet<SchemaRecord>,
     schema_size: usize,
+    sources: HashSet<SystemSource>,
     reports: Vec<(u32, Report)>,
     /// Number of reports that are in the trace.
     written: usize,
@@ -51,9 +52,17 @@ impl Modules {
         }
     }
 
-    /// Adds the mechanism that records system events, and whether it records what happens in the kernel.
-    pub fn add_source(&mut self, mechanism: &str, has_kernel: bool) {
-        self.reports.extend(source_report(mechanism, has_kernel).map(|report| (0, report)));
+    /// Adds a source of system events. One that was added before is skipped: each rundown that another recording begins with is one more.
+    pub(crate) fn add_source(&mut self, source: SystemSource) {
+        if !self.sources.contains(&source) {
+            self.reports.extend(source_report(&source).map(|report| (0, report)));
+            self.sources.insert(source);
+        }
+    }
+
+    /// Bytes of all of them.
+    pub fn size(&self) -> u64 {
+        (self.size + self.schema_size) as u64
     }
 
     /// Adds schema records. Those that were added before are skipped.

@@ -262,14 +262,27 @@ pub fn exec_chain() -> Vec<u8> {
     chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
 }
 
-/// A `SystemSource` event: by which mechanisms of the kernel a session's system events were recorded, and whether with what happens in the
-/// kernel, such as its CPU time.
+/// How a session's system events were recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SystemSource {
+    /// Mechanisms of the kernel.
+    pub mechanism: String,
+    /// Whether with what happens in the kernel, such as its CPU time.
+    pub has_kernel: bool,
+    /// The number of the PID namespace whose ids they have.
+    pub pid_namespace: Option<u64>,
+}
+
+/// A `SystemSource` event. Those of older hosts have no namespace.
 ///
 /// ```text
-/// u16 size, UTF-8 mechanism   u8 has_kernel
+/// u16 size, UTF-8 mechanism   u8 has_kernel   u64 PID namespace, 0: not known
 /// ```
-pub(crate) fn source_report(mechanism: &str, has_kernel: bool) -> Option<Report> {
-    let payload = PayloadBuilder::new().counted_ansi(mechanism.as_bytes()).u8(has_kernel.into());
+pub(crate) fn source_report(source: &SystemSource) -> Option<Report> {
+    let payload = PayloadBuilder::new()
+        .counted_ansi(source.mechanism.as_bytes())
+        .u8(source.has_kernel.into())
+        .u64(source.pid_namespace.unwrap_or(0));
     report(source_metadata(), payload, Level::INFO)
 }
 
@@ -278,6 +291,7 @@ fn source_metadata() -> MetadataBuilder {
     MetadataBuilder::new("SystemSource", 0)
         .field("mechanism", text.0, text.1, Count::Scalar, 0)
         .field("has_kernel", InType::UINT8, OutType::BOOLEAN, Count::Scalar, 0)
+        .field("pid_namespace", InType::UINT64, OutType::NULL, Count::Scalar, 0)
 }
 
 /// The extended items of a `SystemSource` event; empty: they cannot be built.
@@ -287,9 +301,24 @@ pub fn source_chain() -> Vec<u8> {
 
 /// Whether a record is a `SystemSource` event that says that nothing in the kernel was recorded.
 pub fn lacks_kernel(record: &EventRecord<'_>) -> bool {
-    let end = le::u16(record.payload, 0).map(|size| 2 + usize::from(size));
-    let has_kernel = end.and_then(|end| record.payload.get(end));
-    has_kernel == Some(&0) && name_of(record) == Some(b"SystemSource")
+    let has_kernel = end_of_text(record).and_then(|end| record.payload.get(end));
+    // Most records end here.
+    has_kernel == Some(&0) && is_source(record)
+}
+
+/// The number of the PID namespace whose ids a session's system events have, if a `SystemSource` event names it.
+pub fn read_pid_namespace(record: &EventRecord<'_>) -> Option<u64> {
+    let number = le::u64(record.payload, end_of_text(record)? + 1)?;
+    (number != 0 && is_source(record)).then_some(number)
+}
+
+fn is_source(record: &EventRecord<'_>) -> bool {
+    name_of(record) == Some(b"SystemSource")
+}
+
+/// The offset behind a text with which a payload begins.
+fn end_of_text(record: &EventRecord<'_>) -> Option<usize> {
+    le::u16(record.payload, 0).map(|size| 2 + usize::from(size))
 }
 
 /// Names and values are short, so building a report cannot fail. If it did, the report would be left out.
@@ -323,17 +352,23 @@ mod tests {
     use etw_types::{ExtendedItems, HeaderType};
 
     #[test]
-    fn a_source_says_whether_it_records_the_kernel() {
-        let lacks = |has_kernel: bool, size: usize| {
-            let report = source_report("perf; bpf: sched_switch", has_kernel).unwrap();
+    fn a_source_says_whether_it_records_the_kernel_and_whose_ids() {
+        const NAMESPACE: u64 = 0xefff_fffc;
+        let read = |has_kernel: bool, size: usize| {
+            let mechanism = "perf; bpf: sched_switch".to_owned();
+            let pid_namespace = has_kernel.then_some(NAMESPACE);
+            let source = SystemSource { mechanism, has_kernel, pid_namespace };
+            let report = source_report(&source).unwrap();
             let size = size.min(report.payload.len());
             let mut record = EventRecord::new(HeaderType::Event64, &report.payload[..size]);
             record.provider = Some(LEDGER_PROVIDER);
             record.extended = ExtendedItems::parse_chain(&report.chain).unwrap().0;
-            lacks_kernel(&record)
+            (lacks_kernel(&record), read_pid_namespace(&record))
         };
-        assert!(lacks(false, usize::MAX));
-        assert!(!lacks(true, usize::MAX));
-        assert!((0..26).all(|size| !lacks(false, size)), "as earlier versions wrote it, or cut");
+        assert_eq!(read(false, usize::MAX), (true, None));
+        assert_eq!(read(true, usize::MAX), (false, Some(NAMESPACE)));
+        // As earlier versions wrote it, or cut.
+        assert!((0..26).all(|size| read(false, size) == (false, None)));
+        assert!((0..34).all(|size| read(true, size) == (false, None)));
     }
 }

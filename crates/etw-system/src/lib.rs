@@ -98,6 +98,8 @@ pub use shaper::{
     Configuration, Disk, KernelFunction, Machine, Options, ProcessImages, Shaper, Turn, Vanished,
 };
 #[cfg(target_os = "linux")]
+pub use thread_ids::pid_namespace;
+#[cfg(target_os = "linux")]
 pub use wanted_events::StartError;
 
 /// The default time between two samples of a CPU, in 100 ns.

@@ -123,6 +123,8 @@ pub struct Recorder {
     since: i64,
     hidden: HiddenPrograms,
     handover: Handover,
+    /// Bytes of the records of the rundown at the beginning.
+    rundown_size: usize,
     /// Positions in the rings that can be committed when all records before a time are stored.
     released: VecDeque<Released>,
 }
@@ -331,6 +333,7 @@ impl Recorder {
             since: i64::MIN,
             hidden: HiddenPrograms::default(),
             handover: Handover::default(),
+            rundown_size: 0,
             released: VecDeque::new(),
         }
     }

@@ -7,14 +7,19 @@ use crate::neutral::{Detail, SwitchedIn, SwitchedOut};
 use crate::shaper::FOREIGN;
 
 /// `PROC_PID_INIT_INO`: the machine's ids are those of the first PID namespace.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 /// Threads that are remembered.
 const LIMIT: usize = 1 << 16;
 
 /// Whether this process is in the first PID namespace.
 pub(crate) fn is_first_namespace() -> bool {
-    let own = std::fs::read_link("/proc/self/ns/pid");
-    own.is_ok_and(|own| own.as_os_str() == FIRST_PID_NAMESPACE)
+    pid_namespace() == Some(FIRST_PID_NAMESPACE)
+}
+
+/// The number of this process's PID namespace, whose ids all records have. `None`: the system does not show it.
+pub fn pid_namespace() -> Option<u64> {
+    let own = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    own.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Translates the machine's ids.

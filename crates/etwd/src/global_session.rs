@@ -82,6 +82,8 @@ pub(crate) struct GlobalSession {
     pub recordings_before: Vec<KeptRecording>,
     /// The rundowns of the system that follow lost buffers.
     pub rundowns: Rundowns,
+    /// The rundowns of the system in the files of a series.
+    pub series: SeriesRundowns,
     /// The system's classes by those that asked for them; [`SystemConfig`](etw_session::SystemConfig) has all of them.
     pub system_classes: SystemClasses,
 }
@@ -120,6 +122,41 @@ impl Rundowns {
     /// Whether any was made.
     pub fn any(&self) -> bool {
         self.count > 0
+    }
+}
+
+/// Rundowns of the system in the files of a series, each of which is complete by itself.
+pub(crate) struct SeriesRundowns {
+    /// The last file that has one at its beginning.
+    pub file: u32,
+    /// When it began, and the session's bytes of records before it.
+    began: Instant,
+    bytes_before: u64,
+    /// The files have no room for rundowns.
+    pub is_too_small: bool,
+}
+
+impl SeriesRundowns {
+    /// Another recording with its rundown costs about a twentieth of this time.
+    const LEAST_TIME: Duration = Duration::from_secs(1);
+    /// Another recording begins in about so many milliseconds on a busy machine.
+    const BEGIN_MS: u64 = 250;
+
+    /// A file begins with a rundown, behind so many bytes of the session's records.
+    pub fn in_file(file: u32, bytes_before: u64) -> SeriesRundowns {
+        SeriesRundowns { file, began: Instant::now(), bytes_before, is_too_small: false }
+    }
+
+    /// Whether there may be another rundown. Files that are filled sooner do not have one each.
+    pub fn may_begin(&self) -> bool {
+        self.began.elapsed() >= SeriesRundowns::LEAST_TIME
+    }
+
+    /// Bytes of the records that come while a rundown is made, if they come as fast as in this file so far. `bytes`: those of the session.
+    pub fn bytes_meanwhile(&self, bytes: u64) -> u64 {
+        let elapsed_ms = self.began.elapsed().as_millis().max(1) as u64;
+        bytes.saturating_sub(self.bytes_before).saturating_mul(SeriesRundowns::BEGIN_MS)
+            / elapsed_ms
     }
 }
 
@@ -234,6 +271,7 @@ impl GlobalSession {
             ring_set: RingSet::default(),
             recordings_before: Vec::new(),
             rundowns: Rundowns::default(),
+            series: SeriesRundowns::in_file(1, 0),
             system_classes: SystemClasses::default(),
             config,
         };

@@ -1,7 +1,7 @@
 //! The host thread: it owns the engine, the programs and the sessions, and processes messages between rounds.
 //!
 //! * `program_messages`, `pools`: programs' messages, and their pools; `enablements`: sessions' enablements in programs;
-//! * `requests`, `file_requests`: controllers' requests; `name_requests`: providers that are enabled by name; `system_providers`: those of the system;
+//! * `requests`, `file_requests`: controllers' requests; `file_rundowns`: the system in each file; `name_requests`: providers that are enabled by name; `system_providers`: those of the system;
 //!   `pending`: responses that wait for programs;
 //! * `ended_streams`: what consumers of ended sessions have not read;
 //! * `channels`: the logs of channels; `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
@@ -13,6 +13,7 @@ mod channels;
 mod enablements;
 mod ended_streams;
 mod file_requests;
+mod file_rundowns;
 mod name_requests;
 mod pending;
 mod persistence;
@@ -166,6 +167,7 @@ impl HostThread {
                 return self.end();
             }
             self.run_down_behind_gaps();
+            self.continue_series();
             self.forget_read_streams();
             self.engine.maintain();
             self.send_growth();

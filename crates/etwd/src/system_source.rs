@@ -302,4 +302,12 @@ impl EventSource for SystemSource {
     fn has_kernel(&self) -> bool {
         self.recorder.has_kernel()
     }
+
+    fn pid_namespace(&self) -> Option<u64> {
+        etw_system::pid_namespace()
+    }
+
+    fn rundown_size(&self) -> u64 {
+        self.recorder.rundown_size() as u64
+    }
 }

@@ -12,6 +12,8 @@ pub struct ProcessNames {
     /// The lives of each id, in the order of their starts.
     lives: HashMap<u32, Vec<Life>>,
     count: usize,
+    /// Records come as a stream without an end: only the last life of an id is kept.
+    is_stream: bool,
 }
 
 #[derive(Debug)]
@@ -23,9 +25,18 @@ struct Life {
 }
 
 impl ProcessNames {
+    /// The names of a stream, whose records are asked about as they come.
+    #[cfg(any(target_os = "linux", windows))]
+    pub fn of_stream() -> ProcessNames {
+        ProcessNames { is_stream: true, ..ProcessNames::default() }
+    }
+
     /// Notes a name; `is_start`: the process starts at that moment. A life has the last one of its names.
     pub fn add(&mut self, process: u32, moment: Moment, name: &str, is_start: bool) {
         let Moment { file_index, time } = moment;
+        if self.is_stream && is_start {
+            self.count -= self.lives.remove(&process).map_or(0, |lives| lives.len());
+        }
         if self.count >= LIMIT {
             return;
         }

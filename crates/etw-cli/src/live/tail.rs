@@ -8,6 +8,7 @@ use super::signals::Signals;
 use super::wanted::Wanted as Provider;
 use crate::column::Column;
 use crate::event_kinds::EventKinds;
+use crate::filter_names::FilterNames;
 use crate::format::{FileFacts, Heads, Options, TextOrJson, View, safe};
 use crate::output::{Failure, Outcome, Output, counted};
 use crate::schemas::{self, Schemas};
@@ -192,6 +193,8 @@ fn report_losses(before: &StreamLedger, now: &StreamLedger) {
 /// Filters, decodes and formats records.
 struct Printer {
     filter: Option<Filter>,
+    /// Owners of the events, for the filter.
+    names: FilterNames,
     /// Kinds of events in the stream, for what the filter reports at the end.
     kinds: EventKinds,
     shown: u64,
@@ -220,8 +223,10 @@ impl Printer {
             columns: arguments.columns.clone(),
             asked: std::sync::Arc::default(),
         };
+        let filter = arguments.filter.compile(start)?.map(Filter::of_stream);
         Ok(Printer {
-            filter: arguments.filter.compile(start)?.map(Filter::of_stream),
+            names: FilterNames::of_stream(filter.as_ref()),
+            filter,
             kinds: EventKinds::default(),
             shown: 0,
             decoder,
@@ -248,9 +253,10 @@ impl Printer {
             return;
         }
         let time = || record.timestamp(&self.facts.clock);
+        self.names.follow(record, &mut self.decoder);
         if let Some(filter) = &self.filter {
             let time = filter.needs_time().then(time).flatten();
-            if filter.by_header(record, time) == Some(false) {
+            if self.names.by_header(filter, record, time) == Some(false) {
                 return;
             }
         }
@@ -260,7 +266,7 @@ impl Printer {
                 self.kinds.number(record);
             }
             let time = filter.needs_time().then(time).flatten();
-            if !filter.matches(record, &decoded, time, &self.options.style) {
+            if !self.names.matches(filter, (record, &decoded), time, &self.options.style) {
                 return;
             }
             filter.check_shown(&decoded);

@@ -1,7 +1,7 @@
 //! [`RecordedTwice`]: events that the sessions of several merged files recorded at the same time.
 
 use crate::attribution::SAMPLE;
-use crate::machines::Machines;
+use crate::machines::{Machines, PidNamespaces};
 use crate::switches::CSWITCH;
 use etw_etl::read::TraceFile;
 use etw_types::{Clock, EventRecord, FileTime, Hook};
@@ -15,11 +15,13 @@ const KINDS: [(Hook, &str); 2] = [(CSWITCH, "context switches"), (SAMPLE, "CPU s
 pub struct RecordedTwice {
     /// By kind and file: the first and the last one.
     times: BTreeMap<(usize, u32), (FileTime, FileTime)>,
+    namespaces: PidNamespaces,
 }
 
 impl RecordedTwice {
     /// Notes a record of one of the files with these clocks.
     pub fn see(&mut self, record: &EventRecord<'_>, clocks: &[Clock]) {
+        self.namespaces.learn(record);
         let Some(kind) = KINDS.iter().position(|(hook, _)| record.hook == Some(*hook)) else {
             return;
         };
@@ -31,7 +33,7 @@ impl RecordedTwice {
 
     /// The kinds of events that several sessions of one machine recorded at the same time.
     pub fn kinds(&self, files: &[TraceFile]) -> Vec<&'static str> {
-        let machines = Machines::of(files);
+        let machines = Machines::of(files, &self.namespaces);
         let is_twice = |kind: usize| {
             let of_kind = || self.times.range((kind, 0)..=(kind, u32::MAX));
             of_kind().any(|((_, one), times)| {

@@ -173,3 +173,30 @@ fn what_two_sessions_recorded_counts_once() {
     assert!((395_000_000..415_000_000).contains(&cpu), "{cpu}");
     assert!(notes.contains("more CPU samples than one session records"), "{notes}");
 }
+
+/// Regression: a container and its host, which start at the same time, were one machine, so events of both counted once.
+#[test]
+fn a_container_is_another_machine_than_its_host() {
+    let in_namespace = |number| {
+        let mut file = FileBuilder::new();
+        crate::sampling::push_source(&mut file, 1, number);
+        push_session(&mut file, 0);
+        push_threads(&mut file, 5_000_000);
+        TempFile::new(&file.finish())
+    };
+    let (host, same, container) = (in_namespace(7), in_namespace(7), in_namespace(8));
+    let out = host.path().with_extension("out");
+    let both = |other: &TempFile| {
+        let paths = [host.path(), other.path()];
+        let words = ["convert", "--to", "folded", "--weight", "off-cpu", "-o"];
+        stdout(&[&words[..], &[out.to_str().unwrap()]].concat(), &paths, 0);
+        let text = std::fs::read_to_string(&out).unwrap();
+        let weights = text.lines().map(|line| line.rsplit(' ').next().unwrap());
+        let off_cpu: i64 = weights.map(|weight| weight.parse::<i64>().unwrap()).sum();
+        let notes = stderr(&etw(&["merge", "--force", "-o", out.to_str().unwrap()], &paths));
+        std::fs::remove_file(&out).unwrap();
+        (off_cpu, notes.contains("recorded context switches and CPU samples"))
+    };
+    assert_eq!(both(&same), (30_000, true));
+    assert_eq!(both(&container), (60_000, false));
+}

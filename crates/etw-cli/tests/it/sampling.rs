@@ -61,18 +61,23 @@ fn traces_that_are_converted_together_keep_their_own_intervals() {
     assert_eq!(text, "process 10;thread 20;0x1234 9000000\n");
 }
 
+/// A `SystemSource` event of a host in a PID namespace.
+pub fn push_source(file: &mut FileBuilder, has_kernel: u8, pid_namespace: u64) {
+    let chain = etw_host::report::source_chain();
+    let payload = [&[4, 0][..], b"perf", &[has_kernel], &pid_namespace.to_le_bytes()].concat();
+    let mut source = EventRecord::new(HeaderType::Event64, &payload);
+    source.provider = Some(etw_host::LEDGER_PROVIDER);
+    source.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+    source.order_time = file.header.start_raw + 50;
+    file.push(0, &source).unwrap();
+}
+
 /// A recording without the right to record the kernel says so, and whoever reads its CPU time, too.
 #[test]
 fn samples_without_the_kernel_have_a_note() {
     let notes = |has_kernel: u8, with_samples: bool| {
         let mut file = FileBuilder::new();
-        let chain = etw_host::report::source_chain();
-        let payload = [&[4, 0][..], b"perf", &[has_kernel]].concat();
-        let mut source = EventRecord::new(HeaderType::Event64, &payload);
-        source.provider = Some(etw_host::LEDGER_PROVIDER);
-        source.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
-        source.order_time = file.header.start_raw + 50;
-        file.push(0, &source).unwrap();
+        push_source(&mut file, has_kernel, 0);
         if !with_samples {
             push_threads(&mut file, 500);
             return stderr(&etw(

@@ -202,6 +202,52 @@ fn a_circular_file_without_its_rundown_is_told() {
     }
 }
 
+/// One file of a series, read alone, names the process of each sample: also one that is older than the file.
+#[test]
+fn a_file_of_a_series_names_processes_by_itself() {
+    /// A file that is filled within a second has no rundown.
+    const LEAST_SIZE: u64 = 3 << 20;
+    let place = Place::new("system-series");
+    let start = |name: &str, more: &[&str]| {
+        let events = ["--system", "profile", "--buffer-size", "16K", "--buffers", "256"];
+        place.etw(&[&["session", "start", "s", "-o", name][..], &events, more].concat())
+    };
+    let output = start("rundowns.etl", &[]);
+    if !output.status.success() {
+        let text = stderr(&output);
+        assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    place.etw(&["session", "stop", "s"]);
+    let rundowns = std::fs::metadata(place.file("rundowns.etl")).unwrap().len();
+    let size = (rundowns * 4).max(LEAST_SIZE).to_string();
+    let mut forking = place.command("sh".as_ref());
+    let mut forking = forking.args(["-c", "while :; do sleep 0.002; done"]).spawn().unwrap();
+    let output = start("s-%d.etl", &["--mode", "new-file", "--max-size", &size]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    while !place.file("s-3.etl").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    is_stopped(&place.etw(&["session", "stop", "s"]));
+    let id = u64::from(forking.id());
+    forking.kill().unwrap();
+    forking.wait().unwrap();
+    let text = stdout(&place.etw(&["dump", "--join", "--format", "json", "s-2.etl"]));
+    let mut samples = 0;
+    for line in text.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let process = &event["process"];
+        if event["event"] == "PerfInfo/SampleProf" && process["pid"] == id {
+            let names = [&process["name"], &event["thread_name"]].map(|name| name.as_str());
+            assert!(names[0].is_some() && names[1] == Some("sh"), "{event}");
+            samples += 1;
+        }
+    }
+    assert!(samples > 0, "{text:.2000}");
+    let output = place.etw(&["check", "s-2.etl"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+}
+
 /// OV-23: a session of a host.
 #[test]
 fn a_session_records_events_of_the_system() {

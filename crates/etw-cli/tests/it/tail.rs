@@ -64,6 +64,35 @@ fn a_reader_of_a_session_sees_events_at_once() {
     assert!(status.starts_with("10 events, none lost"), "{status}");
 }
 
+/// Regression: `pid` was the id that a record's header stores, which those of switches do not; in files it is the owner's.
+#[test]
+fn a_filter_of_a_stream_tests_the_owner() {
+    let place = Place::new("tail-owner");
+    let start = ["session", "start", "live", "--real-time", "--system", "cswitch"];
+    let output = place.etw(&start);
+    if !output.status.success() {
+        let text = crate::fixture::stderr(&output);
+        assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{text}");
+        return eprintln!("left out: {text}");
+    }
+    let mut switching = place.command("sh".as_ref());
+    let mut switching = switching.args(["-c", "while :; do sleep 0.01; done"]).spawn().unwrap();
+    let filter = format!("pid == {} and event == 'Thread/CSwitch'", switching.id());
+    let words = ["tail", "live", "--where", &filter, "--columns", "event,NewThreadId"];
+    let mut tail = Tail::start(&place, &words);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    // It ends the stream.
+    place.etw(&["session", "stop", "live"]);
+    switching.kill().unwrap();
+    switching.wait().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut tail.lines, &mut text).unwrap();
+    tail.child.wait().unwrap();
+    let is_its = |line: &&str| line.contains(&switching.id().to_string());
+    let (its, others): (Vec<&str>, Vec<&str>) = text.lines().skip(1).partition(is_its);
+    assert!(its.len() > 10 && others.is_empty(), "{text}");
+}
+
 /// The same for a reader that starts its own session: Ctrl-C ends both.
 #[test]
 fn a_reader_with_its_own_session_sees_everything() {

@@ -76,6 +76,8 @@ pub struct HostedSession<S> {
     pub cut: Option<String>,
     /// Sentences that say what ended recordings of the system's events left out.
     pub notes: Vec<String>,
+    /// Its files are too small, in a sentence for the end of the trace.
+    pub size_note: Option<String>,
     /// Why the last buffer could not be stored; `None`: it was stored.
     failing: Option<String>,
     pub(super) time: SessionTime,
@@ -135,6 +137,7 @@ impl<S: Sink> HostedSession<S> {
             error: None,
             notes: Vec::new(),
             cut: None,
+            size_note: None,
             failing: None,
             storage,
             modules: Modules::default(),
@@ -239,6 +242,11 @@ impl<S: Sink> HostedSession<S> {
     /// All modules and schemas are written again: another file, or a new reader, starts here.
     pub fn repeat_modules(&mut self) {
         self.modules.repeat();
+    }
+
+    /// Bytes of all modules and schemas.
+    pub fn modules_size(&self) -> u64 {
+        self.modules.size()
     }
 
     /// The header of a file that ends now; `lost`: events lost in all. A running file has no end time.
@@ -384,10 +392,11 @@ impl<S: Sink> HostedSession<S> {
         let report = self.report.get_or_insert_with(|| {
             let size = LedgerReport::of(session.ledger()).size(writer);
             let note = session.size_for_end(size + NOTE_SIZE).map(too_small);
+            let note = self.size_note.take().or(note);
             let report = || note.as_deref().and_then(note_report);
             let size = LedgerReport::of(session.ledger()).behind(report()).size(writer);
             let all = LedgerReport::of(&session.ledger_at_end(size)).behind(report());
-            self.notes.extend(note);
+            self.notes.extend(note.filter(|note| !self.notes.contains(note)));
             all
         });
         report.write(session, writer, can_wait)

@@ -9,6 +9,7 @@ use etw_types::{Guid, SYSTEM_EVENTS, SYSTEM_TRACE, UNIVERSAL_SYSTEM};
 
 use super::Engine;
 use super::session::{BufferedSession, Sink};
+use crate::report::SystemSource;
 use crate::storage::BufferMemory;
 
 /// A source's watermark and the pools' clock map may differ by so many nanoseconds.
@@ -82,6 +83,16 @@ pub trait EventSource: Send {
     fn has_kernel(&self) -> bool {
         true
     }
+
+    /// The number of the PID namespace whose ids its events have.
+    fn pid_namespace(&self) -> Option<u64> {
+        None
+    }
+
+    /// Bytes of the events with which it begins, and with which it is about to end: what exists at that time.
+    fn rundown_size(&self) -> u64 {
+        0
+    }
 }
 
 /// The thread of a CPU at the end of a recording.
@@ -108,9 +119,20 @@ pub(super) struct SessionSource {
     source: Box<dyn EventSource>,
     /// The source has ended: its events are the session's last ones.
     is_finished: bool,
+    /// Its events wait, as they belong to the session's next file: no event of any session is later than this time, in nanoseconds of
+    /// `CLOCK_MONOTONIC`.
+    held_at: Option<u64>,
 }
 
 impl SessionSource {
+    fn peek(&self) -> Option<Event<'_>> {
+        self.source.peek().filter(|_| self.held_at.is_none())
+    }
+
+    fn poll(&mut self) -> u64 {
+        self.held_at.unwrap_or_else(|| self.source.poll())
+    }
+
     pub(super) fn longest_pause(&self) -> Duration {
         self.source.longest_pause()
     }
@@ -125,9 +147,10 @@ impl<S: Sink> Engine<S> {
             }
             let hosted = self.sessions.get_mut(&session);
             if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
-                hosted.modules.add_source(&mechanism, source.has_kernel());
+                let (has_kernel, pid_namespace) = (source.has_kernel(), source.pid_namespace());
+                hosted.modules.add_source(SystemSource { mechanism, has_kernel, pid_namespace });
             }
-            self.sources.push(SessionSource { session, source, is_finished: false });
+            self.sources.push(SessionSource { session, source, is_finished: false, held_at: None });
         }
     }
 
@@ -167,10 +190,30 @@ impl<S: Sink> Engine<S> {
         followed
     }
 
+    /// Holds back the events of a session's source, which begin at this moment, in the time of its events: they belong to another file, and those
+    /// of the sources before to this one. Until they are [given on](Engine::release_source), time stands still for all sessions.
+    pub fn hold_source(&mut self, session: usize, moment: i64) {
+        let moment = u64::try_from(moment).unwrap_or(0).saturating_mul(100);
+        let is_its = |one: &&mut SessionSource| one.session == session && !one.is_finished;
+        self.sources.iter_mut().filter(is_its).for_each(|one| one.held_at = Some(moment));
+    }
+
+    /// Gives a session the events that its source was held back with.
+    pub fn release_source(&mut self, session: usize) {
+        let is_its = |one: &&mut SessionSource| one.session == session;
+        self.sources.iter_mut().filter(is_its).for_each(|one| one.held_at = None);
+    }
+
+    /// Bytes of the events with which the sources of a session begin, or end.
+    pub fn rundown_size(&self, session: usize) -> u64 {
+        let own = self.sources.iter().filter(|one| one.session == session);
+        own.map(|one| one.source.rundown_size()).max().unwrap_or(0)
+    }
+
     /// Removes the sources of a session that others have replaced, if they have given all of their events. Returns whether some have not.
     /// After a round, the given events are final.
     pub fn remove_given_sources(&mut self, session: usize) -> bool {
-        let is_given = |one: &SessionSource| one.is_finished && one.source.peek().is_none();
+        let is_given = |one: &SessionSource| one.is_finished && one.peek().is_none();
         self.remove_sources(|one| one.session == session && is_given(one));
         self.sources.iter().any(|one| one.session == session && one.is_finished)
     }
@@ -208,7 +251,7 @@ impl<S: Sink> Engine<S> {
 
     /// Reads all sources. Returns the raw time up to which pools may be drained.
     pub(super) fn poll_sources(&mut self) -> u64 {
-        let watermark = self.sources.iter_mut().map(|one| one.source.poll()).min();
+        let watermark = self.sources.iter_mut().map(SessionSource::poll).min();
         match watermark {
             None | Some(u64::MAX) => u64::MAX,
             Some(ns) => self.map.raw_at(ns.saturating_sub(CLOCK_ERROR)),
@@ -218,12 +261,12 @@ impl<S: Sink> Engine<S> {
     /// The time of the session's earliest event that waits in its source.
     pub(super) fn first_in_source(&self, session: usize) -> Option<i64> {
         let own = self.sources.iter().filter(|one| one.session == session);
-        own.filter_map(|one| Some(one.source.peek()?.time)).min()
+        own.filter_map(|one| Some(one.peek()?.time)).min()
     }
 
     /// The time of the earliest event that waits in a source; `i64::MAX`: none waits.
     pub(super) fn first_in_sources(&self) -> i64 {
-        let times = self.sources.iter().filter_map(|one| Some(one.source.peek()?.time));
+        let times = self.sources.iter().filter_map(|one| Some(one.peek()?.time));
         times.min().unwrap_or(i64::MAX)
     }
 
@@ -231,7 +274,7 @@ impl<S: Sink> Engine<S> {
     pub(super) fn is_source_behind(&self, until: u64) -> bool {
         let until = self.map.qpc(until);
         let is_behind = |one: &SessionSource| {
-            one.source.peek().is_some_and(|event| one.is_finished || event.time <= until)
+            one.peek().is_some_and(|event| one.is_finished || event.time <= until)
         };
         self.sources.iter().any(is_behind)
     }
@@ -298,13 +341,15 @@ pub(super) fn route_until(
             [_] => 0,
             _ => {
                 let times = sources.iter().enumerate();
-                let next = times.filter_map(|(at, one)| Some((one.source.peek()?.time, at))).min();
+                let next = times.filter_map(|(at, one)| Some((one.peek()?.time, at))).min();
                 let Some((_, at)) = next else { return ControlFlow::Continue(()) };
                 at
             }
         };
-        let SessionSource { session, source, is_finished } = &mut sources[at];
-        let Some(event) = source.peek() else { return ControlFlow::Continue(()) };
+        let SessionSource { session, source, is_finished, held_at } = &mut sources[at];
+        let Some(event) = source.peek().filter(|_| held_at.is_none()) else {
+            return ControlFlow::Continue(());
+        };
         let last = if until.is_end && *is_finished { i64::MAX } else { until.time };
         if event.time > last {
             return ControlFlow::Continue(());

@@ -146,6 +146,42 @@ fn a_source_gives_runs_of_events_up_to_the_watermark() {
     assert_eq!(times, (first..first + EVENTS).collect::<Vec<_>>());
 }
 
+/// The events of a source that is held back wait for the next file, those of the source before it do not, and time stands still.
+#[test]
+fn a_source_that_is_held_back_begins_with_another_file() {
+    const EVENTS: i64 = 100;
+    let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
+    let mut engine = engine_without_sessions(RawClock::best(), last);
+    let (sender, receiver) = mpsc::channel();
+    let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
+    insert(&mut engine, 0, 4, consumer);
+    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
+    let class = Classic { header, is_32_bit: false };
+    let first = engine.session_time(0);
+    let moment = first + EVENTS;
+    let source = |times| Box::new(Switches { times, class, taken: Arc::default() });
+    while engine.session_time(0) < moment + 2 * EVENTS {}
+    engine.attach_source(0, source(first..moment));
+    engine.replace_source(0, moment, source(moment..moment + EVENTS));
+    engine.hold_source(0, moment);
+    let mut rounds = (0..10).map(|_| engine.round(std::time::Duration::ZERO).watermark);
+    let watermark = rounds.next().unwrap();
+    assert!(rounds.all(|next| next == watermark), "programs' events behind the moment wait, too");
+    assert!(!engine.remove_given_sources(0), "the one before has given all");
+    assert_eq!(engine.ledger(0).stored, EVENTS as u64);
+    let now = engine.session_time(0);
+    engine.session_mut(0).unwrap().1.flush(now);
+    engine.make_final();
+    engine.release_source(0);
+    engine.flush(0);
+    assert!(engine.round(std::time::Duration::ZERO).watermark > watermark);
+    engine.drain_all();
+    drop(engine);
+    let buffers: Vec<Vec<i64>> = receiver.iter().map(|buffer| times_in(&buffer)).collect();
+    let expected = [first..moment, moment..moment + EVENTS].map(|times| times.collect::<Vec<_>>());
+    assert_eq!(buffers, expected);
+}
+
 /// A session whose buffers are stored by `consumer`, and a source of past events that is at its end.
 fn with_ended_source(events: i64, consumer: etw_host::Consumer) -> Engine<()> {
     let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());

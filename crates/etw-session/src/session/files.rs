@@ -49,6 +49,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    /// Buffers that the current file of the session's series still takes, beside those that are on their way to it or filled in part, and those
+    /// that a file takes in all. `None`: there is no series.
+    pub fn room_in_series(&self) -> Option<(u64, u64)> {
+        let slots = self.settings.slots.filter(|_| self.settings.policy.is_series())?;
+        let filled = self.open.iter().flatten().filter(|buffer| buffer.events > 0).count();
+        let taken = self.next_place().slot + (filled + self.full.len()) as u64;
+        Some((slots.saturating_sub(taken), slots.saturating_sub(1)))
+    }
+
     /// Files of the session's series, with the events that they received. The oldest files of a long series are one entry,
     /// [`OLDEST_FILES`](crate::OLDEST_FILES).
     pub fn series_files(&self) -> impl Iterator<Item = (u32, u64)> {

@@ -85,6 +85,27 @@ fn circular_and_series() {
     }
 }
 
+/// A series says how many buffers its current file still takes, so that a host can begin another one before.
+#[test]
+fn the_room_in_a_file_of_a_series() {
+    let mut session = session(LogMode::NewFile { max_size: 5 * 1024 }, 8);
+    let mut room = Vec::new();
+    for number in 0..6 * IN_A_BUFFER {
+        push(&mut session, number, 0).unwrap();
+        room.push(session.room_in_series().unwrap());
+        if number >= 2 * IN_A_BUFFER {
+            store(&mut session, number + 1);
+        }
+    }
+    room.dedup();
+    let expected = [3, 2, 1, 0, 3, 2].map(|left| (left, 4));
+    assert_eq!(room, expected, "whether buffers wait for the file or are in it");
+    session.begin_file();
+    assert_eq!(session.room_in_series(), Some((3, 4)), "one is filled in part");
+    let sequential = with_host(&config(LogMode::default()), HostFacts::default(), 2);
+    assert_eq!(sequential.room_in_series(), None);
+}
+
 /// OV-5: memory keeps the newest buffers; a snapshot changes nothing.
 #[test]
 fn memory_keeps_the_newest_buffers() {

@@ -107,6 +107,7 @@ impl Recorder {
     /// Makes the records of the rundown, if they are still to be made.
     pub(super) fn complete_rundown(&mut self) {
         let Some(DueRundown { turn, listed, listeners }) = self.handover.due.take() else { return };
+        let before = self.out.size();
         self.shaper.begin(turn, &mut self.out);
         // Whatever is missing in the list has a record by now.
         self.perf.read(now());
@@ -136,6 +137,12 @@ impl Recorder {
             give.event(Detail::ListenerFound { process, at });
         }
         give.event(Detail::AllFound);
+        self.rundown_size = self.out.size() - before;
+    }
+
+    /// Bytes of the rundown at the beginning, in memory; in a file they are somewhat fewer. That at the end is mostly as large.
+    pub fn rundown_size(&self) -> usize {
+        self.rundown_size
     }
 }
 

@@ -1,9 +1,10 @@
 //! Libraries that a program loads and closes, as the recorder of this machine shows them. OV-23.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::compiled::{Folder, compile};
 use crate::invariants::{Taken, check_live};
 use crate::live::{Live, record_and_count};
 
@@ -40,29 +41,6 @@ int main(int count, char **arguments) {
 }
 "#;
 
-/// A folder that is deleted in the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn compile(folder: &Path, text: &str, name: &str, options: &[&str]) -> Option<PathBuf> {
-    let (source, to) = (folder.join(format!("{name}.c")), folder.join(name));
-    std::fs::write(&source, text).unwrap();
-    let mut command = Command::new("cc");
-    command
-        .args(["-O1"])
-        .args(options)
-        .arg("-o")
-        .args([&to, &source])
-        .arg("-ldl")
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success()).then_some(to)
-}
-
 /// Whether an Image record is one of a process and file.
 fn is_image(one: &Taken, process: u32, file: &Path) -> bool {
     let name: Vec<u8> = file.to_str().unwrap().encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -72,8 +50,7 @@ fn is_image(one: &Taken, process: u32, file: &Path) -> bool {
 /// The processes in one memory both have the library, and it ends with the call that closes it.
 #[test]
 fn a_library_is_an_image_of_all_processes_that_have_it_as_long_as_they_do() {
-    let folder = Folder(std::env::temp_dir().join(format!("etw-libraries-{}", std::process::id())));
-    std::fs::create_dir_all(&folder.0).unwrap();
+    let folder = Folder::new("libraries");
     let library = compile(&folder.0, LIBRARY, "library.so", &["-shared", "-fPIC"]);
     let program = compile(&folder.0, PROGRAM, "program", &[]);
     let (Some(library), Some(program)) = (library, program) else {

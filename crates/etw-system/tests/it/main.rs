@@ -3,6 +3,8 @@
 mod attribution;
 mod closes;
 mod command_lines;
+#[cfg(target_os = "linux")]
+mod compiled;
 mod connections;
 mod container;
 mod descriptors;

@@ -1,8 +1,9 @@
 //! Stacks of a program with and without frame pointers are the same.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::compiled::{self, Folder};
 use crate::invariants::{Taken, check_live};
 use crate::live::{Live, record_and_count};
 
@@ -67,26 +68,13 @@ int main(void) {
 }
 "#;
 
-/// A folder that is deleted in the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn compile(folder: &Path, text: &str, name: &str, flag: &str) -> Option<PathBuf> {
-    let (source, program) = (folder.join("program.c"), folder.join(name));
-    std::fs::write(&source, text).unwrap();
-    let mut command = Command::new("cc");
-    command.args(["-O1", "-fno-optimize-sibling-calls", "-fasynchronous-unwind-tables"]);
-    command.args(flag.split(' '));
+    let mut options = vec!["-fno-optimize-sibling-calls", "-fasynchronous-unwind-tables"];
+    options.extend(flag.split(' '));
     if cfg!(target_arch = "x86_64") && flag == "-fomit-frame-pointer" {
-        command.arg("-DNO_POINTERS");
+        options.push("-DNO_POINTERS");
     }
-    let status = command.arg("-o").args([&program, &source]).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success()).then_some(program)
+    compiled::compile(folder, text, name, &options)
 }
 
 const FRAME_POINTERS: [(&str, &str); 2] =
@@ -94,9 +82,7 @@ const FRAME_POINTERS: [(&str, &str); 2] =
 
 /// Records a program; the [`depths`] of its stacks. `None`: no compiler, or no rights.
 fn recorded(text: &str, name: &str, flag: &str) -> Option<Vec<usize>> {
-    let folder = std::env::temp_dir().join(format!("etw-unwinding-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let folder = Folder(folder);
+    let folder = Folder::new(&format!("unwinding-{name}"));
     let Some(program) = compile(&folder.0, text, name, flag) else {
         eprintln!("left out: no C compiler");
         return None;

@@ -52,10 +52,7 @@ impl HostThread {
         may_write(from.user(), file)?;
         self.check_unused(file)?;
         self.drain_all();
-        let now = self.engine.session_time(slot);
-        let Some((hosted, session)) = self.engine.session_mut(slot) else {
-            return Err(has_ended());
-        };
+        let Some((hosted, session)) = self.session(slot) else { return Err(has_ended()) };
         if !hosted.has_storage() || !session.policy().has_own_file {
             let what = "only a session with a sequential or circular file can be given another one";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
@@ -72,6 +69,9 @@ impl HostThread {
             refused(Status::ERROR_BAD_PATHNAME, error.to_string())
         })?;
         kill_point("file made");
+        self.end_file_with_system(slot);
+        let now = self.engine.session_time(slot);
+        let Some((_, session)) = self.engine.session_mut(slot) else { return Err(has_ended()) };
         session.flush(now);
         // The flushed buffers become final, and go to the file before. Nothing is drained meanwhile: of the events that came since, some
         // would fill a buffer and go there, too, and earlier ones of another CPU to the next file.
@@ -100,6 +100,7 @@ impl HostThread {
             kill_point("file begun");
             hosted.switch_files(closing, files.numbered(number));
         }
+        self.begin_file_with_system(slot);
         Ok(())
     }
 

@@ -341,16 +341,16 @@ impl HostThread {
                 continue;
             };
             let what = format!("no rundown of the system follows a gap in the file: {message}");
-            if let Some((hosted, _)) = self.engine.session_mut(slot)
-                && !hosted.notes.contains(&what)
-            {
-                hosted.notes.push(what);
-            }
+            self.note(slot, what);
         }
     }
 
     /// Does everything else until something is so, or for so long.
-    fn rounds_until(&mut self, patience: Duration, mut is_so: impl FnMut(&HostThread) -> bool) {
+    pub(super) fn rounds_until(
+        &mut self,
+        patience: Duration,
+        mut is_so: impl FnMut(&HostThread) -> bool,
+    ) {
         const PAUSE: Duration = Duration::from_millis(2);
         let end = Instant::now() + patience;
         while !is_so(self) && Instant::now() < end {
@@ -378,7 +378,7 @@ impl HostThread {
 
     /// Records these events of the system from now on. The recording so far ends with its rundown, and the new one begins with one. Both
     /// record for a moment, and the keeper has both: the one message that keeps the session says from when on the new one counts.
-    fn replace_system(
+    pub(super) fn replace_system(
         &mut self,
         slot: usize,
         system: SystemConfig,

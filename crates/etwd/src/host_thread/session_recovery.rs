@@ -24,7 +24,9 @@ use etw_session::{HandOverPosition, HostFacts, Place, Session, SessionConfig};
 use super::HostThread;
 use super::recovery::{KeptRings, RECONNECT_PATIENCE, facts, missing};
 use crate::ended_stream::EndedStream;
-use crate::global_session::{BufferMemory, GlobalSession, InterruptedEnd, Rundowns};
+use crate::global_session::{
+    BufferMemory, GlobalSession, InterruptedEnd, Rundowns, SeriesRundowns,
+};
 use crate::keeper_protocol::Entry;
 use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream};
 use crate::log::log;
@@ -266,6 +268,7 @@ impl HostThread {
             recordings_before: record.recordings_before,
             // This worker's recording begins with one.
             rundowns: Rundowns::behind(session.facts().buffers_lost),
+            series: SeriesRundowns::in_file(session.next_place().file, session.facts().bytes),
             system_classes: record.system_classes,
         };
         let stored_until = session.facts().last_time;

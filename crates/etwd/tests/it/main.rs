@@ -23,6 +23,7 @@ mod rig;
 mod sessions;
 mod system_changes;
 mod system_events;
+mod system_files;
 mod system_limits;
 mod torture;
 mod worker_replacement;

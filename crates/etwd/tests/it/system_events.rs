@@ -1,7 +1,7 @@
 //! Events of the system in a daemon whose worker is killed.
 
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -23,7 +23,13 @@ const PAUSE: Duration = Duration::from_micros(50);
 
 /// The chains of switches in a trace. Places whose switches are missing without a word.
 pub fn chains(file: &Path) -> (Chains, Vec<Gap>) {
-    let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+    chains_of(&[file.to_owned()])
+}
+
+/// The same for several files of one session.
+pub fn chains_of(files: &[PathBuf]) -> (Chains, Vec<Gap>) {
+    let files = files.iter().map(|file| TraceFile::open(file).unwrap());
+    let mut records = Records::new(files.collect());
     let mut chains = SwitchChains::default();
     let mut gaps = Vec::new();
     while let Some(record) = records.next() {

@@ -105,12 +105,13 @@ pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Fai
     Recording::of(&command)?.kernel.config("wpr", &[])
 }
 
-/// Waits until no other command starts or ends a recording. The host of the sessions runs, and so its folder is there.
+/// Waits until no other command starts or ends a recording. The host of the sessions runs, and so its folder is there. The folder itself is
+/// locked: those who may control the machine's host may not make files in it.
 fn lock() -> Result<File, Failure> {
-    let path = HostChoice::default().directory().join("wpr-lock");
+    let path = HostChoice::default().directory();
     let open = || {
-        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
-        file.lock().map(|()| file)
+        let folder = File::open(&path)?;
+        folder.lock().map(|()| folder)
     };
     open().map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }

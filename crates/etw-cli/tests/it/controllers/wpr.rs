@@ -109,6 +109,43 @@ fn one_of_several_starts_at_once_records() {
     }
 }
 
+/// Regression: `wpr` made a file in the host's folder to lock it, so those who control the machine's host and may not write its folder were refused.
+#[test]
+fn wpr_needs_no_right_to_write_the_hosts_folder() {
+    const USER: u32 = 64124;
+    let place = Place::new("wpr-folder");
+    std::fs::write(place.file("p.wprp"), profiles()).unwrap();
+    crate::doctor::set_mode(&place.folder, 0o755);
+    let (etw, id) = (place.copy_of_etw(), USER.to_string());
+    let folder = place.file("of-user");
+    std::fs::create_dir(&folder).unwrap();
+    let runtime = folder.join("run");
+    // SAFETY: it takes nothing and returns a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if is_root {
+        std::os::unix::fs::chown(&folder, Some(USER), Some(USER)).unwrap();
+    }
+    let run = |line: &str| {
+        // Root may write everywhere.
+        let mut command = match is_root {
+            true => place.command("setpriv".as_ref()),
+            false => place.command(&etw),
+        };
+        if is_root {
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(&etw);
+        }
+        command.env("ETW_RUNTIME_DIR", &runtime).current_dir(&folder).env("TMPDIR", &folder);
+        let output = command.args(line.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", stderr(&output));
+    };
+    run("session start s --buffering -p OpenEtw.Test.Controllers");
+    crate::doctor::set_mode(&runtime, 0o500);
+    run("wpr -start ../p.wprp");
+    run("wpr -cancel");
+    run("session stop s");
+    crate::doctor::set_mode(&runtime, 0o700);
+}
+
 /// Regression: a note said that the clock of a file differs from that of the same file.
 #[test]
 fn wpr_notes_different_clocks_of_its_sessions() {

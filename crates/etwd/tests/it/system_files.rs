@@ -1,0 +1,236 @@
+//! Each file of a session of system events is complete by itself: in a series, and where a controller names another file.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use etw_etl::read::{Records, TraceFile};
+use etw_host::report::{LEDGER_PROVIDER, read_pid_namespace};
+use etw_session::{LogMode, SessionConfig};
+use etw_system::pid_namespace;
+use etw_wire::requests::{Request, Response, SessionStatus, Update};
+
+use crate::daemon::Daemon;
+use crate::interrupted_requests::Mined;
+use crate::system_events::{Switching, chains_of, query, system};
+
+const BUFFER_SIZE: u32 = 16 << 10;
+/// A file that is filled within a second has no rundown.
+const LEAST_SIZE: u64 = 3 << 20;
+
+/// The facts in one file about a process that lives all the time, and about the machine.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Alone {
+    /// Its beginnings: starts, or findings.
+    began: u32,
+    has_image: bool,
+    has_thread: bool,
+    /// Rundowns at the end.
+    ended: u32,
+    has_configuration: bool,
+    /// `SystemSource`, with the PID namespace of the ids.
+    has_source: bool,
+}
+
+impl Alone {
+    fn of(file: &Path, process: u32) -> Alone {
+        let mut alone = Alone::default();
+        let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+        while let Some(record) = records.next() {
+            alone.has_source |= record.provider == Some(LEDGER_PROVIDER)
+                && read_pid_namespace(&record).is_some_and(|one| Some(one) == pid_namespace());
+            let Some(hook) = record.hook else { continue };
+            let has_id = |at: usize| {
+                record.payload.get(at..at + 4).is_some_and(|id| id == process.to_le_bytes())
+            };
+            match hook.0 {
+                0x0301 | 0x0303 => alone.began += u32::from(has_id(8)),
+                0x0304 => alone.ended += u32::from(has_id(8)),
+                0x0501 | 0x0503 => alone.has_thread |= has_id(0),
+                0x1402 | 0x1403 => alone.has_image |= has_id(16),
+                hook => alone.has_configuration |= hook >> 8 == 0x0b,
+            }
+        }
+        alone
+    }
+
+    /// A file with so many rundowns at its end.
+    fn complete(ended: u32) -> Alone {
+        let (began, has_image, has_thread) = (1, true, true);
+        Alone { began, has_image, has_thread, ended, has_configuration: true, has_source: true }
+    }
+}
+
+/// Starts the session `system`. `false`: this user may not.
+fn start(daemon: &Daemon, file: &Path, mode: LogMode) -> bool {
+    let start = SessionConfig {
+        name: "system".to_owned(),
+        file: Some(file.to_owned()),
+        mode,
+        buffer_size: BUFFER_SIZE,
+        buffer_count: 256,
+        system: Some(system("process,thread,img,cswitch")),
+        ..SessionConfig::default()
+    };
+    match daemon.ask(&Request::start(start)) {
+        Response::Session(_) => true,
+        Response::Error { message, .. }
+            if message.contains("CAP_PERFMON") || message.contains("tracefs") =>
+        {
+            eprintln!("left out: {message}");
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sleeping() -> Child {
+    Command::new("sleep").arg("300").spawn().unwrap()
+}
+
+fn end(mut program: Child) {
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+/// Bytes of a rundown at the beginning and one at the end. `None`: this user may not record.
+fn rundowns_size(daemon: &Daemon) -> Option<u64> {
+    let file = daemon.rig.file("rundowns.etl");
+    if !start(daemon, &file, LogMode::default()) {
+        return None;
+    }
+    daemon.stop("system");
+    Some(std::fs::metadata(file).unwrap().len())
+}
+
+/// Records a series of files until it has `count` files. Returns those that are complete.
+fn series(daemon: &Daemon, max_size: u64, count: usize) -> (Vec<PathBuf>, SessionStatus) {
+    let pattern = daemon.rig.file("s-%d.etl");
+    assert!(start(daemon, &pattern, LogMode::NewFile { max_size }));
+    let switching = Switching::new();
+    let name = |number: usize| daemon.rig.file(&format!("s-{number}.etl"));
+    daemon.rig.wait_until(|_| name(count).exists());
+    drop(switching);
+    let status = daemon.stop("system");
+    let files = (1..).map(name).take_while(|file| file.exists()).collect();
+    (files, status)
+}
+
+/// Regression: only the first file of a series had a rundown at its beginning, and only the last one at its end.
+#[test]
+fn each_file_of_a_series_is_complete_by_itself() {
+    let daemon = Daemon::new();
+    let Some(rundowns) = rundowns_size(&daemon) else { return };
+    let program = sleeping();
+    let max_size = (rundowns * 4).max(LEAST_SIZE);
+    let (files, status) = series(&daemon, max_size, 4);
+    assert!(files.len() >= 4, "{files:?}");
+    for file in &files {
+        assert_eq!(Alone::of(file, program.id()), Alone::complete(1), "{}", file.display());
+        assert!(std::fs::metadata(file).unwrap().len() <= max_size);
+    }
+    let (chains, unmarked) = chains_of(&files);
+    assert!(unmarked.is_empty(), "{unmarked:?}");
+    assert!(chains.gaps_behind_unseen + chains.gaps_behind_others <= status.lost, "{chains:?}");
+    assert_eq!(status.notes, [""; 0]);
+    end(program);
+    daemon.end();
+}
+
+/// Files without room for rundowns have none, with a note: each would only be the reason for another one.
+#[test]
+fn a_series_of_files_that_are_too_small_says_so() {
+    let daemon = Daemon::new();
+    let Some(rundowns) = rundowns_size(&daemon) else { return };
+    let program = sleeping();
+    let (files, status) = series(&daemon, rundowns, 4);
+    let all: Vec<Alone> = files.iter().map(|file| Alone::of(file, program.id())).collect();
+    let rundowns = |one: fn(&Alone) -> u32| all.iter().map(one).sum::<u32>();
+    assert_eq!((rundowns(|one| one.began), rundowns(|one| one.ended)), (1, 1), "{all:?}");
+    let is_note = |note: &&String| note.contains("too small for rundowns of the system");
+    assert_eq!(status.notes.iter().filter(is_note).count(), 1, "{:?}", status.notes);
+    let last = std::fs::read(files.last().unwrap()).unwrap();
+    let note = b"too small for rundowns";
+    let has_note = last.windows(note.len()).any(|bytes| bytes == note);
+    assert!(has_note, "the trace has the note, too");
+    end(program);
+    daemon.end();
+}
+
+fn continue_in(file: &Path) -> Request {
+    let update = Update { file: Some(file.to_owned()), ..Update::default() };
+    Request::Update { session: "system".to_owned(), update }
+}
+
+/// Regression: the file that an update ended had no rundown at its end, and the one that it began had none at its beginning.
+#[test]
+fn each_file_of_an_updated_session_is_complete_by_itself() {
+    let daemon = Daemon::new();
+    let files = ["a.etl", "b.etl", "c.etl"].map(|name| daemon.rig.file(name));
+    let program = sleeping();
+    if start(&daemon, &files[0], LogMode::default()) {
+        let switching = Switching::new();
+        for file in &files[1..] {
+            let before = query(&daemon).attempted;
+            daemon.rig.wait_until(|_| query(&daemon).attempted > before + 1000);
+            let done = daemon.ask(&continue_in(file));
+            assert!(matches!(done, Response::Done { .. }), "{done:?}");
+        }
+        drop(switching);
+        let status = daemon.stop("system");
+        for file in &files {
+            assert_eq!(Alone::of(file, program.id()), Alone::complete(1), "{}", file.display());
+        }
+        let (chains, unmarked) = chains_of(&files);
+        assert!(unmarked.is_empty(), "{unmarked:?}");
+        assert!(chains.gaps_behind_unseen + chains.gaps_behind_others <= status.lost);
+    }
+    end(program);
+    daemon.end();
+}
+
+/// P2: the worker is killed between the two recordings, or the two files: each file still names what lives.
+#[test]
+fn a_kill_while_a_file_changes_leaves_complete_files() {
+    for point in ["recording before ended", "recording before given", "file kept", "file begun"] {
+        let mined = Mined::new(point);
+        let daemon = &mined.daemon;
+        let files = ["a.etl", "b.etl"].map(|name| daemon.rig.file(name));
+        let program = sleeping();
+        let is_allowed = start(daemon, &files[0], LogMode::default());
+        if is_allowed {
+            let switching = Switching::new();
+            std::thread::scope(|scope| {
+                let held = mined.hold();
+                let asked = scope.spawn(|| daemon.ask(&continue_in(&files[1])));
+                held.wait(&daemon.rig);
+                daemon.kill_worker();
+                drop(held);
+                match asked.join().unwrap() {
+                    Response::Done { .. } => {}
+                    // The change was complete when the worker was killed.
+                    Response::Error { status: 161, .. } if point == "file begun" => {}
+                    other => panic!("{point}: {other:?}"),
+                }
+            });
+            let before = query(daemon).attempted;
+            daemon.rig.wait_until(|_| query(daemon).attempted > before);
+            drop(switching);
+            let status = daemon.stop("system");
+            for file in &files {
+                let alone = Alone::of(file, program.id());
+                let names = alone.began > 0 && alone.has_image && alone.has_thread;
+                assert!(names, "{point}: {}: {alone:?}", file.display());
+            }
+            assert!(Alone::of(&files[1], program.id()).ended > 0, "{point}");
+            let (chains, unmarked) = chains_of(&files);
+            assert!(unmarked.is_empty(), "{point}: {unmarked:?}");
+            let gaps = chains.gaps_behind_unseen + chains.gaps_behind_others;
+            assert!(gaps <= status.lost, "{point}: {chains:?}");
+        }
+        end(program);
+        mined.end();
+        if !is_allowed {
+            return;
+        }
+    }
+}
