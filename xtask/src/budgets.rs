@@ -5,8 +5,8 @@
 //! and the end of each path for callgrind. Both are built with the profile `budgets`, whose one codegen unit a crate keeps a change in one
 //! function from moving the boundaries of all units. Valgrind shows programs a processor of its own, the same on every machine with
 //! AVX2; [`PINNED`] keeps the C library from choosing by it, and [`processor`] gives programs the number of their processor, which
-//! writers read in place of a system call. The formats of `etw dump` are counted by two traces of different length; `--all` counts them,
-//! too, because the command takes minutes to build.
+//! writers read in place of a system call. `etw dump` is counted by two traces of different length: with `--where`, and in its formats, which
+//! `--all` counts, too, by the released command, which takes minutes to build.
 
 use crate::{Result, build_executable, cargo, etw_command, root};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct Arguments {
     /// Write the counted instructions to bench/budgets.txt
     #[arg(long)]
     bless: bool,
-    /// Count only the paths of this program: rust, c, dump
+    /// Count only the paths of this program: rust, c, where, dump
     #[arg(long, value_name = "PROGRAM")]
     only: Option<String>,
     /// Count the formats of `etw dump`, too
@@ -35,6 +35,15 @@ const TOLERANCE: f64 = 0.02;
 /// Records of the traces whose difference is the cost of a record in `etw dump`.
 const RECORDS: [u32; 2] = [2_000, 6_000];
 const FORMATS: [&str; 4] = ["json", "text", "csv", "xml"];
+/// Records of those for `--where`.
+const FILTERED: [u32; 2] = [10_000, 50_000];
+/// Paths of `--where` that refuse all records: the kind of trace, and the expression. A trace of a system is read once before, for the owners
+/// of its events.
+const REFUSALS: [(&str, &str, &str); 3] = [
+    ("etw dump --where, refused by the header / record", "trace", "pid == 4 and tid == 12"),
+    ("etw dump --where, refused by the owner / record", "system-trace", "pid == 4 and tid == 12"),
+    ("etw dump --where, refused by the process / record", "system-trace", "process == 'shop'"),
+];
 
 /// The C library picks its `memcpy`, `memset` and `memcmp` by the processor. Without these features it picks the ones that every x86-64
 /// processor has, and no `rep movsb`, each byte of which would count as an instruction.
@@ -68,8 +77,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             None => println!("skipped: no C compiler; paths of C are not counted"),
         }
     }
+    if is_wanted("where") {
+        let etw = etw_command(PROFILE)?;
+        for (name, kind, expression) in REFUSALS {
+            let traces = traces(&program, &folder, kind, FILTERED)?;
+            let count = dump(&etw, &traces, FILTERED, &["--where", expression], &folder)?;
+            counts.insert(name.to_owned(), count);
+        }
+    }
     if is_wanted("dump") {
-        counts.extend(formats(&program, &folder)?);
+        let etw = etw_command("release")?;
+        let traces = traces(&program, &folder, "trace", RECORDS)?;
+        for format in FORMATS {
+            let count = dump(&etw, &traces, RECORDS, &["--format", format], &folder)?;
+            counts.insert(format!("etw dump, {format} / record"), count);
+        }
     }
     let file = root().join("bench/budgets.txt");
     let tools = tools()?;
@@ -189,44 +211,45 @@ fn c_program(maker: &Path, folder: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Instructions of `etw dump` for a record in each format: the difference of two traces.
-fn formats(program: &Path, folder: &Path) -> Result<Counts> {
-    let etw = etw_command("release")?;
-    let traces = RECORDS.map(|records| folder.join(format!("{records}.etl")));
-    for (records, trace) in RECORDS.iter().zip(&traces) {
-        let made =
-            Command::new(program).arg("trace").arg(trace).arg(records.to_string()).status()?;
-        if !made.success() {
-            return Err("the trace was not made".into());
-        }
-    }
-    let mut counts = Counts::new();
-    for format in FORMATS {
-        let [less, more] = [&traces[0], &traces[1]].map(|trace| dump(&etw, trace, format, folder));
-        let records = f64::from(RECORDS[1] - RECORDS[0]);
-        counts.insert(format!("etw dump, {format} / record"), (more? - less?) / records);
-    }
-    Ok(counts)
+/// Traces of so many records.
+fn traces(program: &Path, folder: &Path, kind: &str, records: [u32; 2]) -> Result<Vec<PathBuf>> {
+    let make = |records: u32| -> Result<PathBuf> {
+        let trace = folder.join(format!("{kind}-{records}.etl"));
+        let made = Command::new(program).arg(kind).arg(&trace).arg(records.to_string()).status()?;
+        if made.success() { Ok(trace) } else { Err("the trace was not made".into()) }
+    };
+    records.into_iter().map(make).collect()
 }
 
-/// All instructions of `etw dump` on one thread.
-fn dump(etw: &Path, trace: &Path, format: &str, folder: &Path) -> Result<f64> {
+/// Instructions of `etw dump` for a record, on one thread: the difference of two traces.
+fn dump(
+    etw: &Path,
+    traces: &[PathBuf],
+    records: [u32; 2],
+    options: &[&str],
+    folder: &Path,
+) -> Result<f64> {
     let out = folder.join("dump");
-    let status = Command::new("taskset")
-        .args(["-c", "0", "valgrind", "--tool=callgrind", "-q"])
-        .arg(format!("--callgrind-out-file={}", out.display()))
-        .arg(etw)
-        .args(["dump", "--format", format])
-        .arg(trace)
-        .env(PINNED.0, PINNED.1)
-        .stdout(Stdio::null())
-        .status()?;
-    if !status.success() {
-        return Err(format!("etw dump --format {format} failed").into());
-    }
-    let text = std::fs::read_to_string(out)?;
-    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
-    Ok(total.ok_or("callgrind counted nothing")?.trim().parse()?)
+    let count = |trace: &PathBuf| -> Result<f64> {
+        let status = Command::new("taskset")
+            .args(["-c", "0", "valgrind", "--tool=callgrind", "-q"])
+            .arg(format!("--callgrind-out-file={}", out.display()))
+            .arg(etw)
+            .arg("dump")
+            .args(options)
+            .arg(trace)
+            .env(PINNED.0, PINNED.1)
+            .stdout(Stdio::null())
+            .status()?;
+        if !status.success() {
+            return Err(format!("etw dump {} failed", options.join(" ")).into());
+        }
+        let text = std::fs::read_to_string(&out)?;
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+        Ok(total.ok_or("callgrind counted nothing")?.trim().parse()?)
+    };
+    let counts = traces.iter().map(count).collect::<Result<Vec<f64>>>()?;
+    Ok((counts[1] - counts[0]) / f64::from(records[1] - records[0]))
 }
 
 fn text_of(counts: &Counts, tools: &str) -> String {

@@ -17,11 +17,15 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
-        // A trace for the commands: `trace PATH RECORDS`.
-        Some("trace") => {
+        // A trace for the commands, of a provider or of a system: `trace PATH RECORDS`, `system-trace PATH RECORDS`.
+        Some(kind @ ("trace" | "system-trace")) => {
             let path = arguments.next().ok_or("no path")?;
             let records = arguments.next().ok_or("no number of records")?.parse()?;
-            Ok(std::fs::write(path, read::trace(records, false)?)?)
+            let trace = match kind {
+                "trace" => read::trace(records, false)?,
+                _ => read::system_trace(records)?,
+            };
+            Ok(std::fs::write(path, trace)?)
         }
         // The header of a manifest for the program in C: `header MANIFEST PATH`.
         Some("header") => {

@@ -9,7 +9,7 @@ use etw_etl::read::{Records, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::FileBuilder;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
-use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, FileTime, Guid, HeaderType, Level};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, FileTime, Guid, HeaderType, Hook, Level};
 
 use crate::callgrind::measure;
 
@@ -91,6 +91,60 @@ pub fn put_requests(file: &mut FileBuilder, records: u32, cpus: u32) -> Result<(
         file.push((number / 3 % cpus) as u16, &record)?;
     }
     Ok(())
+}
+
+fn push_kernel(
+    file: &mut FileBuilder,
+    (cpu, time): (u32, i64),
+    hook: u16,
+    payload: &[u8],
+) -> Result<(), Box<dyn Error>> {
+    let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+    record.hook = Some(Hook(hook));
+    record.descriptor.version = if hook == 0x0503 { 3 } else { 2 };
+    record.order_time = time;
+    Ok(file.push(cpu as u16, &record)?)
+}
+
+/// A trace of a system: threads, then switches, samples with stacks, and page faults, which belong to the threads that ran; every other record is
+/// a request.
+pub fn system_trace(records: u32) -> Result<Vec<u8>, Box<dyn Error>> {
+    const THREADS: u32 = 64;
+    let mut file = FileBuilder::new();
+    file.header.logfile.number_of_processors = CPUS;
+    let start = file.header.start_raw;
+    let process_of = |thread: u32| 1000 + thread / 4;
+    for thread in 1..=THREADS {
+        let ids = [process_of(thread), thread].map(u32::to_le_bytes).concat();
+        let at = (0, start + i64::from(thread));
+        push_kernel(&mut file, at, 0x0503, &[&ids[..], &[0; 64]].concat())?;
+    }
+    let body = Body::request("Request", 1)?;
+    let items = body.items()?;
+    let mut ran = [0; CPUS as usize];
+    for number in 0..records / 2 {
+        let time = start + 1000 + i64::from(number) * 37;
+        let cpu = number / 4 % CPUS;
+        let thread = 1 + number / 4 % THREADS;
+        let ids = |first: u32, second: u32| [first, second].map(u32::to_le_bytes).concat();
+        let (hook, payload) = match number % 4 {
+            0 => {
+                let old = std::mem::replace(&mut ran[cpu as usize], thread);
+                (0x0524, [&ids(thread, old)[..], &[0; 16]].concat())
+            }
+            1 => (0x0f2e, [&[8; 8], &ids(thread, 0)[..]].concat()),
+            2 => {
+                let of_sample = (time - 37).to_le_bytes();
+                (0x1820, [&of_sample, &ids(process_of(thread), thread)[..], &[9; 80]].concat())
+            }
+            _ => (0x020b, vec![7; 16]),
+        };
+        push_kernel(&mut file, (cpu, time), hook, &payload)?;
+        let mut request = record(&body.payload, &items);
+        request.order_time = time + 1;
+        file.push(cpu as u16, &request)?;
+    }
+    Ok(file.finish())
 }
 
 fn read(name: &str, bytes: &[u8]) -> Result<(), Box<dyn Error>> {

@@ -64,6 +64,11 @@ struct Run {
 }
 
 impl Interrupts {
+    /// Whether a record is of a DPC or an interrupt.
+    pub fn is_end(hook: Hook) -> bool {
+        Interrupt::of(hook).is_some()
+    }
+
     /// Notes a DPC or an interrupt: its record is written at its end and has the raw time of its start.
     pub fn learn(&mut self, hook: Hook, record: &EventRecord<'_>) {
         let Some(interrupt) = Interrupt::of(hook) else { return };

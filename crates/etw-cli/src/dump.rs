@@ -19,8 +19,7 @@ use crate::where_filter::{TraceNames, WhereOption};
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
 use etw_etl::read::{PartsOptions, Records, RecordsOptions, TraceFile};
-use etw_etl::record::{self, RecordContext};
-use etw_types::{EventRecord, FileTime};
+use etw_types::FileTime;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -222,7 +221,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let own = schemas::own_for(&traces);
     let filter_names = match &names {
         Some(names) => FilterNames::known(names.clone()),
-        None => FilterNames::of(filter.as_ref(), &traces, &catalog, &own),
+        None => FilterNames::of(filter.as_ref(), &traces, &catalog, &own).on(parts),
     };
     let selection = Selection {
         from,
@@ -302,21 +301,8 @@ pub fn gather(traces: Vec<TraceFile>) -> Arc<Store> {
 
 /// As [`gather`], on some threads.
 pub fn gather_on(traces: Vec<TraceFile>, parts: PartsOptions) -> Arc<Store> {
-    let contexts: Vec<RecordContext> = traces.iter().map(|trace| *trace.record_context()).collect();
     let mut store = Store::default();
-    let find = |found: &mut Vec<(usize, Vec<u8>)>, record: &EventRecord<'_>, bytes: &[u8]| {
-        if Store::is_schema_record(record) {
-            found.push((record.position.file_index as usize, bytes.to_vec()));
-        }
-    };
-    threads::read_all(traces, parts, find, |found| {
-        for (file_index, bytes) in found {
-            match record::parse(&bytes, &contexts[file_index]) {
-                Ok(record) => store.learn(&record),
-                Err(_) => unreachable!("a record that was parsed when it was read"),
-            }
-        }
-    });
+    threads::visit_picked(&traces, parts, Store::is_schema_record, |record| store.learn(record));
     Arc::new(store)
 }
 
@@ -325,7 +311,7 @@ mod tests {
     use super::*;
     use crate::threads::samples::{self, PROVIDER};
     use etw_etl::write::FileBuilder;
-    use etw_types::HeaderType;
+    use etw_types::{EventRecord, HeaderType};
 
     #[test]
     fn the_last_description_of_an_event_stays_for_any_number_of_threads() {

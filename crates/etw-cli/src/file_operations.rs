@@ -21,12 +21,14 @@ pub struct FileOperations {
 }
 
 impl FileOperations {
+    /// Whether an operation starts.
+    pub fn is_start(hook: Hook) -> bool {
+        STARTS.iter().any(|all| all.contains(&hook.0))
+    }
+
     /// Notes the thread of an operation that starts.
     pub fn learn(&mut self, record: &EventRecord<'_>) {
-        let Some(hook) = record.hook.filter(|hook| STARTS.iter().any(|all| all.contains(&hook.0)))
-        else {
-            return;
-        };
+        let Some(hook) = record.hook.filter(|hook| FileOperations::is_start(*hook)) else { return };
         // Read and Write have an offset before it.
         let offset = if matches!(hook.0, 0x0443 | 0x0444) { 8 } else { 0 };
         if let Some(irp) = irp(record, offset)

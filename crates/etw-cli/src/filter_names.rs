@@ -1,11 +1,12 @@
 //! The names that a filter needs of a trace: they are gathered when the first kernel record comes, as the owner of any other is the one that its
 //! header stores.
 
-use crate::join::Names;
+use crate::join::{Names, TestedNames};
+use crate::threads::ThreadsOption;
 use crate::where_filter::Filter;
 use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoded, Decoder, Style};
-use etw_etl::read::{Records, TraceFile};
+use etw_etl::read::{PartsOptions, TraceFile};
 use etw_types::{EventRecord, FileTime};
 use std::sync::{Arc, OnceLock};
 
@@ -21,8 +22,8 @@ struct Source {
     traces: Vec<TraceFile>,
     catalog: Arc<Catalog>,
     own: Arc<Catalog>,
-    /// Records of providers, too, have the names of their processes.
-    is_for_all: bool,
+    tested: TestedNames,
+    parts: PartsOptions,
 }
 
 impl FilterNames {
@@ -40,9 +41,18 @@ impl FilterNames {
             traces: traces.to_vec(),
             catalog: catalog.clone(),
             own: own.clone(),
-            is_for_all: filter.tests_process_name(),
+            tested: filter.tested_names(),
+            parts: ThreadsOption::default().parts(),
         });
         FilterNames { gathered: OnceLock::new(), source }
+    }
+
+    /// Gathers by this number of threads.
+    pub fn on(mut self, parts: PartsOptions) -> FilterNames {
+        if let Some(source) = &mut self.source {
+            source.parts = parts;
+        }
+        self
     }
 
     /// Names that are known.
@@ -73,7 +83,9 @@ impl FilterNames {
         let Some(source) = &self.source else { return self.gathered.get().map(|names| &**names) };
         // The header of a file is in every trace.
         let is_kernel = record.hook.is_some_and(|hook| hook.group() != 0);
-        (is_kernel || source.is_for_all).then(|| &**self.gathered.get_or_init(|| source.gather()))
+        // Records of providers, too, have the names of their processes.
+        (is_kernel || source.tested.processes)
+            .then(|| &**self.gathered.get_or_init(|| source.gather()))
     }
 
     /// Whether a filter selects a record, if its header and its owner decide.
@@ -86,8 +98,8 @@ impl FilterNames {
     ) -> Option<bool> {
         match self.of_record(record) {
             Some(names) => {
-                let attributed = names.attributed(record);
-                filter.by_owned_header(names.owned(record, &attributed), time)
+                let has_name = filter.tested_names().processes;
+                names.with_owner(record, has_name, |owned| filter.by_owned_header(owned, time))
             }
             None => filter.by_header(record, time),
         }
@@ -101,13 +113,12 @@ impl FilterNames {
         time: Option<FileTime>,
         style: &Style,
     ) -> bool {
-        let names = self.of_record(record);
-        let attributed = names.map(|names| names.attributed(record));
-        let owned = match (names, &attributed) {
-            (Some(names), Some(attributed)) => names.owned(record, attributed),
-            _ => Owned::stored(record),
-        };
-        filter.matches_joined(owned, names, decoded, time, style)
+        match self.of_record(record) {
+            Some(names) => names.with_owner(record, filter.tested_names().processes, |owned| {
+                filter.matches_joined(owned, Some(names), decoded, time, style)
+            }),
+            None => filter.matches_joined(Owned::stored(record), None, decoded, time, style),
+        }
     }
 }
 
@@ -116,6 +127,41 @@ impl Source {
         let mut decoder = Decoder::new();
         decoder.set_catalog(self.catalog.clone());
         decoder.set_own_catalog(self.own.clone());
-        Arc::new(Names::gather(Records::new(self.traces.clone()), decoder))
+        Arc::new(Names::gather_tested(&self.traces, decoder, self.tested, self.parts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::where_filter::WhereOption;
+    use etw_types::{HeaderType, Hook};
+
+    fn gathers(expression: &str, records: &[EventRecord<'_>]) -> bool {
+        let option = WhereOption::of(expression);
+        let filter = option.compile(FileTime(0)).unwrap().unwrap();
+        let trace = etw_etl::write::FileBuilder::new().finish();
+        let trace = TraceFile::from_bytes("x.etl", trace).unwrap();
+        let names = FilterNames::of(Some(&filter), &[trace], &Arc::default(), &Arc::default());
+        for record in records {
+            names.by_header(&filter, record, None);
+        }
+        names.gathered.get().is_some()
+    }
+
+    /// A trace is read a second time only if an event in it may have another owner than the one that its header stores.
+    #[test]
+    fn names_are_gathered_at_the_first_record_that_needs_them() {
+        let of_provider = EventRecord::new(HeaderType::Event64, &[]);
+        let mut of_kernel = EventRecord::new(HeaderType::PerfInfo64, &[]);
+        of_kernel.hook = Some(Hook(0x0f2e));
+        let mut header_of_file = of_kernel;
+        header_of_file.hook = Some(Hook(0));
+        let of_providers = [header_of_file, of_provider];
+        let all = [header_of_file, of_provider, of_kernel];
+        assert!(!gathers("pid == 4 and tid == 12", &of_providers));
+        assert!(gathers("pid == 4 and tid == 12", &all));
+        assert!(gathers("process == 'shop'", &of_providers));
+        assert!(!gathers("header.pid == 4 and cpu == 1", &all));
     }
 }

@@ -3,6 +3,7 @@
 mod code;
 mod code_file;
 mod file_names;
+mod gathering;
 mod images;
 mod labels;
 mod methods;
@@ -12,20 +13,18 @@ mod stacks;
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
 use crate::machines::PidNamespaces;
-use crate::output::{Failure, Progress};
+use crate::output::Failure;
 use crate::running_threads::RunningThreads;
 use crate::sample_intervals::SampleIntervals;
-use code::{Code, is_method};
+use code::Code;
 pub use code::{StackFrame, Within};
 use code_file::{Place, Refused, Trust};
 use etw_decode::expr::Owned;
-use etw_decode::{Decoded, Decoder, Field, Source, Style, Value, Visitor, kernel_pointer_size};
-use etw_etl::read::Records;
+use etw_decode::{Decoded, Field, Source, Style, Value, Visitor, kernel_pointer_size};
 use etw_symbols::{Module, Symbolizer};
-use etw_types::{
-    EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, UNIVERSAL_SYSTEM, le,
-};
+use etw_types::{EventRecord, FileTime, Guid, Hook, SESSION_REPORTS, SYSTEM_EVENTS, le};
 use file_names::FileNames;
+pub use gathering::TestedNames;
 pub use images::Moment;
 use images::{Image, ImageEvent, SymbolSource, is_memory};
 use labels::ModuleFile;
@@ -220,62 +219,6 @@ impl Visitor for Picked {
 }
 
 impl Names {
-    /// Gathers the names of a whole trace: rundown events are at its start and at its end.
-    pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
-        let clocks = records.files().iter().map(|file| *file.clock()).collect();
-        let mut names = Names { code: Code::new(clocks), ..Names::default() };
-        let mut progress = Progress::of(records.files());
-        while let Some(record) = records.next() {
-            progress.count(record.position);
-            names.take(&record, &mut decoder);
-        }
-        names.code.label_modules();
-        names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
-        names
-    }
-
-    /// Names of a stream, in which each record is asked about as it comes: [`follow`](Names::follow).
-    #[cfg(any(target_os = "linux", windows))]
-    pub fn of_stream() -> Names {
-        Names {
-            processes: ProcessNames::of_stream(),
-            threads: ThreadTable::of_stream(),
-            running: RunningThreads::of_stream(),
-            ..Names::default()
-        }
-    }
-
-    /// Learns from a record of a stream who owns it and those behind it.
-    #[cfg(any(target_os = "linux", windows))]
-    pub fn follow(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
-        const SWITCH: u16 = 0x0524;
-        const READY: u16 = 0x0532;
-        self.running.learn(record);
-        let is_life =
-            |hook: Hook| matches!(hook.group(), 3 | 5) && !matches!(hook.0, SWITCH | READY);
-        if record.hook.is_some_and(is_life) || record.provider == Some(KERNEL_PROCESS) {
-            let decoded = decoder.decode(record);
-            self.learn(record, &decoded);
-        }
-    }
-
-    /// Learns from a record of the trace.
-    pub fn take(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
-        self.running.learn(record);
-        if is_method(record) {
-            return self.code.learn(record);
-        }
-        if let Some(hook) = record.hook {
-            self.interrupts.learn(hook, record);
-            self.sample_intervals.learn(record);
-            self.file_operations.learn(record);
-        }
-        if Names::may_tell(record) {
-            let decoded = decoder.decode(record);
-            self.learn(record, &decoded);
-        }
-    }
-
     /// The PID namespaces of the trace's files.
     pub fn pid_namespaces(&self) -> &PidNamespaces {
         &self.pid_namespaces
@@ -411,21 +354,6 @@ impl Names {
     /// Stacks that were not kept.
     pub fn stacks_left_out(&self) -> u64 {
         self.stacks.left_out
-    }
-
-    /// Whether an event is of those that tell of processes and threads.
-    pub fn may_tell(record: &EventRecord<'_>) -> bool {
-        match record.hook {
-            Some(hook) => {
-                matches!(hook.group(), 3 | 5 | 0x14) || is_file_name(hook) || is_stack(hook)
-            }
-            None => {
-                matches!(
-                    record.provider,
-                    Some(KERNEL_PROCESS | SESSION_REPORTS | SYSTEM_EVENTS | UNIVERSAL_SYSTEM)
-                ) || record.header.is_classic()
-            }
-        }
     }
 
     /// Learns names from an event about a process or thread.
@@ -711,10 +639,19 @@ impl Names {
 
     /// The process and thread to which an event belongs.
     pub fn owner(&self, record: &EventRecord<'_>) -> Owner {
+        let owner = self.owner_by_ids(record);
+        let interrupt = owner.interrupt.or_else(|| self.interrupts.at(record));
+        Owner { interrupt, ..owner }
+    }
+
+    /// As [`owner`](Names::owner), without the interrupt in which a sample of a known thread was taken.
+    fn owner_by_ids(&self, record: &EventRecord<'_>) -> Owner {
         let owner = self.threads.owner(record);
-        let owner = Owner { interrupt: owner.interrupt.or(self.interrupts.at(record)), ..owner };
         if owner != Owner::default() {
             return owner;
+        }
+        if let interrupt @ Some(_) = self.interrupts.at(record) {
+            return Owner { interrupt, ..owner };
         }
         // A kernel event without a thread belongs to the thread of its stack, or of its operation, or to the one that ran.
         let thread = self.stacks.thread_of(record);
@@ -732,10 +669,29 @@ impl Names {
 
     /// The record with the ids of its owner, for filters and tracks by process and thread.
     pub fn attributed<'r>(&self, record: &EventRecord<'r>) -> EventRecord<'r> {
-        let owner = self.owner(record);
+        let owner = self.owner_by_ids(record);
         let mut record = *record;
         (record.process_id, record.thread_id) = (owner.process, owner.thread);
         record
+    }
+
+    /// Calls `test` with a record and its owner. `has_name`: and with the name of the owner's process.
+    #[inline]
+    pub fn with_owner<R>(
+        &self,
+        stored: &EventRecord<'_>,
+        has_name: bool,
+        test: impl FnOnce(Owned<'_>) -> R,
+    ) -> R {
+        let Owner { process, thread, .. } = self.owner_by_ids(stored);
+        let name = |process| self.process_name_at(process, Moment::of(stored));
+        let process_name = process.filter(|_| has_name).and_then(name);
+        if (process, thread) == (stored.process_id, stored.thread_id) {
+            return test(Owned { process_name, ..Owned::stored(stored) });
+        }
+        let mut record = *stored;
+        (record.process_id, record.thread_id) = (process, thread);
+        test(Owned { record: &record, stored, process_name, file: None })
     }
 
     /// A record, and what [`attributed`](Names::attributed) made of it, for expressions.

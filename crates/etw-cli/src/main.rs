@@ -47,6 +47,7 @@ mod schemas;
 #[cfg(unix)]
 mod size_limit;
 mod stat;
+mod stored_records;
 mod switches;
 mod symbols;
 mod terminal;

@@ -14,11 +14,11 @@ use crate::event_kinds::EventKinds;
 use crate::filter_names::FilterNames;
 use crate::format::{FileFacts, Heads, Options};
 use crate::output::{Failure, Output, Progress};
+use crate::stored_records::StoredRecords;
 use crate::where_filter::Filter;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
-use etw_etl::record::{self, Extent};
-use etw_types::{Clock, EventRecord, FileTime, HeaderType, Position};
+use etw_types::{Clock, EventRecord, FileTime, HeaderType};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -345,41 +345,26 @@ impl Shared<'_> {
         let Formatter { decoder, heads } = formatter;
         decoder.set_store(Arc::clone(&batch.store));
         let Rendered { text, ends } = rendered;
-        let mut start = 0;
-        for item in &batch.items {
-            let bytes = &batch.bytes[start..item.end];
-            start = item.end;
-            let file = item.position.file_index as usize;
-            let context = self.files[file].record_context();
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            if record::parse_checked(&mut record, bytes, item.extent, context).is_err() {
-                unreachable!("the reader gives whole records");
-            }
-            record.cpu = item.cpu;
-            record.order_time = item.order_time;
-            record.position = item.position;
-            let decoded = decoder.decode(&record);
+        batch.records.each(&self.files, &mut |record| {
+            let facts = &self.facts[record.position.file_index as usize];
+            let decoded = decoder.decode(record);
             if let Some(filter) = &self.selection.filter {
-                let clock = &self.facts[file].clock;
-                let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
+                let time = filter.needs_time().then(|| record.timestamp(&facts.clock)).flatten();
                 let names = &self.selection.filter_names;
-                let style = &self.options.style;
-                if !names.matches(filter, (&record, &decoded), time, style) {
-                    continue;
+                if !names.matches(filter, (record, &decoded), time, &self.options.style) {
+                    return;
                 }
                 filter.check_shown(&decoded);
             }
-            self.options.write(heads, text, &record, &decoded, &self.facts[file]);
+            self.options.write(heads, text, record, &decoded, facts);
             ends.push(text.len());
-        }
+        });
     }
 }
 
-/// Records as they are stored, one after the other.
 #[derive(Default)]
 struct Batch {
-    bytes: Vec<u8>,
-    items: Vec<Item>,
+    records: StoredRecords,
     /// Schemas before the first of them.
     store: Arc<Store>,
 }
@@ -434,14 +419,6 @@ impl Limit {
     }
 }
 
-struct Item {
-    end: usize,
-    extent: Extent,
-    cpu: u16,
-    order_time: i64,
-    position: Position,
-}
-
 struct Reader<'r> {
     records: &'r mut Records,
     selection: &'r Selection,
@@ -465,21 +442,20 @@ impl<'r> Reader<'r> {
     /// Fills an emptied batch; `false` at the end.
     fn fill(&mut self, batch: &mut Batch) -> bool {
         let mut last = None;
-        batch.bytes.clear();
-        batch.items.clear();
+        batch.records.clear();
         batch.store = Arc::clone(&self.store);
         let timed = self.selection.from.is_some() || self.selection.to.is_some();
         let filter = self.selection.filter.as_ref();
         // Formatting threads may show a record meanwhile: its batch is the last one whose kinds are gathered.
         let needs_names = filter.is_some_and(Filter::needs_names);
-        while batch.items.len() < BATCH_RECORDS && batch.bytes.len() < BATCH_BYTES {
+        while batch.records.len() < BATCH_RECORDS && batch.records.size() < BATCH_BYTES {
             // The writer counts the others.
             if filter.is_none() && self.selection.limit.is_some_and(|limit| self.given >= limit) {
                 break;
             }
             let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            let Some((bytes, extent)) = self.records.next_stored(&mut record) else { break };
-            let (cpu, order_time, position) = (record.cpu, record.order_time, record.position);
+            let Some(stored) = self.records.next_stored(&mut record) else { break };
+            let (order_time, position) = (record.order_time, record.position);
             let learns = self.selection.gathered.is_none() && Store::is_schema_record(&record);
             if learns {
                 Arc::make_mut(&mut self.store).learn(&record);
@@ -499,18 +475,17 @@ impl<'r> Reader<'r> {
             if !may_be_shown || timed && !(has_time && self.selection.has_time(clock, order_time)) {
                 // The record is not shown, but those behind it need what it says.
                 match learns {
-                    true if batch.items.is_empty() => batch.store = Arc::clone(&self.store),
+                    true if batch.records.is_empty() => batch.store = Arc::clone(&self.store),
                     true => break,
                     false => {}
                 }
                 continue;
             }
-            batch.bytes.extend_from_slice(bytes);
-            batch.items.push(Item { end: batch.bytes.len(), extent, cpu, order_time, position });
+            batch.records.push(&record, stored);
             self.given += 1;
         }
         self.progress.update_at(self.seen, last);
-        !batch.items.is_empty()
+        !batch.records.is_empty()
     }
 }
 

@@ -92,6 +92,13 @@ impl Switches {
         self.machines.of_record(record)
     }
 
+    /// Whether a record has a meaning for [`take`](Switches::take).
+    #[inline]
+    pub fn are_in(record: &EventRecord<'_>) -> bool {
+        matches!(record.hook, Some(CSWITCH | EXTENSION | END_EXTENSION))
+            || losses::may_lack_switches(record)
+    }
+
     /// Takes the next record. `time`: in one unit for the whole trace; `twice`: the longest time between the records that two sessions make of
     /// one switch, in that unit.
     pub fn take(&mut self, record: &EventRecord<'_>, time: i64, twice: i64) -> Step {

@@ -1,8 +1,10 @@
 //! `--threads`, and reading in parts by that many threads.
 
 use crate::output::Progress;
+use crate::stored_records::StoredRecords;
 use clap::Args;
 use etw_etl::read::{Part, PartsOptions, Records, TraceFile, read_in_parts};
+use etw_etl::record::Extent;
 use etw_types::{EventRecord, HeaderType};
 
 /// `--threads`
@@ -35,7 +37,7 @@ impl ThreadsOption {
 pub fn read_all<T: Default + Send>(
     traces: Vec<TraceFile>,
     options: PartsOptions,
-    read: impl Fn(&mut T, &EventRecord<'_>, &[u8]) + Sync,
+    read: impl Fn(&mut T, &EventRecord<'_>, (&[u8], Extent)) + Sync,
     mut fold: impl FnMut(T) + Send,
 ) -> (u64, Records) {
     let mut progress = Progress::of(&traces);
@@ -44,10 +46,10 @@ pub fn read_all<T: Default + Send>(
         let (mut value, mut count, mut last) = (T::default(), 0, None);
         loop {
             let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            let Some((bytes, _)) = part.next_stored(&mut record) else { break };
+            let Some(stored) = part.next_stored(&mut record) else { break };
             count += 1;
             last = Some(record.position);
-            read(&mut value, &record, bytes);
+            read(&mut value, &record, stored);
         }
         (value, count, last)
     };
@@ -58,6 +60,21 @@ pub fn read_all<T: Default + Send>(
     });
     drop(progress);
     (records, ended.records)
+}
+
+/// Reads traces in parts, and visits the records that are picked, in the order of one thread.
+pub fn visit_picked(
+    traces: &[TraceFile],
+    options: PartsOptions,
+    is_picked: impl Fn(&EventRecord<'_>) -> bool + Sync,
+    mut visit: impl FnMut(&EventRecord<'_>) + Send,
+) {
+    let pick = |picked: &mut StoredRecords, record: &EventRecord<'_>, stored: (&[u8], Extent)| {
+        if is_picked(record) {
+            picked.push(record, stored);
+        }
+    };
+    read_all(traces.to_vec(), options, pick, |picked| picked.each(traces, &mut visit));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::attribution::ThreadTable;
 use crate::event_kinds::EventKinds;
-use crate::join::Names;
+use crate::join::{Names, TestedNames};
 use crate::output::{Failure, Outcome, counted};
 use crate::running_threads::is_of_running_thread;
 use crate::switches::switch_of;
@@ -23,6 +23,11 @@ pub struct WhereOption {
 }
 
 impl WhereOption {
+    #[cfg(test)]
+    pub fn of(expression: &str) -> WhereOption {
+        WhereOption { expression: Some(expression.to_owned()) }
+    }
+
     /// The expression, for records of which only the header is known before the trace is open. `None`: the header decides nothing, or
     /// the expression needs the start of the trace or the size of the fields, or is wrong.
     pub fn for_headers(&self) -> Option<Expr> {
@@ -41,12 +46,12 @@ impl WhereOption {
         let time = |text: &str| text.parse::<When>().map(|when| when.resolve(start));
         let expr =
             Expr::parse(text, time).map_err(|error| Failure::Usage(pointed(text, &error)))?;
+        let headers = expr.names().headers;
+        let tests = |names: &[&str]| headers.iter().any(|name| names.contains(&name.as_str()));
+        let tested = TestedNames { processes: tests(&["process"]), files: expr.tests_file() };
         Ok(Some(Filter {
-            tests_owner: expr
-                .names()
-                .headers
-                .iter()
-                .any(|name| OWNER_NAMES.contains(&name.as_str())),
+            tests_owner: tests(&OWNER_NAMES),
+            tested,
             expr,
             is_stream: false,
             ownerless: Ownerless::default(),
@@ -68,6 +73,7 @@ pub struct Filter {
     is_stream: bool,
     /// Whether a test is of a record's process or thread.
     tests_owner: bool,
+    tested: TestedNames,
     ownerless: Ownerless,
     /// Whether a record was shown.
     is_shown: AtomicBool,
@@ -152,14 +158,15 @@ impl Filter {
         self.tests_owner
     }
 
-    /// Whether a test is of the name of a record's process, or may be.
-    pub fn tests_process_name(&self) -> bool {
-        self.names().headers.iter().any(|name| name == "process")
+    /// The names that tests are of, or may be.
+    #[inline]
+    pub fn tested_names(&self) -> TestedNames {
+        self.tested
     }
 
     /// Whether a test is of an event's process, thread or file.
     pub fn needs_join(&self) -> bool {
-        self.tests_owner || self.tests_file()
+        self.tests_owner || self.tested.files
     }
 
     /// Whether a record matches. `names`: those that `owned` is of.
@@ -171,7 +178,7 @@ impl Filter {
         time: Option<FileTime>,
         style: &Style,
     ) -> bool {
-        let names = names.filter(|_| self.tests_file());
+        let names = names.filter(|_| self.tested.files);
         let file = names.and_then(|names| names.file_of(owned.stored, decoded));
         self.matches_owned(Owned { file: file.as_deref(), ..owned }, decoded, time, style)
     }

@@ -10,7 +10,7 @@ const LIMIT: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct ProcessNames {
     /// The lives of each id, in the order of their starts.
-    lives: HashMap<u32, Vec<Life>>,
+    lives: HashMap<u32, Vec<Life>, foldhash::fast::RandomState>,
     count: usize,
     /// Records come as a stream without an end: only the last life of an id is kept.
     is_stream: bool,

@@ -12,13 +12,15 @@ const PENDING_LIMIT: usize = 1 << 20;
 /// The stacks of the kernel's events, by file and raw time.
 #[derive(Debug, Default)]
 pub struct Stacks {
-    by_time: HashMap<(u32, i64), Vec<Stack>>,
+    by_time: HashMap<(u32, i64), Vec<Stack>, foldhash::fast::RandomState>,
     size: usize,
     /// Uses of a key whose frames are not known yet: a key is described when it is deleted, or at the end.
     pending: HashMap<(u32, u64), Vec<Use>>,
     pending_count: usize,
     /// Stacks that were not kept.
     pub left_out: u64,
+    /// The threads of stacks are kept alone.
+    has_no_frames: bool,
 }
 
 /// The event that a stack belongs to.
@@ -43,6 +45,11 @@ pub fn is_stack(hook: Hook) -> bool {
 }
 
 impl Stacks {
+    /// For the threads of events alone.
+    pub fn without_frames() -> Stacks {
+        Stacks { has_no_frames: true, ..Stacks::default() }
+    }
+
     /// Notes a stack, a use of a key, or the frames of one.
     pub fn learn(&mut self, hook: Hook, record: &EventRecord<'_>) {
         let (payload, width) = (record.payload, usize::from(kernel_pointer_size(record)));
@@ -57,8 +64,8 @@ impl Stacks {
                 let Some(key) = pointer(0) else { return };
                 let Some(uses) = self.pending.remove(&(file, key)) else { return };
                 self.pending_count -= uses.len();
-                let frames: Vec<u64> = (1..).map_while(|number| pointer(number * width)).collect();
-                uses.into_iter().for_each(|one| self.add(file, one, frames.clone().into()));
+                let frames = (1..).map_while(|number| pointer(number * width));
+                uses.into_iter().for_each(|one| self.add(file, one, frames.clone()));
             }
             // `u64` time of the event, `u32` process, `u32` thread, frames or a key.
             _ => {
@@ -69,8 +76,7 @@ impl Stacks {
                 if hook.0 == 0x1820 {
                     // 0 stands for frames that nobody knows.
                     let frames = (0..).map_while(|number| pointer(16 + number * width));
-                    let frames = frames.filter(|frame| *frame != 0).collect();
-                    self.add(file, one, frames);
+                    self.add(file, one, frames.filter(|frame| *frame != 0));
                 } else if let Some(key) = pointer(16).filter(|_| self.pending_count < PENDING_LIMIT)
                 {
                     self.pending_count += 1;
@@ -80,13 +86,15 @@ impl Stacks {
         }
     }
 
-    fn add(&mut self, file: u32, of: Use, frames: Box<[u64]>) {
-        self.size += frames.len() * 8 + 64;
+    fn add(&mut self, file: u32, of: Use, frames: impl Iterator<Item = u64> + Clone) {
+        // The same stacks are left out with and without frames.
+        self.size += frames.clone().count() * 8 + 64;
         if self.size > LIMIT {
             self.left_out += 1;
             return;
         }
         let Use { time, thread, cpu } = of;
+        let frames = if self.has_no_frames { Box::default() } else { frames.collect() };
         self.by_time.entry((file, time)).or_default().push(Stack { thread, cpu, frames });
     }
 

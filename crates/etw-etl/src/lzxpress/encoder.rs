@@ -122,18 +122,16 @@ impl<'a> Finder<'a> {
 pub(super) fn common_length(input: &[u8], a: usize, b: usize) -> usize {
     let room = (input.len() - b).min(MATCH_MAX);
     let (a, b) = (&input[a..a + room], &input[b..b + room]);
-    let word = |bytes: &[u8]| le::u64(bytes, 0).unwrap_or_default();
-    let (a_words, b_words) = (a.chunks_exact(8), b.chunks_exact(8));
-    let (a_rest, b_rest) = (a_words.remainder(), b_words.remainder());
     let mut length = 0;
-    for (a, b) in a_words.zip(b_words) {
-        let differs = word(a) ^ word(b);
+    while let (Some(a), Some(b)) = (le::u64(a, length), le::u64(b, length)) {
+        let differs = a ^ b;
         if differs != 0 {
             return length + differs.trailing_zeros() as usize / 8;
         }
         length += 8;
     }
-    length + a_rest.iter().zip(b_rest).take_while(|(a, b)| a == b).count()
+    let rest = a[length..].iter().zip(&b[length..]);
+    length + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// A stream in the making.

@@ -32,21 +32,24 @@ pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
         at = 1;
     }
     while at < end {
-        if let Some((differs, found)) = search.find_behind_difference(at) {
+        // Read once: it stands before the last bytes.
+        let here = search.word(at);
+        if let Some((differs, found)) = search.find_behind_difference(at, here) {
             encoder.literals(&input[at..at + 4], differs);
             encoder.copy(found);
-            search.remember(at);
+            search.remember(at, here as u32);
             at = search.go_past(at + differs, found.length, end);
             continue;
         }
-        let Some(mut found) = search.find(at) else {
+        let Some(mut found) = search.find(at, here as u32) else {
             encoder.literal(input[at]);
             at += 1;
             continue;
         };
         if found.length < LAZY_LENGTH && at + 1 < end {
             // A longer match one byte on is worth a literal.
-            if let Some(next) = search.find_by_hash(at + 1, found.length + 1) {
+            let next = (here >> 8) as u32;
+            if let Some(next) = search.find_by_hash(at + 1, next, found.length + 1) {
                 encoder.literal(input[at]);
                 at += 1;
                 found = next;
@@ -72,27 +75,25 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The four bytes at a position.
+    /// The eight bytes at a position; 0 behind the last eight.
     #[inline(always)]
-    fn word(&self, at: usize) -> u32 {
-        let bytes = self.input.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
-        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    fn word(&self, at: usize) -> u64 {
+        let bytes = self.input.get(at..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Remembers a position, and returns the one that had the same hash before.
+    /// Remembers a position and its four bytes, and returns the one that had the same hash before.
     #[inline(always)]
-    fn remember(&mut self, at: usize) -> u16 {
-        let hash = self.word(at).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
+    fn remember(&mut self, at: usize, here: u32) -> u16 {
+        let hash = here.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
         mem::replace(&mut self.places[hash as usize], at as u16)
     }
 
     /// Finds a long match at the last distance behind at most [`MOST_DIFFERENT`] bytes that differ, such as those of a time. Returns how
     /// many differ, and the match.
     #[inline(always)]
-    fn find_behind_difference(&self, at: usize) -> Option<(usize, Match)> {
-        let word = |at: usize| self.input.get(at..).and_then(|bytes| bytes.first_chunk::<8>());
-        let (here, before) = (word(at)?, word(at - self.last)?);
-        let differs = u64::from_le_bytes(*here) ^ u64::from_le_bytes(*before);
+    fn find_behind_difference(&self, at: usize, here: u64) -> Option<(usize, Match)> {
+        let differs = here ^ self.word(at - self.last);
         let count = 8 - differs.leading_zeros() as usize / 8;
         if !(1..=MOST_DIFFERENT).contains(&count) {
             return None;
@@ -107,23 +108,22 @@ impl Search<'_> {
     fn go_past(&mut self, at: usize, length: usize, end: usize) -> usize {
         let behind = at + length;
         for covered in (at + 1..behind.min(end)).step_by(STEP) {
-            self.remember(covered);
+            self.remember(covered, self.word(covered) as u32);
         }
         if behind < end {
             // A later match may end a little before this one does.
-            self.remember(behind - 2);
+            self.remember(behind - 2, self.word(behind - 2) as u32);
         }
         behind
     }
 
-    /// Finds a match at a position that has at least one byte before it and four bytes from it on.
+    /// Finds a match at a position that has at least one byte before it, and eight bytes from it on, of which `here` are the first four.
     #[inline(always)]
-    fn find(&mut self, at: usize) -> Option<Match> {
+    fn find(&mut self, at: usize, here: u32) -> Option<Match> {
         let mut best = Match { distance: 0, length: MIN_MATCH - 1 };
-        let word = self.word(at);
         for distance in [self.last, self.before_last] {
             // The first three bytes are equal.
-            if (self.word(at - distance) ^ word) << 8 == 0 {
+            if (self.word(at - distance) as u32 ^ here) << 8 == 0 {
                 let length = common_length(self.input, at - distance, at);
                 if length > best.length {
                     best = Match { distance, length };
@@ -134,9 +134,9 @@ impl Search<'_> {
             }
         }
         match best.length < NICE_LENGTH {
-            true => self.find_by_hash(at, best.length),
+            true => self.find_by_hash(at, here, best.length),
             false => {
-                self.remember(at);
+                self.remember(at, here);
                 None
             }
         }
@@ -145,10 +145,10 @@ impl Search<'_> {
 
     /// Remembers a position, and finds a match there that is longer than `length` by its hash.
     #[inline(always)]
-    fn find_by_hash(&mut self, at: usize, length: usize) -> Option<Match> {
-        let place = self.remember(at);
+    fn find_by_hash(&mut self, at: usize, here: u32, length: usize) -> Option<Match> {
+        let place = self.remember(at, here);
         let distance = usize::from((at as u16).wrapping_sub(place));
-        if distance == 0 || distance > at.min(WINDOW) || self.word(at - distance) != self.word(at) {
+        if distance == 0 || distance > at.min(WINDOW) || self.word(at - distance) as u32 != here {
             return None;
         }
         let found = Match { distance, length: common_length(self.input, at - distance, at) };
