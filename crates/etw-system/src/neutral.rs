@@ -297,7 +297,7 @@ impl From<FileFacts> for CalledFile {
     }
 }
 
-/// Of the number of a system call: it is one of 32 bits, as `int 0x80` makes them in any program. Their numbers have other meanings.
+/// A bit of the number of a system call of 32 bits, as `int 0x80` makes them in any program. Their numbers have other meanings.
 pub const CALL_OF_32_BITS: u64 = 1 << 62;
 
 /// Whether the number of a system call has that bit; the numbers of calls that are none may be negative.

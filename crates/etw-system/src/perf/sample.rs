@@ -26,7 +26,7 @@ pub const REST: usize = 0x20;
 pub enum RecordRing {
     /// One of perf, of this CPU.
     OfCpu(u16),
-    /// That of the programs in the kernel.
+    /// The one of the programs in the kernel.
     OfPrograms,
 }
 

@@ -190,7 +190,7 @@ pub fn call_with_32_bits() {
     std::process::exit(0);
 }
 
-/// OV-23: calls of 32 bits in a program of 64 bits are counted, and not taken for others.
+/// OV-23: calls of 32 bits in a program of 64 bits are counted, and not decoded as others.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_32_bits_are_not_taken_for_others() {

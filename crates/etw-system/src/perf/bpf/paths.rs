@@ -124,7 +124,7 @@ pub struct CallPath {
     pub is_made: bool,
 }
 
-/// Of the word with the call's number: it made the file that it opened.
+/// A bit of the word with the call's number: it made the file that it opened.
 const MADE: u32 = 1 << 31;
 
 impl CallPath {
