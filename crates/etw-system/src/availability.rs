@@ -33,7 +33,7 @@ struct Rights {
     /// Tracepoints that programs can record.
     programs: Vec<Tracepoint>,
     /// The condition on which programs could record more.
-    condition: Option<&'static str>,
+    condition: Option<String>,
     cpu: u16,
 }
 
@@ -94,7 +94,7 @@ impl Rights {
 
     /// The remedy for a class of tracepoints.
     fn remedy(&self, flag: Flag) -> String {
-        format!("run as root, or give the host {}", needs_of(flag, self.condition))
+        format!("run as root, or give the host {}", needs_of(flag, self.condition.as_deref()))
     }
 
     /// Why perf does not record a tracepoint.
@@ -102,8 +102,12 @@ impl Rights {
         let files = match &self.files {
             Ok(files) => files,
             Err(error) => {
+                let right = match OwnRights::read().may_record_tracepoints(paranoid()) {
+                    true => "",
+                    false => " and give CAP_PERFMON",
+                };
                 return Some(format!(
-                    "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=) and give CAP_PERFMON"
+                    "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=){right}"
                 ));
             }
         };

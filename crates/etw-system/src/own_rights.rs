@@ -65,10 +65,26 @@ impl OwnRights {
         self.has(CAP_IPC_LOCK) && !self.is_in_user_namespace
     }
 
-    /// The right to load programs that record tracepoints.
-    pub fn may_load_programs(&self) -> bool {
-        let has_both = self.has(CAP_PERFMON) && self.has(CAP_BPF);
-        (has_both || self.has(CAP_SYS_ADMIN)) && !self.is_in_user_namespace
+    /// The capabilities that it lacks for programs that record tracepoints. Those in a user namespace count for nothing.
+    pub fn missing_for_programs(&self) -> Option<&'static str> {
+        match (self.has(CAP_PERFMON), self.has(CAP_BPF)) {
+            _ if self.has(CAP_SYS_ADMIN) => None,
+            (true, true) => None,
+            (true, false) => Some("CAP_BPF"),
+            (false, true) => Some("CAP_PERFMON"),
+            (false, false) => Some("CAP_PERFMON and CAP_BPF"),
+        }
+    }
+
+    /// The right to record tracepoints of the whole machine by perf. `paranoid`: `kernel.perf_event_paranoid`, if it can be read.
+    pub fn may_record_tracepoints(&self, paranoid: Option<i32>) -> bool {
+        self.may_record(paranoid, -1)
+    }
+
+    /// The right to events of the whole machine that everybody has up to this level.
+    fn may_record(&self, paranoid: Option<i32>, highest: i32) -> bool {
+        paranoid.is_some_and(|level| level <= highest)
+            || !self.is_in_user_namespace && (self.has(CAP_PERFMON) || self.has(CAP_SYS_ADMIN))
     }
 
     /// Whether it is in another user namespace than the machine's.
@@ -79,8 +95,7 @@ impl OwnRights {
     /// Why the kernel refuses perf events of the whole machine with this error.
     fn refusal(&self, error: &io::Error, paranoid: Option<i32>) -> Refusal {
         let number = error.raw_os_error();
-        let may_record = paranoid.is_some_and(|level| level <= 0)
-            || !self.is_in_user_namespace && (self.has(CAP_PERFMON) || self.has(CAP_SYS_ADMIN));
+        let may_record = self.may_record(paranoid, 0);
         match () {
             () if number == Some(libc::ENOSYS) => Refusal::NoPerf,
             // The kernel itself refuses the machine with EACCES.
@@ -275,16 +290,17 @@ mod tests {
     }
 
     #[test]
-    fn programs_need_two_capabilities_of_the_machine() {
+    fn programs_need_two_capabilities() {
         let [perfmon, bpf, admin] = [CAP_PERFMON, CAP_BPF, CAP_SYS_ADMIN].map(|bit| 1u64 << bit);
-        for (capabilities, users, may) in [
-            (perfmon | bpf, MACHINE, true),
-            (admin, MACHINE, true),
-            (perfmon, MACHINE, false),
-            (bpf, MACHINE, false),
-            (perfmon | bpf | admin, CONTAINER, false),
+        for (capabilities, missing) in [
+            (perfmon | bpf, None),
+            (admin, None),
+            (perfmon, Some("CAP_BPF")),
+            (bpf, Some("CAP_PERFMON")),
+            (0, Some("CAP_PERFMON and CAP_BPF")),
         ] {
-            assert_eq!(rights(capabilities, 0, users).may_load_programs(), may, "{capabilities:x}");
+            let rights = rights(capabilities, 0, MACHINE);
+            assert_eq!(rights.missing_for_programs(), missing, "{capabilities:x}");
         }
     }
 

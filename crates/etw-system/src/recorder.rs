@@ -442,6 +442,7 @@ impl Recorder {
                 Giver { shaper, out, turn }.event(Detail::Resumed { suspended });
             }
         }
+        self.describe_new_disks();
         self.end_unseen();
         if time >= self.next_count {
             self.next_count = time + LOSS_COUNTS;
@@ -688,6 +689,7 @@ impl Recorder {
         self.count_processes(turn);
         self.look_at_living();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
+        self.describe_new_disks();
         self.shaper.finish(turn, &mut self.out);
         self.take_rings()
     }
@@ -836,6 +838,7 @@ fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
 }
 
 mod cpus;
+mod disks;
 mod hidden;
 mod lives;
 mod losses;

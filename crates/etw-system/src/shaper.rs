@@ -112,7 +112,7 @@ pub struct Machine {
     pub soft_interrupts: Vec<u64>,
     /// The routine of each system call, by number.
     pub system_calls: Vec<u64>,
-    /// Numbers of disks by the kernel's device number of the whole disk.
+    /// The disks, in the order of their numbers.
     pub disks: Vec<Disk>,
     /// Records of the SystemConfig group: hook, version, fields.
     pub configuration: Vec<Configuration>,
@@ -121,9 +121,9 @@ pub struct Machine {
 }
 
 /// A disk of the machine.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// The kernel's device number.
+    /// The kernel's device number of the whole disk.
     pub device: u32,
     /// Its name.
     pub name: String,
@@ -452,6 +452,12 @@ impl Shaper {
                 threads: one.threads.iter().filter_map(name).collect(),
             }
         })
+    }
+
+    /// The number of CPUs with which it began.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn cpu_count(&self) -> u16 {
+        self.machine.cpus
     }
 
     /// The program that a process executes.

@@ -95,6 +95,8 @@ pub struct ParsedStacks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StackNameError {
+    /// The list has no name.
+    Unnamed,
     /// The name is not known.
     Unknown(String),
     /// None of the events has call stacks that are recorded on Linux.
@@ -104,9 +106,15 @@ pub enum StackNameError {
 impl fmt::Display for StackNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StackNameError::Unknown(name) => {
+            StackNameError::Unnamed | StackNameError::Unknown(_) => {
+                match self {
+                    StackNameError::Unknown(name) => {
+                        write!(f, "{name}: no event with call stacks")?
+                    }
+                    _ => f.write_str("no event with call stacks is named")?,
+                }
                 let known: Vec<&str> = STACK_NAMES.iter().map(|row| row.name).collect();
-                write!(f, "{name}: no event with call stacks; use {}", known.join(", "))
+                write!(f, "; use {}", known.join(", "))
             }
             StackNameError::NotRecorded(names) => {
                 let events = if names.len() == 1 { "this event" } else { "these events" };
@@ -143,9 +151,10 @@ pub fn parse(text: &str) -> Result<ParsedStacks, StackNameError> {
             (None, None) => return Err(StackNameError::Unknown(word.to_owned())),
         }
     }
-    match parsed.hooks.is_empty() && !parsed.dropped.is_empty() {
-        true => Err(StackNameError::NotRecorded(parsed.dropped)),
-        false => Ok(parsed),
+    match (parsed.hooks.is_empty(), parsed.dropped.is_empty()) {
+        (true, true) => Err(StackNameError::Unnamed),
+        (true, false) => Err(StackNameError::NotRecorded(parsed.dropped)),
+        (false, _) => Ok(parsed),
     }
 }
 
@@ -167,7 +176,9 @@ mod tests {
         for (word, name) in [("regquerykey", "RegQueryKey"), ("0x1234", "0x1234")] {
             assert_eq!(parse(word), Err(StackNameError::NotRecorded(vec![name.to_owned()])));
         }
-        assert_eq!(parse(""), Ok(ParsedStacks::default()));
+        for empty in ["", " ", "+,"] {
+            assert_eq!(parse(empty), Err(StackNameError::Unnamed));
+        }
         assert!(parse("Nothing").unwrap_err().to_string().contains("ReadyThread"));
         assert!(parse("Profile+HandleCreate+Nothing").is_err());
     }

@@ -15,6 +15,8 @@ const ARM64: u16 = 12;
 const HIGHEST_USER_ADDRESS: u64 = 0x7fff_fffe_ffff;
 const GRANULARITY: u32 = 65536;
 const SECTOR: u32 = 512;
+/// Those of the kernel's own form of a device number.
+const MINOR_BITS: u32 = 20;
 /// ARPHRD_LOOPBACK
 const LOOPBACK: &str = "772";
 /// Sectors of a track and tracks of a cylinder of disks that have none.
@@ -36,10 +38,17 @@ pub(crate) fn disks() -> Vec<Disk> {
         let device = read(format!("/sys/block/{name}/dev"));
         let (major, minor) = device.split_once(':')?;
         let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-        // The kernel's own form of a device number.
-        (size > 0).then_some(Disk { device: major << 20 | minor, name })
+        (size > 0).then_some(Disk { device: major << MINOR_BITS | minor, name })
     };
     names.into_iter().filter_map(disk).collect()
+}
+
+/// The name of a disk that came later; its device number where it has gone already.
+pub(crate) fn disk_name(device: u32) -> String {
+    let number = format!("{}:{}", device >> MINOR_BITS, device & ((1 << MINOR_BITS) - 1));
+    let folder = std::fs::canonicalize(format!("/sys/dev/block/{number}")).ok();
+    let name = folder.and_then(|folder| folder.file_name()?.to_str().map(str::to_owned));
+    name.unwrap_or(number)
 }
 
 /// Release and version of the kernel, and the name of the distribution.
@@ -99,7 +108,8 @@ fn cpu(cpus: u16) -> Configuration {
     Configuration { hook: 0x0b0a, version: 3, payload }
 }
 
-fn physical_disk(number: u32, disk: &Disk) -> Configuration {
+/// The record of a disk with this number.
+pub(crate) fn physical_disk(number: u32, disk: &Disk) -> Configuration {
     let folder = format!("/sys/block/{}", disk.name);
     let sectors: u64 = read(format!("{folder}/size")).parse().unwrap_or(0);
     let model = read(format!("{folder}/device/model"));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::flags::{Flag, Masks};
-use crate::own_rights::{ProcError, Refusal, paranoid};
+use crate::own_rights::{OwnRights, ProcError, Refusal, paranoid};
 use crate::pace::Pace;
 use crate::perf::{
     Attribute, Event, Filter, Kind, Perf, RingSize, Target, TraceFiles, Tracepoint, Wanted, bpf,
@@ -133,8 +133,20 @@ pub(crate) fn is_optional(point: Tracepoint) -> bool {
     point == Tracepoint::DiskQueue
 }
 
-/// The rights by which perf records tracepoints.
-const PERF_NEEDS: &str = "CAP_PERFMON and readable tracefs";
+/// The rights by which perf records tracepoints, as far as this process lacks them.
+fn perf_needs() -> &'static str {
+    let is_readable = TraceFiles::open().and_then(|files| files.tracepoint(Tracepoint::Switch));
+    missing_for_perf(OwnRights::read().may_record_tracepoints(paranoid()), is_readable.is_ok())
+}
+
+fn missing_for_perf(has_right: bool, is_readable: bool) -> &'static str {
+    match (has_right, is_readable) {
+        (true, false) => "readable tracefs",
+        (false, true) => "CAP_PERFMON",
+        // Both are missing, or something else refuses it to a process that has both.
+        _ => "CAP_PERFMON and readable tracefs",
+    }
+}
 
 /// Whether programs record the events of a class as perf's tracepoints do.
 fn is_of_programs(flag: Flag) -> bool {
@@ -154,23 +166,24 @@ enum Lack {
 }
 
 impl Lack {
-    /// The rights that would record them. `programs`: the condition on which programs of this host could record, if there is one.
-    fn needs(&self, programs: Option<&str>) -> String {
-        let Some(condition) = programs else { return PERF_NEEDS.to_owned() };
+    /// The rights that would record them. `perf`: those by which perf would; `programs`: the condition on which programs of this host could, if
+    /// there is one.
+    fn needs(&self, perf: &str, programs: Option<&str>) -> String {
+        let Some(condition) = programs else { return perf.to_owned() };
         let recorded = match self {
             Lack::Events(flags) => {
                 let (some, others): (Vec<Flag>, Vec<Flag>) =
                     flags.iter().partition(|flag| is_of_programs(**flag));
                 match (&some[..], &others[..]) {
-                    ([], _) => return PERF_NEEDS.to_owned(),
+                    ([], _) => return perf.to_owned(),
                     (_, []) => "them".to_owned(),
                     (some, _) => some.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", "),
                 }
             }
             Lack::Switches => "all of it but call stacks".to_owned(),
-            Lack::OfPerf => return PERF_NEEDS.to_owned(),
+            Lack::OfPerf => return perf.to_owned(),
         };
-        format!("{PERF_NEEDS}; {condition}, BPF programs record {recorded}")
+        format!("{perf}; {condition}, BPF programs record {recorded}")
     }
 }
 
@@ -180,7 +193,7 @@ pub(crate) fn needs_of(flag: Flag, programs: Option<&str>) -> String {
         Flag::SWITCH => Lack::Switches,
         flag => Lack::Events(vec![flag]),
     }
-    .needs(programs)
+    .needs(perf_needs(), programs)
 }
 
 /// The first one is needed in any case.
@@ -456,18 +469,20 @@ impl MachineEvents {
             [] => bpf::unmet_condition(),
             _ => None,
         };
+        let programs = programs.as_deref();
         let has_none = self.wanted.is_empty() && !options.has_lives() && classes().next().is_some();
         // Processes and images of a command are recorded in any case.
         if has_none && !has_command && !classes().any(|(_, points)| of_programs(points)) {
             let flags: Vec<Flag> = classes().map(|(flag, _)| *flag).collect();
             let classes = flags.iter().map(|flag| flag.name()).collect();
-            let needs = Lack::Events(flags).needs(programs);
+            let needs = Lack::Events(flags).needs(perf_needs(), programs);
             return Err(StartError::Tracepoints { classes, needs, source });
         }
+        let perf = perf_needs();
         for (what, lack) in missing_facts(options, recorded) {
             notes.push(format!(
                 "{what}, because the kernel's tracepoints cannot be recorded ({source}): they need {}",
-                lack.needs(programs)
+                lack.needs(perf, programs)
             ));
         }
         Ok(())
@@ -663,9 +678,10 @@ pub(crate) fn own_events(
         }
     }
     let has = |flag: &Flag| options.masks.has(*flag);
-    let programs = bpf::unmet_condition();
+    let (perf, programs) = (perf_needs(), bpf::unmet_condition());
     let mut note = |what: String, lack: Lack| {
-        notes.push(format!("{what}, because tracepoints need {}", lack.needs(programs)));
+        let needs = lack.needs(perf, programs.as_deref());
+        notes.push(format!("{what}, because tracepoints need {needs}"));
     };
     if stack_points(options).next().is_some() {
         note("call stacks of starts, ends and images are left out".to_owned(), Lack::OfPerf);
@@ -730,14 +746,15 @@ mod tests {
     #[test]
     fn each_remedy_holds_for_its_class() {
         const CONDITION: &str = "with CAP_PERFMON and CAP_BPF";
+        const PERF: &str = "CAP_PERFMON";
         let all = |recorded: &[Tracepoint], words: &str, stacks: &[u16]| -> Vec<String> {
             let masks = Masks::parse_any(words).unwrap().masks;
             let options = Options { masks, stacks: stacks.to_vec(), ..Options::default() };
             let missing = missing_facts(&options, recorded).into_iter();
             let sentence = |(what, lack): (String, Lack)| {
-                assert_eq!(lack.needs(None), PERF_NEEDS, "{what}");
-                let needs = lack.needs(Some(CONDITION));
-                let by_programs = needs.strip_prefix(PERF_NEEDS).unwrap();
+                assert_eq!(lack.needs(PERF, None), PERF, "{what}");
+                let needs = lack.needs(PERF, Some(CONDITION));
+                let by_programs = needs.strip_prefix(PERF).unwrap();
                 format!("{what}{}", by_programs.replace(CONDITION, "so"))
             };
             missing.map(sentence).collect()
@@ -784,6 +801,28 @@ mod tests {
         let recorded = [Tracepoint::Switch, Tracepoint::Waking];
         let got = all(&recorded, "cswitch,dispatcher", &[0x0524, 0x0532]);
         assert_eq!(got, ["cswitch, dispatcher: without call stacks"]);
+    }
+
+    /// Regression: where everybody may record tracepoints, the note asked for a right beside readable files.
+    #[test]
+    fn only_missing_rights_are_asked_for() {
+        let rights = |capabilities: u64| {
+            let status = format!("CapEff:\t{capabilities:016x}\n");
+            OwnRights::of(&status, "0 0 4294967295\n")
+        };
+        let (none, perfmon) = (rights(0), rights(1 << 38));
+        let both = "CAP_PERFMON and readable tracefs";
+        for (rights, paranoid, is_readable, expected) in [
+            (&none, Some(-1), false, "readable tracefs"),
+            (&none, Some(0), false, both),
+            (&none, None, false, both),
+            (&none, Some(0), true, "CAP_PERFMON"),
+            (&perfmon, Some(2), false, "readable tracefs"),
+            (&perfmon, Some(2), true, both),
+        ] {
+            let missing = missing_for_perf(rights.may_record_tracepoints(paranoid), is_readable);
+            assert_eq!(missing, expected, "{rights:?} {paranoid:?} {is_readable}");
+        }
     }
 
     /// OV-23: larger rings have more of each stack, and none is full before it is read.

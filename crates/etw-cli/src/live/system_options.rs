@@ -41,7 +41,8 @@ impl SystemEventOptions {
             Some(names) if names.eq_ignore_ascii_case(NO_STACKS) => Some(Vec::new()),
             Some(names) => {
                 let parsed = stack_names::parse(names).map_err(|error| {
-                    Failure::Usage(format!("--stack: {}", stack_message(&error)))
+                    let or_none = if error == StackNameError::Unnamed { ", or none" } else { "" };
+                    Failure::Usage(format!("--stack: {}{or_none}", stack_message(&error)))
                 })?;
                 note_without_stacks(&parsed.dropped);
                 Some(parsed.hooks)
@@ -71,6 +72,20 @@ fn class_of_event(word: &str) -> Option<&'static str> {
     stack_names::STACK_NAMES.iter().find(is_named).map(|row| row.class.name())
 }
 
+/// The word that may have been meant: the shortest one that begins so, or one that differs little.
+pub fn meant(word: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    const LEAST: usize = 3;
+    let known: Vec<&'static str> = known.collect();
+    let begins_so = |known: &&str| {
+        let start = known.get(..word.len());
+        word.len() >= LEAST && start.is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let begins = known.iter().copied().filter(begins_so);
+    begins
+        .min_by_key(|known| (known.len(), *known))
+        .or_else(|| closest(word, known.iter().copied()))
+}
+
 /// The text of an error about names of events with call stacks, with the name that may have been meant.
 pub fn stack_message(error: &StackNameError) -> String {
     match error {
@@ -84,7 +99,7 @@ fn with_closest(
     word: &str,
     known: impl Iterator<Item = &'static str>,
 ) -> String {
-    match closest(word, known) {
+    match meant(word, known) {
         Some(meant) => format!("{word} is not known; did you mean {meant}?"),
         None => error.to_string(),
     }
@@ -215,9 +230,20 @@ mod tests {
             ("Latensy", None, "--system: Latensy is not known; did you mean Latency?"),
             ("profile,proces", None, "--system: proces is not known; did you mean process?"),
             ("profile", Some("profil"), "--stack: profil is not known; did you mean Profile?"),
+            ("csw", None, "--system: csw is not known; did you mean CSWITCH?"),
+            ("disp", None, "--system: disp is not known; did you mean DISPATCHER?"),
+            ("profile", Some("ready"), "--stack: ready is not known; did you mean ReadyThread?"),
         ] {
             let message = config(system, stack).unwrap_err();
             assert_eq!(message.message(), Some(meant));
+        }
+        for empty in ["", " ", ","] {
+            let refused = config("profile", Some(empty)).unwrap_err();
+            let message = refused.message().unwrap();
+            assert!(
+                message.starts_with("--stack: no event with call stacks is named; use Profile, ")
+            );
+            assert!(message.ends_with(", or none"), "{message}");
         }
         let some = config("profile,wdf_dpc", Some("HandleCreate+Profile")).ok().flatten().unwrap();
         assert_eq!((&some.masks[..2], &some.stacks[..]), (&[7, 2][..], &[0x0f2e][..]));

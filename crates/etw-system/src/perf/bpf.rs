@@ -384,19 +384,19 @@ pub(crate) fn is_wanted() -> bool {
 
 /// The condition on which this host could load programs, if it loads none now; `None`: neither rights nor the environment are missing, or the kernel
 /// permits none in any case.
-pub(crate) fn unmet_condition() -> Option<&'static str> {
+pub(crate) fn unmet_condition() -> Option<String> {
     condition(&OwnRights::read(), is_wanted(), std::path::Path::new(TYPES).exists())
 }
 
-fn condition(rights: &OwnRights, is_wanted: bool, has_types: bool) -> Option<&'static str> {
+fn condition(rights: &OwnRights, is_wanted: bool, has_types: bool) -> Option<String> {
     if !has_types || rights.is_in_user_namespace() {
         return None;
     }
-    match (rights.may_load_programs(), is_wanted) {
-        (true, true) => None,
-        (true, false) => Some("without ETW_SYSTEM_BPF=0"),
-        (false, true) => Some("with CAP_PERFMON and CAP_BPF"),
-        (false, false) => Some("with CAP_PERFMON and CAP_BPF, and without ETW_SYSTEM_BPF=0"),
+    match (rights.missing_for_programs(), is_wanted) {
+        (None, true) => None,
+        (None, false) => Some("without ETW_SYSTEM_BPF=0".to_owned()),
+        (Some(missing), true) => Some(format!("with {missing}")),
+        (Some(missing), false) => Some(format!("with {missing}, and without ETW_SYSTEM_BPF=0")),
     }
 }
 
@@ -456,15 +456,19 @@ mod tests {
         };
         let machine = "0 0 4294967295\n";
         let (all, none) = (of(u64::MAX >> 23, machine), of(0, machine));
+        let [perfmon, bpf] = [38, 39].map(|capability| of(1 << capability, machine));
         for (rights, is_wanted, has_types, expected) in [
             (&all, true, true, None),
             (&all, false, true, Some("without ETW_SYSTEM_BPF=0")),
             (&none, true, true, Some("with CAP_PERFMON and CAP_BPF")),
+            (&perfmon, true, true, Some("with CAP_BPF")),
+            (&bpf, true, true, Some("with CAP_PERFMON")),
             (&none, true, false, None),
             (&none, false, false, None),
             (&of(0, "0 1000 1\n"), true, true, None),
         ] {
-            assert_eq!(condition(rights, is_wanted, has_types), expected, "{rights:?}");
+            let condition = condition(rights, is_wanted, has_types);
+            assert_eq!(condition.as_deref(), expected, "{rights:?}");
         }
         let both = condition(&none, false, true).unwrap();
         assert!(both.contains("CAP_BPF") && both.contains("ETW_SYSTEM_BPF"), "{both}");

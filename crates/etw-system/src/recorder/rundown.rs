@@ -12,12 +12,14 @@ use crate::neutral::{Detail, Image, Listening, NeutralEvent, ProcessFacts, Stack
 use crate::perf::{Missing, Target};
 use crate::process_files::{self, DELETED, ListedThread, ListedView, ListedViews};
 use crate::record::Records;
-use crate::shaper::{KnownProcess, Shaper, Turn};
+use crate::shaper::{Disk, KnownProcess, Shaper, Turn};
 
-/// Processes as a recorder knew them at its end, for the one that takes its place, and what the trace lacks up to there.
+/// Processes and disks as a recorder knew them at its end, for the one that takes its place, and what the trace lacks up to there.
 #[derive(Debug, Default)]
 pub struct KnownProcesses {
     processes: Vec<KnownProcess>,
+    /// In the order of their numbers.
+    disks: Vec<Disk>,
     missing: Missing,
 }
 
@@ -63,7 +65,8 @@ impl Recorder {
     /// The processes that lived at the end of this recorder.
     pub fn take_known(&mut self) -> KnownProcesses {
         let processes = std::mem::take(&mut self.handover.known);
-        KnownProcesses { processes, missing: self.missing() }
+        let disks = self.shaper.disks().to_vec();
+        KnownProcesses { processes, disks, missing: self.missing() }
     }
 
     /// Takes over from a recorder that has [ended](Recorder::finish_before) where this one [began](Recorder::begin_in_place): the rundown at the
@@ -72,6 +75,7 @@ impl Recorder {
         self.missing_before = known.missing;
         if self.handover.due.is_some() {
             self.handover.known = known.processes;
+            self.keep_disk_numbers(known.disks);
             self.complete_rundown();
         }
     }

@@ -13,7 +13,7 @@ fn recorder(fake: &FakeRing) -> Recorder {
     recorder_of(fake, "cswitch")
 }
 
-fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
+pub(super) fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
     let masks = Masks::parse(flags).unwrap().masks;
     let options =
         Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{KEY, Numbers, Shaper};
+use super::{Configuration, Disk, KEY, Machine, Numbers, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{DiskOperation, DiskRequest, NeutralEvent};
 use crate::record::{Payload, Records};
 
-/// Requests that are remembered; only damage makes more.
+/// Requests that are remembered, and disks; only damage makes more.
 const LIMIT: usize = 1 << 16;
 const SECTOR: u64 = 512;
 
@@ -113,10 +113,37 @@ fn queued_form(request: &DiskRequest) -> DiskRequest {
 }
 
 impl Shaper {
-    fn disk_number(&self, device: u32) -> u32 {
-        let at = self.machine.disks.iter().position(|disk| disk.device == device);
-        // A disk that came later has its device number.
-        at.map_or(device, |at| at as u32)
+    /// The number of a disk. One that came later gets the next number; its name is unknown at first.
+    fn disk_number(&mut self, device: u32) -> u32 {
+        let disks = &mut self.machine.disks;
+        let at = disks.iter().position(|disk| disk.device == device).unwrap_or_else(|| {
+            if disks.len() < LIMIT {
+                disks.push(Disk { device, name: String::new() });
+            }
+            disks.len() - 1
+        });
+        at as u32
+    }
+
+    /// The disks, in the order of their numbers. Those that came later, and were not [described](Shaper::describe_disk) yet, have no names.
+    pub fn disks(&self) -> &[Disk] {
+        &self.machine.disks
+    }
+
+    /// Names a disk that came later. Its record is one of those at the end.
+    pub fn describe_disk(&mut self, number: u32, name: String, record: Configuration) {
+        let Machine { disks, configuration, .. } = &mut self.machine;
+        let Some(disk) = disks.get_mut(number as usize) else { return };
+        disk.name = name;
+        let last = configuration.iter().rposition(|one| one.hook == record.hook);
+        configuration.insert(last.map_or(configuration.len(), |last| last + 1), record);
+    }
+
+    /// Numbers the disks anew, before the first event, with the records of the machine's configuration.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn number_disks(&mut self, disks: Vec<Disk>, configuration: Vec<Configuration>) {
+        self.machine.disks = disks;
+        self.machine.configuration = configuration;
     }
 
     /// A thread asks for a request.

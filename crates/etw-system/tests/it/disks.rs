@@ -1,8 +1,20 @@
 //! Requests of disks, from neutral events. OV-23.
 
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
 use etw_system::neutral::*;
 
+use etw_system::record::Payload;
+use etw_system::{Configuration, Disk, Machine};
+
+use crate::ground_truth::settle;
+use crate::invariants::Taken;
+use crate::live::record;
 use crate::shaper::{Machinery, of};
+
+const PHYSICAL_DISK: u16 = 0x0b0b;
 
 fn request(operation: DiskOperation, sector: u64, size: u32) -> DiskRequest {
     DiskRequest { device: 0xfd, sector, size, operation, is_background: false }
@@ -108,4 +120,90 @@ fn parts_of_a_merged_request_end_when_all_of_their_bytes_are_complete() {
     let writes = [(100, 4096, 200), (108, 4096, 280), (116, 4096, 290), (124, 4096, 360)];
     assert_eq!(ends(0x010b), writes);
     assert_eq!(ends(0x010a), [(104, 4096, 570)]);
+}
+
+/// Regression: the transfers of a disk that came during the recording had the kernel's device number, which no PhyDisk has.
+#[test]
+fn a_disk_that_comes_later_gets_the_next_number() {
+    const LOGICAL_DISK: u16 = 0x0b0c;
+    // The other fields are zeros.
+    let record = |hook, number: u32| {
+        let rest = if hook == PHYSICAL_DISK { 564 } else { 108 };
+        let payload = Payload::new().u32(number).bytes(&vec![0; rest]);
+        Configuration { hook, version: 2, payload }
+    };
+    let disk = |device, name: &str| Disk { device, name: name.to_owned() };
+    let mut machine = Machinery::on(
+        Machine {
+            cpus: 2,
+            disks: vec![disk(8 << 20, "sda"), disk(8 << 20 | 16, "sdb")],
+            configuration: vec![
+                record(PHYSICAL_DISK, 0),
+                record(PHYSICAL_DISK, 1),
+                record(LOGICAL_DISK, 0),
+            ],
+            ..Machine::default()
+        },
+        &[],
+    );
+    let later = [7 << 20, 7 << 20 | 1];
+    for (at, device) in [(10, later[0]), (20, 8 << 20 | 16), (30, later[1]), (40, later[0])] {
+        let request = DiskRequest { device, ..request(DiskOperation::Read, 100, 512) };
+        machine.at(at, 0, 50, Detail::DiskIssue(request));
+        machine.at(at + 1, 0, 50, Detail::DiskComplete(request));
+    }
+    let disks = machine.shaper.disks();
+    assert_eq!(disks[2..], later.map(|device| disk(device, "")));
+    for number in [2, 3] {
+        machine.shaper.describe_disk(number, "loop".to_owned(), record(PHYSICAL_DISK, number));
+    }
+    let records = machine.end();
+    let numbers = |hook| of(&records, hook).iter().map(|one| one.u32(0)).collect::<Vec<_>>();
+    assert_eq!(numbers(0x010a), [2, 1, 3, 2]);
+    assert_eq!(numbers(PHYSICAL_DISK), [0, 1, 2, 3]);
+    let place = |hook| records.iter().position(|one| one.hook == hook);
+    assert!(place(LOGICAL_DISK) > place(PHYSICAL_DISK), "the disks are together");
+}
+
+/// The output of a command. `None`: it does not succeed.
+fn output_of(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+/// The same on this machine, with a disk that is gone at the end.
+#[test]
+fn a_disk_that_comes_and_goes_has_its_record() {
+    const SIZE: usize = 32 << 20;
+    /// Bytes of a cylinder.
+    const CYLINDER: usize = 63 * 255 * 512;
+    let file = std::env::temp_dir().join(format!("etw-system-loop-{}", std::process::id()));
+    std::fs::write(&file, vec![0; SIZE]).unwrap();
+    let mut name = None;
+    let records = record("process,thread,disk", None, |live| {
+        let mut attach = Command::new("losetup");
+        attach.args(["--find", "--show"]).arg(&file);
+        let Some(device) = output_of(&mut attach) else { return };
+        let mut disk = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
+        disk.write_all(&vec![7; SIZE]).unwrap();
+        disk.sync_all().unwrap();
+        drop(disk);
+        settle(live);
+        output_of(Command::new("losetup").args(["--detach", &device])).unwrap();
+        name = Path::new(&device).file_name().map(|name| name.to_str().unwrap().to_owned());
+    });
+    std::fs::remove_file(&file).unwrap();
+    let Some(records) = records else { return };
+    let Some(name) = name else { return eprintln!("left out: no loop device") };
+    let name_of = |disk: &Taken| {
+        let wide = disk.payload[40..].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        String::from_utf16(&wide.take_while(|unit| *unit != 0).collect::<Vec<_>>()).unwrap()
+    };
+    let disks = of(&records, PHYSICAL_DISK);
+    let disk = disks.iter().find(|disk| name_of(disk) == name).expect("no record of the disk");
+    let number = disk.u32(0);
+    assert_eq!(number as usize, disks.len() - 1, "it is the last one");
+    assert_eq!(disk.u64(16) as usize, SIZE / CYLINDER, "facts of the time when it was there");
+    let writes = of(&records, 0x010b).into_iter().filter(|one| one.u32(0) == number);
+    assert_eq!(writes.map(|one| one.u32(8) as usize).sum::<usize>(), SIZE);
 }

@@ -47,7 +47,11 @@ impl Live {
     }
 }
 
-fn record(flags: &str, process: Option<u32>, run: impl FnOnce(&mut Live)) -> Option<Vec<Taken>> {
+pub fn record(
+    flags: &str,
+    process: Option<u32>,
+    run: impl FnOnce(&mut Live),
+) -> Option<Vec<Taken>> {
     record_and_count(flags, process, run).map(|recording| recording.records)
 }
 

@@ -119,9 +119,12 @@ impl HostThread {
             let what = "this session has a file of its own: a flush without a file stores its events there";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
-        let incomplete = self.run_system_down(slot);
+        // While the next recording is held back, time stands still.
         self.drain_all();
-        self.engine.snapshot(slot, file).map_err(|error| {
+        let incomplete = self.begin_snapshot(slot);
+        let written = self.engine.snapshot(slot, file);
+        self.end_snapshot(slot);
+        written.map_err(|error| {
             let error = StartError::File { path: file.to_owned(), source: error };
             refused(Status::ERROR_WRITE_FAULT, error.to_string())
         })?;

@@ -1,4 +1,4 @@
-//! Rundowns of the system in each file of a session, so that each is complete by itself.
+//! Rundowns of the system in each file of a session, also in snapshots, so that each is complete by itself.
 
 use std::time::Duration;
 
@@ -25,23 +25,53 @@ impl HostThread {
     /// wait for the next file: [`begin_file_with_system`](Self::begin_file_with_system). A recording that cannot be replaced goes on, with a
     /// note.
     pub(super) fn end_file_with_system(&mut self, slot: usize) {
-        let Some((system, classes)) = self.system_of(slot) else { return };
-        if let Response::Error { message, .. } = self.replace_system(slot, system, classes) {
+        if let Err(message) = self.begin_held_recording(slot) {
             let what = format!(
                 "a file of the session has no rundown of the system at its end, and the next one none at its beginning: {message}"
             );
-            return self.note(slot, what);
+            self.note(slot, what);
         }
-        let Some((hosted, session)) = self.session(slot) else { return };
+    }
+
+    /// Ends the recording of the system in a session in memory, so that its buffers end with a rundown: the beginnings of what still lives may
+    /// have left them. Another recording begins, whose events wait: [`end_snapshot`](Self::end_snapshot). Returns why the buffers do not
+    /// have all of the rundown.
+    pub(super) fn begin_snapshot(&mut self, slot: usize) -> Option<String> {
+        self.system_of(slot)?;
+        let start = self.engine.session_time(slot);
+        if let Err(message) = self.begin_held_recording(slot) {
+            return Some(format!("the file lacks the system's rundown: {message}"));
+        }
+        let is_given = self.global(slot)?.recordings_before.is_empty();
+        let (_, session) = self.session(slot)?;
+        let what = "the file lacks a part of the system's rundown, with names of processes and images: the session's buffers do not hold it; \
+                    start the session with more (--buffers)";
+        (!is_given || session.has_overwritten_since(start)).then(|| what.to_owned())
+    }
+
+    /// A session in memory goes on behind a snapshot.
+    pub(super) fn end_snapshot(&mut self, slot: usize) {
+        self.engine.release_source(slot);
+    }
+
+    /// Ends a session's recording of the system with its rundown, and begins another one, whose events are held back. Fails with the reason
+    /// why the recording cannot be replaced.
+    fn begin_held_recording(&mut self, slot: usize) -> Result<(), String> {
+        let Some((system, classes)) = self.system_of(slot) else { return Ok(()) };
+        if let Response::Error { message, .. } = self.replace_system(slot, system, classes) {
+            return Err(message);
+        }
+        let Some((hosted, session)) = self.session(slot) else { return Ok(()) };
         if session.state() != State::Running {
             // A full file takes no rundown: the next one has both.
-            return;
+            return Ok(());
         }
         let since = hosted.host.ring_set.since;
         self.engine.hold_source(slot, since);
         let is_given = |global: &GlobalSession| global.recordings_before.is_empty();
         // Records that find no buffer in that time, as the disk is slow, are in the next file.
         self.rounds_until(PATIENCE, |host| host.global(slot).is_none_or(is_given));
+        Ok(())
     }
 
     /// The session goes on in another file, which gets the rundown of the recording that was begun for it.

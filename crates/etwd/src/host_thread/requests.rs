@@ -300,26 +300,6 @@ impl HostThread {
         done()
     }
 
-    /// Adds rundowns of the system to a session in memory: the recording ends with one, and another one begins. The beginnings of what still
-    /// lives may have left the buffers. Returns why they are not complete.
-    pub(super) fn run_system_down(&mut self, slot: usize) -> Option<String> {
-        /// Another recording takes some 50 ms for its rundown.
-        const PATIENCE: Duration = Duration::from_secs(2);
-        let (system, classes) = self.system_of(slot)?;
-        let start = self.engine.session_time(slot);
-        if let Response::Error { message, .. } = self.replace_system(slot, system, classes) {
-            return Some(format!("the file lacks the system's rundown: {message}"));
-        }
-        let is_before = |global: &GlobalSession| !global.recordings_before.is_empty();
-        self.rounds_until(PATIENCE, |host| !host.global(slot).is_some_and(is_before));
-        self.drain_all();
-        let (_, session) = self.session(slot)?;
-        let has_lost_it = is_before(self.global(slot)?) || session.has_overwritten_since(start);
-        let what = "the file lacks a part of the system's rundown, with names of processes and images: the session's buffers do not hold it; \
-                    start the session with more (--buffers)";
-        has_lost_it.then(|| what.to_owned())
-    }
-
     /// Logs the state of the system in sessions whose file lacks buffers and takes others again.
     pub(super) fn run_down_behind_gaps(&mut self) {
         let is_due = |(slot, hosted, session): (usize, &Hosted, &BufferedSession)| {

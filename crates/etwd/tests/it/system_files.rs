@@ -1,5 +1,6 @@
-//! Each file of a session of system events is complete by itself: in a series, and where a controller names another file.
+//! Each file of a session of system events is complete by itself: in a series, where a controller names another file, and in a snapshot of memory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -62,9 +63,14 @@ impl Alone {
 
 /// Starts the session `system`. `false`: this user may not.
 fn start(daemon: &Daemon, file: &Path, mode: LogMode) -> bool {
+    start_with(daemon, Some(file.to_owned()), mode)
+}
+
+/// The same, or, without a file, in memory.
+fn start_with(daemon: &Daemon, file: Option<PathBuf>, mode: LogMode) -> bool {
     let start = SessionConfig {
         name: "system".to_owned(),
-        file: Some(file.to_owned()),
+        file,
         mode,
         buffer_size: BUFFER_SIZE,
         buffer_count: 256,
@@ -185,6 +191,65 @@ fn each_file_of_an_updated_session_is_complete_by_itself() {
         assert!(chains.gaps_behind_unseen + chains.gaps_behind_others <= status.lost);
     }
     end(program);
+    daemon.end();
+}
+
+/// The end of a snapshot: switches, and what lives without an end.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct SnapshotEnd {
+    switches_behind_rundown: u32,
+    endless_processes: BTreeSet<u32>,
+    /// By process and thread.
+    endless_threads: BTreeSet<(u32, u32)>,
+}
+
+impl SnapshotEnd {
+    /// Returns the switches ahead of the last rundown, too.
+    fn of(file: &Path) -> (SnapshotEnd, u32) {
+        let (mut end, mut switches) = (SnapshotEnd::default(), 0);
+        let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+        while let Some(record) = records.next() {
+            let Some(hook) = record.hook else { continue };
+            let id = |at: usize| u32::from_le_bytes(record.payload[at..at + 4].try_into().unwrap());
+            match hook.0 {
+                0x0301 | 0x0303 => _ = end.endless_processes.insert(id(8)),
+                0x0302 | 0x0304 => _ = end.endless_processes.remove(&id(8)),
+                0x0501 | 0x0503 => _ = end.endless_threads.insert((id(0), id(4))),
+                0x0502 | 0x0504 => _ = end.endless_threads.remove(&(id(0), id(4))),
+                0x0524 => end.switches_behind_rundown += 1,
+                _ => {}
+            }
+            if hook.0 == 0x0304 {
+                switches += std::mem::take(&mut end.switches_behind_rundown);
+            }
+        }
+        (end, switches)
+    }
+}
+
+/// Regression: a snapshot had the rundown at the beginning of the next recording, and its events, without an end.
+#[test]
+fn a_snapshot_ends_with_its_rundown() {
+    let daemon = Daemon::new();
+    if !start_with(&daemon, None, LogMode::Buffering) {
+        return;
+    }
+    let switching = Switching::new();
+    for number in 0..3 {
+        let before = query(&daemon).attempted;
+        daemon.rig.wait_until(|_| query(&daemon).attempted > before + 1000);
+        let file = daemon.rig.file(&format!("snapshot{number}.etl"));
+        let snapshot = Request::Snapshot { session: "system".to_owned(), file: file.clone() };
+        match daemon.ask(&snapshot) {
+            Response::Done { warnings } => assert_eq!(warnings, [""; 0]),
+            other => panic!("{other:?}"),
+        }
+        let (end, switches) = SnapshotEnd::of(&file);
+        assert_eq!(end, SnapshotEnd::default(), "snapshot {number}");
+        assert!(switches > 100, "snapshot {number}: {switches}");
+    }
+    drop(switching);
+    daemon.stop("system");
     daemon.end();
 }
 

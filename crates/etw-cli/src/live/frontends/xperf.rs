@@ -15,10 +15,10 @@ use crate::frontends::table::show_help;
 use crate::frontends::table::{Help, Table};
 use crate::frontends::words::Words;
 use crate::live::options::absolute;
+use crate::live::system_options::meant;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
-use crate::where_filter::closest;
 use etw_host::{FileMode, SessionConfig};
 use etw_system::flags::{Flag, GROUPS, Masks};
 use etw_system::stack_names::{STACK_NAMES, StackName};
@@ -137,7 +137,7 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
                 Named::Id(id) => id.to_string(),
                 Named::Name(name) => name.clone(),
             };
-            let what = match closest(&provider, etw_system::flags::words()) {
+            let what = match meant(&provider, etw_system::flags::words()) {
                 Some(meant) => {
                     format!("{provider} is no flag or group of the kernel; did you mean {meant}?")
                 }

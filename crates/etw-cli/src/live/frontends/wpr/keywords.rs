@@ -2,9 +2,8 @@
 
 use super::super::kernel::Kernel;
 use crate::frontends::answer::usage;
-use crate::live::system_options::note_without_stacks;
+use crate::live::system_options::{meant, note_without_stacks};
 use crate::output::Failure;
-use crate::where_filter::closest;
 use etw_system::recording_profile::SystemCollector;
 use etw_system::stack_names::{StackNameError, parse};
 
@@ -155,7 +154,7 @@ pub fn add(kernel: &mut Kernel, system: &SystemCollector) -> Result<(), Failure>
             kernel.drop_class(known);
         } else {
             let what = format!("{keyword:?} is not a keyword of the system");
-            return Err(wrong(match closest(keyword, words()) {
+            return Err(wrong(match meant(keyword, words()) {
                 Some(meant) => format!("{what}; did you mean {meant}?"),
                 None => what,
             }));
