@@ -3,6 +3,8 @@
 mod code;
 mod code_file;
 mod file_names;
+#[cfg(any(target_os = "linux", windows))]
+mod following;
 mod gathering;
 mod images;
 mod labels;

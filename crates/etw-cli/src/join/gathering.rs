@@ -1,13 +1,11 @@
 //! Gathering names: from all records of a trace, or from those that a filter needs.
 
 use super::code::{Code, is_method};
-use super::processes::ProcessNames;
 use super::stacks::{Stacks, is_stack};
 use super::{IMAGE_ID, KERNEL_PROCESS, Names, is_file_name};
-use crate::attribution::{Interrupts, ThreadTable};
+use crate::attribution::Interrupts;
 use crate::file_operations::FileOperations;
 use crate::output::Progress;
-use crate::running_threads::RunningThreads;
 use crate::switches::Switches;
 use crate::threads;
 use etw_decode::Decoder;
@@ -98,31 +96,6 @@ impl Names {
     fn finish(&mut self) {
         self.code.label_modules();
         self.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
-    }
-
-    /// Names of a stream, in which each record is asked about as it comes: [`follow`](Names::follow).
-    #[cfg(any(target_os = "linux", windows))]
-    pub fn of_stream() -> Names {
-        Names {
-            processes: ProcessNames::of_stream(),
-            threads: ThreadTable::of_stream(),
-            running: RunningThreads::of_stream(),
-            ..Names::default()
-        }
-    }
-
-    /// Learns from a record of a stream who owns it and those behind it.
-    #[cfg(any(target_os = "linux", windows))]
-    pub fn follow(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder) {
-        const SWITCH: u16 = 0x0524;
-        const READY: u16 = 0x0532;
-        self.running.learn(record);
-        let is_life =
-            |hook: Hook| matches!(hook.group(), 3 | 5) && !matches!(hook.0, SWITCH | READY);
-        if record.hook.is_some_and(is_life) || record.provider == Some(KERNEL_PROCESS) {
-            let decoded = decoder.decode(record);
-            self.learn(record, &decoded);
-        }
     }
 
     /// Learns from a record of the trace.
