@@ -221,8 +221,8 @@ pub unsafe extern "C" fn etw_begin_described(
     }
 }
 
-/// [`etw_begin_described`] on any machine, and if the thread needs another chunk. A function that the fast path ends with, so that nothing in
-/// that path lies in memory for the sake of a call.
+/// [`etw_begin_described`] on any machine, and if the thread needs another chunk. The fast path ends with this call, so
+/// that it keeps its values in registers.
 ///
 /// # Safety
 /// ONE `descriptor`; BEGUN.

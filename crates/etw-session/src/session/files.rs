@@ -49,8 +49,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// Buffers that the current file of the session's series still takes, beside those that are on their way to it or filled in part, and those
-    /// that a file takes in all. `None`: there is no series.
+    /// Buffers for which the current file of the session's series still has room, without those that are on their way to it or filled in part; and
+    /// the buffers of a whole file. `None`: there is no series.
     pub fn room_in_series(&self) -> Option<(u64, u64)> {
         let slots = self.settings.slots.filter(|_| self.settings.policy.is_series())?;
         let filled = self.open.iter().flatten().filter(|buffer| buffer.events > 0).count();
