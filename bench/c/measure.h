@@ -72,33 +72,33 @@ static void stay_here(void)
     sched_setaffinity(0, sizeof one, &one);
 }
 
-/* Gate, clock, an 80-byte header and two pieces copied into 16 MiB without a reader, one release store. */
+/* Gate, clock, an 80-byte header, a number and a text of known length copied into 16 MiB without a reader, one release store. It begins
+ * with a cache line and has no loop: by the place of its code in the program, another form took 12 to 17 ns. */
 static uint64_t *memory;
 static size_t at;
 static uint64_t head, gate = 1;
 
-__attribute__((noinline)) static void floor_write(int n)
+__attribute__((noinline, aligned(64))) static void floor_write(int n)
 {
-    const void *pieces[2] = {&n, text};
-    const size_t sizes[2] = {sizeof n, 32};
+    enum { HEADER = 80, TEXT = 32, SIZE = HEADER + sizeof n + TEXT, ROOM = (SIZE + 7) & ~7 };
     if (__atomic_load_n(&gate, __ATOMIC_RELAXED) == 0)
         return;
-    size_t size = 80 + sizes[0] + sizes[1], room = (size + 7) & ~(size_t)7;
-    if (at + room > 16u << 20)
+    if (at + ROOM > 16u << 20)
         at = 0;
     uint64_t *words = memory + at / 8;
-    words[0] = size;
+    words[0] = SIZE;
     words[1] = 1;
     words[2] = __rdtsc();
-    for (uint64_t i = 3; i < 10; i++)
-        words[i] = i;
-    char *to = (char *)(words + 10);
-    for (int i = 0; i < 2; i++) {
-        __asm__ volatile("" : "+r"(to));
-        memcpy(to, pieces[i], sizes[i]);
-        to += sizes[i];
-    }
-    at += room;
+    words[3] = 3;
+    words[4] = 4;
+    words[5] = 5;
+    words[6] = 6;
+    words[7] = 7;
+    words[8] = 8;
+    words[9] = 9;
+    memcpy((char *)words + HEADER, &n, sizeof n);
+    memcpy((char *)words + HEADER + sizeof n, text, TEXT);
+    at += ROOM;
     __atomic_store_n(&head, at, __ATOMIC_RELEASE);
 }
 

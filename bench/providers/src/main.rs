@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..ROUNDS {
             floors.push(nanoseconds(BURST, || {
                 for n in 0..BURST as i32 {
-                    floor.write(&[&black_box(n).to_le_bytes(), black_box(TEXT.as_bytes())]);
+                    floor.write(black_box(n), black_box(TEXT));
                 }
             }));
             ours.push(nanoseconds(BURST, || (0..BURST as i32).for_each(|n| event(black_box(n)))));

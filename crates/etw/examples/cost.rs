@@ -28,8 +28,7 @@ fn burst(count: u64) -> f64 {
 fn floor_burst(floor: &mut Floor) -> f64 {
     nanoseconds(BURST, || {
         for n in 0..BURST as i32 {
-            let n = black_box(n).to_le_bytes();
-            floor.write(&[&n, black_box(TEXT.as_bytes())]);
+            floor.write(black_box(n), black_box(TEXT));
         }
     })
 }
@@ -148,7 +147,7 @@ fn latencies() {
             black_box(n);
         });
         timed(&mut floors, &mut || {
-            floor.write(&[&black_box(n).to_le_bytes(), black_box(TEXT.as_bytes())]);
+            floor.write(black_box(n), black_box(TEXT));
         });
     }
     for all in [&mut single, &mut empty, &mut floors] {
