@@ -295,9 +295,9 @@ fn expand(
         None => own("::core::option::Option::None", &TokenStream::new()),
     };
     let has_ids = values.iter().any(|value| matches!(value.role, Role::Activity | Role::Related));
-    let (send, ids) = match has_ids {
-        true => ("write_site_with", comma_separated([id(Role::Activity), id(Role::Related)])),
-        false => ("write_site", TokenStream::new()),
+    let (send, ids, by) = match has_ids {
+        true => ("write_site_with", comma_separated([id(Role::Activity), id(Role::Related)]), "&"),
+        false => ("write_site", TokenStream::new(), ""),
     };
     let ids = if has_ids { own("$crate::rt::Extras::ids($name),", &ids) } else { ids };
     let send = own(&format!("$crate::rt::{send}"), &TokenStream::new());
@@ -330,7 +330,7 @@ fn expand(
                             routes,
                             $ids
                             0usize $sizes,
-                            &move |room| { $puts room },
+                            $by move |room| { $puts room },
                         ),
                     }
                 } else {
@@ -355,6 +355,7 @@ fn expand(
             ("names", comma_separated(all.clone())),
             ("sizes", sizes),
             ("puts", puts),
+            ("by", own(by, &TokenStream::new())),
         ],
     )
 }

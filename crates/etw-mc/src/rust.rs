@@ -171,7 +171,7 @@ fn function(
         line(out, 2, &format!("let __f{index} = {value};"));
     }
     line(out, 2, &format!("let __size = {};", fields.size("__f")));
-    line(out, 2, "__etw::rt::write_site(&PROVIDER, &SITE, __routes, __size, &|__room| {");
+    line(out, 2, "__etw::rt::write_site(&PROVIDER, &SITE, __routes, __size, |__room| {");
     for index in 0..fields.values.len() {
         line(out, 3, &format!("let __room = __f{index}.put(__room);"));
     }

@@ -37,7 +37,7 @@ mod slots;
 mod thread;
 mod wake;
 
-pub use owned::commit_begun;
+pub use owned::{abandon_begun, commit_begun};
 pub use payload::Payload;
 pub use request::{Refused, Request};
 pub use reservation::Reservation;

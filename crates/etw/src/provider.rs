@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! gate     0, or the most verbose level plus one: the one word that a disabled event loads
+//! only     the same for a first slot that is the only one, and whose level and any-mask say all that it wants; else 0
 //! active   a bit for each of the 8 slots in use
 //! slots    level and masks, the filter of call stacks, and the routes of all sessions that ask for just these
 //! ```
@@ -45,6 +46,7 @@ pub const MAX_SESSIONS: usize = 8;
 #[derive(Debug)]
 pub struct Provider {
     gate: AtomicU32,
+    only: AtomicU32,
     active: AtomicU32,
     slots: [Slot; MAX_SESSIONS],
     /// The number by which each attached host knows the provider.
@@ -89,6 +91,7 @@ impl Provider {
     pub const fn new(name: &'static str, id: Guid, traits: &'static [u8]) -> Provider {
         Provider {
             gate: AtomicU32::new(0),
+            only: AtomicU32::new(0),
             active: AtomicU32::new(0),
             slots: [const { Slot::new() }; MAX_SESSIONS],
             registrations: [const { AtomicU32::new(0) }; MAX_ATTACHMENTS],
@@ -195,23 +198,25 @@ impl Provider {
     /// The sessions that want events of this level and keyword, as a mask over all attachments.
     #[inline(always)]
     pub(crate) fn routes(&self, level: Level, keyword: Keyword) -> u64 {
-        match self.active.load(Ordering::Acquire) {
-            1 => self.slots[0].route_of(level, keyword),
-            _ => self.routes_of_any(level, keyword),
+        match u32::from(level.0) < self.only.load(Ordering::Acquire) {
+            true => self.slots[0].simple_route_of(keyword),
+            false => self.routes_of_any(level, keyword),
         }
     }
 
-    /// [`routes`](Self::routes) if at most the first slot is in use, the usual case: its fields are read while the test of `active`
-    /// is still in flight.
+    /// [`routes`](Self::routes) if at most the first slot is in use, the usual case.
     #[inline(always)]
     pub(crate) fn only_route(&self, level: Level, keyword: Keyword) -> Option<u64> {
-        let active = self.active.load(Ordering::Acquire);
-        if active != 1 {
-            // One test for the usual case.
-            etw_types::cold_path();
-            return if active == 0 { Some(0) } else { None };
+        if u32::from(level.0) < self.only.load(Ordering::Acquire) {
+            return Some(self.slots[0].simple_route_of(keyword));
         }
-        Some(self.slots[0].route_of(level, keyword))
+        // One test for the usual case.
+        etw_types::cold_path();
+        match self.active.load(Ordering::Acquire) {
+            0 => Some(0),
+            1 => Some(self.slots[0].route_of(level, keyword)),
+            _ => None,
+        }
     }
 
     #[cold]

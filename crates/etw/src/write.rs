@@ -4,11 +4,11 @@
 //!  static site                        descriptor alone                 anything else
 //!  write_event!, C's TraceLogging     EventWrite of C and evntprov     evntrace, EventBuilder, metadata of evntprov
 //!       │                                  │                                │
-//!  try_write_site_inline (C)          try_write_described_inline            │
+//!  write_site, or (C)                 try_write_described_inline            │
+//!  try_write_site_inline                   │                                │
 //!       │ None                             │ None                           │
-//!  write_site                         write_described                       │
-//!       │ try_write_site_fast, or          │ try_write_described_to         │
-//!       │ try_write_site_in_activity       │                                │
+//!  write_site_routed                  write_described                       │
+//!       │ try_write_site_in_activity       │ try_write_described_to         │
 //!       │ None                             │ None                           │
 //!  write_site_elsewhere                    │                                │
 //!       │ try_write_site_to                │                                │
@@ -21,7 +21,7 @@
 //!                                     then Writer::write         one timestamp, commit
 //! ```
 //!
-//! C's macros copy values by themselves, between `try_begin_…` and `commit_…`: the two `…_inline` paths in two calls each.
+//! `write_event!` and C's macros put values by themselves, between `begin_…` and `commit_…`: the first paths in two calls each.
 //!
 //! TraceMessage tries `try_write_message` before `write_any`, if its message has a GUID: its header travels in the record, and it
 //! belongs to no activity.
@@ -40,7 +40,8 @@
 //!
 //! An event for one session of the first host, in no activity, costs about a third of one on the general path: its request
 //! stays in registers, its header is written before its payload, and one compare decides its admission. So the first path
-//! accepts only that event, and calls nothing but what fills the payload: whatever needs a call is left to the next path. Whatever it refuses ([`MAX_PAYLOAD_SIZE`], activities, other hosts, full chunks, sites that are
+//! accepts only that event, and calls nothing: whatever needs a call is left to the next path. What fills the payload is compiled
+//! into the site, between the path's two halves, so that values need not go through memory. Whatever it refuses ([`MAX_PAYLOAD_SIZE`], activities, other hosts, full chunks, sites that are
 //! not interned yet, call stacks) falls down the diagram to a path that accepts more and costs more. No path writes what
 //! another path could not: all of them put the same record into the pool.
 

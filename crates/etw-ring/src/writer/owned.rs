@@ -281,9 +281,25 @@ struct Begun<'a> {
 /// `BEGUN` of that function: the calling thread has begun a write of this size in this attachment, and filled it.
 #[inline(always)]
 pub unsafe fn commit_begun(attachment: usize, payload_size: u32) {
-    if let Some(thread) = try_this_thread() {
-        let thread = &thread.states[attachment % MAX_ATTACHMENTS];
-        commit_owned(thread, thread.head.get(), record_size(payload_size as usize) as u32);
+    // SAFETY: `BEGUN`: the write has found the thread's data.
+    let thread = unsafe { try_this_thread().unwrap_unchecked() };
+    let thread = &thread.states[attachment % MAX_ATTACHMENTS];
+    commit_owned(thread, thread.head.get(), record_size(payload_size as usize) as u32);
+}
+
+/// Gives up the event that [`Writer::try_begin_write`] began: it counts as lost ([`Cause::Abandoned`]), unless the thread began it in the pool
+/// of another host than `writer`'s, which has gone since.
+///
+/// # Safety
+/// `BEGUN` of that function: the calling thread has begun a write in this attachment, and has not committed it.
+#[cold]
+#[inline(never)]
+pub unsafe fn abandon_begun(attachment: usize, writer: Option<&Writer>) {
+    let Some(thread) = try_this_thread() else { return };
+    let thread = &thread.states[attachment % MAX_ATTACHMENTS];
+    match writer.filter(|writer| writer.epoch == thread.epoch.get()) {
+        Some(writer) => abandon_owned(writer, thread),
+        None => withdraw(thread),
     }
 }
 
@@ -308,14 +324,14 @@ pub(super) struct Owned<'a> {
 impl Drop for Owned<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        abandon_begun(self.writer, self.thread);
+        abandon_owned(self.writer, self.thread);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn abandon_begun(writer: &Writer, thread: &ThreadState) {
-    // SAFETY: the guard exists only while the thread has a chunk; sessions and registration are written before `fill` runs.
+fn abandon_owned(writer: &Writer, thread: &ThreadState) {
+    // SAFETY: a thread that has begun a write has a chunk; sessions and registration are written before the payload is filled.
     let (sessions, registration) = unsafe {
         let record = thread.base.get().add(thread.head.get().committed() as usize);
         (
@@ -330,9 +346,13 @@ fn abandon_begun(writer: &Writer, thread: &ThreadState) {
 #[inline(never)]
 pub(super) fn abandon(writer: &Writer, thread: &ThreadState, sessions: u8, registration: u32) {
     writer.lost(Some(thread), registration, Cause::Abandoned, sessions);
-    if let Some(line) = writer.line(thread) {
-        line.head.store(thread.head.get().0, Ordering::Release);
-    }
+    withdraw(thread);
+}
+
+/// Ends an owned write without its record.
+fn withdraw(thread: &ThreadState) {
+    // SAFETY: a thread with an owned write has a slot.
+    unsafe { (*thread.line.get()).head.store(thread.head.get().0, Ordering::Release) };
     compiler_fence(Ordering::SeqCst);
     thread.busy.store(false, Ordering::Relaxed);
 }

@@ -1,6 +1,6 @@
 //! Changes of a provider's enable state, under the registry's lock.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, MutexGuard};
 
 use etw_ring::MAX_ATTACHMENTS;
@@ -31,6 +31,7 @@ impl Provider {
     }
 
     fn use_slot(&self, slot: usize, enablement: &Enablement, route: u64) {
+        self.only.store(0, Ordering::Relaxed);
         self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
         self.slots[slot].store(enablement, route);
         // Release: a write that sees the bit sees the fields.
@@ -44,6 +45,7 @@ impl Provider {
         if before & routes == 0 {
             return false;
         }
+        self.only.store(0, Ordering::Relaxed);
         match before & !routes {
             0 => self.active.fetch_and(!(1 << slot), Ordering::Release) & 1 << slot != 0,
             _ => self.slots[slot].route.fetch_and(!routes, Ordering::Relaxed) & routes != 0,
@@ -126,8 +128,18 @@ impl Provider {
         self.used().map(|(_, slot)| slot.load())
     }
 
+    /// Sets the words that follow from the slots. [`forget_detached`](Self::forget_detached) may change slots and call this at the same time:
+    /// who stores last has looked at the slots since.
     fn set_gate(&self) {
-        let gate = self.active_slots().map(|wanted| u32::from(wanted.level.0) + 1).max();
+        loop {
+            let (gate, only) = self.gate_and_only();
+            self.gate.store(gate, Ordering::Relaxed);
+            self.only.store(only, Ordering::Release);
+            fence(Ordering::SeqCst);
+            if self.gate_and_only() == (gate, only) {
+                break;
+            }
+        }
         let any_stacks = self.used().any(|(_, slot)| slot.stacks().is_some());
         for size in [&self.described_size, &self.header_size] {
             match any_stacks {
@@ -135,7 +147,15 @@ impl Provider {
                 false => size.fetch_and(!STACKS, Ordering::Relaxed),
             };
         }
-        self.gate.store(gate.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn gate_and_only(&self) -> (u32, u32) {
+        let gate = self.active_slots().map(|wanted| u32::from(wanted.level.0) + 1).max();
+        let only = match self.active.load(Ordering::Relaxed) {
+            1 => self.slots[0].simple_level(),
+            _ => 0,
+        };
+        (gate.unwrap_or(0), only)
     }
 
     /// Whether a session of the attachment wants call stacks.

@@ -77,6 +77,24 @@ impl Slot {
         }
     }
 
+    /// [`route_of`](Self::route_of) an event whose level the slot wants, if the slot [is simple](Self::simple_level).
+    #[inline(always)]
+    pub(super) fn simple_route_of(&self, keyword: Keyword) -> u64 {
+        match keyword.0 != 0 && keyword.0 & self.any.load(Ordering::Relaxed) == 0 {
+            true => 0,
+            false => self.route.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The most verbose level plus one if level and any-mask say all that the slot's sessions want, else 0.
+    pub(super) fn simple_level(&self) -> u32 {
+        let Wanted { level, all, ignore_keyword_0, .. } = self.load();
+        match all.0 == 0 && !ignore_keyword_0 {
+            true => u32::from(level.0) + 1,
+            false => 0,
+        }
+    }
+
     pub(super) fn store(&self, Enablement { wanted, stacks }: &Enablement, route: u64) {
         let stacks =
             stacks.map_or(std::ptr::null_mut(), |filter| std::ptr::from_ref(filter).cast_mut());
@@ -98,6 +116,7 @@ mod tests {
     #[test]
     fn a_slot_passes_the_events_of_its_rule() {
         let masks = [0, 1, 2, 3, 1 << 63, u64::MAX];
+        let mut simple = 0;
         for (level, any, all, ignore_keyword_0) in [0, 1, 3, 254, 255]
             .into_iter()
             .flat_map(|level| masks.map(|any| (level, any)))
@@ -115,13 +134,15 @@ mod tests {
             for event_level in [0, 1, 2, 3, 4, 254, 255].map(Level) {
                 for keyword in masks.map(Keyword) {
                     let expected = if rule.matches(event_level, keyword) { 4 } else { 0 };
-                    assert_eq!(
-                        slot.route_of(event_level, keyword),
-                        expected,
-                        "{rule:?} {event_level:?} {keyword:?}"
-                    );
+                    let of = format!("{rule:?} {event_level:?} {keyword:?}");
+                    assert_eq!(slot.route_of(event_level, keyword), expected, "{of}");
+                    if u32::from(event_level.0) < slot.simple_level() {
+                        assert_eq!(slot.simple_route_of(keyword), expected, "{of}");
+                        simple += 1;
+                    }
                 }
             }
         }
+        assert!(simple > 100, "{simple}");
     }
 }

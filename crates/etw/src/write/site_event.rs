@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, Thread, Writer, prefix, prefix::Prefix};
+use etw_ring::{FillRoom, MAX_ATTACHMENTS, Refused, Request, Room, Writer, prefix, prefix::Prefix};
 use etw_types::{Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
@@ -35,35 +35,111 @@ impl Extras {
 
 /// Writes an event of a static site to the sessions that [`routes`](super::routes) found.
 ///
-/// `fill` puts exactly `payload_size` bytes; it runs once for each host that takes the event. All sites share one copy of this
-/// function: a call of `fill` costs less than many copies of the ring's code.
-#[inline(never)]
-pub fn write_site(
+/// `fill` puts exactly `payload_size` bytes; it runs once for each host that takes the event. It is compiled into the caller, between two
+/// calls that all sites share: what it puts need not go through memory, and these functions save few registers.
+#[inline(always)]
+pub fn write_site<F>(
     provider: &Provider,
     site: &'static Site,
     routes: Routes,
     payload_size: usize,
+    fill: F,
+) -> Status
+where
+    F: for<'r> Fn(Room<'r>) -> Room<'r>,
+{
+    // SAFETY: `BEGUN`: `Begun` commits or abandons the write.
+    let Some(begun) = (unsafe { begin_site(provider, site, routes, payload_size) }) else {
+        return write_site_slowly(provider, site, payload_size, fill);
+    };
+    // A panic of `fill` abandons the event.
+    let guard = Begun;
+    // SAFETY: the payload of the begun write belongs to this thread until the commit.
+    let room = unsafe { std::slice::from_raw_parts_mut(begun.as_ptr().cast(), payload_size) };
+    if Room::fill_whole(room, fill).is_none() {
+        etw_types::cold_path();
+        return status_of_begun(Err(Refused::Abandoned));
+    }
+    std::mem::forget(guard);
+    commit_whole_site(payload_size);
+    Status::ERROR_SUCCESS
+}
+
+/// A write to the first host that is neither committed nor abandoned yet.
+struct Begun;
+
+impl Drop for Begun {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: `write_site` has begun a write and not committed it.
+        unsafe { etw_ring::abandon_begun(0, writer(0)) };
+    }
+}
+
+/// The first half of [`write_site`]: the address of `payload_size` bytes.
+///
+/// # Safety
+/// `BEGUN` of [`try_begin_site`].
+#[inline(never)]
+unsafe fn begin_site(
+    provider: &Provider,
+    site: &'static Site,
+    Routes(wanted): Routes,
+    payload_size: usize,
+) -> Option<NonNull<u8>> {
+    // One compare for zero and too many.
+    if wanted.wrapping_sub(1) >= 0xff {
+        return None;
+    }
+    // SAFETY: `BEGUN`.
+    unsafe { try_begin_site::<true>(provider, site, wanted as u8, payload_size) }
+}
+
+/// The second half of [`write_site`].
+#[inline(never)]
+fn commit_whole_site(payload_size: usize) {
+    // SAFETY: `BEGUN`: `write_site` has begun a write of this size and filled it.
+    unsafe { commit_site(payload_size as u32) }
+}
+
+/// [`write_site`] if nothing was begun. It has the closure by value and asks for the routes again, so that the usual path need not keep
+/// them.
+#[cold]
+#[inline(never)]
+fn write_site_slowly<F>(
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+    fill: F,
+) -> Status
+where
+    F: for<'r> Fn(Room<'r>) -> Room<'r>,
+{
+    write_site_routed(provider, site, payload_size, &fill)
+}
+
+/// [`write_site`] in an activity, to other hosts than the first, or if something needs a call first, with the routes of this moment. All
+/// sites share it.
+#[inline(never)]
+fn write_site_routed(
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
     fill: &Fill<'_>,
 ) -> Status {
-    let Routes(wanted) = routes;
+    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
+    let routes = Routes(provider.routes(level, keyword));
+    if !routes.any() {
+        return Status::ERROR_SUCCESS;
+    }
     #[cfg(windows)]
-    if wanted == crate::system::ROUTE {
+    if routes.0 == crate::system::ROUTE {
         return crate::system::write_site(provider, site, payload_size, fill);
     }
-    let Some(thread) = activity::thread_without() else {
-        etw_types::cold_path();
-        return write_site_in_activity(provider, site, routes, payload_size, fill);
-    };
-    if let Ok(sessions) = u8::try_from(wanted) {
-        // No call but that of `fill`: the rest of the path is one of the functions that this one ends with.
-        let filled = Called(fill);
-        if let Some(status) =
-            try_write_site_fast(thread, sessions, provider, site, payload_size, filled)
-        {
-            return status;
-        }
+    match activity::thread_without() {
+        Some(_) => write_site_elsewhere(provider, site, routes, payload_size, fill),
+        None => write_site_in_activity(provider, site, routes, payload_size, fill),
     }
-    write_site_elsewhere(provider, site, routes, payload_size, fill)
 }
 
 /// Calls what fills the payload. (The compiler has a function of its own for a `&Fill` that is called as a function.)
@@ -74,20 +150,6 @@ impl FillRoom for Called<'_> {
     fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
         (self.0)(room)
     }
-}
-
-/// [`write_site`] to sessions of the first host and in no activity. `None`: nothing happened.
-#[inline(always)]
-fn try_write_site_fast(
-    thread: &Thread,
-    sessions: u8,
-    provider: &Provider,
-    site: &'static Site,
-    payload_size: usize,
-    fill: impl FillRoom,
-) -> Option<Status> {
-    let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
-    Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
 }
 
 /// [`write_site`] to sessions of the first host and in no activity, compiled into its caller: for callers whose sites share one
@@ -101,7 +163,8 @@ pub fn try_write_site_inline(
     fill: impl FillRoom,
 ) -> Option<Status> {
     let thread = activity::thread_without()?;
-    try_write_site_fast(thread, sessions, provider, site, payload_size, fill)
+    let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
+    Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
 }
 
 /// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `FAST`: only on the usual machine and into the thread's
@@ -154,19 +217,7 @@ pub fn write_site_of_bytes(
             return status;
         }
     }
-    write_site_routed(provider, site, payload)
-}
-
-/// [`write_site`] with the routes of this moment.
-#[inline(never)]
-fn write_site_routed(provider: &Provider, site: &'static Site, payload: &[u8]) -> Status {
-    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
-    match provider.routes(level, keyword) {
-        0 => Status::ERROR_SUCCESS,
-        routes => {
-            write_site(provider, site, Routes(routes), payload.len(), &|room| room.put(payload))
-        }
-    }
+    write_site_routed(provider, site, payload.len(), &|room| room.put(payload))
 }
 
 /// [`write_site`] if the first host wants nothing, if several hosts want the event, or if the machine is not the usual one.

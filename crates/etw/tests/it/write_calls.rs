@@ -331,3 +331,34 @@ fn registering_from_many_threads() {
         }
     });
 }
+
+/// P2: an event whose values panic, or do not have the size that was announced, counts as abandoned; those around it are stored.
+#[test]
+fn an_event_that_is_not_filled_is_abandoned() {
+    define_provider!(PROVIDER, "Calls.Abandoned");
+    static SITE: rt::Site = rt::Site::new(&[0, 0, 0, 11, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let path = TempPath::new("abandoned.etl");
+    let _registration = PROVIDER.register();
+    let session = session(&path, PROVIDER.id());
+    let whole = || {
+        let routes = rt::routes(&PROVIDER, Level::INFO, Keyword(1));
+        rt::write_site(&PROVIDER, &SITE, routes, 2, |room| room.put(b"ab"))
+    };
+    let with = |fill: fn(rt::Room<'_>) -> rt::Room<'_>| {
+        let routes = rt::routes(&PROVIDER, Level::INFO, Keyword(1));
+        rt::write_site(&PROVIDER, &SITE, routes, 2, fill)
+    };
+    // The first event takes another path, since the pool does not know the site yet.
+    for _ in 0..3 {
+        assert_eq!(whole(), Status::ERROR_SUCCESS);
+        assert_eq!(with(|room| room.put(b"a")), Status::ERROR_ARITHMETIC_OVERFLOW);
+        assert_eq!(with(|room| room.put(b"abc")), Status::ERROR_ARITHMETIC_OVERFLOW);
+        std::panic::catch_unwind(|| with(|_| panic!("on purpose"))).unwrap_err();
+    }
+    assert_eq!(whole(), Status::ERROR_SUCCESS);
+    let ledger = session.stop().unwrap().ledger;
+    assert_eq!((ledger.attempted, ledger.stored), (13, 4));
+    assert_eq!((ledger.lost(Cause::Abandoned), ledger.lost_total()), (9, 9));
+    assert!(ledger.losses().all(|loss| loss.provider == Some(PROVIDER.id())));
+    assert!(raw(&path).iter().all(|event| event.payload == b"ab"));
+}
