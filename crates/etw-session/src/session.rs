@@ -303,6 +303,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         &self.facts
     }
 
+    /// The time of the last event of each CPU that has an open buffer with events. Without buffers of their own, CPUs have none.
+    pub fn last_times(&self) -> impl Iterator<Item = (u16, i64)> + '_ {
+        let open = self.open.iter().filter(|_| self.settings.per_processor).flatten();
+        open.filter(|buffer| buffer.events > 0).map(|buffer| (buffer.cpu, buffer.last_time))
+    }
+
     /// Largest event that fits a buffer, on disk.
     pub fn largest_event(&self) -> usize {
         (self.settings.buffer_size as usize - HEADER_SIZE).min(MAX_EVENT_SIZE)

@@ -91,7 +91,7 @@ pub use own_rights::{ProcError, Refusal, check_proc};
 #[cfg(target_os = "linux")]
 pub use perf::{ClassLosses, FinishedRings, HeldRing, OpenRing};
 #[cfg(target_os = "linux")]
-pub use recorder::{KnownProcesses, Recorder};
+pub use recorder::{KnownProcesses, Recorder, Stored};
 #[cfg(target_os = "linux")]
 pub use ring_facts::{LeftRing, RingFacts};
 pub use shaper::{

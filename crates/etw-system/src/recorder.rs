@@ -26,6 +26,7 @@ use crate::recorder::hidden::HiddenPrograms;
 use crate::recorder::losses::TwoCounts;
 use crate::recorder::mappings::add_mapping;
 use crate::recorder::rundown::{Giver, Handover};
+use crate::recorder::stored::{Known, Place, pass_over};
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
 use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
@@ -119,6 +120,8 @@ pub struct Recorder {
     has_arguments: bool,
     /// The recording continues one whose records up to this time, in 100 ns, are stored.
     stored_until: Option<i64>,
+    /// The last stored time of CPUs, in 100 ns, where it is known.
+    stored_on: Vec<(u16, i64)>,
     /// The records before this time, in 100 ns, are those of another recorder.
     since: i64,
     hidden: HiddenPrograms,
@@ -188,9 +191,8 @@ impl Recorder {
         Ok(Recorder { told, command: process, ..Recorder::with(opened, options) })
     }
 
-    /// Continues the recording of a process that was killed, with the rings that it left. Its records up to the time
-    /// `stored_until`, in 100 ns, are stored, and those before `since` are another recorder's. [`begin`](Recorder::begin) adds a rundown behind
-    /// them.
+    /// Continues the recording of a process that was killed, with the rings that it left. Records before `since`, in 100 ns, are another
+    /// recorder's. [`begin`](Recorder::begin) adds a rundown behind the stored ones.
     ///
     /// # Errors
     /// The rings do not fit these options or this machine.
@@ -198,7 +200,7 @@ impl Recorder {
         options: Options,
         process: Option<u32>,
         rings: Vec<LeftRing>,
-        stored_until: i64,
+        stored: Stored,
         since: i64,
     ) -> Result<Recorder, StartError> {
         let mut notes = Vec::new();
@@ -251,8 +253,10 @@ impl Recorder {
         // The first recorder has said it.
         let has_kernel = true;
         let opened = Opened { perf, target, cpus, side_events, has_kernel, notes };
-        let stored_until = Some(stored_until.max(since.saturating_sub(1)));
-        let recorder = Recorder { stored_until, since, told, ..Recorder::with(opened, options) };
+        let stored_until = Some(stored.until.max(since.saturating_sub(1)));
+        let stored_on = stored.on;
+        let recorder =
+            Recorder { stored_until, stored_on, since, told, ..Recorder::with(opened, options) };
         Ok(recorder.behind_others())
     }
 
@@ -330,6 +334,7 @@ impl Recorder {
             is_finished: false,
             has_arguments,
             stored_until: None,
+            stored_on: Vec::new(),
             since: i64::MIN,
             hidden: HiddenPrograms::default(),
             handover: Handover::default(),
@@ -513,8 +518,11 @@ impl Recorder {
         self.find_facts();
         self.count_lost_records();
         let until = if self.is_ending { until } else { self.perf.complete_until(until, time) };
-        let stored_until = self.stored_until.unwrap_or(i64::MIN);
-        let times = (self.since, stored_until);
+        let known = Known {
+            since: self.since,
+            until: self.stored_until.unwrap_or(i64::MIN),
+            on: &self.stored_on,
+        };
         let target = self.target;
         let Recorder { perf, shaper, out, sources, exit_statuses, stacks, room, hidden, .. } = self;
         add_exit_statuses(exit_statuses, shaper, out);
@@ -525,7 +533,7 @@ impl Recorder {
         let has_flags = perf.has_clone_flags();
         let until = perf.release(until, |given| {
             let Given::Other(parsed) = given else {
-                take_switch(shaper, given, times, out);
+                take_switch(shaper, given, &known, out);
                 return is_over(out, *room);
             };
             let completed;
@@ -536,13 +544,12 @@ impl Recorder {
                 }
                 false => parsed,
             };
+            let place = known.place_of(parsed.time, parsed.cpu);
             match parsed.detail {
-                PerfDetail::Neutral(detail) if (parsed.time / TICK) as i64 <= stored_until => {
-                    if (parsed.time / TICK) as i64 >= times.0 {
-                        pass_over(shaper, parsed.cpu, &detail);
-                    }
+                PerfDetail::Neutral(detail) if place != Place::New => {
+                    pass_over(shaper, place, parsed.cpu, &detail);
                 }
-                _ if (parsed.time / TICK) as i64 <= stored_until => {}
+                _ if place != Place::New => {}
                 // The frequent ones are not copied whole.
                 PerfDetail::Neutral(Detail::Switch { old, new }) => {
                     shaper.take(&parsed.event(Detail::Switch { old, new }), out);
@@ -742,25 +749,11 @@ fn take_fork(
 }
 
 /// Takes a switch, or the thread that a CPU runs since a switch that is stored already.
-fn take_switch(
-    shaper: &mut Shaper,
-    given: Given<'_>,
-    (since, stored_until): (i64, i64),
-    out: &mut Records,
-) {
+fn take_switch(shaper: &mut Shaper, given: Given<'_>, known: &Known<'_>, out: &mut Records) {
     let Given::Switch(switch) = given else { return };
-    let time = (switch.time / TICK) as i64;
-    if time > stored_until {
-        shaper.take(switch, out);
-    } else if time >= since {
-        pass_over(shaper, switch.cpu, &switch.detail);
-    }
-}
-
-/// Passes over an event that the trace has already: after a switch, it is known what the CPU runs.
-fn pass_over(shaper: &mut Shaper, cpu: u16, detail: &Detail<'_>) {
-    if let Detail::Switch { new, .. } = detail {
-        shaper.runs(cpu, new.thread);
+    match known.place_of(switch.time, switch.cpu) {
+        Place::New => shaper.take(switch, out),
+        place => pass_over(shaper, place, switch.cpu, &switch.detail),
     }
 }
 
@@ -845,7 +838,9 @@ mod losses;
 mod mappings;
 mod notes;
 mod rundown;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 pub use rundown::KnownProcesses;
+pub use stored::Stored;

@@ -11,7 +11,9 @@ use etw_session::{Event, KernelEvent, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
 use etw_system::record::{ProviderEvent, RecordKind, SystemRecord};
-use etw_system::{KnownProcesses, LeftRing, OpenRing, Options, Recorder, RingFacts, StartError};
+use etw_system::{
+    KnownProcesses, LeftRing, OpenRing, Options, Recorder, RingFacts, StartError, Stored,
+};
 use etw_types::{
     BufferHeader, Channel, EventDescriptor, Level, SYSTEM_EVENTS, SYSTEM_TRACE, Status,
     UNIVERSAL_SYSTEM,
@@ -130,12 +132,12 @@ impl SystemSource {
         Ok(SystemSource::of(recorder))
     }
 
-    /// Continues the recording of a worker that was killed, from its rings. Records up to a time are stored.
+    /// Continues the recording of a worker that was killed, from its rings.
     pub fn resume(
         config: &SystemConfig,
         buffer_size: u32,
         left: Vec<Entry>,
-        stored_until: i64,
+        stored: Stored,
         ring_set: &RingSet,
     ) -> io::Result<SystemSource> {
         let mut rings = Vec::new();
@@ -149,8 +151,7 @@ impl SystemSource {
             rings.push(LeftRing { facts, events: entry.descriptors });
         }
         let options = options(config, buffer_size);
-        let recorder =
-            Recorder::resume(options, config.process, rings, stored_until, ring_set.since);
+        let recorder = Recorder::resume(options, config.process, rings, stored, ring_set.since);
         let mut recorder = recorder.map_err(io::Error::other)?;
         let kept_states = ring_set.follows.as_ref();
         if let Some(states) = kept_states {

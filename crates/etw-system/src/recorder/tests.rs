@@ -31,7 +31,12 @@ pub(super) fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
 
 /// A recorder that continues with the ring of another one.
 fn resumed(fake: &FakeRing, stored_until: i64) -> Recorder {
-    let mut one = Recorder { stored_until: Some(stored_until), ..recorder(fake) }.behind_others();
+    resumed_on(fake, stored_until, vec![(0, stored_until)])
+}
+
+fn resumed_on(fake: &FakeRing, stored_until: i64, stored_on: Vec<(u16, i64)>) -> Recorder {
+    let stored_until = Some(stored_until);
+    let mut one = Recorder { stored_until, stored_on, ..recorder(fake) }.behind_others();
     one.begin().unwrap();
     one
 }
@@ -355,6 +360,23 @@ fn a_takeover_without_the_last_switch_is_a_loss() {
     let fake = FakeRing::new();
     fake.write(&switch(3000, 3, 6));
     assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH)]);
+}
+
+/// P2: of records of several CPUs with one time, a killed worker may have stored the first ones only.
+#[test]
+fn a_switch_at_the_time_of_the_last_stored_record_is_stored_taken_or_a_loss() {
+    let of = |stored_on: &[(u16, i64)]| {
+        let fake = FakeRing::new();
+        fake.write(&switch(2000, 1, 2));
+        fake.write(&switch(3000, 2, 3));
+        taken(&mut resumed_on(&fake, 20, stored_on.to_vec()))
+    };
+    let both = [(20, 0), (20, CSWITCH), (30, CSWITCH)];
+    assert_eq!(of(&[(0, 20), (1, 19)]), both[2..]);
+    // The switch before is an earlier one, which was not read here.
+    assert_eq!(of(&[(0, 19), (1, 20)]), both);
+    // It is not known whether the first one is stored.
+    assert_eq!(of(&[(1, 20)]), [(30, 0), (30, CSWITCH)]);
 }
 
 /// OV-23: who may record frames of the kernel, but not the machine, has the kernel's image, too, if the kernel shows where it lies.

@@ -329,14 +329,18 @@ impl Shaper {
     /// The trace has switches that this shaper has not seen. The first switch of each CPU is marked as one behind a loss, unless
     /// [`runs`](Shaper::runs) says which thread the CPU runs.
     pub fn continues_trace(&mut self) {
-        for cpu in &mut self.cpus {
-            (cpu.thread, cpu.has_unknown_past) = (None, true);
-        }
+        (0..self.cpus.len() as u16).for_each(|cpu| self.forgets(cpu));
     }
 
     /// A CPU runs a thread since a switch that is stored already.
     pub fn runs(&mut self, cpu: u16, thread: u32) {
         self.cpu(cpu).thread = Some(thread);
+    }
+
+    /// The trace may lack the last switch of a CPU.
+    pub fn forgets(&mut self, cpu: u16) {
+        let cpu = self.cpu(cpu);
+        (cpu.thread, cpu.has_unknown_past) = (None, true);
     }
 
     /// The thread that each CPU runs; `None`: the trace has switches of it, and the last one is not known. Without switches, there are none:

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use etw_system::flags::Masks;
 use etw_system::switch_chains::SwitchChains;
-use etw_system::{Options, Recorder};
+use etw_system::{Options, Recorder, Stored};
 
 use crate::invariants::{Taken, is_loss, take_from};
 use crate::live::left_by;
@@ -87,7 +87,14 @@ fn a_recorder_after_a_kill_follows_the_one_before_it() {
         let is_earlier = |one: &Taken| one.time <= since;
         assert!(records.iter().all(is_earlier), "the second one has the later records");
         let (left, _held) = left_by(second);
-        let mut third = Recorder::resume(options, None, left, since - 1, since).unwrap();
+        let mut third = Recorder::resume(
+            options,
+            None,
+            left,
+            Stored { until: since - 1, on: Vec::new() },
+            since,
+        )
+        .unwrap();
         third.begin().unwrap();
         third.follow(first.cpu_states());
         std::thread::sleep(Duration::from_millis(100));

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw_system::flags::Masks;
-use etw_system::{ClassLosses, HeldRing, LeftRing, Options, Recorder, RingFacts};
+use etw_system::{ClassLosses, HeldRing, LeftRing, Options, Recorder, RingFacts, Stored};
 
 use crate::ground_truth;
 use crate::invariants::{Taken, check_live, is_loss, take_from};
@@ -469,7 +469,8 @@ fn losses_before_a_takeover_are_counted_and_marked() {
         // SAFETY: a descriptor of an event, and numbers.
         assert_eq!(unsafe { libc::ioctl(event.as_raw_fd(), DISABLE, 0) }, 0);
     }
-    let mut next = Recorder::resume(options, None, left, start, 0).unwrap();
+    let mut next =
+        Recorder::resume(options, None, left, Stored { until: start, on: Vec::new() }, 0).unwrap();
     next.begin().unwrap();
     next.finish();
     let mut all = Vec::new();
@@ -516,7 +517,14 @@ fn a_cpu_without_a_ring_is_recorded_after_a_takeover() {
         };
         let is_kept = |one: &LeftRing| is_offline || one.facts.cpu != Some(last);
         let rings = left.iter().map(copy).filter(is_kept).collect();
-        let mut next = Recorder::resume(options.clone(), None, rings, start, 0).unwrap();
+        let mut next = Recorder::resume(
+            options.clone(),
+            None,
+            rings,
+            Stored { until: start, on: Vec::new() },
+            0,
+        )
+        .unwrap();
         next.begin().unwrap();
         next.poll();
         assert!(next.ring_changes() > changes, "the keeper has to learn of the new rings");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::invariants::{Taken, check_lives, take_from};
 use crate::live::{is_first_namespace, left_by, now, record_and_count};
 use etw_system::flags::Masks;
-use etw_system::{Options, Recorder};
+use etw_system::{Options, Recorder, Stored};
 
 /// Something lived between these times at least.
 #[derive(Clone, Copy, Debug)]
@@ -274,7 +274,9 @@ fn the_rundown_behind_a_kill_has_what_lived_at_its_moment() {
     wait_for(ending);
     let new = process_of_threads(8, Duration::from_secs(20));
     std::thread::sleep(Duration::from_millis(30));
-    let mut next = Recorder::resume(options(), None, left, start, 0).unwrap();
+    let mut next =
+        Recorder::resume(options(), None, left, Stored { until: start, on: Vec::new() }, 0)
+            .unwrap();
     next.begin().unwrap();
     let lives = churn.end();
     let mut records = Vec::new();

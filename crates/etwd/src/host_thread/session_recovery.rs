@@ -32,7 +32,7 @@ use crate::kept_state::{Ending, KeptFile, KeptRecording, KeptSession, KeptStream
 use crate::log::log;
 use crate::session_memory::allocate_buffers;
 use crate::system_source::SystemSource;
-use etw_system::StartError;
+use etw_system::{StartError, Stored};
 
 /// A session found in memory, before its files are opened.
 struct RestoredBuffers {
@@ -271,12 +271,13 @@ impl HostThread {
             series: SeriesRundowns::in_file(session.next_place().file, session.facts().bytes),
             system_classes: record.system_classes,
         };
-        let stored_until = session.facts().last_time;
+        let stored =
+            Stored { until: session.facts().last_time, on: session.last_times().collect() };
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
         self.engine.insert_session(slot, hosted, session);
         if ending == Ending::Nothing {
-            self.resume_recordings(slot, rings, stored_until);
+            self.resume_recordings(slot, rings, &stored);
         }
         self.forget_unnamed_rings(slot);
         if ending == Ending::Session {
@@ -290,7 +291,7 @@ impl HostThread {
     }
 
     /// Continues the recordings of a session's system events: the last one, and those before it whose last events are not final.
-    fn resume_recordings(&mut self, slot: usize, mut rings: KeptRings, stored_until: i64) {
+    fn resume_recordings(&mut self, slot: usize, mut rings: KeptRings, stored: &Stored) {
         let Some(global) = self.global(slot) else { return };
         let Some(system) = global.config.system.clone() else { return };
         let (name, buffer_size) = (global.name().to_owned(), global.config.buffer_size);
@@ -301,7 +302,8 @@ impl HostThread {
         for KeptRecording { system, ring_set } in recordings {
             let number = ring_set.number;
             let left = rings.remove(&number).unwrap_or_default().into_values().collect();
-            let resumed = SystemSource::resume(&system, buffer_size, left, stored_until, &ring_set);
+            let resumed =
+                SystemSource::resume(&system, buffer_size, left, stored.clone(), &ring_set);
             let source = resumed.or_else(|error| {
                 log!("session {name}: events of the system since the kill are missing: {error}");
                 match number == last {
