@@ -6,7 +6,7 @@ use super::TICK;
 use crate::neutral::Detail;
 use crate::shaper::Shaper;
 
-/// What of a recording that goes on was stored by the process before.
+/// The events that a recording which goes on has stored already.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     /// The time of the last stored record, in 100 ns.
