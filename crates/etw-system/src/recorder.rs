@@ -696,6 +696,7 @@ impl Recorder {
         self.end_hidden(turn.time);
         self.add_last_losses(turn);
         self.count_processes(turn);
+        self.end_unmapped_images(turn);
         self.look_at_living();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.describe_new_disks();
