@@ -74,7 +74,7 @@ fn a_thread_that_may_have_come_back_in_a_gap_is_marked() {
         machine.at(at, 0, last, switch(last, ThreadState::Sleeping, thread));
         last = thread;
     }
-    // Of 50 there is a word behind the gap; 1 may be on that CPU, or have been there.
+    // A sample shows 50 behind the gap; 1 may be on that CPU, or have been there.
     machine.at(700, 0, 0, Detail::Lost { count: 3 });
     machine.at(800, 0, 50, Detail::Sample { address: 0x4010 });
     machine.at(900, 1, 0, switch(0, ThreadState::Ready, 2));
