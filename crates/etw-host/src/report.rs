@@ -233,18 +233,17 @@ pub fn module_chain() -> Vec<u8> {
 /// The extended items of a `Resumed` event of [`SYSTEM_EVENTS`], which has eight bytes: for how many nanoseconds the machine was
 /// suspended. Empty: they cannot be built.
 pub fn resumed_chain() -> Vec<u8> {
-    nanoseconds_chain("Resumed", "suspended_ns")
+    let metadata = MetadataBuilder::new("Resumed", 0);
+    let metadata = metadata.field("suspended_ns", InType::UINT64, OutType::NULL, Count::Scalar, 0);
+    chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
 }
 
-/// The extended items of a `Waiting` event of [`SYSTEM_EVENTS`], which has eight bytes: for how many nanoseconds its thread is off its
-/// CPU. Empty: they cannot be built.
+/// The extended items of a `Waiting` event of [`SYSTEM_EVENTS`]: for how many nanoseconds its thread is off its CPU, as eight bytes, and whether
+/// events were lost since, so that it may have run, as one. Empty: they cannot be built.
 pub fn waiting_chain() -> Vec<u8> {
-    nanoseconds_chain("Waiting", "waited_ns")
-}
-
-fn nanoseconds_chain(event: &str, field: &str) -> Vec<u8> {
-    let metadata = MetadataBuilder::new(event, 0);
-    let metadata = metadata.field(field, InType::UINT64, OutType::NULL, Count::Scalar, 0);
+    let metadata = MetadataBuilder::new("Waiting", 0)
+        .field("waited_ns", InType::UINT64, OutType::NULL, Count::Scalar, 0)
+        .field("may_have_run", InType::UINT8, OutType::BOOLEAN, Count::Scalar, 0);
     chain_of(SYSTEM_EVENTS_NAME, metadata).unwrap_or_default()
 }
 

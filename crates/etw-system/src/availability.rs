@@ -239,12 +239,25 @@ fn has_additions(flag: Flag) -> bool {
 /// How tracepoints are recorded. `programs`: those that programs can record.
 fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -> String {
     let mut needed = points.iter().map(|(point, _)| *point).filter(|point| !is_optional(*point));
+    let confused = confused_calls(points);
     match needed.all(|point| programs.contains(&point)) {
         true => {
             let uncounted = uncounted(points, &bpf::is_counted);
-            format!("BPF programs (with call stacks perf tracepoints), whole machine{uncounted}")
+            format!(
+                "BPF programs (with call stacks perf tracepoints{confused}), whole machine{uncounted}"
+            )
         }
-        false => "perf tracepoints, whole machine".to_owned(),
+        false => format!("perf tracepoints{confused}, whole machine"),
+    }
+}
+
+/// A remark on system calls that perf records. Their records say neither how a call was made, nor by which registers this could be told on
+/// each processor: those with FRED keep `rcx` and `r11` in all calls.
+fn confused_calls(points: &[(Tracepoint, u16)]) -> &'static str {
+    let has_calls = points.iter().any(|(point, _)| *point == Tracepoint::SyscallEnter);
+    match has_calls && cfg!(target_arch = "x86_64") {
+        true => ", which take calls by int 0x80 in programs of 64 bits for others",
+        false => "",
     }
 }
 
@@ -299,8 +312,11 @@ mod tests {
         let remark = |flag: Flag| {
             let (_, points) = TRACEPOINTS.iter().find(|(of, _)| *of == flag).unwrap();
             let all: Vec<Tracepoint> = points.iter().map(|(point, _)| *point).collect();
-            assert_eq!(tracepoint_mechanism(points, &[]), "perf tracepoints, whole machine");
-            tracepoint_mechanism(points, &all)
+            let by_perf = tracepoint_mechanism(points, &[]);
+            assert!(by_perf.starts_with("perf tracepoints"), "{by_perf}");
+            let all = tracepoint_mechanism(points, &all);
+            assert_eq!(by_perf.contains("int 0x80"), all.contains("int 0x80"));
+            all
         };
         for counted in [Flag::SWITCH, Flag::INTERRUPT, Flag::DPC, Flag::DISK] {
             assert!(!remark(counted).contains("not counted"), "{counted:?}");
@@ -309,6 +325,12 @@ mod tests {
         assert!(remark(Flag::NETWORK).ends_with(sends), "{}", remark(Flag::NETWORK));
         assert!(remark(Flag::READY).contains("sched_waking"));
         assert!(remark(Flag::FILE_IO).contains("raw_syscalls/sys_enter"));
+        let is_confused = |flag| remark(flag).contains("int 0x80");
+        assert_eq!(
+            [Flag::FILE_IO, Flag::SYSCALL].map(is_confused),
+            [cfg!(target_arch = "x86_64"); 2]
+        );
+        assert!(!is_confused(Flag::DISK));
         // Without tracefs, perf counts nothing beside the programs.
         let (_, points) = TRACEPOINTS.iter().find(|(of, _)| *of == Flag::DISK).unwrap();
         assert!(uncounted(points, &|_| false).contains("block/block_rq_issue"));

@@ -63,6 +63,16 @@ impl MappingList {
         !self.all.is_empty() && !self.all.iter().any(has)
     }
 
+    /// Whether a living process has nothing any more where an image had its code. Code of another file is enough: the file may have another
+    /// name now.
+    pub fn is_free(&self, image: &Image) -> bool {
+        let code = if image.code.is_empty() { image.range() } else { image.code.clone() };
+        // A compiler writes its code while nobody may execute it.
+        let is_it = |one: &&ListedMapping| one.is_executable || image.is_anonymous();
+        let mut there = self.all.iter().filter(is_it);
+        !self.all.is_empty() && !there.any(|one| overlap(&one.range, &code))
+    }
+
     /// Where the file of a mapping begins in memory; `None`: that part of it is not mapped, or the mapping has changed.
     fn start_of(&self, mapping: &Mapping<'_>) -> Option<u64> {
         let own = range_of(mapping);

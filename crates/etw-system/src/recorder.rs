@@ -32,7 +32,7 @@ use crate::shaper::{Machine, Options, Shaper, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
 use crate::system_calls::{FileOperation, SystemCall};
-use crate::system_facts::{self, OnlineCpus, online_cpus};
+use crate::system_facts::{self, Mounts, OnlineCpus, online_cpus};
 use crate::thread_ids::is_first_namespace;
 use crate::wanted_events::{
     MachineEvents, StartError, has_descriptors, machine_events, open_machine, open_own, open_side,
@@ -82,6 +82,8 @@ pub struct Recorder {
     /// The CPUs that are online.
     cpus: Vec<u16>,
     online: OnlineCpus,
+    /// `None`: they are not recorded.
+    mounts: Option<Mounts>,
     suspension: Suspension,
     /// CPUs that have been online.
     known_cpus: Vec<u16>,
@@ -289,6 +291,9 @@ impl Recorder {
         let haste = Haste::of(is_urgent, perf.programs().is_some());
         // Every sample copies the stack at first.
         let pace = Pace::new(haste, ring, flow(largest_stack));
+        // Those that are mounted meanwhile have two records, and none has none.
+        let has_mounts = options.masks.has_configuration(Flag::CONFIGURED_STORAGE);
+        let mounts = (has_mounts && target == Target::Machine).then(Mounts::new);
         let machine = machine(target, &cpus, &options.masks);
         if target == Target::Machine {
             notes.extend(hidden_processes());
@@ -314,6 +319,7 @@ impl Recorder {
             known_cpus: cpus.clone(),
             cpus,
             online: OnlineCpus::default(),
+            mounts,
             suspension: Suspension::new(),
             next_look: 0,
             last_look: 0,
@@ -388,6 +394,7 @@ impl Recorder {
             self.perf.count_from_here();
             self.find_silent_cpus();
             self.continue_count();
+            self.continue_disks();
             self.perf.choose_stack_size(self.largest_stack)?;
             let turn = this_turn();
             let time = match u64::try_from(stored_until) {
@@ -415,6 +422,7 @@ impl Recorder {
         self.known_losses =
             self.perf.counted_losses(self.target, self.call_events, false).unwrap_or_default();
         self.tell();
+        self.tell_disks();
     }
 
     /// Reads what the kernel has recorded. Returns the watermark, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -440,6 +448,7 @@ impl Recorder {
                 self.follow_cpus(online);
             }
             self.last_look = time;
+            self.describe_new_mounts();
             if let Some(suspended) = self.suspension.look() {
                 // No later record is earlier than the watermark.
                 let turn = Turn { time: self.watermark, ..this_turn() };
@@ -694,9 +703,11 @@ impl Recorder {
         self.end_hidden(turn.time);
         self.add_last_losses(turn);
         self.count_processes(turn);
+        self.end_unmapped_images(turn);
         self.look_at_living();
         self.shaper.name_kernel_functions(functions_at(&self.shaper.kernel_addresses()));
         self.describe_new_disks();
+        self.describe_new_mounts();
         self.shaper.finish(turn, &mut self.out);
         self.take_rings()
     }

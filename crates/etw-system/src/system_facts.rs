@@ -3,8 +3,9 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::net::IpAddr;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::record::Payload;
 use crate::shaper::{Configuration, Disk};
@@ -17,6 +18,10 @@ const GRANULARITY: u32 = 65536;
 const SECTOR: u32 = 512;
 /// Those of the kernel's own form of a device number.
 const MINOR_BITS: u32 = 20;
+/// The mounts that this process sees.
+const MOUNTS: &str = "/proc/self/mountinfo";
+/// The names of file systems that programs implement begin like this.
+const FUSE: &str = "fuse";
 /// ARPHRD_LOOPBACK
 const LOOPBACK: &str = "772";
 /// Sectors of a track and tracks of a cylinder of disks that have none.
@@ -35,12 +40,17 @@ pub(crate) fn disks() -> Vec<Disk> {
     names.sort();
     let disk = |name: String| {
         let size: u64 = read(format!("/sys/block/{name}/size")).parse().ok()?;
-        let device = read(format!("/sys/block/{name}/dev"));
-        let (major, minor) = device.split_once(':')?;
-        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-        (size > 0).then_some(Disk { device: major << MINOR_BITS | minor, name })
+        let device = device_number(&read(format!("/sys/block/{name}/dev")))?;
+        (size > 0).then_some(Disk { device, name })
     };
     names.into_iter().filter_map(disk).collect()
+}
+
+/// The kernel's own form of a device number, such as `8:16`.
+fn device_number(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once(':')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    Some(major << MINOR_BITS | minor)
 }
 
 /// The name of a disk that came later; its device number where it has gone already.
@@ -131,7 +141,7 @@ pub(crate) fn physical_disk(number: u32, disk: &Disk) -> Configuration {
     Configuration { hook: 0x0b0b, version: 2, payload }
 }
 
-/// A file system of a disk.
+/// A mounted file system.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Mount<'a> {
     device: (u32, u32),
@@ -151,22 +161,79 @@ fn mount_of_line(line: &str) -> Option<Mount<'_>> {
     Some(Mount { device, folder, file_system: rest.next()?, source: rest.next()? })
 }
 
-/// The mounted file systems of disks, each once.
-fn logical_disks(disks: &[Disk]) -> Vec<Configuration> {
-    let mounts = read("/proc/self/mountinfo");
-    let mut seen = Vec::new();
+/// A mounted file system of a disk.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    /// The kernel's device number of the whole disk.
+    pub disk: u32,
+    /// The facts of the partition, or of the whole disk.
+    facts: PathBuf,
+    folder: String,
+    file_system: String,
+}
+
+/// The mounted file systems of disks, each once, without those that were seen before.
+fn volumes(mounts: &str, seen: &mut Vec<(u32, u32)>) -> Vec<Volume> {
     let mut all = Vec::new();
     for mount in mounts.lines().filter_map(mount_of_line) {
         let device = match mount.device {
+            // The source is any word that a user gave it.
+            (0, _) if mount.file_system.starts_with(FUSE) => None,
             // File systems such as btrfs have devices of their own: that of the source counts.
             (0, _) => device_of(mount.source),
             device => Some(device),
         };
         let Some(device) = device.filter(|device| !seen.contains(device)) else { continue };
-        seen.push(device);
-        all.extend(logical_disk(disks, device, &mount));
+        if let Some(volume) = volume_of(device, &mount) {
+            seen.push(device);
+            all.push(volume);
+        }
     }
     all
+}
+
+fn volume_of((major, minor): (u32, u32), mount: &Mount<'_>) -> Option<Volume> {
+    let facts = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    // A partition lies in the folder of its disk.
+    let disk = if facts.join("partition").exists() { facts.parent()? } else { &facts };
+    let disk = device_number(&read(disk.join("dev")))?;
+    let (folder, file_system) = (mount.folder.to_owned(), mount.file_system.to_owned());
+    Some(Volume { disk, facts, folder, file_system })
+}
+
+fn logical_disks(disks: &[Disk]) -> Vec<Configuration> {
+    let volumes = volumes(&read(MOUNTS), &mut Vec::new());
+    volumes.iter().filter_map(|volume| logical_disk(disks, volume)).collect()
+}
+
+/// Finds the file systems of disks that are mounted later.
+#[derive(Debug)]
+pub(crate) struct Mounts {
+    /// The kernel reports changes of its list here. `None`: nobody can read it.
+    file: Option<File>,
+    seen: Vec<(u32, u32)>,
+}
+
+impl Mounts {
+    /// Those that are mounted now are no new ones.
+    pub fn new() -> Mounts {
+        let file = File::open(MOUNTS).ok();
+        let mut seen = Vec::new();
+        volumes(&read(MOUNTS), &mut seen);
+        Mounts { file, seen }
+    }
+
+    /// The file systems that were mounted since the last time. It costs one system call if nothing was.
+    pub fn take_new(&mut self) -> Vec<Volume> {
+        let Some(file) = &self.file else { return Vec::new() };
+        let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLPRI, revents: 0 };
+        // SAFETY: a structure that outlives the call, which does not wait.
+        let changed = unsafe { libc::poll(&raw mut poll, 1, 0) };
+        match changed > 0 && poll.revents & (libc::POLLPRI | libc::POLLERR) != 0 {
+            true => volumes(&read(MOUNTS), &mut self.seen),
+            false => Vec::new(),
+        }
+    }
 }
 
 /// The numbers of the device with this path.
@@ -176,27 +243,27 @@ fn device_of(path: &str) -> Option<(u32, u32)> {
     Some((libc::major(device), libc::minor(device)))
 }
 
-fn logical_disk(
-    disks: &[Disk],
-    (major, minor): (u32, u32),
-    mount: &Mount<'_>,
-) -> Option<Configuration> {
+/// The record of a file system. `None`: its disk has no number.
+pub(crate) fn logical_disk(disks: &[Disk], volume: &Volume) -> Option<Configuration> {
     const PARTITION: u32 = 1;
     /// A file system on a whole disk. A guess: real traces have partitions only.
     const VOLUME: u32 = 2;
     /// Bytes of the record's first part, which the record says.
     const SIZE: u32 = 112;
-    let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-    let number = |name: &str| read(folder.join(name)).parse::<u64>().unwrap_or(0);
+    let Volume { facts, folder, file_system, .. } = volume;
+    let number = |name: &str| read(facts.join(name)).parse::<u64>().unwrap_or(0);
     let partition = number("partition");
-    // A partition lies in the folder of its disk.
-    let disk = if partition > 0 { folder.parent()? } else { &folder };
-    let disk = disk.file_name()?.to_str()?;
-    let disk = disks.iter().position(|one| one.name == disk)?;
-    let space = space_of(mount.folder);
-    let sectors = (space.f_frsize / u64::from(SECTOR)).max(1) as u32;
+    let disk = disks.iter().position(|one| one.device == volume.disk)?;
+    // A program answers for it, and may not answer.
+    let space = match file_system.starts_with(FUSE) {
+        true => None,
+        false => space_of(folder),
+    };
+    let (size, free, blocks) =
+        space.map_or((0, 0, 0), |space| (space.f_frsize, space.f_bfree, space.f_blocks));
+    let sectors = (size / u64::from(SECTOR)).max(1) as u32;
     // Windows has room for a letter and a colon.
-    let letter = if mount.folder.len() <= 3 { mount.folder } else { "" };
+    let letter = if folder.len() <= 3 { folder } else { "" };
     let payload = Payload::new()
         .u64(number("start") * u64::from(SECTOR))
         .u64(number("size") * u64::from(SECTOR))
@@ -209,25 +276,23 @@ fn logical_disk(
         .u32(sectors)
         .u32(SECTOR)
         .u32(0)
-        .u64(space.f_bfree)
-        .u64(space.f_blocks)
-        .fixed(mount.file_system.as_bytes(), 16)
+        .u64(free)
+        .u64(blocks)
+        .fixed(file_system.as_bytes(), 16)
         .u32(0)
         .u32(0);
     Some(Configuration { hook: 0x0b0c, version: 2, payload })
 }
 
-/// The blocks of the file system with a folder; zeros: they are not known.
-fn space_of(folder: &str) -> libc::statvfs64 {
+/// The blocks of the file system with a folder. `None`: they are not known.
+fn space_of(folder: &str) -> Option<libc::statvfs64> {
     // SAFETY: the structure consists of numbers.
     let mut space: libc::statvfs64 = unsafe { std::mem::zeroed() };
     // Spaces are written as `\040`.
-    let folder = folder.replace("\\040", " ");
-    if let Ok(folder) = CString::new(folder) {
-        // SAFETY: a text with its NUL and a structure, which outlive the call. Errors leave the zeros.
-        unsafe { libc::statvfs64(folder.as_ptr(), &raw mut space) };
-    }
-    space
+    let folder = CString::new(folder.replace("\\040", " ")).ok()?;
+    // SAFETY: a text with its NUL and a structure, which outlive the call.
+    let result = unsafe { libc::statvfs64(folder.as_ptr(), &raw mut space) };
+    (result == 0).then_some(space)
 }
 
 /// The addresses of network interfaces, with their names.
@@ -464,7 +529,7 @@ mod tests {
         let Some(root) = root.filter(|root| root.device.0 != 0) else {
             return eprintln!("left out: the root has no disk: {names:?}");
         };
-        let space = space_of("/");
+        let space = space_of("/").unwrap();
         let word = |payload: &Payload, at| etw_types::le::u64(&payload.0, at).unwrap();
         let is_root = |one: &&Configuration| word(&one.payload, 64) == space.f_blocks;
         let Some(record) = found.iter().find(is_root) else {

@@ -7,7 +7,7 @@
 //! | the user's host | `/run/user/UID/openetw`, or `/tmp/openetw-UID` without a `/run/user/UID` | the user |
 //!
 //! A directory contains `socket`; `lock`, which the host holds; `word`, a shared file with two futexes of four bytes; and `failures`, lines that
-//! say why the host does not serve, or which sessions ended with an error. The first futex changes
+//! say why the host does not serve, or which sessions ended with an error; and [`CONTROLLERS_LOCK`]. The first futex changes
 //! when a host starts, and programs block on it. The second changes whenever the host has handled a message.
 //!
 //! A directory is not used if it is a link, belongs to another user, or is writable for others. A program that runs with more rights
@@ -36,6 +36,10 @@ pub const SYSTEM: &str = "/run/openetw";
 pub const VARIABLE: &str = "ETW_RUNTIME_DIR";
 /// The environment variable of `etw record`, which names an additional directory for the children of one process.
 pub const RECORD_VARIABLE: &str = "ETW_RECORD_DIR";
+
+/// The file that a controller locks (`flock`) while it starts or ends several sessions as one. The host creates it, and only those who may
+/// control the host may open it.
+pub const CONTROLLERS_LOCK: &str = "controllers-lock";
 
 /// An opened, checked runtime directory.
 #[derive(Debug)]

@@ -6,11 +6,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use etw_eventlog::accounts::group_id;
 use etw_wire::Channel;
-use etw_wire::runtime_directory::Directory;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use etw_wire::runtime_directory::{CONTROLLERS_LOCK, Directory};
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, fchmod, fchown, flock};
 
 use crate::log::log;
+use crate::rights::GROUP;
 
 /// How long a lock is waited for: a host that has just ended may have left it to a child that has not become another program
 /// yet.
@@ -44,6 +46,7 @@ impl RuntimeClaim {
             ),
             error => error.into(),
         })?;
+        make_controllers_lock(&directory, group_id(GROUP))?;
         Ok(RuntimeClaim { directory, _lock: lock, is_activated: false, failure: None })
     }
 
@@ -105,6 +108,20 @@ impl RuntimeClaim {
     }
 }
 
+/// Creates the file that controllers lock. Everybody may open the directory, so a lock on that would be anybody's. `group`: whose members
+/// control this host if root runs it.
+fn make_controllers_lock(directory: &Directory, group: Option<u32>) -> io::Result<()> {
+    let file = directory.file(CONTROLLERS_LOCK, OFlags::RDWR | OFlags::CREATE, 0o600)?;
+    let group = group.filter(|_| rustix::process::geteuid().is_root());
+    let Some(group) = group else { return Ok(fchmod(&file, Mode::from_bits_retain(0o600))?) };
+    match fchown(&file, None, Some(Gid::from_raw(group))) {
+        Ok(()) => fchmod(&file, Mode::from_bits_retain(0o660))?,
+        // A user namespace may lack the group. Its members have no rights there either.
+        Err(error) => log!("group {GROUP} cannot use {CONTROLLERS_LOCK}: {error}"),
+    }
+    Ok(())
+}
+
 /// Controllers will not find a failure: the log says so.
 fn note_failed(noted: io::Result<()>) {
     if let Err(error) = noted {
@@ -159,5 +176,32 @@ fn take_lock(lock: &OwnedFd) -> rustix::io::Result<()> {
             }
             other => return other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A user who may not control a host could keep its controllers waiting by a lock of a file that this user can open.
+    #[test]
+    fn only_controllers_can_open_their_lock() {
+        use std::os::unix::fs::MetadataExt;
+        let path = std::env::temp_dir().join(format!("etwd-claim-{}", std::process::id()));
+        let file = path.join(CONTROLLERS_LOCK);
+        let directory = Directory::open_or_make(&path).unwrap();
+        // A file with other rights, as of a host before.
+        std::fs::write(&file, "").unwrap();
+        for group in [None, Some(64123)] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+            std::fs::set_permissions(&file, mode).unwrap();
+            make_controllers_lock(&directory, group).unwrap();
+            let found = std::fs::metadata(&file).unwrap();
+            match group.filter(|_| rustix::process::geteuid().is_root()) {
+                Some(group) => assert_eq!((found.mode() & 0o777, found.gid()), (0o660, group)),
+                None => assert_eq!(found.mode() & 0o777, 0o600),
+            }
+        }
+        std::fs::remove_dir_all(&path).unwrap();
     }
 }

@@ -11,7 +11,7 @@ use etw_session::{Cause, Ledger, Loss, State};
 use super::pool::AttachedPool;
 use super::routing::{RoundEnd, Routing, RoutingParts};
 use super::session::{BufferWait, BufferedSession, HostedSession, Sink};
-use super::source::Until;
+use super::source::{Until, watermark_of};
 use super::{Engine, losses};
 use crate::clock::Pair;
 use crate::kill_point::kill_point;
@@ -179,7 +179,8 @@ impl<S: Sink> Engine<S> {
         let (raw, batch) = (self.clock.now(), self.batch);
         for (slot, hosted) in &mut self.sessions {
             if let Some(session) = self.router.session_mut(*slot) {
-                hosted.write_modules(session, &self.map, self.watermark);
+                let watermark = watermark_of(&self.sources, *slot, &self.map, self.watermark);
+                hosted.write_modules(session, &self.map, watermark);
                 let now = hosted.time.time(&self.map, raw);
                 if hosted.host.begin_slices() {
                     session.flush(now);
@@ -209,6 +210,7 @@ impl<S: Sink> Engine<S> {
     /// Hands a session's full buffers to its sink and its storage.
     fn hand_over(&mut self, slot: usize) {
         let first_in_source = self.first_in_source(slot).unwrap_or(i64::MAX);
+        let watermark = watermark_of(&self.sources, slot, &self.map, self.watermark);
         let Engine { sessions, router, pools, readers, .. } = self;
         let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot))
         else {
@@ -222,7 +224,7 @@ impl<S: Sink> Engine<S> {
             ledger.lost_total()
         });
         self.has_changed |= hosted.given() > given;
-        let watermark = hosted.time.time(&self.map, self.watermark).min(first_in_source);
+        let watermark = hosted.time.time(&self.map, watermark).min(first_in_source);
         hosted.deliver_slices(session, watermark);
         self.publish(slot);
     }

@@ -9,11 +9,15 @@ use etw_types::{Guid, SYSTEM_EVENTS, SYSTEM_TRACE, UNIVERSAL_SYSTEM};
 
 use super::Engine;
 use super::session::{BufferedSession, Sink};
+use crate::clock::ClockMap;
 use crate::report::SystemSource;
 use crate::storage::BufferMemory;
 
 /// A source's watermark and the pools' clock map may differ by so many nanoseconds.
 const CLOCK_ERROR: u64 = 20_000;
+
+/// The providers of events that sources give.
+const OF_SOURCES: [Guid; 3] = [SYSTEM_TRACE, SYSTEM_EVENTS, UNIVERSAL_SYSTEM];
 
 /// The longest pause between two looks at a source that does not say how long it may be left alone, or that a live reader watches.
 pub(super) const SOURCE_PAUSE: Duration = Duration::from_millis(10);
@@ -119,18 +123,30 @@ pub(super) struct SessionSource {
     source: Box<dyn EventSource>,
     /// The source has ended: its events are the session's last ones.
     is_finished: bool,
-    /// Its events wait, as they belong to the session's next file: no event of any session is later than this time, in nanoseconds of
-    /// `CLOCK_MONOTONIC`.
-    held_at: Option<u64>,
+    /// Its events wait, as they belong to the session's next file.
+    held: Option<Held>,
+}
+
+/// The events of a source wait from a time on: no event of its session is later.
+#[derive(Clone, Copy)]
+struct Held {
+    /// In nanoseconds of `CLOCK_MONOTONIC`.
+    at: u64,
+    /// Programs write to the session, too. Pools are drained for all sessions together, so time stands still for all of them.
+    is_for_all: bool,
 }
 
 impl SessionSource {
     fn peek(&self) -> Option<Event<'_>> {
-        self.source.peek().filter(|_| self.held_at.is_none())
+        self.source.peek().filter(|_| self.held.is_none())
     }
 
+    /// Reads what has come, also while its events wait: when they are given, none is earlier than what other sessions have. Returns the
+    /// watermark for the pools and all other sources.
     fn poll(&mut self) -> u64 {
-        self.held_at.unwrap_or_else(|| self.source.poll())
+        let watermark = self.source.poll();
+        let held = self.held.filter(|held| held.is_for_all);
+        held.map_or(watermark, |held| watermark.min(held.at))
     }
 
     pub(super) fn longest_pause(&self) -> Duration {
@@ -142,7 +158,7 @@ impl<S: Sink> Engine<S> {
     /// Adds a source of events to a session.
     pub fn attach_source(&mut self, session: usize, source: Box<dyn EventSource>) {
         if let Some(buffered) = self.router.session_mut(session) {
-            for provider in [SYSTEM_TRACE, SYSTEM_EVENTS, UNIVERSAL_SYSTEM] {
+            for provider in OF_SOURCES {
                 buffered.enable(provider, EnableInfo::default());
             }
             let hosted = self.sessions.get_mut(&session);
@@ -150,7 +166,7 @@ impl<S: Sink> Engine<S> {
                 let (has_kernel, pid_namespace) = (source.has_kernel(), source.pid_namespace());
                 hosted.modules.add_source(SystemSource { mechanism, has_kernel, pid_namespace });
             }
-            self.sources.push(SessionSource { session, source, is_finished: false, held_at: None });
+            self.sources.push(SessionSource { session, source, is_finished: false, held: None });
         }
     }
 
@@ -191,17 +207,23 @@ impl<S: Sink> Engine<S> {
     }
 
     /// Holds back the events of a session's source, which begin at this moment, in the time of its events: they belong to another file, and those
-    /// of the sources before to this one. Until they are [given on](Engine::release_source), time stands still for all sessions.
+    /// of the sources before to this one. Until they are [given on](Engine::release_source), time stands still for the session; and for all
+    /// sessions, if programs write to this one.
     pub fn hold_source(&mut self, session: usize, moment: i64) {
-        let moment = u64::try_from(moment).unwrap_or(0).saturating_mul(100);
+        let at = u64::try_from(moment).unwrap_or(0).saturating_mul(100);
+        let of_programs = self
+            .router
+            .session(session)
+            .map(|one| one.enablements().any(|(provider, _)| !OF_SOURCES.contains(provider)));
+        let held = Some(Held { at, is_for_all: of_programs.unwrap_or(false) });
         let is_its = |one: &&mut SessionSource| one.session == session && !one.is_finished;
-        self.sources.iter_mut().filter(is_its).for_each(|one| one.held_at = Some(moment));
+        self.sources.iter_mut().filter(is_its).for_each(|one| one.held = held);
     }
 
     /// Gives a session the events that its source was held back with.
     pub fn release_source(&mut self, session: usize) {
         let is_its = |one: &&mut SessionSource| one.session == session;
-        self.sources.iter_mut().filter(is_its).for_each(|one| one.held_at = None);
+        self.sources.iter_mut().filter(is_its).for_each(|one| one.held = None);
     }
 
     /// Bytes of the events with which the sources of a session begin, or end.
@@ -301,6 +323,17 @@ impl<S: Sink> Engine<S> {
     }
 }
 
+/// The watermark of a session, if `watermark` is that of the pools, in raw time: it is earlier while events of its source wait.
+pub(super) fn watermark_of(
+    sources: &[SessionSource],
+    session: usize,
+    map: &ClockMap,
+    watermark: u64,
+) -> u64 {
+    let held = sources.iter().filter(|one| one.session == session).filter_map(|one| one.held);
+    held.map(|held| map.raw_at(held.at.saturating_sub(CLOCK_ERROR))).fold(watermark, u64::min)
+}
+
 /// Adds sentences that are not among them.
 fn add_new(all: &mut Vec<String>, notes: Vec<String>) {
     for note in notes {
@@ -346,8 +379,8 @@ pub(super) fn route_until(
                 at
             }
         };
-        let SessionSource { session, source, is_finished, held_at } = &mut sources[at];
-        let Some(event) = source.peek().filter(|_| held_at.is_none()) else {
+        let SessionSource { session, source, is_finished, held } = &mut sources[at];
+        let Some(event) = source.peek().filter(|_| held.is_none()) else {
             return ControlFlow::Continue(());
         };
         let last = if until.is_end && *is_finished { i64::MAX } else { until.time };

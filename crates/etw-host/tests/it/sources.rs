@@ -9,7 +9,7 @@ use etw_ring::{LastBatch, Memory, RawClock};
 use etw_session::{Event, KernelEvent};
 use etw_types::{Classic, ClassicHeader, Hook, KernelClass, SYSTEM_TRACE};
 
-use crate::takeover::{engine_without_sessions, insert};
+use crate::takeover::{PROVIDER, engine_without_sessions, insert};
 
 /// A source whose kernel buffers were last empty before the session began.
 struct Behind;
@@ -146,7 +146,8 @@ fn a_source_gives_runs_of_events_up_to_the_watermark() {
     assert_eq!(times, (first..first + EVENTS).collect::<Vec<_>>());
 }
 
-/// The events of a source that is held back wait for the next file, those of the source before it do not, and time stands still.
+/// The events of a source that is held back wait for the next file, those of the source before it do not, and time stands still: programs write
+/// to its session, too.
 #[test]
 fn a_source_that_is_held_back_begins_with_another_file() {
     const EVENTS: i64 = 100;
@@ -180,6 +181,50 @@ fn a_source_that_is_held_back_begins_with_another_file() {
     engine.release_source(0);
     engine.flush(0);
     assert!(engine.round(std::time::Duration::ZERO).watermark > watermark);
+    engine.drain_all();
+    drop(engine);
+    let buffers: Vec<Vec<i64>> = receiver.iter().map(|buffer| times_in(&buffer)).collect();
+    let expected = [first..moment, moment..moment + EVENTS].map(|times| times.collect::<Vec<_>>());
+    assert_eq!(buffers, expected);
+}
+
+/// Regression: while a rundown was written at the end of a session's file, all sessions waited for it.
+#[test]
+fn other_sessions_do_not_wait_for_a_source_that_is_held_back() {
+    const EVENTS: i64 = 100;
+    let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
+    let clock = RawClock::best();
+    let mut engine = engine_without_sessions(clock, last);
+    let (sender, receiver) = mpsc::channel();
+    let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
+    insert(&mut engine, 0, 4, consumer);
+    insert(&mut engine, 1, 64, Box::new(|_| ()));
+    // No program writes to it.
+    engine.session_mut(0).unwrap().1.disable(&PROVIDER).unwrap();
+    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
+    let class = Classic { header, is_32_bit: false };
+    let first = engine.session_time(0);
+    let moment = first + EVENTS;
+    let source = |times| Box::new(Switches { times, class, taken: Arc::default() });
+    while engine.session_time(0) < moment + 2 * EVENTS {}
+    engine.attach_source(0, source(first..moment));
+    engine.replace_source(0, moment, source(moment..moment + EVENTS));
+    engine.attach_source(1, source(first..moment + EVENTS));
+    engine.hold_source(0, moment);
+    let mut round = || engine.round(std::time::Duration::ZERO).watermark;
+    round();
+    let start = clock.now();
+    assert!(round() >= start, "time goes on");
+    let stored = |engine: &Engine<()>| [0, 1].map(|session| engine.ledger(session).stored);
+    assert_eq!(stored(&engine), [EVENTS as u64, 2 * EVENTS as u64]);
+    assert!(!engine.remove_given_sources(0), "the one before has given all");
+    let now = engine.session_time(0);
+    engine.session_mut(0).unwrap().1.flush(now);
+    engine.make_final();
+    engine.release_source(0);
+    engine.drain_all();
+    assert_eq!(stored(&engine), [2 * EVENTS as u64; 2]);
+    engine.flush(0);
     engine.drain_all();
     drop(engine);
     let buffers: Vec<Vec<i64>> = receiver.iter().map(|buffer| times_in(&buffer)).collect();

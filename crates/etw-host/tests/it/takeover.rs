@@ -18,7 +18,7 @@ use etw_ring::{
 use etw_session::{Cause, EnableInfo, HostFacts, ProcessFacts, Session, SessionConfig};
 use etw_types::{EventDescriptor, Guid};
 
-const PROVIDER: Guid = Guid::from_u128(0x1234);
+pub const PROVIDER: Guid = Guid::from_u128(0x1234);
 const POOL: u64 = 1;
 const POOL_SIZE: usize = 1 << 20;
 const SLOW: usize = 0;

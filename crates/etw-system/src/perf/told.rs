@@ -1,9 +1,10 @@
-//! The losses that the ledger has, by class, and what the trace lacks for other reasons, in memory that outlives a killed process: the next one
-//! counts only the others.
+//! The losses that the ledger has, by class, what the trace lacks for other reasons, and the numbers of disks, in memory that outlives a killed
+//! process: the next one counts only other losses, and gives disks the same numbers.
 //!
 //! ```text
 //! u64 losses of the first class, u64 of the second one, …
 //! 512: u64 of what is missing for the first reason, u64 for the second one, …
+//! 1024: u64 number of disks, then u64 device number of disk 0, of disk 1, …
 //! ```
 
 use std::io;
@@ -22,6 +23,8 @@ const WORDS: usize = HOOKS.len() + 1;
 const SIZE: usize = 4096;
 /// The index of the first word for a reason.
 const REASONS: usize = 64;
+/// The index of the word with the number of disks.
+const DISKS: usize = 128;
 
 fn classes() -> [Guid; WORDS] {
     let class = |at: &u16| Hook(*at).class_guid().unwrap_or(SYSTEM_TRACE);
@@ -123,6 +126,27 @@ impl Told {
     }
 }
 
+impl Told {
+    /// The kernel's device numbers of the disks, in the order of their numbers in the trace.
+    pub fn disks(&self) -> Vec<u32> {
+        let words = &self.words()[DISKS..];
+        // The memory is checked like that of another process.
+        let count = words[0].load(Ordering::Acquire).min(words.len() as u64 - 1) as usize;
+        words[1..=count].iter().map(|word| word.load(Ordering::Acquire) as u32).collect()
+    }
+
+    /// The disks have these device numbers. There is room for 383; the others get new numbers if this process is killed.
+    pub fn set_disks(&self, devices: impl Iterator<Item = u32>) {
+        let words = &self.words()[DISKS..];
+        let mut count = 0;
+        for (word, device) in words[1..].iter().zip(devices) {
+            word.store(u64::from(device), Ordering::Release);
+            count += 1;
+        }
+        words[0].store(count, Ordering::Release);
+    }
+}
+
 impl AsFd for Told {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
@@ -191,6 +215,21 @@ mod tests {
         told.set(&losses);
         let next = Told::map(told.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!((next.missing(), next.get()), (missing, losses));
+    }
+
+    /// The numbers of disks outlive their process, as far as there is room, and whatever the memory says.
+    #[test]
+    fn the_next_process_knows_the_numbers_of_disks() {
+        let told = Told::new().unwrap();
+        assert_eq!(told.disks(), []);
+        told.set_missing(&std::array::from_fn(|_| u64::MAX));
+        for count in [3, 1000, 2] {
+            told.set_disks((0..count).map(|disk| 7 << 20 | disk));
+            let kept = count.min(383);
+            assert_eq!(told.disks(), (0..kept).map(|disk| 7 << 20 | disk).collect::<Vec<_>>());
+        }
+        told.words()[DISKS].store(u64::MAX, Ordering::Release);
+        assert_eq!(told.disks().len(), 383);
     }
 
     #[test]

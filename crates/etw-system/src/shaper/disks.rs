@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Configuration, Disk, KEY, Machine, Numbers, Shaper};
+use super::{Configuration, Disk, KEY, Numbers, Shaper};
 use crate::flags::Flag;
 use crate::neutral::{DiskOperation, DiskRequest, NeutralEvent};
 use crate::record::{Payload, Records};
@@ -114,7 +114,7 @@ fn queued_form(request: &DiskRequest) -> DiskRequest {
 
 impl Shaper {
     /// The number of a disk. One that came later gets the next number; its name is unknown at first.
-    fn disk_number(&mut self, device: u32) -> u32 {
+    pub(crate) fn disk_number(&mut self, device: u32) -> u32 {
         let disks = &mut self.machine.disks;
         let at = disks.iter().position(|disk| disk.device == device).unwrap_or_else(|| {
             if disks.len() < LIMIT {
@@ -132,11 +132,17 @@ impl Shaper {
 
     /// Names a disk that came later. Its record is one of those at the end.
     pub fn describe_disk(&mut self, number: u32, name: String, record: Configuration) {
-        let Machine { disks, configuration, .. } = &mut self.machine;
-        let Some(disk) = disks.get_mut(number as usize) else { return };
+        let Some(disk) = self.machine.disks.get_mut(number as usize) else { return };
         disk.name = name;
-        let last = configuration.iter().rposition(|one| one.hook == record.hook);
-        configuration.insert(last.map_or(configuration.len(), |last| last + 1), record);
+        self.add_configuration(record);
+    }
+
+    /// Adds a record about a disk or file system that came later: it is the last one of its kind.
+    pub fn add_configuration(&mut self, record: Configuration) {
+        let all = &mut self.machine.configuration;
+        // Those of disks are followed by those of file systems, and all others but the first one by higher hooks.
+        let last = all.iter().rposition(|one| one.hook <= record.hook);
+        all.insert(last.map_or(0, |last| last + 1), record);
     }
 
     /// Numbers the disks anew, before the first event, with the records of the machine's configuration.

@@ -250,6 +250,11 @@ impl Shaper {
         }
     }
 
+    /// Whether images have records.
+    pub fn records_images(&self) -> bool {
+        self.has(Flag::IMAGE)
+    }
+
     /// The process has no code of an image any more.
     pub(super) fn unmapped(
         &mut self,

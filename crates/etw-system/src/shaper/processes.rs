@@ -251,11 +251,18 @@ impl Shaper {
             && !takes_id()
     }
 
-    /// A thread that nothing was known of is sampled or calls the kernel: its beginning was lost.
+    /// A thread that nothing was known of is sampled or calls the kernel: its beginning was lost. One that is off its CPU by what is known has
+    /// come back, and the switch was lost.
     pub(super) fn ensure_running(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         let NeutralEvent { process, thread, .. } = *event;
+        if let Some(one) = self.threads.get_mut(&thread) {
+            if one.out_since > 0 && self.last_loss >= one.out_since {
+                one.out_since = 0;
+            }
+            return;
+        }
         let is_nobody = process == 0 || [process, thread].iter().any(|id| id & FOREIGN != 0);
-        if !is_nobody && !self.threads.contains_key(&thread) && !self.ended_last.contains(&thread) {
+        if !is_nobody && !self.ended_last.contains(&thread) {
             self.ensure(event, process, thread, out);
         }
     }

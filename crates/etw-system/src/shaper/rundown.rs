@@ -132,7 +132,7 @@ impl Shaper {
     }
 
     /// Adds a record for each thread that has left its CPU and has not come back, with the stack with which it left: a switch has the
-    /// stack of the thread that comes back.
+    /// stack of the thread that comes back. If events were lost since, it may have come back unseen.
     fn waiting_records(&mut self, now: u64, head: Head, out: &mut Records) {
         if !self.has(Flag::SWITCH) {
             return;
@@ -142,7 +142,9 @@ impl Shaper {
         off.sort_unstable();
         for thread in off {
             let Some(one) = self.threads.get(&thread) else { continue };
+            let may_have_run = self.last_loss >= one.out_since;
             let payload = Payload::new().u64(now.saturating_sub(one.out_since));
+            let payload = payload.bytes(&[u8::from(may_have_run)]);
             let head = Head { process: one.process, thread, ..head };
             out.event(head, ProviderEvent::Waiting, &payload);
             self.add_stack_of_switch(head, out);

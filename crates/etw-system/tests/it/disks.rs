@@ -1,7 +1,7 @@
 //! Requests of disks, from neutral events. OV-23.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use etw_system::neutral::*;
@@ -171,39 +171,104 @@ fn output_of(command: &mut Command) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
+/// A disk whose sectors are a file, while it lives.
+struct LoopDisk {
+    file: PathBuf,
+    device: String,
+}
+
+impl LoopDisk {
+    /// `None`: this machine or user has no loop devices.
+    fn attach(name: &str, size: usize) -> Option<LoopDisk> {
+        let file = std::env::temp_dir().join(format!("etw-system-{name}-{}", std::process::id()));
+        std::fs::write(&file, vec![0; size]).unwrap();
+        let mut attach = Command::new("losetup");
+        let device = output_of(attach.args(["--find", "--show"]).arg(&file)).unwrap_or_default();
+        let disk = LoopDisk { file, device };
+        (!disk.device.is_empty()).then_some(disk)
+    }
+
+    fn name(&self) -> &str {
+        Path::new(&self.device).file_name().unwrap().to_str().unwrap()
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        if !self.device.is_empty() {
+            output_of(Command::new("losetup").args(["--detach", &self.device]));
+        }
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// The PhyDisk with this name.
+fn disk_named<'a>(records: &'a [Taken], name: &str) -> Option<&'a Taken> {
+    let name_of = |disk: &Taken| {
+        let wide = disk.payload[40..].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        String::from_utf16(&wide.take_while(|unit| *unit != 0).collect::<Vec<_>>()).unwrap()
+    };
+    of(records, PHYSICAL_DISK).into_iter().find(|disk| name_of(disk) == name)
+}
+
 /// The same on this machine, with a disk that is gone at the end.
 #[test]
 fn a_disk_that_comes_and_goes_has_its_record() {
     const SIZE: usize = 32 << 20;
     /// Bytes of a cylinder.
     const CYLINDER: usize = 63 * 255 * 512;
-    let file = std::env::temp_dir().join(format!("etw-system-loop-{}", std::process::id()));
-    std::fs::write(&file, vec![0; SIZE]).unwrap();
     let mut name = None;
     let records = record("process,thread,disk", None, |live| {
-        let mut attach = Command::new("losetup");
-        attach.args(["--find", "--show"]).arg(&file);
-        let Some(device) = output_of(&mut attach) else { return };
-        let mut disk = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
-        disk.write_all(&vec![7; SIZE]).unwrap();
-        disk.sync_all().unwrap();
-        drop(disk);
+        let Some(disk) = LoopDisk::attach("loop", SIZE) else { return };
+        let mut sectors = std::fs::OpenOptions::new().write(true).open(&disk.device).unwrap();
+        sectors.write_all(&vec![7; SIZE]).unwrap();
+        sectors.sync_all().unwrap();
+        drop(sectors);
         settle(live);
-        output_of(Command::new("losetup").args(["--detach", &device])).unwrap();
-        name = Path::new(&device).file_name().map(|name| name.to_str().unwrap().to_owned());
+        name = Some(disk.name().to_owned());
     });
-    std::fs::remove_file(&file).unwrap();
     let Some(records) = records else { return };
     let Some(name) = name else { return eprintln!("left out: no loop device") };
-    let name_of = |disk: &Taken| {
-        let wide = disk.payload[40..].chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        String::from_utf16(&wide.take_while(|unit| *unit != 0).collect::<Vec<_>>()).unwrap()
-    };
-    let disks = of(&records, PHYSICAL_DISK);
-    let disk = disks.iter().find(|disk| name_of(disk) == name).expect("no record of the disk");
+    let disk = disk_named(&records, &name).expect("no record of the disk");
     let number = disk.u32(0);
-    assert_eq!(number as usize, disks.len() - 1, "it is the last one");
+    let numbers = of(&records, PHYSICAL_DISK).into_iter().map(|disk| disk.u32(0) as usize);
+    assert!(numbers.eq(0..of(&records, PHYSICAL_DISK).len()), "each has its own");
     assert_eq!(disk.u64(16) as usize, SIZE / CYLINDER, "facts of the time when it was there");
     let writes = of(&records, 0x010b).into_iter().filter(|one| one.u32(0) == number);
     assert_eq!(writes.map(|one| one.u32(8) as usize).sum::<usize>(), SIZE);
+}
+
+/// Regression: a file system that was mounted during the recording had no LogDisk, and its disk no PhyDisk unless it was used.
+#[test]
+fn a_file_system_that_is_mounted_later_has_its_record() {
+    const LOGICAL_DISK: u16 = 0x0b0c;
+    const SIZE: usize = 16 << 20;
+    let folder = std::env::temp_dir().join(format!("etw-system-mount-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let mut name = None;
+    // No class shows that the disk is used.
+    let records = record("process,thread", None, |live| {
+        let Some(disk) = LoopDisk::attach("mounted", SIZE) else { return };
+        let made = output_of(Command::new("mkfs.ext4").args(["-q", &disk.device]));
+        let mut mount = Command::new("mount");
+        if made.is_none() || output_of(mount.arg(&disk.device).arg(&folder)).is_none() {
+            return;
+        }
+        settle(live);
+        output_of(Command::new("umount").arg(&folder)).unwrap();
+        name = Some(disk.name().to_owned());
+    });
+    std::fs::remove_dir(&folder).unwrap();
+    let Some(records) = records else { return };
+    let Some(name) = name else { return eprintln!("left out: no file system can be mounted") };
+    let number = disk_named(&records, &name).expect("no record of the disk").u32(0);
+    let volumes: Vec<&Taken> =
+        of(&records, LOGICAL_DISK).into_iter().filter(|one| one.u32(16) == number).collect();
+    let [volume] = volumes[..] else { panic!("{volumes:?}") };
+    // Its start and size, in bytes, and its kind: the whole disk.
+    assert_eq!((volume.u64(0), volume.u64(8), volume.u32(24)), (0, SIZE as u64, 2));
+    assert!(volume.payload.windows(8).any(|bytes| bytes == b"e\0x\0t\x004\0"), "{volume:?}");
+    let places = [PHYSICAL_DISK, LOGICAL_DISK, 0x0b0d]
+        .map(|hook| records.iter().position(|one| one.hook == hook).unwrap_or(usize::MAX));
+    assert!(places.is_sorted(), "{places:?}");
 }

@@ -1,5 +1,6 @@
 //! Libraries that a program loads and closes, as the recorder of this machine shows them. OV-23.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -38,6 +39,22 @@ int main(int count, char **arguments) {
     dlclose(library);
     usleep(20000);
     return 0;
+}
+"#;
+
+/// Closes a library, says so, and lives until its input ends.
+const CLOSER: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int count, char **arguments) {
+    void *library = dlopen(arguments[count - 1], RTLD_NOW);
+    if (!library || dlclose(library)) return 1;
+    puts("closed");
+    fflush(stdout);
+    char byte;
+    return read(0, &byte, 1) != 0;
 }
 "#;
 
@@ -100,4 +117,39 @@ fn a_library_is_an_image_of_all_processes_that_have_it_as_long_as_they_do() {
         return eprintln!("left out: no right to system calls, or losses");
     }
     assert!(records[end].time - records[unload].time > 100_000, "it ends with the process");
+}
+
+/// Regression: without records of calls, a library that was closed was an image of its process at the end of the recording.
+#[test]
+fn a_library_that_was_closed_unseen_is_no_image_at_the_end() {
+    let folder = Folder::new("closed-libraries");
+    let library = compile(&folder.0, LIBRARY, "library.so", &["-shared", "-fPIC"]);
+    let program = compile(&folder.0, CLOSER, "closer", &[]);
+    let (Some(library), Some(program)) = (library, program) else {
+        return eprintln!("left out: no C compiler");
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", "read go; exec \"$0\" \"$1\""]).args([&program, &library]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut started = command.spawn().unwrap();
+    let id = started.id();
+    let recording = |live: &mut Live| {
+        started.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(started.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "closed\n");
+        live.poll();
+    };
+    let recording = record_and_count("process,thread,img", Some(id), recording);
+    drop(started.stdin.take());
+    started.wait().unwrap();
+    let Some(recording) = recording else { return };
+    check_live(&recording.records);
+    let hooks_of = |file: &Path| -> Vec<u16> {
+        let all =
+            recording.records.iter().filter(|one| matches!(one.hook, 0x030a | 0x1402 | 0x1404));
+        all.filter(|one| is_image(one, id, file)).map(|one| one.hook).collect()
+    };
+    assert_eq!(hooks_of(&library), [0x030a, 0x1402]);
+    assert_eq!(hooks_of(&program), [0x030a, 0x1404]);
 }

@@ -74,7 +74,9 @@ fn decode(decoder: &mut Decoder, taken: &Taken) -> Decoded {
             return ("Resumed".to_owned(), fields([("suspended_ns", suspended)]));
         }
         RecordKind::Provider(ProviderEvent::Waiting) => {
-            return ("Waiting".to_owned(), fields([("waited_ns", taken.u64(0).to_string())]));
+            let may_have_run = (taken.payload[8] != 0).to_string();
+            let all = [("waited_ns", taken.u64(0).to_string()), ("may_have_run", may_have_run)];
+            return ("Waiting".to_owned(), fields(all));
         }
     }
     let decoded = decoder.decode(&record);

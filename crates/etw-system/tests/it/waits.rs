@@ -43,7 +43,7 @@ fn a_thread_that_waits_at_the_end_has_the_stack_with_which_it_blocked() {
     let waiting: Vec<_> = records.iter().filter(|one| one.kind == kind).collect();
     assert_eq!(waiting.len(), 1, "1 runs, and the others have not left a CPU");
     assert_eq!((waiting[0].process, waiting[0].thread), (50, 50));
-    assert_eq!(waiting[0].u64(0), SECOND - 10_000_000);
+    assert_eq!((waiting[0].u64(0), waiting[0].payload[8]), (SECOND - 10_000_000, 0));
     let stack = of(&records, 0x1820)[0];
     assert_eq!((stack.u64(0) as i64, stack.u32(12)), (waiting[0].time, 50));
     assert_eq!(stack.time, waiting[0].time);
@@ -63,6 +63,27 @@ fn a_thread_that_came_before_a_loss_does_not_wait_at_the_end() {
     let kind = RecordKind::Provider(ProviderEvent::Waiting);
     let waiting = records.iter().filter(|one| one.kind == kind).map(|one| one.thread);
     assert_eq!(waiting.collect::<Vec<_>>(), [1]);
+}
+
+/// Regression: a thread that came back in a gap was still off its CPU in the trace's last word about it.
+#[test]
+fn a_thread_that_may_have_come_back_in_a_gap_is_marked() {
+    let mut machine = Machinery::new();
+    let mut last = 0;
+    for (at, thread) in [(100, 50), (101, 1), (102, 4)] {
+        machine.at(at, 0, last, switch(last, ThreadState::Sleeping, thread));
+        last = thread;
+    }
+    // A sample shows 50 behind the gap; 1 may be on that CPU, or have been there.
+    machine.at(700, 0, 0, Detail::Lost { count: 3 });
+    machine.at(800, 0, 50, Detail::Sample { address: 0x4010 });
+    machine.at(900, 1, 0, switch(0, ThreadState::Ready, 2));
+    machine.at(950, 1, 2, switch(2, ThreadState::Sleeping, 0));
+    let records = machine.end();
+    let kind = RecordKind::Provider(ProviderEvent::Waiting);
+    let waiting = records.iter().filter(|one| one.kind == kind);
+    let waiting: Vec<_> = waiting.map(|one| (one.thread, one.payload[8])).collect();
+    assert_eq!(waiting, [(1, 1), (2, 0)]);
 }
 
 /// OV-23: who may not record the scheduler's tracepoints has the stacks of threads that leave their CPUs apart from the switches.

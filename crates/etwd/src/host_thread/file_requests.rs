@@ -119,7 +119,7 @@ impl HostThread {
             let what = "this session has a file of its own: a flush without a file stores its events there";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
-        // While the next recording is held back, time stands still.
+        // While the next recording is held back, time stands still for this session.
         self.drain_all();
         let incomplete = self.begin_snapshot(slot);
         let written = self.engine.snapshot(slot, file);

@@ -287,7 +287,7 @@ impl Round {
         let left = std::fs::read_dir(rig.runtime()).unwrap().flatten();
         let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         left.sort();
-        assert_eq!(left, ["lock", "word"]);
+        assert_eq!(left, ["controllers-lock", "lock", "word"]);
         // Memory of global sessions has no name; a file in `/dev/shm` would be a private session's.
         let shared = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
         let ours = rig.directory.file_name().unwrap().to_string_lossy().into_owned();

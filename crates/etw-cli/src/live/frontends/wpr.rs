@@ -4,6 +4,7 @@
 //! into one file.
 
 mod keywords;
+mod lock;
 mod options;
 mod profiles;
 mod recording;
@@ -13,12 +14,12 @@ use super::{Controller, Enablement, all_sessions, worse};
 use crate::format::safe;
 use crate::frontends::answer::{print, usage};
 use crate::frontends::table::{Help, Table, show_help};
-use crate::live::host::HostChoice;
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
 use etw_host::SessionConfig;
 use etw_types::Guid;
 use etw_wire::requests::SessionStatus;
+use lock::lock;
 use options::*;
 use recording::Recording;
 use std::fs::File;
@@ -105,17 +106,6 @@ pub fn kernel_of(words: &[String]) -> Result<Option<etw_host::SystemConfig>, Fai
     Recording::of(&command)?.kernel.config("wpr", &[])
 }
 
-/// Waits until no other command starts or ends a recording. The host of the sessions runs, and so its folder is there. The folder itself is
-/// locked: those who may control the machine's host may not make files in it.
-fn lock() -> Result<File, Failure> {
-    let path = HostChoice::default().directory();
-    let open = || {
-        let folder = File::open(&path)?;
-        folder.lock().map(|()| folder)
-    };
-    open().map_err(|error| Failure::new(format!("{}: {error}", path.display())))
-}
-
 fn start(command: &Command) -> Result<Outcome, Failure> {
     let recording = Recording::of(command)?;
     // Without a host, nothing is recorded: none is started to say so.
@@ -140,7 +130,7 @@ fn start_sessions(
     profiles: &[String],
 ) -> Result<Outcome, Failure> {
     let controller = Controller::connect_or_start()?;
-    let _lock = lock()?;
+    let _lock = lock(&controller)?;
     if !running(controller.sessions()?).is_empty() {
         return Err(already_running());
     }
@@ -195,7 +185,7 @@ fn remove(file: &Path) {
 /// The recording that runs, and the lock, so that nobody else starts or ends one.
 fn recording() -> Result<(Controller, Vec<SessionStatus>, File), Failure> {
     let controller = Controller::if_there()?.ok_or_else(not_running)?;
-    let lock = lock()?;
+    let lock = lock(&controller)?;
     match running(controller.sessions()?) {
         sessions if sessions.is_empty() => Err(not_running()),
         sessions => Ok((controller, sessions, lock)),

@@ -140,6 +140,9 @@ fn wpr_needs_no_right_to_write_the_hosts_folder() {
     };
     run("session start s --buffering -p OpenEtw.Test.Controllers");
     crate::doctor::set_mode(&runtime, 0o500);
+    // Regression: any user who could read the host's folder could lock it, and kept wpr from starting.
+    let open = std::fs::File::open(&runtime).unwrap();
+    open.lock().unwrap();
     run("wpr -start ../p.wprp");
     run("wpr -cancel");
     run("session stop s");
