@@ -54,10 +54,13 @@ impl Decoder {
     fn run_fast(&mut self, input: &[u8], output: &mut [u8]) {
         let Self { mut flags, mut half, input_pos, output_pos: mut to } = *self;
         let mut rest = &input[input_pos..];
+        let Some(output_last) = output.len().checked_sub(OUTPUT_ROOM) else { return };
 
         while let Some(window) = rest.first_chunk::<INPUT_ROOM>() {
-            let room = output.get_mut(to..).and_then(|room| room.first_chunk_mut::<OUTPUT_ROOM>());
-            let Some(room) = room else { break };
+            if to > output_last {
+                break;
+            }
+            let room = &mut output[to..to + OUTPUT_ROOM];
             // Literals up to the next one bit. They are few most of the time.
             let run = flags.trailing_zeros() as usize;
             room[..CHUNK].copy_from_slice(&window[..CHUNK]);
