@@ -62,7 +62,6 @@ pub enum Level {
 /// The stream holds at most `input.len() * 9 / 8 + 4` bytes. It does not say how long `input` was.
 /// The work is proportional to the length of `input` at worst, whatever is in it.
 pub fn compress(input: &[u8], output: &mut Vec<u8>, level: Level) {
-    output.reserve(input.len() + input.len() / 8 + 4);
     match level {
         Level::Fast => fast_search::compress(input, output),
         Level::Small => encoder::compress(input, output),

@@ -25,8 +25,8 @@
 
 use crate::DamageKind;
 use etw_types::{
-    Channel, CpuTimes, EventDescriptor, EventFlags, EventHeader, EventRecord, ExtendedItems, Guid,
-    HeaderType, Hook, Keyword, Level, MessageFlags, Opcode, le,
+    Channel, CpuTimes, EventDescriptor, EventFlags, EventHeader, EventProperty, EventRecord,
+    ExtendedItems, Guid, HeaderType, Hook, Keyword, Level, MessageFlags, Opcode, le,
 };
 
 /// In the version word of kernel headers: a PEBS index stands behind the header.
@@ -374,13 +374,11 @@ fn fill_event<'a>(
     // Whatever can fail comes before the first store.
     let (head, rest) = bytes.split_first_chunk()?;
     let header = if is_wide { HeaderType::Event64 } else { HeaderType::Event32 };
-    let stored = EventHeader::read_as(header, head)?;
     let (chain, payload) = rest.split_at_checked(items)?;
-    start(event, header, is_wide, stored.time_stamp, payload);
+    start(event, header, is_wide, EventHeader::TIME_STAMP.get(head)?, payload);
     event.extended = ExtendedItems::of_walked_chain(chain);
-    event.property = stored.property;
-    event.set_event_header(&stored);
-    Some(())
+    event.property = EventProperty(EventHeader::PROPERTY.get(head)?);
+    event.set_event_header(head)
 }
 
 #[inline(always)]
@@ -489,7 +487,7 @@ fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
     let (head, payload) = bytes.split_first_chunk()?;
     let mut event = EventRecord::new(HeaderType::Error, payload);
     event.pointer_size = 0;
-    event.set_event_header(&EventHeader::read_as(HeaderType::Error, head)?);
+    event.set_event_header(head)?;
     Some(event)
 }
 

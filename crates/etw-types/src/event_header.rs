@@ -52,12 +52,22 @@ impl EventHeader {
     pub const RECORD_SIZE: Field<u16> = Field::at(0x00);
     /// `Flags`
     pub const FLAGS: Field<u16> = Field::at(0x04);
+    /// `EventProperty`
+    pub const PROPERTY: Field<u16> = Field::at(0x06);
+    /// `ThreadId`
+    pub(crate) const THREAD_ID: Field<u32> = Field::at(0x08);
+    /// `ProcessId`
+    pub(crate) const PROCESS_ID: Field<u32> = Field::at(0x0c);
     /// `TimeStamp`
     pub const TIME_STAMP: Field<i64> = Field::at(0x10);
     /// `ProviderId`
     pub const PROVIDER: Field<Guid> = Field::at(0x18);
     /// `EventDescriptor`
-    const DESCRIPTOR_OFFSET: usize = 0x28;
+    pub(crate) const DESCRIPTOR_OFFSET: usize = 0x28;
+    /// `KernelTime`
+    pub(crate) const KERNEL_TIME: Field<u32> = Field::at(0x38);
+    /// `UserTime`
+    pub(crate) const USER_TIME: Field<u32> = Field::at(0x3c);
     /// `ActivityId`
     pub const ACTIVITY_ID: Field<Guid> = Field::at(0x40);
 
@@ -68,27 +78,18 @@ impl EventHeader {
         if !header_type.is_event() && header_type != HeaderType::Error {
             return None;
         }
-        EventHeader::read_as(header_type, bytes)
-    }
-
-    /// Reads the header of a record whose type is known.
-    #[inline(always)]
-    pub fn read_as(
-        header_type: HeaderType,
-        bytes: &[u8; EventHeader::SIZE],
-    ) -> Option<EventHeader> {
         Some(EventHeader {
             size: EventHeader::RECORD_SIZE.get(bytes)?,
             header_type,
             flags: EventFlags(EventHeader::FLAGS.get(bytes)?),
-            property: EventProperty(Field::at(0x06).get(bytes)?),
-            thread_id: Field::at(0x08).get(bytes)?,
-            process_id: Field::at(0x0c).get(bytes)?,
+            property: EventProperty(EventHeader::PROPERTY.get(bytes)?),
+            thread_id: EventHeader::THREAD_ID.get(bytes)?,
+            process_id: EventHeader::PROCESS_ID.get(bytes)?,
             time_stamp: EventHeader::TIME_STAMP.get(bytes)?,
             provider: EventHeader::PROVIDER.get(bytes)?,
             descriptor: EventDescriptor::read(bytes, EventHeader::DESCRIPTOR_OFFSET)?,
-            kernel_time: Field::at(0x38).get(bytes)?,
-            user_time: Field::at(0x3c).get(bytes)?,
+            kernel_time: EventHeader::KERNEL_TIME.get(bytes)?,
+            user_time: EventHeader::USER_TIME.get(bytes)?,
             activity_id: EventHeader::ACTIVITY_ID.get(bytes)?,
         })
     }

@@ -121,16 +121,19 @@ impl<'a> EventRecord<'a> {
         }
     }
 
-    /// Takes flags, ids, provider, descriptor, CPU times and activity from the header of an EVENT or ERROR record.
+    /// Takes flags, ids, provider, descriptor, CPU times and activity from the stored header of an EVENT or ERROR record.
+    // One field after the other: an `EventHeader` has more fields than the processor has registers.
     #[inline(always)]
-    pub fn set_event_header(&mut self, header: &EventHeader) {
-        self.flags = header.flags;
-        self.thread_id = Some(header.thread_id);
-        self.process_id = Some(header.process_id);
-        self.provider = Some(header.provider);
-        self.descriptor = header.descriptor;
-        self.cpu_times = Some(CpuTimes { kernel: header.kernel_time, user: header.user_time });
-        self.activity_id = header.activity_id;
+    pub fn set_event_header(&mut self, header: &[u8; EventHeader::SIZE]) -> Option<()> {
+        self.flags = EventFlags(EventHeader::FLAGS.get(header)?);
+        self.thread_id = Some(EventHeader::THREAD_ID.get(header)?);
+        self.process_id = Some(EventHeader::PROCESS_ID.get(header)?);
+        self.provider = Some(EventHeader::PROVIDER.get(header)?);
+        self.descriptor = EventDescriptor::read(header, EventHeader::DESCRIPTOR_OFFSET)?;
+        let kernel = EventHeader::KERNEL_TIME.get(header)?;
+        self.cpu_times = Some(CpuTimes { kernel, user: EventHeader::USER_TIME.get(header)? });
+        self.activity_id = EventHeader::ACTIVITY_ID.get(header)?;
+        Some(())
     }
 
     /// The header with which an EVENT or ERROR record is stored; its size is 0.

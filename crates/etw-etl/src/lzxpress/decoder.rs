@@ -1,7 +1,7 @@
 //! The decoder: a fast loop far from both ends, a checked one near them.
 
-use super::{LONG_LENGTH_MIN, LzxpressError, LzxpressErrorKind, MIN_MATCH};
-use std::mem;
+use super::{LONG_LENGTH_MIN, LzxpressError, LzxpressErrorKind, MIN_MATCH, WINDOW};
+use std::cell::Cell;
 
 /// Decodes `input` until `output` is full, and returns how many bytes of `input` that took.
 ///
@@ -21,22 +21,28 @@ pub fn decompress(input: &[u8], output: &mut [u8]) -> Result<usize, LzxpressErro
     decoder.run_checked(input, output)
 }
 
-/// Unread flag bits, the next one highest, with a one bit below the last: here none are left.
-const NO_FLAGS: u64 = 1 << 63;
-/// No half of a length byte is waiting.
-const NO_HALF: u8 = 0xff;
+/// Unread flag bits, the next one lowest, with a one bit above the last: here none are left. A stream uses the bits of a word from the
+/// highest on. They are reversed once a word, because x86-64 counts zeros faster from the lowest bit.
+const NO_FLAGS: u64 = 1;
+/// No half of a length byte is waiting. A half that waits has a one bit above its four bits.
+const NO_HALF: u32 = 1;
 
-/// Input a turn of the fast loop may look at: 32 literals, then a flag word or a whole match.
-const INPUT_ROOM: usize = 32 + 2 + 1 + 1 + 2 + 4;
+/// Input a turn of the fast loop may look at: 32 literals and a whole match of 10 bytes, or a flag word. With room for 64 literals, the
+/// compiler sees that four bytes behind any count of zero bits are inside, and leaves out the check.
+const INPUT_ROOM: usize = 64 + 4;
 /// Output a turn of the fast loop may overwrite: 32 literals, then two chunks.
 const OUTPUT_ROOM: usize = 32 + 2 * CHUNK;
 /// Bytes that the fast loop copies at once, needed or not.
 const CHUNK: usize = 16;
+/// The three bits of a match's length, if more of the length follows.
+const MORE_LENGTH: usize = 7;
+/// The length that a byte of 255 makes. It stands for a longer one, which is in the next two or six bytes.
+const LONG_LENGTH: usize = 255 + 15 + MORE_LENGTH + MIN_MATCH;
 
 struct Decoder {
     flags: u64,
     /// The high half of a length byte, waiting for the next match that needs one, or [`NO_HALF`].
-    half: u8,
+    half: u32,
     input_pos: usize,
     output_pos: usize,
 }
@@ -46,76 +52,89 @@ impl Decoder {
     /// end or an error, for [`run_checked`](Self::run_checked) to go on from there.
     #[inline]
     fn run_fast(&mut self, input: &[u8], output: &mut [u8]) {
-        let Some(input_last) = input.len().checked_sub(INPUT_ROOM) else { return };
+        let Self { mut flags, mut half, input_pos, output_pos: mut to } = *self;
+        let mut rest = &input[input_pos..];
         let Some(output_last) = output.len().checked_sub(OUTPUT_ROOM) else { return };
-        let Self { mut flags, mut half, mut input_pos, mut output_pos } = *self;
 
-        while input_pos <= input_last && output_pos <= output_last {
-            // Literals up to the next one bit. They are few most of the time.
-            let run = flags.leading_zeros() as usize;
-            copy_chunk_from(input, input_pos, output, output_pos);
-            if run > CHUNK {
-                copy_chunk_from(input, input_pos + CHUNK, output, output_pos + CHUNK);
+        while let Some(window) = rest.first_chunk::<INPUT_ROOM>() {
+            if to > output_last {
+                break;
             }
-            input_pos += run;
-            output_pos += run;
-            flags <<= run;
-
-            if flags == NO_FLAGS {
-                flags = u64::from(read_u32(input, input_pos)) << 32 | 1 << 31;
-                input_pos += 4;
+            let room = &mut output[to..to + OUTPUT_ROOM];
+            // Literals up to the next one bit. They are few most of the time.
+            let run = flags.trailing_zeros() as usize;
+            room[..CHUNK].copy_from_slice(&window[..CHUNK]);
+            if run > CHUNK {
+                room[CHUNK..2 * CHUNK].copy_from_slice(&window[CHUNK..2 * CHUNK]);
+            }
+            to += run;
+            rest = &rest[run..];
+            flags >>= run;
+            let word = u32::from_le_bytes(array(window, run));
+            let flags_behind = flags >> 1;
+            if flags_behind == 0 {
+                flags = flags_of(word);
+                rest = &rest[4..];
                 continue;
             }
 
-            let word = read_u16(input, input_pos);
-            let distance = usize::from(word >> 3) + 1;
-            if distance > output_pos {
-                break;
+            let distance = (word as usize >> 3) % WINDOW + 1;
+            // Wraps if the match reaches back to before the output, which has nothing there.
+            let from = to.wrapping_sub(distance);
+            let short = word as usize & MORE_LENGTH;
+            if short < MORE_LENGTH {
+                let length = short + MIN_MATCH;
+                let Some(chunk) = chunk_at::<CHUNK>(output, from) else { break };
+                if distance < length {
+                    copy_match(output, to, distance, length);
+                } else {
+                    output[to..to + CHUNK].copy_from_slice(&chunk);
+                }
+                to += length;
+                rest = &rest[2..];
+                flags = flags_behind;
+                continue;
             }
-            let mut length = usize::from(word & 7) + MIN_MATCH;
-            let mut pos = input_pos + 2;
-            if word & 7 == 7 {
-                // The half is unpredictable, so both are computed, without a branch.
-                let byte = input[pos];
-                let fresh = half == NO_HALF;
-                let low = if fresh { byte & 15 } else { half };
-                let high = if fresh { byte >> 4 } else { NO_HALF };
-                pos += usize::from(fresh);
-                length += usize::from(low);
-                if low == 15 {
-                    let byte = input[pos];
-                    pos += 1;
-                    length += usize::from(byte);
-                    if byte == 255 {
-                        let mut long = u32::from(read_u16(input, pos));
-                        pos += 2;
-                        if long == 0 {
-                            long = read_u32(input, pos);
-                            pos += 4;
-                        }
-                        if long < LONG_LENGTH_MIN {
-                            break;
-                        }
-                        length = (long as usize).saturating_add(MIN_MATCH);
-                    }
-                    if length > output_last.saturating_sub(output_pos) {
+
+            // The half and the byte behind it are unpredictable, so all cases are computed, without a branch.
+            let fresh = half == NO_HALF;
+            let (third, fourth) = (word >> 16 & 255, word >> 24);
+            let both = if fresh { third | 0x100 } else { half };
+            let byte = if fresh { fourth } else { third };
+            let low = both & 15;
+            let mut size = 2 + usize::from(fresh) + usize::from(low == 15);
+            let mut length = MORE_LENGTH + MIN_MATCH + low as usize;
+            length += if low == 15 { byte as usize } else { 0 };
+            if length == LONG_LENGTH {
+                let mut long = u32::from(u16::from_le_bytes(array(rest, size)));
+                size += 2;
+                if long == 0 {
+                    long = u32::from_le_bytes(array(rest, size));
+                    size += 4;
+                }
+                if long < LONG_LENGTH_MIN {
+                    break;
+                }
+                length = (long as usize).saturating_add(MIN_MATCH);
+            }
+            match chunk_at::<{ 2 * CHUNK }>(output, from) {
+                Some(chunk) if length <= 2 * CHUNK && distance >= 2 * CHUNK => {
+                    output[to..to + 2 * CHUNK].copy_from_slice(&chunk);
+                }
+                _ => {
+                    let room = (output.len() - to).saturating_sub(2 * CHUNK);
+                    if distance > to || length > room {
                         break;
                     }
-                    half = high;
-                    input_pos = pos;
-                    flags <<= 1;
-                    copy_match_long(output, output_pos, distance, length);
-                    output_pos += length;
-                    continue;
+                    copy_match(output, to, distance, length);
                 }
-                half = high;
             }
-            input_pos = pos;
-            flags <<= 1;
-            copy_match_short(output, output_pos, distance);
-            output_pos += length;
+            half = both >> 4;
+            flags = flags_behind;
+            rest = &rest[size..];
+            to += length;
         }
-        *self = Self { flags, half, input_pos, output_pos };
+        *self = Self { flags, half, input_pos: input.len() - rest.len(), output_pos: to };
     }
 
     /// Decodes one item at a time, checking everything.
@@ -135,23 +154,24 @@ impl Decoder {
     fn item(&mut self, input: &[u8], output: &mut [u8]) -> Result<(), LzxpressErrorKind> {
         let mut rest = &input[self.input_pos..];
         if self.flags == NO_FLAGS {
-            self.flags = u64::from(u32::from_le_bytes(take(&mut rest)?)) << 32 | 1 << 31;
-        } else if self.flags >> 63 == 0 {
+            self.flags = flags_of(u32::from_le_bytes(take(&mut rest)?));
+        } else if self.flags & 1 == 0 {
             let [byte] = take(&mut rest)?;
             output[self.output_pos] = byte;
             self.output_pos += 1;
-            self.flags <<= 1;
+            self.flags >>= 1;
         } else {
             let word = u16::from_le_bytes(take(&mut rest)?);
             let mut length = u32::from(word & 7);
             if length == 7 {
-                let mut low = mem::replace(&mut self.half, NO_HALF);
-                if low == NO_HALF {
+                let mut both = self.half;
+                if both == NO_HALF {
                     let [byte] = take(&mut rest)?;
-                    self.half = byte >> 4;
-                    low = byte & 15;
+                    both = u32::from(byte) | 0x100;
                 }
-                length += u32::from(low);
+                let low = both & 15;
+                self.half = both >> 4;
+                length += low;
                 if low == 15 {
                     let [byte] = take(&mut rest)?;
                     length += u32::from(byte);
@@ -172,7 +192,7 @@ impl Decoder {
             }
             let length = (length as usize).saturating_add(MIN_MATCH);
             self.output_pos = copy_match_exact(output, self.output_pos, distance, length);
-            self.flags <<= 1;
+            self.flags >>= 1;
         }
         self.input_pos = input.len() - rest.len();
         Ok(())
@@ -186,14 +206,10 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], LzxpressErrorKind> 
     Ok(*head)
 }
 
+/// The bits of a flag word as [`Decoder::flags`] has them.
 #[inline(always)]
-fn read_u16(bytes: &[u8], pos: usize) -> u16 {
-    u16::from_le_bytes(array(bytes, pos))
-}
-
-#[inline(always)]
-fn read_u32(bytes: &[u8], pos: usize) -> u32 {
-    u32::from_le_bytes(array(bytes, pos))
+fn flags_of(word: u32) -> u64 {
+    u64::from(word.reverse_bits()) | 1 << 32
 }
 
 #[inline(always)]
@@ -201,15 +217,10 @@ fn array<const N: usize>(bytes: &[u8], pos: usize) -> [u8; N] {
     bytes[pos..pos + N].try_into().expect("a slice of N bytes")
 }
 
+/// `N` bytes at any position; `None` if not all of them exist.
 #[inline(always)]
-fn copy_chunk_from(input: &[u8], from: usize, output: &mut [u8], to: usize) {
-    output[to..to + CHUNK].copy_from_slice(&input[from..from + CHUNK]);
-}
-
-#[inline(always)]
-fn copy_chunk(output: &mut [u8], from: usize, to: usize) {
-    let chunk: [u8; CHUNK] = array(output, from);
-    output[to..to + CHUNK].copy_from_slice(&chunk);
+fn chunk_at<const N: usize>(bytes: &[u8], pos: usize) -> Option<[u8; N]> {
+    bytes.get(pos..)?.first_chunk().copied()
 }
 
 /// The bytes a match with a distance below [`CHUNK`] repeats, over and over, and after how many
@@ -240,38 +251,33 @@ static PATTERNS: [(u128, u128, usize); CHUNK] = {
     table
 };
 
-/// Copies a match of up to 24 bytes (the longest without a length byte of its own). Writes up to
-/// two chunks whatever the length.
-#[inline(always)]
-fn copy_match_short(output: &mut [u8], to: usize, distance: usize) {
-    if distance >= CHUNK {
-        copy_chunk(output, to - distance, to);
-        copy_chunk(output, to + CHUNK - distance, to + CHUNK);
-    } else {
-        // Steps are 9 bytes or more, so two chunks make 25.
-        let (chunk, step) = pattern(output, to, distance);
-        output[to..to + CHUNK].copy_from_slice(&chunk);
-        output[to + step..to + step + CHUNK].copy_from_slice(&chunk);
-    }
-}
-
-/// Copies a match of any length in chunks. Writes up to a chunk more than the length.
-// Inlined, it takes registers from the fast loop, which costs it some 3 %.
+/// Copies a match of any length. Writes less than two chunks more than the length, and less than one if the distance is below a chunk.
+// Inlined, it takes registers from the fast loop.
 #[inline(never)]
-fn copy_match_long(output: &mut [u8], to: usize, distance: usize, length: usize) {
-    let end = to + length;
-    let mut to = to;
-    if distance >= CHUNK {
-        while to < end {
-            copy_chunk(output, to - distance, to);
-            to += CHUNK;
-        }
+fn copy_match(output: &mut [u8], to: usize, distance: usize, length: usize) {
+    let (from, end) = (to - distance, to + length);
+    if distance >= 2 * CHUNK {
+        copy_chunks::<{ 2 * CHUNK }>(&mut output[from..end + 2 * CHUNK - 1], distance);
+    } else if distance >= CHUNK {
+        copy_chunks::<CHUNK>(&mut output[from..end + CHUNK - 1], distance);
     } else {
         let (chunk, step) = pattern(output, to, distance);
+        let mut to = to;
         while to < end {
             output[to..to + CHUNK].copy_from_slice(&chunk);
             to += step;
         }
+    }
+}
+
+/// Copies all whole chunks of `bytes` that have a place `distance` bytes on, from the first one on. A chunk is not longer than the distance.
+// The bytes overlap, so they are cells. The compiler loads and stores a chunk of them at once.
+#[inline(always)]
+fn copy_chunks<const N: usize>(bytes: &mut [u8], distance: usize) {
+    let cells = Cell::from_mut(bytes).as_slice_of_cells();
+    for (source, target) in cells.chunks_exact(N).zip(cells[distance..].chunks_exact(N)) {
+        let chunk: [u8; N] = std::array::from_fn(|at| source[at].get());
+        target.iter().zip(chunk).for_each(|(cell, byte)| cell.set(byte));
     }
 }
 

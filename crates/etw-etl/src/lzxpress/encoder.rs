@@ -1,18 +1,16 @@
 //! The encoder: the items of a stream, and the search for matches of [`Level::Small`](super::Level::Small).
 
 use super::{MIN_MATCH, WINDOW};
-use etw_types::le;
 use std::mem;
 
 /// Appends the stream of `input` to `output`: a greedy search with one step of lookahead.
 pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
     let mut finder = Finder::new(input);
-    let mut encoder = Encoder::new(output);
+    let mut encoder = Encoder::new(input, output);
     let mut pos = 0;
     let mut found = finder.insert_and_find(0, MIN_MATCH - 1);
     while pos < input.len() {
         let Some(here) = found else {
-            encoder.literal(input[pos]);
             pos += 1;
             found = finder.insert_and_find(pos, MIN_MATCH - 1);
             continue;
@@ -22,13 +20,12 @@ pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
             // A longer match one byte on is worth a literal.
             found = finder.insert_and_find(pos + 1, here.length);
             if found.is_some() {
-                encoder.literal(input[pos]);
                 pos += 1;
                 continue;
             }
             inserted += 1;
         }
-        encoder.copy(here);
+        encoder.copy(pos, here);
         pos += here.length;
         for covered in inserted..pos {
             finder.insert(covered);
@@ -49,7 +46,7 @@ pub(super) const NICE_LENGTH: usize = 32;
 const LAZY_LENGTH: usize = 16;
 /// The longest match made. Longer ones would need the 32-bit length, which the pseudocode of MS-XCA
 /// 2.3.4 has but its prose does not, so a decoder may lack it. It would save next to nothing.
-pub(super) const MATCH_MAX: usize = u16::MAX as usize + MIN_MATCH;
+const MATCH_MAX: usize = u16::MAX as usize + MIN_MATCH;
 const HASH_BITS: u32 = 13;
 
 #[derive(Clone, Copy)]
@@ -103,7 +100,7 @@ impl<'a> Finder<'a> {
             let from = pos - distance;
             let Some(&next) = self.input.get(pos + best.length) else { break };
             if self.input[from + best.length] == next {
-                let length = common_length(self.input, from, pos);
+                let length = common_length(self.input, pos, distance, 0);
                 if length > best.length {
                     best = Match { distance, length };
                     if length >= NICE_LENGTH {
@@ -117,83 +114,120 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// How many bytes at `a` and at the later `b` are the same, up to [`MATCH_MAX`].
+/// The length of the match at a position, up to [`MATCH_MAX`]. Its first bytes, up to eight, are `known` to be equal, and are in the input.
 #[inline(always)]
-pub(super) fn common_length(input: &[u8], a: usize, b: usize) -> usize {
-    let room = (input.len() - b).min(MATCH_MAX);
-    let (a, b) = (&input[a..a + room], &input[b..b + room]);
+pub(super) fn common_length(input: &[u8], pos: usize, distance: usize, known: usize) -> usize {
+    let before = &input[pos - distance + known..];
+    let here = &input[pos + known..];
+    let here = &here[..here.len().min(MATCH_MAX - known)];
     let mut length = 0;
-    while let (Some(a), Some(b)) = (le::u64(a, length), le::u64(b, length)) {
-        let differs = a ^ b;
+    for (a, b) in before.chunks_exact(8).zip(here.chunks_exact(8)) {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("a chunk of eight"));
+        let differs = word(a) ^ word(b);
         if differs != 0 {
-            return length + differs.trailing_zeros() as usize / 8;
+            return known + length + differs.trailing_zeros() as usize / 8;
         }
         length += 8;
     }
-    let rest = a[length..].iter().zip(&b[length..]);
-    length + rest.take_while(|(a, b)| a == b).count()
+    let rest = before[length..].iter().zip(&here[length..]);
+    known + length + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// A stream in the making.
 pub(super) struct Encoder<'a> {
+    input: &'a [u8],
+    /// The offset in the input of the first byte that is not in the stream yet.
+    input_pos: usize,
+    /// Has room for the whole stream.
     output: &'a mut Vec<u8>,
+    output_pos: usize,
     /// Flag bits not yet written, below a one bit that marks how many there are.
     flags: u64,
     /// Their offset in the output.
     flags_at: usize,
-    /// The offset of the last length byte, while its high half is free.
-    half_at: Option<usize>,
+    /// The offset of the last length byte, while its high half is free; [`NO_HALF`] while none is.
+    half_at: usize,
 }
 
+/// No length byte has a free half.
+const NO_HALF: usize = usize::MAX;
+/// Bytes that the encoder copies at once, needed or not.
+const CHUNK: usize = 16;
+/// Bytes that it may write behind the end of a stream.
+const SLACK: usize = CHUNK;
+/// Bytes of the longest match in the stream: the word, the half, the byte and the length.
+const LARGEST_MATCH: usize = 2 + 1 + 1 + 2;
+
 impl<'a> Encoder<'a> {
-    pub fn new(output: &'a mut Vec<u8>) -> Self {
+    pub fn new(input: &'a [u8], output: &'a mut Vec<u8>) -> Self {
         let flags_at = output.len();
-        output.extend_from_slice(&[0; 4]);
-        Self { output, flags: 1, flags_at, half_at: None }
+        // The longest stream has literals alone, and a flag word for each 32 of them.
+        output.resize(flags_at + input.len() + input.len() / 8 + 4 + SLACK, 0);
+        let output_pos = flags_at + 4;
+        Self { input, input_pos: 0, output, output_pos, flags: 1, flags_at, half_at: NO_HALF }
     }
 
+    /// Makes literals of the bytes before a position. They are few most of the time.
     #[inline(always)]
-    pub fn literal(&mut self, byte: u8) {
-        self.output.push(byte);
-        self.flag(0);
-    }
-
-    /// The first `count` of up to four bytes.
-    #[inline(always)]
-    pub fn literals(&mut self, bytes: &[u8], count: usize) {
-        if (self.flags << count) >> 32 != 0 {
-            return bytes[..count].iter().for_each(|byte| self.literal(*byte));
-        }
-        let size = self.output.len() + count;
-        self.output.extend_from_slice(bytes);
-        self.output.truncate(size);
+    fn literals(&mut self, until: usize) {
+        let count = until - self.input_pos;
+        let source = self.input.get(self.input_pos..).and_then(|bytes| bytes.first_chunk());
+        let Some(source) = source.filter(|_| count <= CHUNK && self.flags << count >> 32 == 0)
+        else {
+            return self.literals_one_by_one(until);
+        };
+        let source: &[u8; CHUNK] = source;
+        self.output[self.output_pos..self.output_pos + CHUNK].copy_from_slice(source);
+        self.output_pos += count;
         self.flags <<= count;
     }
 
+    #[inline(never)]
+    fn literals_one_by_one(&mut self, until: usize) {
+        for byte in &self.input[self.input_pos..until] {
+            self.output[self.output_pos] = *byte;
+            self.output_pos += 1;
+            self.flag(0);
+        }
+    }
+
+    /// Adds a match at a position. The bytes before it that are in no match become literals.
     #[inline(always)]
-    pub fn copy(&mut self, Match { distance, length }: Match) {
+    pub fn copy(&mut self, pos: usize, Match { distance, length }: Match) {
         debug_assert!((1..=WINDOW).contains(&distance));
         debug_assert!((MIN_MATCH..=MATCH_MAX).contains(&length));
+        if pos > self.input_pos {
+            self.literals(pos);
+        }
+        self.input_pos = pos + length;
         let stored = length - MIN_MATCH;
         let word = (distance - 1) << 3 | stored.min(7);
-        self.output.extend_from_slice(&(word as u16).to_le_bytes());
+        let start = self.output_pos;
+        let target = &mut self.output[start..start + LARGEST_MATCH];
+        target[..2].copy_from_slice(&(word as u16).to_le_bytes());
+        let mut size = 2;
         if stored >= 7 {
             let half = (stored - 7).min(15) as u8;
-            match self.half_at.take() {
-                Some(at) => self.output[at] |= half << 4,
-                None => {
-                    self.half_at = Some(self.output.len());
-                    self.output.push(half);
-                }
+            let half_at = mem::replace(&mut self.half_at, NO_HALF);
+            if half_at == NO_HALF {
+                self.half_at = start + 2;
+                target[2] = half;
+                size = 3;
             }
             if half == 15 {
                 let byte = (stored - 15 - 7).min(255) as u8;
-                self.output.push(byte);
+                target[size] = byte;
+                size += 1;
                 if byte == 255 {
-                    self.output.extend_from_slice(&(stored as u16).to_le_bytes());
+                    target[size..size + 2].copy_from_slice(&(stored as u16).to_le_bytes());
+                    size += 2;
                 }
             }
+            if half_at != NO_HALF {
+                self.output[half_at] |= half << 4;
+            }
         }
+        self.output_pos += size;
         self.flag(1);
     }
 
@@ -203,8 +237,8 @@ impl<'a> Encoder<'a> {
         if self.flags >> 32 != 0 {
             self.write_flags();
             self.flags = 1;
-            self.flags_at = self.output.len();
-            self.output.extend_from_slice(&[0; 4]);
+            self.flags_at = self.output_pos;
+            self.output_pos += 4;
         }
     }
 
@@ -213,12 +247,14 @@ impl<'a> Encoder<'a> {
         self.output[self.flags_at..self.flags_at + 4].copy_from_slice(&word);
     }
 
-    /// Writes the last flag word, unused bits one: to a decoder that does not know the length, a
+    /// Makes literals of the rest, and writes the last flag word, unused bits one: to a decoder that does not know the length, a
     /// match flag with no match is the end (MS-XCA 2.3.4).
     pub fn finish(mut self) {
+        self.literals_one_by_one(self.input.len());
         while self.flags >> 32 == 0 {
             self.flags = self.flags << 1 | 1;
         }
         self.write_flags();
+        self.output.truncate(self.output_pos);
     }
 }
