@@ -353,7 +353,7 @@ unsafe extern "C" fn site_anywhere(
             return Status::ERROR_SUCCESS;
         }
         let pieces = Pieces { count, data };
-        rt::write_site(provider, site, routes, size as usize, &|room| pieces.fill(room))
+        rt::write_site(provider, site, routes, size as usize, |room| pieces.fill(room))
     })
 }
 

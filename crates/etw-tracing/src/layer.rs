@@ -151,7 +151,7 @@ impl EtwLayer {
             // The session's ledger counts the outcome.
             let _ = match ids {
                 ActivityIds { activity: None, related: None } => {
-                    write_site(provider, site, wanted, size, &|room| room.put(payload))
+                    write_site(provider, site, wanted, size, |room| room.put(payload))
                 }
                 ActivityIds { activity, related } => {
                     let ids = Extras::ids(activity, related);
