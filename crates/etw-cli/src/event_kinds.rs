@@ -429,7 +429,8 @@ mod tests {
     #[test]
     fn kinds_with_metadata_differ_by_all_of_it_and_by_traits() {
         let described = |name: &str, traits: &[u8]| {
-            let metadata = [b"\x2c\0\0", name.as_bytes(), b"\0number\0\x07"].concat();
+            let mut metadata = [b"\0\0\0", name.as_bytes(), b"\0number\0\x07"].concat();
+            metadata[0] = metadata.len() as u8;
             let items = [(ExtType::EVENT_SCHEMA_TL, &metadata[..]), (ExtType::PROV_TRAITS, traits)];
             ExtendedItemsBuf::from_items(&items).unwrap()
         };
