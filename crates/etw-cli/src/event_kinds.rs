@@ -21,6 +21,7 @@ pub struct EventKinds {
     /// Kinds by their keys.
     by_key: Index,
     recent: Recent,
+    self_described: RecentSelfDescribed,
     /// A blob's number is 1 more than its index.
     blobs: Vec<Box<[u8]>>,
     by_content: Index,
@@ -28,14 +29,69 @@ pub struct EventKinds {
     decoder: Decoder,
 }
 
-/// Kinds that were found last, by a cheap hash.
+/// Kinds that were found last, by a cheap hash; empty before the first one.
+#[derive(Default)]
 struct Recent(Box<[(Key, u32)]>);
 
-impl Default for Recent {
-    fn default() -> Recent {
-        // A key without flags: no record has it.
-        let none = Key { guid: Guid::ZERO, numbers: 0, blobs: 0 };
-        Recent(vec![(none, 0); 256].into())
+/// The same of kinds that have metadata, which is compared without numbering it: to hash it takes longer.
+#[derive(Default)]
+struct RecentSelfDescribed(Box<[(SelfDescribed, u32)]>);
+
+/// The parts that tell a kind with metadata.
+#[derive(Clone, Copy)]
+struct SelfDescribed {
+    /// Without blobs.
+    header: Key,
+    /// The key's numbers of metadata and traits.
+    blobs: u64,
+}
+
+/// Kinds that are remembered, a power of two.
+const RECENT: usize = 256;
+
+impl Recent {
+    #[inline(always)]
+    fn find(&self, key: &Key) -> Option<u32> {
+        let (recent, number) = self.0.get(key.slot())?;
+        (recent == key).then_some(*number)
+    }
+
+    fn put(&mut self, key: Key, number: u32) {
+        if self.0.is_empty() {
+            self.0 = vec![(Key::NONE, 0); RECENT].into();
+        }
+        self.0[key.slot()] = (key, number);
+    }
+}
+
+impl RecentSelfDescribed {
+    fn put(&mut self, slot: usize, described: SelfDescribed, number: u32) {
+        if self.0.is_empty() {
+            let none = SelfDescribed { header: Key::NONE, blobs: 0 };
+            self.0 = vec![(none, 0); RECENT].into();
+        }
+        self.0[slot] = (described, number);
+    }
+}
+
+/// The blobs of a record.
+struct Blobs<'r> {
+    metadata: Option<&'r [u8]>,
+    traits: Option<&'r [u8]>,
+}
+
+impl<'r> Blobs<'r> {
+    #[inline(always)]
+    fn of(record: &EventRecord<'r>) -> Blobs<'r> {
+        let mut blobs = Blobs { metadata: None, traits: None };
+        for item in record.extended {
+            match item.ext_type {
+                ExtType::EVENT_SCHEMA_TL => blobs.metadata = blobs.metadata.or(Some(item.data)),
+                ExtType::PROV_TRAITS => blobs.traits = blobs.traits.or(Some(item.data)),
+                _ => {}
+            }
+        }
+        blobs
     }
 }
 
@@ -98,15 +154,42 @@ impl EventKinds {
     /// The number of the record's kind; `None` if no more kinds are kept.
     #[inline(always)]
     pub fn number(&mut self, record: &EventRecord<'_>) -> Option<usize> {
-        let mut key = Key::of_header(record);
+        let key = Key::of_header(record);
         if record.hook.is_none() && may_have_blobs(record) {
-            self.add_blobs(&mut key, record)?;
+            return self.number_with_blobs(key, record);
         }
-        let (recent, number) = self.recent.0[key.slot()];
-        if recent == key {
-            return Some(number as usize);
+        match self.recent.find(&key) {
+            Some(number) => Some(number as usize),
+            None => self.find(key, record),
         }
-        self.find(key, record)
+    }
+
+    /// The number of a kind that more than its header tells.
+    #[inline(never)]
+    fn number_with_blobs(&mut self, header: Key, record: &EventRecord<'_>) -> Option<usize> {
+        let blobs = Blobs::of(record);
+        let metadata = blobs.metadata.unwrap_or_default();
+        // The payload of others may decide, too.
+        let slot = (!metadata.is_empty() && !Store::is_schema_record(record))
+            .then(|| header.slot_with(metadata));
+        if let Some((recent, number)) = slot.and_then(|slot| self.self_described.0.get(slot))
+            && recent.header == header
+            && self.numbered(recent.blobs, 0) == metadata
+            && self.numbered(recent.blobs, BLOB_BITS) == blobs.traits.unwrap_or_default()
+        {
+            return Some(*number as usize);
+        }
+        let mut key = header;
+        self.add_blobs(&mut key, &blobs, record)?;
+        let number = match self.recent.find(&key) {
+            Some(number) => number as usize,
+            None => self.find(key, record)?,
+        };
+        if let Some(slot) = slot {
+            let described = SelfDescribed { header, blobs: key.blobs };
+            self.self_described.put(slot, described, number as u32);
+        }
+        Some(number)
     }
 
     #[inline(never)]
@@ -125,27 +208,39 @@ impl EventKinds {
                 number as u32
             }
         };
-        self.recent.0[key.slot()] = (key, number);
+        self.recent.put(key, number);
         Some(number as usize)
     }
 
     /// Adds what the header of a record does not have.
-    #[inline]
-    fn add_blobs(&mut self, key: &mut Key, record: &EventRecord<'_>) -> Option<()> {
+    fn add_blobs(
+        &mut self,
+        key: &mut Key,
+        blobs: &Blobs<'_>,
+        record: &EventRecord<'_>,
+    ) -> Option<()> {
         if Store::is_schema_record(record) {
             let decoded = self.decoder.decode(record);
             let name = decoded.event_name().unwrap_or_default().to_owned();
             key.blobs |= self.blob(name.as_bytes())? << (2 * BLOB_BITS);
         }
         if !record.extended.is_empty() {
-            let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL).unwrap_or_default();
-            let traits = record.extended.find(ExtType::PROV_TRAITS).unwrap_or_default();
-            key.blobs |= self.blob(metadata)? | self.blob(traits)? << BLOB_BITS;
+            let Blobs { metadata, traits } = *blobs;
+            key.blobs |= self.blob(metadata.unwrap_or_default())?;
+            key.blobs |= self.blob(traits.unwrap_or_default())? << BLOB_BITS;
         }
-        if record.header.is_event() && record.descriptor.id == 0 && is_string_kind(record) {
+        // One string without metadata.
+        let may_be_string = record.header.is_event() && record.descriptor.id == 0;
+        if may_be_string && blobs.metadata.is_none() && is_string_event(record) {
             key.numbers |= IS_STRING;
         }
         Some(())
+    }
+
+    /// The blob whose number is in these bits of a key.
+    #[inline(always)]
+    fn numbered(&self, blobs: u64, shift: u32) -> &[u8] {
+        numbered(&self.blobs, blobs, shift)
     }
 
     /// The number of a blob; 0 for an empty one.
@@ -170,8 +265,16 @@ impl EventKinds {
     pub fn resolve(self, mut decoder: Decoder, mut each: impl FnMut(ResolvedKind<'_>)) {
         decoder.set_learning(false);
         // The rest is not needed any more, and makes room for what the caller keeps. So do the kinds, from the last on.
-        let EventKinds { mut kinds, by_key, recent, blobs, by_content, decoder: own } = self;
-        drop((by_key, recent, by_content, own));
+        let EventKinds {
+            mut kinds,
+            by_key,
+            recent,
+            self_described,
+            blobs,
+            by_content,
+            decoder: own,
+        } = self;
+        drop((by_key, recent, self_described, by_content, own));
         while let Some(kind) = kinds.pop() {
             let number = kinds.len();
             if number.is_power_of_two() {
@@ -195,12 +298,17 @@ fn may_have_blobs(record: &EventRecord<'_>) -> bool {
         || !record.header.is_event()
 }
 
-/// Whether it is one string without metadata.
-fn is_string_kind(record: &EventRecord<'_>) -> bool {
-    record.extended.find(ExtType::EVENT_SCHEMA_TL).is_none() && is_string_event(record)
+/// The blob whose number is in these bits of a key; empty if there is none.
+#[inline(always)]
+fn numbered(blobs: &[Box<[u8]>], numbers: u64, shift: u32) -> &[u8] {
+    let number = (numbers >> shift) as usize & ((1 << BLOB_BITS) - 1);
+    number.checked_sub(1).map_or(&[][..], |index| &*blobs[index])
 }
 
 impl Key {
+    /// A key without flags: no record has it.
+    const NONE: Key = Key { guid: Guid::ZERO, numbers: 0, blobs: 0 };
+
     #[inline(always)]
     fn of_header(record: &EventRecord<'_>) -> Key {
         let descriptor = &record.descriptor;
@@ -226,10 +334,28 @@ impl Key {
 
     #[inline(always)]
     fn slot(&self) -> usize {
-        let guid = u128::from_ne_bytes(self.guid.0) as u64;
-        let mixed = (guid ^ self.numbers ^ self.blobs << 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 56) as usize
+        slot(self.mixed() ^ self.blobs << 8)
     }
+
+    /// The slot of a kind with metadata. Its name is in front, the names and types of its last fields are at the end.
+    #[inline(always)]
+    fn slot_with(&self, metadata: &[u8]) -> usize {
+        let front = metadata.first_chunk().map_or(0, |front| u128::from_le_bytes(*front));
+        let end = metadata.last_chunk().map_or(0, |end| u64::from_le_bytes(*end));
+        let front = (front as u64).rotate_left(29) ^ (front >> 64) as u64;
+        slot(self.mixed() ^ front ^ end.rotate_left(17) ^ metadata.len() as u64)
+    }
+
+    #[inline(always)]
+    fn mixed(&self) -> u64 {
+        u128::from_ne_bytes(self.guid.0) as u64 ^ self.numbers
+    }
+}
+
+/// A slot of [`RECENT`].
+#[inline(always)]
+fn slot(word: u64) -> usize {
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
 }
 
 impl Kind {
@@ -247,10 +373,7 @@ impl Kind {
     /// Calls `with` with a record of this kind.
     fn with_record(&self, blobs: &[Box<[u8]>], with: impl FnOnce(&EventRecord<'_>)) {
         // Metadata and provider traits name an event that has no number.
-        let blob = |shift: u32| {
-            let number = (self.key.blobs >> shift) as usize & ((1 << BLOB_BITS) - 1);
-            number.checked_sub(1).map_or(&[][..], |index| &*blobs[index])
-        };
+        let blob = |shift| numbered(blobs, self.key.blobs, shift);
         let mut items: Vec<(ExtType, &[u8])> =
             vec![(ExtType::PROV_TRAITS, blob(BLOB_BITS)), (ExtType::EVENT_SCHEMA_TL, blob(0))];
         items.retain(|(_, data)| !data.is_empty());
@@ -300,6 +423,39 @@ mod tests {
                 assert_eq!(kinds.number(record), Some(number), "round {round}");
             }
         }
+    }
+
+    /// The names of these providers and events have the same length and ends, so that they are remembered in the same slot.
+    #[test]
+    fn kinds_with_metadata_differ_by_all_of_it_and_by_traits() {
+        let described = |name: &str, traits: &[u8]| {
+            let mut metadata = [b"\0\0\0", name.as_bytes(), b"\0number\0\x07"].concat();
+            metadata[0] = metadata.len() as u8;
+            let items = [(ExtType::EVENT_SCHEMA_TL, &metadata[..]), (ExtType::PROV_TRAITS, traits)];
+            ExtendedItemsBuf::from_items(&items).unwrap()
+        };
+        let names = ["AnEventWithALongName_1_Behind", "AnEventWithALongName_2_Behind"];
+        let items =
+            names.map(|name| ["one", "two"].map(|traits| described(name, traits.as_bytes())));
+        let mut kinds = EventKinds::default();
+        for round in 0..3 {
+            for (number, items) in items.iter().flatten().enumerate() {
+                for id in [0, 1] {
+                    let mut event = EventRecord::new(HeaderType::Event64, b"t\0\0\0");
+                    event.provider = Some(Guid::from_u128(7));
+                    event.descriptor.id = id;
+                    event.extended = items.as_items();
+                    let expected = Some(2 * number + usize::from(id));
+                    assert_eq!(kinds.number(&event), expected, "round {round}");
+                }
+            }
+        }
+        let mut found = Vec::new();
+        kinds.resolve(Decoder::new(), |kind| {
+            found.push(kind.decoded.event_name().unwrap_or_default().to_owned());
+        });
+        found.reverse();
+        assert_eq!(found, names.map(|name| vec![name; 4]).concat());
     }
 
     #[test]

@@ -162,6 +162,11 @@ mod tests {
         assert!(!gathers("pid == 4 and tid == 12", &of_providers));
         assert!(gathers("pid == 4 and tid == 12", &all));
         assert!(gathers("process == 'shop'", &of_providers));
+        assert!(gathers("process in (4, 'shop')", &of_providers));
+        assert!(gathers("process like 'sh*'", &of_providers));
+        // An id needs no name.
+        assert!(!gathers("process == 4 or process in (8, 12..16) or process & 1", &of_providers));
+        assert!(gathers("process == 4", &all));
         assert!(!gathers("header.pid == 4 and cpu == 1", &all));
     }
 }

@@ -48,7 +48,7 @@ impl WhereOption {
             Expr::parse(text, time).map_err(|error| Failure::Usage(pointed(text, &error)))?;
         let headers = expr.names().headers;
         let tests = |names: &[&str]| headers.iter().any(|name| names.contains(&name.as_str()));
-        let tested = TestedNames { processes: tests(&["process"]), files: expr.tests_file() };
+        let tested = TestedNames { processes: expr.names_processes(), files: expr.tests_file() };
         Ok(Some(Filter {
             tests_owner: tests(&OWNER_NAMES),
             tested,

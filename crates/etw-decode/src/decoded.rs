@@ -13,6 +13,7 @@ use crate::walk::{PayloadError, walk, walk_part};
 use etw_tracelogging::ProviderTraits;
 use etw_types::{EventRecord, Guid, le};
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 
 /// Bytes of a compressed text; Windows writes less than 64 KiB.
 const COMPRESSED_LIMIT: usize = 1 << 20;
@@ -53,6 +54,8 @@ impl Fit {
 
 /// A record's schema, or the reason why it has none.
 pub struct Decoded<'d> {
+    /// The number of the answer; 0: it has none.
+    pub(crate) answer: u64,
     pub(crate) schema: Option<&'d Schema>,
     /// The schema that another source has for a record that brought its own fields: names and message.
     pub(crate) described: Option<&'d Schema>,
@@ -73,6 +76,7 @@ pub struct Decoded<'d> {
 impl<'d> Decoded<'d> {
     pub(crate) fn with(schema: &'d Schema, source: Source) -> Decoded<'d> {
         Decoded {
+            answer: 0,
             schema: Some(schema),
             described: None,
             source: Some(source),
@@ -89,6 +93,7 @@ impl<'d> Decoded<'d> {
 
     pub(crate) fn undecoded(reason: Reason) -> Decoded<'d> {
         Decoded {
+            answer: 0,
             schema: None,
             described: None,
             source: None,
@@ -101,6 +106,13 @@ impl<'d> Decoded<'d> {
             event_info: None,
             passed_over: 0,
         }
+    }
+
+    /// A number of the answer, if it is kept for other records. Two answers of one decoder with the same number have the same schema and source,
+    /// or reason and text of it, the same event's name, and the same provider's name where no traits have it.
+    #[inline]
+    pub fn answer(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.answer)
     }
 
     /// The schema.

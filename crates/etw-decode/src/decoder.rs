@@ -39,6 +39,8 @@ pub struct Decoder {
     /// By metadata: the place in `tracelogging_schemas`.
     tracelogging: HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>,
     tracelogging_schemas: Vec<Result<Schema, SchemaError>>,
+    /// Schemas that `tracelogging_schemas` has had before.
+    tracelogging_dropped: u64,
     tracelogging_bound: CacheBound,
     described: HashMap<EventKey, Described, foldhash::fast::RandomState>,
     described_bound: CacheBound,
@@ -66,6 +68,9 @@ impl<'a> Items<'a> {
         }
     }
 }
+
+/// Set in the numbers of answers that come from an event's own metadata.
+const SELF_DESCRIBED: u64 = 1 << 63;
 
 struct Described {
     blob: Arc<[u8]>,
@@ -95,6 +100,7 @@ impl Decoder {
             learning: true,
             tracelogging: HashMap::default(),
             tracelogging_schemas: Vec::new(),
+            tracelogging_dropped: 0,
             tracelogging_bound: CacheBound::default(),
             described: HashMap::default(),
             described_bound: CacheBound::default(),
@@ -197,10 +203,12 @@ impl Decoder {
 
     fn self_described<'d>(&'d mut self, blob: &'d [u8]) -> Decoded<'d> {
         let place = self.self_described_place(blob);
-        match &self.tracelogging_schemas[place] {
+        let mut decoded = match &self.tracelogging_schemas[place] {
             Ok(schema) => Decoded::with(schema, Source::TraceLogging),
             Err(error) => Decoded::undecoded(Reason::TraceLogging(error.clone())),
-        }
+        };
+        decoded.answer = SELF_DESCRIBED | (self.tracelogging_dropped + place as u64);
+        decoded
     }
 
     /// A record of an event log: it has the types of its fields; other sources may have its name and message.
@@ -238,6 +246,7 @@ impl Decoder {
                 self.tracelogging_bound.add(hasher.hash_one(blob), size);
                 if starts_over {
                     self.tracelogging.clear();
+                    self.tracelogging_dropped += self.tracelogging_schemas.len() as u64;
                     self.tracelogging_schemas.clear();
                 }
                 let place = self.tracelogging_schemas.len();
@@ -385,6 +394,7 @@ impl Decoder {
             candidates.extend(self.of_older_version(provider, number, version));
         }
         candidates.extend(universal::event(&provider, number).map(|schema| Candidate {
+            answer: 0,
             schema: Ok(SchemaRef::Static(schema)),
             source: Source::Universal,
             event_info: None,
@@ -419,6 +429,7 @@ impl Decoder {
         let reason_text = is_named.then(|| reason.to_string().into_boxed_str());
         CachedEvent {
             generation: 0,
+            answer: 0,
             candidates,
             reason,
             reason_text,
@@ -443,6 +454,7 @@ impl Decoder {
         let is_classic = id.form == EventForm::Classic;
         let mut event = CachedEvent {
             generation: 0,
+            answer: 0,
             candidates: Vec::new(),
             reason: if is_classic { Reason::NoClass } else { Reason::NoKernelClass },
             reason_text: None,
@@ -463,6 +475,7 @@ impl Decoder {
         }
         let known = kernel::events(class, kind, version);
         let in_table = known.iter().filter_map(KernelEvent::schema).map(|schema| Candidate {
+            answer: 0,
             schema: Ok(SchemaRef::Static(schema)),
             source: Source::Kernel,
             event_info: None,
@@ -495,6 +508,7 @@ impl Decoder {
         }
         let described = self.described.get(&key)?;
         Some(Candidate {
+            answer: 0,
             schema: described.schema.clone().map(SchemaRef::Shared),
             source: Source::EventInfo,
             event_info: described.schema.is_ok().then(|| Arc::clone(&described.blob)),

@@ -170,6 +170,11 @@ impl Expr {
         self.needs_time
     }
 
+    /// Whether a test needs the names of processes: one of their ids alone does not.
+    pub fn names_processes(&self) -> bool {
+        self.root.any(&|node| matches!(node, Node::Process(test) if test.needs_name()))
+    }
+
     /// Whether a test needs the name of the provider.
     pub fn names_providers(&self) -> bool {
         self.root.any(&|node| match node {

@@ -2,6 +2,7 @@
 
 use crate::decoded::{Decoded, Visited};
 use crate::field::Field;
+use crate::integers::Integers;
 use crate::message::{Message, SIZE_LIMIT};
 use crate::reason::Reason;
 use crate::text::Escape;
@@ -23,6 +24,8 @@ pub struct Inserts {
     depth: usize,
     /// Whether a bracket was opened last.
     opened: bool,
+    /// The open array or struct is no insert.
+    is_skipped: bool,
     /// The text of each top-level field.
     places: Vec<Place>,
     /// Escaped texts that the output does not have.
@@ -46,6 +49,7 @@ impl Inserts {
         if let Some(message) = message {
             self.needed = message.inserts();
             self.depth = 0;
+            self.is_skipped = false;
             self.places.clear();
             self.own.clear();
         }
@@ -69,8 +73,39 @@ impl Inserts {
         style: &Style,
         escape: Escape,
     ) {
-        if self.is_wanted {
+        if self.is_wanted && !self.is_skipped {
             self.add(field, value, (out, written), style, escape);
+        }
+    }
+
+    /// All elements of the array begun last, which are integers.
+    #[inline]
+    pub fn integers(
+        &mut self,
+        field: &Field,
+        integers: &Integers<'_>,
+        style: &Style,
+        escape: Escape,
+    ) {
+        if self.is_wanted && !self.is_skipped {
+            self.add_integers(field, integers.clone(), style, escape);
+        }
+    }
+
+    #[inline(never)]
+    fn add_integers(
+        &mut self,
+        field: &Field,
+        mut integers: Integers<'_>,
+        style: &Style,
+        escape: Escape,
+    ) {
+        let Some((first, _)) = integers.next() else { return };
+        self.add(field, &first, (&[], 0..0), style, escape);
+        if integers.rest_size() > 0 {
+            // Digits and signs need no escape.
+            self.own.extend_from_slice(b", ");
+            integers.write_text(&mut self.own, |own| own.extend_from_slice(b", "));
         }
     }
 
@@ -126,13 +161,16 @@ impl Inserts {
         if self.is_wanted {
             if self.depth == 0 {
                 let start = self.own.len();
+                self.is_skipped = !self.is_needed();
                 self.places.push(Place { is_own: true, range: start..start });
-            } else {
+            } else if !self.is_skipped {
                 self.separate();
             }
-            self.own.push(if is_array { b'[' } else { b'{' });
             self.depth += 1;
-            self.opened = true;
+            if !self.is_skipped {
+                self.own.push(if is_array { b'[' } else { b'{' });
+                self.opened = true;
+            }
         }
     }
 
@@ -140,12 +178,16 @@ impl Inserts {
     #[inline]
     pub fn end(&mut self, is_array: bool) {
         if self.is_wanted {
-            self.own.push(if is_array { b']' } else { b'}' });
+            if !self.is_skipped {
+                self.own.push(if is_array { b']' } else { b'}' });
+                self.opened = false;
+            }
             self.depth -= 1;
-            self.opened = false;
-            match self.places.last_mut() {
-                Some(place) if self.depth == 0 => place.range.end = self.own.len(),
-                _ => {}
+            if self.depth == 0 {
+                self.is_skipped = false;
+                if let Some(place) = self.places.last_mut() {
+                    place.range.end = self.own.len();
+                }
             }
         }
     }
@@ -242,6 +284,10 @@ mod tests {
         fn begin_array(&mut self, _: &Field, _: usize) {
             self.inserts.begin(true);
         }
+        fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
+            self.inserts.integers(field, integers, &Style::default(), Escape::Json);
+            integers.write_json(self.out, &Style::default());
+        }
         fn end_array(&mut self, _: &Field) {
             self.inserts.end(true);
         }
@@ -267,7 +313,7 @@ mod tests {
           </template></templates><events>
           <event value="1" template="T" message="%13, %2 &quot;%1&quot;%n%3 %4 %5 %6 %7 %8%n%9 %10 %11 %12 %1%99"/>
           <event value="2" template="T" message="100%% \ &quot;plain&quot;"/><event value="3" template="T"/>
-          </events></provider></m>"#;
+          <event value="4" template="T" message="%10 %2"/></events></provider></m>"#;
         let mut catalog = Catalog::default();
         catalog.add_manifest(manifest.as_bytes()).unwrap();
         let mut decoder = Decoder::new();
@@ -295,7 +341,7 @@ mod tests {
             ]
             .concat();
             for length in [payload.len(), payload.len() - 12, 0] {
-                for id in 1..=3 {
+                for id in 1..=4 {
                     let mut record = EventRecord::new(HeaderType::Event64, &payload[..length]);
                     record.provider = "00000000-0000-0000-0000-000000000001".parse().ok();
                     record.descriptor.id = id;
@@ -322,7 +368,7 @@ mod tests {
                 }
             }
         }
-        // Each text has the first message where the payload is whole, and the second always.
-        assert_eq!(messages, 6 + 18);
+        // Each text has the first and the last message where the payload is whole, and the second always.
+        assert_eq!(messages, 6 + 6 + 18);
     }
 }

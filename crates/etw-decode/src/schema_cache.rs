@@ -41,6 +41,16 @@ impl EventId {
     pub fn event_key(self) -> EventKey {
         EventKey::Event { provider: self.guid, id: self.number, version: self.version }
     }
+
+    /// A slot of [`RECENT`].
+    #[inline(always)]
+    fn slot(&self) -> usize {
+        let guid = u128::from_ne_bytes(self.guid.0);
+        let numbers =
+            u64::from(self.number) << 16 | u64::from(self.version) << 8 | self.form as u64;
+        let mixed = guid as u64 ^ (guid >> 64) as u64 ^ numbers;
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
+    }
 }
 
 impl Hash for EventId {
@@ -72,6 +82,8 @@ impl Deref for SchemaRef {
 
 /// A schema that a source has for an event.
 pub(crate) struct Candidate {
+    /// The number of the answer that it gives; the cache sets it.
+    pub answer: u64,
     pub schema: Result<SchemaRef, EventInfoError>,
     pub source: Source,
     /// The TRACE_EVENT_INFO that the schema was compiled from.
@@ -81,7 +93,7 @@ pub(crate) struct Candidate {
 impl Candidate {
     pub fn shared(schema: &Arc<Schema>, source: Source) -> Candidate {
         let schema = Ok(SchemaRef::Shared(Arc::clone(schema)));
-        Candidate { schema, source, event_info: None }
+        Candidate { answer: 0, schema, source, event_info: None }
     }
 
     /// Whether it describes only payloads that its fields fill.
@@ -92,14 +104,15 @@ impl Candidate {
 
     #[inline]
     pub fn decoded(&self) -> Decoded<'_> {
-        match &self.schema {
-            Ok(schema) => {
-                let mut decoded = Decoded::with(schema, self.source);
-                decoded.event_info = self.event_info.as_deref();
-                decoded
-            }
+        let mut decoded = match &self.schema {
+            Ok(schema) => Decoded::with(schema, self.source),
             Err(error) => Decoded::undecoded(Reason::EventInfo(*error)),
+        };
+        if self.schema.is_ok() {
+            decoded.event_info = self.event_info.as_deref();
         }
+        decoded.answer = self.answer;
+        decoded
     }
 }
 
@@ -107,6 +120,8 @@ impl Candidate {
 pub(crate) struct CachedEvent {
     /// The generation of the trace's schemas when the sources were asked.
     pub generation: u64,
+    /// The number of the answer that there is no schema; the cache sets it.
+    pub answer: u64,
     /// In order of precedence.
     pub candidates: Vec<Candidate>,
     /// Why there is no schema, if there is none.
@@ -123,6 +138,7 @@ impl CachedEvent {
     /// The answer for an event without a schema.
     pub fn undecoded(&self) -> Decoded<'_> {
         Decoded {
+            answer: self.answer,
             reason_text: self.reason_text.as_deref(),
             event_name: self.event_name.map(Cow::Borrowed),
             provider_name: self.provider_name.as_deref(),
@@ -135,16 +151,36 @@ impl CachedEvent {
 #[derive(Default)]
 pub(crate) struct SchemaCache {
     places: HashMap<EventId, u32, foldhash::fast::RandomState>,
+    /// Events that were found last, with their places, by a cheap hash; empty before the first one.
+    recent: Vec<Option<(EventId, u32)>>,
     events: Vec<CachedEvent>,
     size: usize,
+    /// Numbers of answers that were given out. No number is given out twice.
+    answers: u64,
 }
+
+/// Events that are remembered, a power of two.
+const RECENT: usize = 256;
 
 impl SchemaCache {
     /// The place of an event, if it is cached and up to date.
     #[inline]
-    pub fn find(&self, id: &EventId, generation: u64) -> Option<usize> {
-        let place = *self.places.get(id)? as usize;
+    pub fn find(&mut self, id: &EventId, generation: u64) -> Option<usize> {
+        let slot = id.slot();
+        let place = match self.recent.get(slot) {
+            Some(Some((recent, place))) if recent == id => *place,
+            _ => self.find_forgotten(id, slot)?,
+        };
+        let place = place as usize;
         (self.events[place].generation == generation).then_some(place)
+    }
+
+    #[inline(never)]
+    fn find_forgotten(&mut self, id: &EventId, slot: usize) -> Option<u32> {
+        let place = *self.places.get(id)?;
+        self.recent.resize(RECENT, None);
+        self.recent[slot] = Some((*id, place));
+        Some(place)
     }
 
     #[inline]
@@ -153,9 +189,15 @@ impl SchemaCache {
     }
 
     /// Caches an event; returns its place.
-    pub fn put(&mut self, id: EventId, event: CachedEvent) -> usize {
+    pub fn put(&mut self, id: EventId, mut event: CachedEvent) -> usize {
         if self.size > SIZE_LIMIT {
             self.clear();
+        }
+        self.answers += 1;
+        event.answer = self.answers;
+        for candidate in &mut event.candidates {
+            self.answers += 1;
+            candidate.answer = self.answers;
         }
         self.size += size_of::<CachedEvent>()
             + event.candidates.len() * size_of::<Candidate>()
@@ -171,6 +213,77 @@ impl SchemaCache {
     }
 
     pub fn clear(&mut self) {
-        *self = SchemaCache::default();
+        *self = SchemaCache { answers: self.answers, ..SchemaCache::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(generation: u64) -> CachedEvent {
+        let candidate = || Candidate {
+            answer: 0,
+            schema: Ok(SchemaRef::Shared(Arc::default())),
+            source: Source::Manifest,
+            event_info: None,
+        };
+        CachedEvent {
+            generation,
+            answer: 0,
+            candidates: vec![candidate(), candidate()],
+            reason: Reason::NoManifest,
+            reason_text: None,
+            event_name: None,
+            provider_name: None,
+        }
+    }
+
+    #[test]
+    fn no_two_answers_have_one_number() {
+        let mut cache = SchemaCache::default();
+        let mut numbers = Vec::new();
+        let id = |number| EventId {
+            form: EventForm::Event,
+            guid: Guid::from_u128(7),
+            number,
+            version: 0,
+        };
+        for round in 0..3 {
+            for number in [1, 2, 1, 3] {
+                let place = cache.put(id(number), event(round));
+                let event = cache.event(place);
+                numbers.push(event.undecoded().answer);
+                numbers.extend(event.candidates.iter().map(|candidate| candidate.decoded().answer));
+            }
+            cache.clear();
+        }
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!((count, numbers.len(), numbers[0]), (36, 36, 1));
+    }
+
+    #[test]
+    fn a_remembered_event_is_forgotten_with_the_cache_and_outdated_with_the_trace() {
+        let mut cache = SchemaCache::default();
+        for number in 0..600 {
+            for version in 0..2 {
+                let guid = Guid::from_u128(7);
+                let id = EventId { form: EventForm::Event, guid, number, version };
+                assert_eq!(cache.find(&id, 0), None);
+                let place = cache.put(id, event(0));
+                for _ in 0..2 {
+                    assert_eq!((cache.find(&id, 0), cache.find(&id, 1)), (Some(place), None));
+                    let other = EventId { form: EventForm::Classic, ..id };
+                    assert_eq!(cache.find(&other, 0), None);
+                }
+            }
+        }
+        let id =
+            EventId { form: EventForm::Event, guid: Guid::from_u128(7), number: 5, version: 1 };
+        assert!(cache.find(&id, 0).is_some());
+        cache.clear();
+        assert_eq!(cache.find(&id, 0), None);
     }
 }

@@ -247,12 +247,7 @@ impl Value<'_> {
             }
             Value::Int(value) => write_int(out, value),
             Value::UInt(value) => write_uint(out, value),
-            Value::Hex(value) => {
-                let (digits, count) = hex_digits(value);
-                let mut text = *b"0x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-                text[2..].copy_from_slice(&digits);
-                put_front(out, text, 2 + count);
-            }
+            Value::Hex(value) => write_prefixed_hex(out, value),
             Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
             Value::F32(value) => write_f32(out, value),
             Value::F64(value) => write_f64(out, value),
@@ -413,9 +408,18 @@ pub(crate) fn write_hex(out: &mut Vec<u8>, value: u64) {
     put_front(out, digits, count);
 }
 
+/// `0x…`
+#[inline]
+pub(crate) fn write_prefixed_hex(out: &mut Vec<u8>, value: u64) {
+    let (digits, count) = hex_digits(value);
+    out.reserve(18);
+    out.extend_from_slice(b"0x");
+    put_front(out, digits, count);
+}
+
 /// `"0x…"`
 #[inline]
-fn write_quoted_hex(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn write_quoted_hex(out: &mut Vec<u8>, value: u64) {
     let (digits, count) = hex_digits(value);
     // Not joined before: a processor waits where it loads what several stores have just written.
     out.reserve(20);

@@ -1,6 +1,7 @@
 //! [`Visitor`]: what a walk calls for each value, array and struct.
 
 use crate::field::Field;
+use crate::integers::Integers;
 use crate::value::Value;
 use std::ops::Range;
 
@@ -16,11 +17,29 @@ pub trait Visitor {
     fn begin_struct(&mut self, field: &Field);
     /// The struct begun last is complete.
     fn end_struct(&mut self, field: &Field);
+    /// Elements of the array that was begun last, if they are integers that are shown as numbers. A visitor that does not need each of them takes
+    /// them all at once; by default, each is a [`value`](Visitor::value).
+    fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
+        visit_each(integers, field, self);
+    }
     /// The range of payload bytes that the next value takes.
     fn place(&mut self, _bytes: Range<usize>) {}
     /// Whether the walk can end here. The walk asks after each field and after each element of an array.
     fn is_done(&self) -> bool {
         false
+    }
+}
+
+/// Gives each element to a visitor, until it is done.
+pub(crate) fn visit_each(
+    integers: &mut Integers<'_>,
+    field: &Field,
+    visitor: &mut (impl Visitor + ?Sized),
+) {
+    while !visitor.is_done() {
+        let Some((value, place)) = integers.next() else { return };
+        visitor.place(place);
+        visitor.value(field, value);
     }
 }
 

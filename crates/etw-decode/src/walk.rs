@@ -1,12 +1,12 @@
 //! The walk: a schema over a payload.
 
 use crate::field::{Count, Field, Kind, Length};
+use crate::integers::{Integers, Number};
 use crate::read::{counted, read, stored_integer};
 use crate::schema::Schema;
 use crate::text::Text;
-use crate::value::{Integer, Value};
-use crate::visitor::Visitor;
-use etw_tracelogging::{Show, Wire};
+use crate::value::Value;
+use crate::visitor::{Visitor, visit_each};
 use etw_types::le;
 use std::fmt;
 
@@ -180,45 +180,6 @@ fn value_of<'a>(
     }
 }
 
-/// The form of an integer without names.
-#[derive(Clone, Copy)]
-struct Number {
-    show: Show,
-    is_signed: bool,
-    /// 1, 2, 4 or 8 bytes.
-    size: usize,
-}
-
-impl Number {
-    /// The form of a field's values, if they are integers without names.
-    fn of(field: &Field, pointer_size: u8) -> Option<Number> {
-        let Kind::Scalar { wire, show } = field.kind else { return None };
-        let size = match wire {
-            // As `read` does.
-            Wire::Pointer => Some(if pointer_size == 4 { 4 } else { 8 }),
-            _ if wire.is_integer() => wire.fixed_size(pointer_size),
-            _ => None,
-        };
-        let is_signed = wire.is_signed();
-        size.filter(|_| field.map.is_none()).map(|size| Number { show, is_signed, size })
-    }
-
-    /// The value of as many bytes as it has.
-    #[inline(always)]
-    fn value(self, bytes: &[u8]) -> Value<'_> {
-        let unsigned = match *bytes {
-            [byte] => u64::from(byte),
-            [a, b] => u64::from(u16::from_le_bytes([a, b])),
-            [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
-            _ => le::u64(bytes, 0).unwrap_or_default(),
-        };
-        let unused = 64 - 8 * self.size as u32;
-        let signed = (unsigned << unused) as i64 >> unused;
-        let integer = Integer { bytes, is_signed: self.is_signed, signed, unsigned };
-        Value::of_integer(integer, self.show)
-    }
-}
-
 struct Walker<'a, V> {
     schema: &'a Schema,
     payload: &'a [u8],
@@ -303,14 +264,17 @@ impl<'a, V: Visitor> Walker<'a, V> {
     ) -> Result<(), PayloadError> {
         let rest = &self.payload[self.at..];
         let whole = count.min(rest.len() / number.size).min(self.budget);
-        for bytes in rest.chunks_exact(number.size).take(whole) {
-            if self.visitor.is_done() {
-                return Ok(());
-            }
-            self.budget -= 1;
-            self.visitor.place(self.at..self.at + number.size);
-            self.at += number.size;
-            self.visitor.value(field, number.value(bytes));
+        let size = whole * number.size;
+        let mut integers = Integers::new(number, &rest[..size], self.at);
+        match number.is_plain() {
+            true => self.visitor.integers(field, &mut integers),
+            false => visit_each(&mut integers, field, self.visitor),
+        }
+        let taken = size - integers.rest_size();
+        self.budget -= taken / number.size;
+        self.at += taken;
+        if taken < size {
+            return Ok(());
         }
         if let (Some(slot), true) = (self.referred.get_mut(index), whole > 0) {
             // Where another field refers to an array, its last value counts.

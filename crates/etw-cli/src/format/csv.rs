@@ -3,7 +3,7 @@
 use super::heads::{Heads, has_items};
 use super::{FileFacts, Number, Options, failure_text, guid_text, is_classic};
 use super::{put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Field, Source, Style, Value, Visitor};
+use etw_decode::{Decoded, Field, Integers, Source, Style, Value, Visitor};
 use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItems, HeaderType, le};
 
 pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcode,Task,Keyword,PID,TID,\
@@ -263,6 +263,15 @@ impl Visitor for Columns<'_> {
 
     fn begin_array(&mut self, _field: &Field, _count: usize) {
         self.open(b'[');
+    }
+
+    fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
+        // Some values of the header have a form of their own.
+        if self.is_header {
+            return integers.for_each(|(value, _)| self.value(field, value));
+        }
+        integers.write_text(self.column, |column| column.extend_from_slice(b", "));
+        self.opened = false;
     }
 
     fn end_array(&mut self, _field: &Field) {

@@ -2,6 +2,7 @@
 
 use etw_decode::{Decoded, Inserts, Names, Reason, Source};
 use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, HeaderType, Hook};
+use std::num::NonZeroU64;
 
 /// Kinds that are kept, a power of two; another kind with the same slot replaces one.
 const SLOTS: usize = 1024;
@@ -25,9 +26,13 @@ pub struct Kinds {
 /// The rendered parts of one kind of records.
 pub struct Head {
     key: Key,
+    /// The number of the decoder's answer, if it has one.
+    answer: Option<NonZeroU64>,
     traits: Option<Box<[u8]>>,
     /// Whether the traits name the provider.
     is_named_by_traits: bool,
+    source: Option<Source>,
+    tag: u32,
     provider_name: Option<Box<str>>,
     event_name: Option<Box<str>>,
     /// The names of the schema, if the parts have them.
@@ -48,8 +53,6 @@ struct Key {
     hook: Option<Hook>,
     provider: Option<Guid>,
     descriptor: EventDescriptor,
-    source: Option<Source>,
-    tag: u32,
     is_logged: bool,
 }
 
@@ -81,11 +84,21 @@ impl Head {
         (is_logged, names): (bool, Option<&Names>),
     ) -> bool {
         let traits = decoded.provider_traits().map(|traits| traits.as_bytes());
-        self.key.is_of(record, decoded, is_logged)
-            && self.names.as_ref() == names
+        self.key.is_of(record, is_logged)
+            && self.names.is_some() == names.is_some()
+            && self.traits.as_deref() == traits
+            && (self.answer.is_some() && self.answer == decoded.answer()
+                || self.has_names_of(decoded, names))
+    }
+
+    /// Whether the decoder's answer is the same, part by part.
+    #[inline(never)]
+    fn has_names_of(&self, decoded: &Decoded<'_>, names: Option<&Names>) -> bool {
+        self.names.as_ref() == names
+            && self.source == decoded.source()
+            && self.tag == tag_of(decoded)
             && self.reason.as_ref() == decoded.reason()
             && self.event_name.as_deref() == decoded.event_name()
-            && self.traits.as_deref() == traits
             && (self.is_named_by_traits
                 || self.provider_name.as_deref() == decoded.provider_name().as_deref())
     }
@@ -101,6 +114,7 @@ impl Kinds {
     /// The parts of the record's kind. `render` appends them to its argument and returns the ends of all but the last. It may use the names
     /// of provider and event, source and tag of the schema or the reason why there is none, the provider's traits, and of the record what is the same for all of a
     /// kind: header, hook, provider and descriptor; and `is_logged` and the names, which tell kinds apart, too.
+    /// All answers are those of one decoder.
     pub fn of(
         &mut self,
         record: &EventRecord<'_>,
@@ -116,7 +130,10 @@ impl Kinds {
             let ends = render(&mut text);
             let traits = decoded.provider_traits();
             *slot = Some(Box::new(Head {
-                key: Key::of(record, decoded, is_logged),
+                key: Key::of(record, is_logged),
+                answer: decoded.answer(),
+                source: decoded.source(),
+                tag: tag_of(decoded),
                 traits: traits.map(|traits| traits.as_bytes().into()),
                 is_named_by_traits: traits.is_some_and(|traits| !traits.name().is_empty()),
                 provider_name: decoded.provider_name().map(Into::into),
@@ -135,28 +152,24 @@ impl Kinds {
 }
 
 impl Key {
-    fn of(record: &EventRecord<'_>, decoded: &Decoded<'_>, is_logged: bool) -> Key {
+    fn of(record: &EventRecord<'_>, is_logged: bool) -> Key {
         Key {
             header: record.header,
             hook: record.hook,
             provider: record.provider,
             descriptor: record.descriptor,
-            source: decoded.source(),
-            tag: tag_of(decoded),
             is_logged,
         }
     }
 
     /// Whether this is the key of the record. It is not made for that: copying the parts of each record costs more than comparing them.
     #[inline]
-    fn is_of(&self, record: &EventRecord<'_>, decoded: &Decoded<'_>, is_logged: bool) -> bool {
-        let Key { header, hook, provider, descriptor, source, tag, is_logged: was_logged } = self;
+    fn is_of(&self, record: &EventRecord<'_>, is_logged: bool) -> bool {
+        let Key { header, hook, provider, descriptor, is_logged: was_logged } = self;
         *header == record.header
             && *hook == record.hook
             && *provider == record.provider
             && *descriptor == record.descriptor
-            && *source == decoded.source()
-            && *tag == tag_of(decoded)
             && *was_logged == is_logged
     }
 }
@@ -212,6 +225,25 @@ mod tests {
                 [0, 0, 1]
             });
             assert_eq!((head.third(), head.end()), (&[id as u8][..], &[0][..]));
+        }
+    }
+
+    #[test]
+    fn kinds_of_one_answer_differ_by_their_headers() {
+        let mut kinds = Kinds { slots: vec![None] };
+        let mut decoder = Decoder::new();
+        let mut event = EventRecord::new(HeaderType::Event64, &[]);
+        event.provider = Some(Guid::from_u128(7));
+        event.descriptor.id = 1;
+        for level in [1, 2, 2, 1] {
+            event.descriptor.level.0 = level;
+            let decoded = decoder.decode(&event);
+            assert!(decoded.answer().is_some());
+            let head = kinds.of(&event, &decoded, (false, None), |out| {
+                out.push(level);
+                [0; 3]
+            });
+            assert_eq!(head.end(), [level]);
         }
     }
 

@@ -3,7 +3,9 @@
 use super::heads::{Head, Heads, has_items};
 use super::{FileFacts, Number, Options, put_hex, put_hex16, put_number};
 use crate::join::{Moment, Names};
-use etw_decode::{Decoded, Escape, Field, Inserts, Style, Value, Visitor, write_json_string};
+use etw_decode::{
+    Decoded, Escape, Field, Inserts, Integers, Style, Value, Visitor, write_json_string,
+};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
 use std::collections::BTreeMap;
 
@@ -476,6 +478,13 @@ impl<const MESSAGE: bool> Visitor for Fields<'_, MESSAGE> {
         if MESSAGE {
             self.inserts.begin(true);
         }
+    }
+
+    fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
+        if MESSAGE {
+            self.inserts.integers(field, integers, self.style, Escape::Json);
+        }
+        integers.write_json(self.out, self.style);
     }
 
     fn end_array(&mut self, _field: &Field) {

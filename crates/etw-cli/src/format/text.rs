@@ -9,8 +9,8 @@ use super::{FileFacts, Options, View, failure_text, put_hex, put_number};
 use crate::column::level_colour;
 use crate::join::{Moment, Names};
 use etw_decode::{
-    Decoded, Escape, Field, Inserts, Reason, Source, Style, Value, Visitor, activity_path,
-    write_json_string,
+    Decoded, Escape, Field, Inserts, Integers, Reason, Source, Style, Value, Visitor,
+    activity_path, write_json_string,
 };
 use etw_types::{EventRecord, HeaderType, Opcode};
 use std::io::Write;
@@ -309,6 +309,17 @@ impl Visitor for Fields<'_> {
             self.open(field, false, b'[');
         }
         self.inserts.begin(true);
+    }
+
+    fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
+        self.inserts.integers(field, integers, self.style, Escape::Json);
+        match field.no_print {
+            true => integers.for_each(drop),
+            false => {
+                integers.write_text(self.out, |out| out.push(b' '));
+                self.opened = false;
+            }
+        }
     }
 
     fn end_array(&mut self, field: &Field) {

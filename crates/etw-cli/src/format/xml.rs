@@ -3,7 +3,9 @@
 use super::heads::{Heads, has_items};
 use super::{FileFacts, Options, failure_text, guid_text, is_classic};
 use super::{put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Escape, Field, Inserts, Names, Style, Value, Visited, Visitor};
+use etw_decode::{
+    Decoded, Escape, Field, Inserts, Integers, Names, Style, Value, Visited, Visitor,
+};
 use etw_types::{EventRecord, ExtType, HeaderType, Hook, SYSTEM_TRACE, le};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
@@ -468,6 +470,13 @@ impl Visitor for Data<'_> {
             self.out.extend_from_slice(b"/>");
         }
         self.inserts.begin(true);
+    }
+
+    fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
+        let style = self.style;
+        self.inserts.integers(field, integers, style, Escape::With(escape));
+        integers.write_text(self.out, |out| out.extend_from_slice(b", "));
+        self.array = Some(1);
     }
 
     fn end_array(&mut self, field: &Field) {

@@ -119,6 +119,19 @@ impl Subject<'_> {
 }
 
 impl Test {
+    /// Whether a number that has a name may be another subject than the number alone.
+    pub fn needs_name(&self) -> bool {
+        let is_text = |literal: &Literal| matches!(literal, Literal::Text(_));
+        match self {
+            Test::Is | Test::Bits(_) => false,
+            Test::Compare(_, literal) => is_text(literal),
+            Test::Like(_) | Test::Matches(_) => true,
+            Test::In(members) => members
+                .iter()
+                .any(|(first, last)| is_text(first) || last.as_ref().is_some_and(is_text)),
+        }
+    }
+
     pub fn holds(&self, subject: Subject<'_>) -> bool {
         match self {
             Test::Is => match subject {
