@@ -203,7 +203,7 @@ impl<'a> ReadRef<'a> for &'a Bytes {
         let size = end.checked_sub(range.start).ok_or(())?;
         let up_to_delimiter = |bytes: &'a [u8]| {
             let bytes = &bytes[..bytes.len().min(usize::try_from(size).unwrap_or(usize::MAX))];
-            Some(&bytes[..bytes.iter().position(|byte| *byte == delimiter)?])
+            Some(&bytes[..memchr::memchr(delimiter, bytes)?])
         };
         let in_block = self.block(range.start).and_then(up_to_delimiter);
         let across = || {
