@@ -55,7 +55,9 @@ TRACE_FORMAT_PREFIX
                  etw tracefmt: the prefix of a message
 DEBUGINFOD_URLS  servers of debug files, for names of functions
 DEBUGINFOD_TIMEOUT
-                 seconds after which such a server is given up: 90
+                 seconds after which a server that sends less than 100 KiB is given up: 90
+DEBUGINFOD_MAXTIME, DEBUGINFOD_MAXSIZE
+                 seconds and bytes that a file of such a server may take: no limit
 DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME
                  where debuginfod-find keeps files
 NO_COLOR         no colours on terminals (see --color)

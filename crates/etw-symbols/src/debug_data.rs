@@ -1,18 +1,18 @@
 //! [`DebugData`]: the debug information of one ELF file, with what other files have of it.
 
+use crate::bytes::{Bytes, Elf, Room, Source};
 use crate::scopes::Reader;
-use crate::sections::{Room, dwarf};
+use crate::sections::dwarf;
 use crate::split::SplitFiles;
 use addr2line::{Context, LookupContinuation, LookupResult};
-use gimli::Dwarf;
 use object::{Object, ObjectSection};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-/// Bytes of all debug sections of a program; only a hostile file has more, by sections that unpack to many bytes or share them.
-const MAX_SECTIONS: u64 = 4 << 30;
+/// Bytes of all debug sections of a program, unpacked, with those of its split files. Those of few programs are more; a hostile file's unpack to any
+/// number.
+const MAX_SECTIONS: u64 = 1 << 30;
 /// Bytes of a packed symbol table, unpacked, and of the memory that unpacking needs; `xz -9` needs 64 MiB.
 const MAX_TABLE: u64 = 256 << 20;
 const MAX_DICTIONARY: usize = 64 << 20;
@@ -32,19 +32,21 @@ pub(crate) struct CommonLink {
 
 /// The debug information of one ELF file.
 pub(crate) struct DebugData {
-    bytes: Arc<[u8]>,
+    /// Until it is read.
+    source: RefCell<Option<Source>>,
     /// The path of the file, if it was found at one.
     pub path: Option<PathBuf>,
     /// The file that has a part of it, until that is found.
     pub missing: Option<CommonLink>,
-    common: Option<Arc<[u8]>>,
+    common: RefCell<Option<Source>>,
     pub split: SplitFiles,
+    room: Room,
     context: OnceCell<Option<Context<Reader>>>,
 }
 
 impl DebugData {
     /// The debug information of a file, if it has some.
-    pub fn of(file: &object::File<'_>, bytes: &Arc<[u8]>) -> Option<DebugData> {
+    pub fn of(file: &Elf<'_>, bytes: &Bytes) -> Option<DebugData> {
         file.section_by_name(DEBUG_SECTION)?;
         let link = file.gnu_debugaltlink().ok().flatten();
         let missing = link.and_then(|(path, build_id)| {
@@ -52,32 +54,39 @@ impl DebugData {
             Some(CommonLink { path, build_id: build_id.to_vec() })
         });
         Some(DebugData {
-            bytes: bytes.clone(),
+            source: RefCell::new(Some(bytes.source.clone())),
             path: None,
             missing,
-            common: None,
-            split: SplitFiles::new(Room::new(MAX_SECTIONS)),
+            common: RefCell::default(),
+            split: SplitFiles::default(),
+            room: Room::new(MAX_SECTIONS),
             context: OnceCell::new(),
         })
     }
 
-    /// Adds the file that [`missing`](DebugData::missing) names.
+    /// Adds the file that [`missing`](DebugData::missing) names, before the first answer.
     pub fn add_common(&mut self, other: &DebugData) {
         self.missing = None;
-        self.common = Some(other.bytes.clone());
-        self.context = OnceCell::new();
+        self.common = RefCell::new(other.source.take());
     }
 
-    /// Answers addresses; it is read when it is first needed. `None`: it is damaged.
+    /// Whether the debug information is more than is read.
+    pub fn is_cut(&self) -> bool {
+        self.room.was_exceeded()
+    }
+
+    /// Answers addresses; it is read when it is first needed. `None`: it is damaged, or too large.
     pub fn context(&self) -> Option<&Context<Reader>> {
         let read = || {
-            let room = Room::new(MAX_SECTIONS);
-            let mut dwarf = dwarf(&self.bytes, |id| Some(id.name()), &room)?;
-            let common = self.common.as_ref();
-            if let Some(common) = common.and_then(|one| dwarf_of_common(one, &room)) {
+            // The files are closed behind this.
+            let [source, common] = [&self.source, &self.common].map(RefCell::take);
+            let read = |source| dwarf(&Bytes::of(source)?, |id| Some(id.name()), &self.room);
+            let mut dwarf = read(source?)?;
+            if let Some(common) = common.and_then(read) {
                 dwarf.set_sup(common);
             }
-            Context::from_dwarf(dwarf).ok()
+            // Names and lines of a part would be others.
+            if self.is_cut() { None } else { Context::from_dwarf(dwarf).ok() }
         };
         self.context.get_or_init(read).as_ref()
     }
@@ -91,21 +100,17 @@ impl DebugData {
             lookup = match lookup {
                 LookupResult::Output(result) => return result,
                 LookupResult::Load { load, continuation } => {
-                    continuation.resume(self.split.unit(&load))
+                    continuation.resume(self.split.unit(&load, &self.room))
                 }
             };
         }
     }
 }
 
-fn dwarf_of_common(bytes: &[u8], room: &Room) -> Option<Dwarf<Reader>> {
-    dwarf(bytes, |id| Some(id.name()), room)
-}
-
 /// The ELF file with a packed symbol table, unpacked.
-pub(crate) fn packed_table(file: &object::File<'_>) -> Option<Arc<[u8]>> {
+pub(crate) fn packed_table(file: &Elf<'_>) -> Option<Bytes> {
     let packed = file.section_by_name(TABLE_SECTION)?.data().ok()?;
-    unpacked(packed, MAX_TABLE).map(Arc::from)
+    Bytes::of(Source::Memory(unpacked(packed, MAX_TABLE)?.into()))
 }
 
 /// Unpacks the bytes of `xz`. `None`: they are damaged, or more than `limit` when unpacked.

@@ -15,25 +15,89 @@ use std::fs::File;
 use std::io::{self, Read, Write, copy};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 use ureq::http::StatusCode;
 
-/// How long a server may take to accept a connection, and to send its next bytes unless `DEBUGINFOD_TIMEOUT` says otherwise.
+/// How long a server may take to accept a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-const ANSWER_TIME: Duration = Duration::from_secs(90);
+/// Bytes that a server has to send in each `DEBUGINFOD_TIMEOUT`.
+const PACE: u64 = 100 << 10;
 /// The name of a debug file in the folder of its build id.
 const FILE: &str = "debuginfo";
 /// The program that asks the servers.
 const CLIENT: &str = "debuginfod-find";
 
+/// Limits that the user sets; `None`: there is none. Source: debuginfod-client-config(7) of elfutils.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// `DEBUGINFOD_TIMEOUT`: in this time a server sends at least 100 KiB, or the rest of its file.
+    pace_time: Option<Duration>,
+    /// `DEBUGINFOD_MAXTIME`: in this time a server sends a whole file.
+    file_time: Option<Duration>,
+    /// `DEBUGINFOD_MAXSIZE`: bytes of a file.
+    file_size: Option<u64>,
+}
+
+impl Limits {
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Limits {
+        let number = |name: &str| variable(name)?.trim().parse::<i64>().ok();
+        // Numbers below 0 mean the same as 0.
+        let limit = |number: i64| u64::try_from(number).ok().filter(|number| *number != 0);
+        let seconds = |number: i64| limit(number).map(Duration::from_secs);
+        Limits {
+            pace_time: seconds(number("DEBUGINFOD_TIMEOUT").unwrap_or(90)),
+            file_time: seconds(number("DEBUGINFOD_MAXTIME").unwrap_or(0)),
+            file_size: limit(number("DEBUGINFOD_MAXSIZE").unwrap_or(0)),
+        }
+    }
+
+    fn too_slow(&self) -> Failure {
+        let seconds = self.pace_time.unwrap_or_default().as_secs_f64();
+        Failure::of_server(format!(
+            "it sent less than 100 KiB in {seconds} seconds (DEBUGINFOD_TIMEOUT)"
+        ))
+    }
+
+    fn too_long(&self) -> Failure {
+        let seconds = self.file_time.unwrap_or_default().as_secs_f64();
+        Failure::OfFile(format!("it takes more than {seconds} seconds (DEBUGINFOD_MAXTIME)"))
+    }
+
+    fn too_large(&self) -> Failure {
+        let bytes = self.file_size.unwrap_or_default();
+        Failure::OfFile(format!("it has more than {bytes} bytes (DEBUGINFOD_MAXSIZE)"))
+    }
+}
+
+/// Why a server's file is not used.
+#[derive(Debug)]
+enum Failure {
+    /// Another file of the server may be.
+    OfFile(String),
+    OfServer(io::Error),
+}
+
+impl Failure {
+    fn of_server(what: impl Into<String>) -> Failure {
+        Failure::OfServer(io::Error::other(what.into()))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::OfServer(error)
+    }
+}
+
 /// The servers, some of which may have been given up.
 pub(crate) struct Servers {
     client: OsString,
     urls: Vec<String>,
-    /// `None`: there is no limit.
-    answer_time: Option<Duration>,
+    limits: Limits,
     cache: Option<PathBuf>,
+    /// Removes what commands that were interrupted left in the cache.
+    sweep: Once,
     given_up: Mutex<HashSet<String>>,
     report: fn(&str),
 }
@@ -42,14 +106,12 @@ impl Servers {
     /// Those of the environment. `report` gets a sentence about each server that is given up.
     pub fn new(report: fn(&str)) -> Servers {
         let urls = std::env::var("DEBUGINFOD_URLS").unwrap_or_default();
-        let seconds = std::env::var("DEBUGINFOD_TIMEOUT").ok();
-        let seconds = seconds.and_then(|seconds| seconds.trim().parse().ok());
-        let answer_time = seconds.map_or(ANSWER_TIME, Duration::from_secs);
         Servers {
             client: CLIENT.into(),
             urls: urls.split_whitespace().map(str::to_owned).collect(),
-            answer_time: Some(answer_time).filter(|time| !time.is_zero()),
+            limits: Limits::of(|name| std::env::var(name).ok()),
             cache: cache_folder(),
+            sweep: Once::new(),
             given_up: Mutex::default(),
             report,
         }
@@ -63,7 +125,7 @@ impl Servers {
         let id = hex(build_id);
         let folder = self.cache.as_ref();
         // Another program may have left anything in the folder, which the servers' file replaces.
-        let cached = folder.and_then(|folder| read(&folder.join(&id).join(FILE), build_id));
+        let cached = folder.and_then(|folder| read(open(&folder.join(&id).join(FILE))?, build_id));
         if cached.is_some() {
             return cached;
         }
@@ -72,7 +134,7 @@ impl Servers {
         }
         if let Ok(answer) = self.ask_client(&id) {
             let path = answer?;
-            let file = read(&path, build_id);
+            let file = open(&path).and_then(|file| read(file, build_id));
             if file.is_none() {
                 let what = format!("{} is not the file of its build id", path.display());
                 self.give_up(&path.to_string_lossy(), &what);
@@ -82,7 +144,11 @@ impl Servers {
         let urls = self.urls.iter().filter(|url| !self.is_given_up(url));
         urls.into_iter().find_map(|url| match self.fetch(url, build_id, folder?) {
             Ok(file) => file,
-            Err(error) => {
+            Err(Failure::OfFile(why)) => {
+                (self.report)(&format!("the debug file {id} of {url} is left out: {why}"));
+                None
+            }
+            Err(Failure::OfServer(error)) => {
                 self.give_up(url, &format!("{url} is not asked for debug files any more: {error}"));
                 None
             }
@@ -108,7 +174,7 @@ impl Servers {
         let output = command.output()?;
         if !output.status.success() {
             // It asks all servers at once, and waits for each.
-            if self.answer_time.is_some_and(|time| start.elapsed() >= time) {
+            if self.limits.pace_time.is_some_and(|time| start.elapsed() >= time) {
                 let errors = String::from_utf8_lossy(&output.stderr);
                 let why = errors.lines().last().unwrap_or("it took too long");
                 self.give_up(
@@ -123,74 +189,148 @@ impl Servers {
     }
 
     /// Asks a server of plain HTTP, and keeps the file that it sends if it is that of the build id. `None`: it does not have the file; `Err`: it answers
-    /// nothing, something else, or speaks another protocol.
-    fn fetch(&self, url: &str, build_id: &[u8], folder: &Path) -> io::Result<Option<SymbolFile>> {
+    /// nothing, something else, or speaks another protocol, or the file is more than the user wants.
+    fn fetch(
+        &self,
+        url: &str,
+        build_id: &[u8],
+        folder: &Path,
+    ) -> Result<Option<SymbolFile>, Failure> {
         if !url.starts_with("http://") {
-            return Err(io::Error::other(format!(
+            return Err(Failure::of_server(format!(
                 "only {CLIENT} of elfutils speaks its protocol, and is not installed"
             )));
         }
         let id = hex(build_id);
+        let Limits { pace_time, file_time, file_size } = self.limits;
+        let start = Instant::now();
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .user_agent("openetw")
-            .timeout_connect(self.answer_time.map(|time| time.min(CONNECT_TIME)))
-            .timeout_per_read(self.answer_time)
-            .timeout_per_write(self.answer_time);
-        let request = format!("{}/buildid/{id}/debuginfo", url.trim_end_matches('/'));
-        let answer = config.build().new_agent().get(request).call();
-        let mut answer = answer.map_err(|error| self.explained(error))?;
+            .timeout_connect(pace_time.map(|time| time.min(CONNECT_TIME)))
+            .timeout_recv_response(pace_time)
+            .timeout_per_read(pace_time)
+            .timeout_per_write(pace_time)
+            .timeout_global(file_time);
+        let path = format!("{}/buildid/{id}/debuginfo", url.trim_end_matches('/'));
+        let mut request = config.build().new_agent().get(path);
+        if let Some(size) = file_size {
+            request = request.header("X-DEBUGINFOD-MAXSIZE", size.to_string());
+        }
+        let mut answer = request.call().map_err(|error| self.explained(error))?;
         match answer.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
-            status => return Err(io::Error::other(format!("it answers {status}"))),
+            StatusCode::NOT_ACCEPTABLE if file_size.is_some() => {
+                return Err(self.limits.too_large());
+            }
+            status => return Err(Failure::of_server(format!("it answers {status}"))),
         }
         let body = answer.body_mut();
-        let size = body.content_length();
-        if size.is_some_and(|size| size > MAX_FILE) {
-            return Err(io::Error::other("it sends a file that is too large"));
+        let size = body.content_length().unwrap_or(0);
+        if file_size.is_some_and(|most| size > most) {
+            return Err(self.limits.too_large());
         }
-        let mut body = body.with_config().limit(MAX_FILE).reader();
+        if size > MAX_FILE {
+            return Err(Failure::of_server("it sends a file that is too large"));
+        }
+        let body = body.with_config().limit(MAX_FILE).reader();
+        let mut body = Paced { body, limits: &self.limits, since: start, sent: 0, size: 0 };
         let explained = |error: io::Error| self.explained(error.into());
         let mut magic = [0; 4];
         body.read_exact(&mut magic).map_err(explained)?;
-        let is_other = || io::Error::other(format!("it sends no ELF file with the build id {id}"));
+        let is_other =
+            || Failure::of_server(format!("it sends no ELF file with the build id {id}"));
         if magic != *b"\x7fELF" {
             return Err(is_other());
         }
-        let part = Part::new(&folder.join(&id))?;
-        let mut file = File::create(&part.0).map_err(|error| named(&part.0, &error))?;
+        self.sweep.call_once(|| remove_stale_parts(folder));
+        let (part, mut file) = Part::new(&folder.join(&id))?;
         file.write_all(&magic).map_err(|error| named(&part.0, &error))?;
         copy(&mut body, &mut file).map_err(explained)?;
-        let found = read(&part.0, build_id).ok_or_else(is_other)?;
+        let found = read(file, build_id).ok_or_else(is_other)?;
         // Other readers never see a part of the file. Without the cache it is there for this command only.
         let _ = std::fs::rename(&part.0, part.0.with_file_name(FILE));
         Ok(Some(found))
     }
 
     /// The error of a server, in words if it took too long.
-    fn explained(&self, error: ureq::Error) -> io::Error {
-        let seconds = self.answer_time.unwrap_or_default().as_secs();
+    fn explained(&self, error: ureq::Error) -> Failure {
         match error {
             ureq::Error::Timeout(ureq::Timeout::Connect) => {
-                io::Error::other("it does not accept a connection")
+                Failure::of_server("it does not accept a connection")
             }
-            ureq::Error::Timeout(_) => io::Error::other(format!(
-                "it sent nothing for {seconds} seconds (DEBUGINFOD_TIMEOUT)"
-            )),
-            ureq::Error::Io(error) => error,
-            other => io::Error::other(other),
+            ureq::Error::Timeout(ureq::Timeout::Global) => self.limits.too_long(),
+            ureq::Error::Timeout(_) => self.limits.too_slow(),
+            ureq::Error::Io(error) => match error.kind() {
+                io::ErrorKind::TimedOut => self.limits.too_slow(),
+                io::ErrorKind::FileTooLarge => self.limits.too_large(),
+                _ => error.into(),
+            },
+            other => io::Error::other(other).into(),
         }
     }
 }
+
+/// A server's file, until it is sent too slowly (`TimedOut`) or is too large (`FileTooLarge`).
+struct Paced<'a, R> {
+    body: R,
+    limits: &'a Limits,
+    /// Bytes that were sent since then.
+    since: Instant,
+    sent: u64,
+    /// All bytes.
+    size: u64,
+}
+
+impl<R: Read> Read for Paced<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.body.read(into)?;
+        self.sent += count as u64;
+        self.size += count as u64;
+        if self.limits.file_size.is_some_and(|most| self.size > most) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if self.sent >= PACE {
+            (self.since, self.sent) = (Instant::now(), 0);
+        }
+        let is_late = self.limits.pace_time.is_some_and(|time| self.since.elapsed() >= time);
+        if is_late && count > 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(count)
+    }
+}
+
+/// The beginning of the name of a file that is being received.
+const PART: &str = ".part-";
 
 /// A file that is being received; it is removed unless it gets another name.
 struct Part(PathBuf);
 
 impl Part {
-    fn new(folder: &Path) -> io::Result<Part> {
+    /// Makes the file. As long as it is open, it is locked.
+    fn new(folder: &Path) -> io::Result<(Part, File)> {
         std::fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
-        Ok(Part(folder.join(format!(".part-{}", std::process::id()))))
+        let part = Part(folder.join(format!("{PART}{}", std::process::id())));
+        let mut options = File::options();
+        let options = options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&part.0).map_err(|error| named(&part.0, &error))?;
+        // Some file systems have no locks; nobody removes files there.
+        let _ = file.lock();
+        Ok((part, file))
+    }
+}
+
+/// Removes files that nobody receives any more.
+fn remove_stale_parts(cache: &Path) {
+    let files = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in files(cache).flat_map(|folder| files(&folder.path())) {
+        let is_part = entry.file_name().to_str().is_some_and(|name| name.starts_with(PART));
+        if is_part && open(&entry.path()).is_some_and(|file| file.try_lock().is_ok()) {
+            // Another command may have removed it.
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -205,9 +345,9 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 }
 
 /// Reads a file, if it is that of a build id.
-fn read(path: &Path, build_id: &[u8]) -> Option<SymbolFile> {
+fn read(file: File, build_id: &[u8]) -> Option<SymbolFile> {
     let module = Module { build_id: build_id.to_vec(), ..Module::default() };
-    matching(open(path)?, &module)?.ok()
+    matching(file, &module)?.ok()
 }
 
 impl std::fmt::Debug for Servers {
@@ -297,8 +437,13 @@ mod tests {
         Servers {
             client: "/nowhere/debuginfod-find".into(),
             urls: urls.iter().map(|url| (*url).to_owned()).collect(),
-            answer_time: Some(Duration::from_millis(300)),
+            limits: Limits {
+                pace_time: Some(Duration::from_millis(300)),
+                file_time: None,
+                file_size: None,
+            },
             cache: Some(folder.0.clone()),
+            sweep: Once::new(),
             given_up: Mutex::default(),
             report,
         }
@@ -405,7 +550,10 @@ mod tests {
         let urls = [silent.as_str(), &refusing, "https://localhost/"];
         let servers = servers(&urls, &folder, |text| {
             REPORTS.fetch_add(1, Ordering::Relaxed);
-            SILENT.fetch_add(usize::from(text.contains("it sent nothing")), Ordering::Relaxed);
+            SILENT.fetch_add(
+                usize::from(text.contains("it sent less than 100 KiB")),
+                Ordering::Relaxed,
+            );
         });
         let start = Instant::now();
         for number in 1..=20 {
@@ -413,6 +561,138 @@ mod tests {
         }
         assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
         assert_eq!((REPORTS.load(Ordering::Relaxed), SILENT.load(Ordering::Relaxed)), (3, 1));
+    }
+
+    /// A server that answers each request with pieces of a file, until its client has enough or there are `count` pieces. Each piece waits a
+    /// little for the next one. Returns its URL; the thread returns the requests.
+    fn slow_server(
+        requests: usize,
+        piece: usize,
+        count: usize,
+    ) -> (String, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let thread = spawn(move || {
+            let serve = |_| {
+                let (connection, _) = listener.accept().unwrap();
+                let lines = BufReader::new(&connection).lines().map(Result::unwrap);
+                let request: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let mut pieces = [elf(ID), vec![0; piece]].concat();
+                pieces.resize(piece, 0);
+                let header = answer("X: y", b"");
+                let pieces = std::iter::once(&header).chain(std::iter::repeat_n(&pieces, count));
+                for piece in pieces {
+                    if (&connection).write_all(piece).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                request.join("\n")
+            };
+            (0..requests).map(serve).collect()
+        });
+        (url, thread)
+    }
+
+    /// Asks servers for a file that they never send whole. Returns the notes.
+    fn refused(servers: Servers, folder: &Folder, times: usize) -> Vec<String> {
+        static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let report: fn(&str) = |text| NOTES.lock().unwrap().push(text.to_owned());
+        let servers = Servers { report, ..servers };
+        assert!((0..times).all(|_| servers.find(&ID).is_none()));
+        let left = std::fs::read_dir(folder.0.join("ab123456")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "parts are left");
+        std::mem::take(&mut *NOTES.lock().unwrap())
+    }
+
+    /// Regression: each byte began the time anew.
+    #[test]
+    fn a_server_that_drips_is_given_up() {
+        let folder = Folder::new("drip");
+        // Each piece comes in time, and all of them take longer.
+        let (url, thread) = slow_server(1, 4, 2000);
+        let notes = refused(servers(&[&url], &folder, |_| ()), &folder, 2);
+        let [note] = &*notes else { panic!("{notes:?}") };
+        assert!(note.contains("not asked for debug files any more"), "{note}");
+        assert!(note.contains("it sent less than 100 KiB in 0.3 seconds"), "{note}");
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_takes_too_long_is_left_out() {
+        let folder = Folder::new("long");
+        let (url, thread) = slow_server(2, 1000, 2000);
+        let file_time = Some(Duration::from_millis(200));
+        let limits = Limits { pace_time: None, file_time, file_size: None };
+        let servers = Servers { limits, ..servers(&[&url], &folder, |_| ()) };
+        let notes = refused(servers, &folder, 2);
+        assert_eq!(notes.len(), 2, "the server is asked again: {notes:?}");
+        let is_named = |note: &String| note.contains("(DEBUGINFOD_MAXTIME)");
+        assert!(notes.iter().all(is_named), "{notes:?}");
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_left_out() {
+        let folder = Folder::new("large");
+        let limits = Limits { pace_time: None, file_time: None, file_size: Some(100_000) };
+        let check = |url: String, thread: JoinHandle<Vec<String>>| {
+            let servers = Servers { limits, ..servers(&[&url], &folder, |_| ()) };
+            let notes = refused(servers, &folder, 2);
+            let is_named =
+                |note: &String| note.ends_with("more than 100000 bytes (DEBUGINFOD_MAXSIZE)");
+            assert!(notes.len() == 2 && notes.iter().all(is_named), "{notes:?}");
+            thread.join().unwrap()
+        };
+        let (url, thread) = slow_server(2, 4096, 2000);
+        for request in check(url, thread) {
+            let request = request.to_ascii_lowercase();
+            assert!(request.contains("\nx-debuginfod-maxsize: 100000"), "{request}");
+        }
+        let refusal = b"HTTP/1.1 406 Not Acceptable\r\nContent-Length: 0\r\n\r\n".to_vec();
+        let (url, thread) = server(vec![answer("Content-Length: 100001", b""), refusal]);
+        check(url, thread);
+    }
+
+    #[test]
+    fn limits_have_the_defaults_of_elfutils() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let shown = |values: [Option<&str>; 3]| {
+            let names = ["DEBUGINFOD_TIMEOUT", "DEBUGINFOD_MAXTIME", "DEBUGINFOD_MAXSIZE"];
+            let limits = Limits::of(|name| {
+                let place = names.iter().position(|one| *one == name)?;
+                values[place].map(str::to_owned)
+            });
+            (limits.pace_time, limits.file_time, limits.file_size)
+        };
+        assert_eq!(shown([None; 3]), (seconds(90), None, None));
+        assert_eq!(shown([Some("4"), Some(" 5"), Some("6")]), (seconds(4), seconds(5), Some(6)));
+        assert_eq!(shown([Some("0"), Some("0"), Some("0")]), (None, None, None));
+        assert_eq!(shown([Some("-1"), Some("-1"), Some("-1")]), (None, None, None));
+        assert_eq!(shown([Some("soon"), Some(""), Some("1k")]), (seconds(90), None, None));
+    }
+
+    /// Regression: a command that was interrupted left the beginning of a file in the cache.
+    #[test]
+    fn parts_that_nobody_receives_any_more_are_removed() {
+        let folder = Folder::new("stale");
+        let other = folder.0.join("cd00");
+        std::fs::create_dir_all(&other).unwrap();
+        std::fs::write(other.join(".part-1"), b"\x7fELF").unwrap();
+        std::fs::write(other.join("debuginfo"), b"\x7fELF").unwrap();
+        let received = File::create(other.join(".part-2")).unwrap();
+        if received.lock().is_err() {
+            return eprintln!("left out: the file system has no locks");
+        }
+        let (url, thread) = server(vec![sized(&elf(ID))]);
+        assert!(servers(&[&url], &folder, |_| ()).find(&ID).is_some());
+        thread.join().unwrap();
+        let left = std::fs::read_dir(&other).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<OsString> = left.collect();
+        left.sort();
+        assert_eq!(left, [".part-2", "debuginfo"]);
     }
 
     /// OV-23

@@ -6,6 +6,7 @@
 //! * [`KernelSymbols`]: the running kernel's symbols;
 //! * [`perf_map`], [`jit_dump`]: code that was compiled at run time.
 
+mod bytes;
 mod debug_data;
 mod debuginfod;
 pub mod jit_dump;

@@ -1,7 +1,7 @@
 //! Files that may be those of a module.
 
+use crate::bytes::Bytes;
 use crate::module::Module;
-use crate::regular_file::read;
 use crate::symbol_file::{Identity, SymbolFile};
 use std::fmt;
 use std::fs::File;
@@ -45,9 +45,9 @@ fn check(identity: &Identity, module: &Module) -> Result<(), Mismatch> {
 
 /// Reads a file if it is the module's. `None`: it is no ELF file.
 pub(crate) fn matching(file: File, module: &Module) -> Option<Result<SymbolFile, Mismatch>> {
-    let bytes = read(file)?;
+    let bytes = Bytes::of_file(file)?;
     if let Err(mismatch) = check(&Identity::of(&bytes)?, module) {
         return Some(Err(mismatch));
     }
-    SymbolFile::of(bytes.into()).map(Ok)
+    SymbolFile::of(&bytes).map(Ok)
 }

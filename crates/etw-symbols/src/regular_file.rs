@@ -1,7 +1,6 @@
-//! Reading a whole file, unless it is something else or too large.
+//! Opening a file, unless it is something else or too large.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The largest file that is read.
@@ -19,10 +18,4 @@ pub(crate) fn open(path: &Path) -> Option<File> {
     let file = options.read(true).open(path).ok()?;
     let data = file.metadata().ok()?;
     (data.is_file() && data.len() <= MAX_FILE).then_some(file)
-}
-
-pub(crate) fn read(file: File) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }

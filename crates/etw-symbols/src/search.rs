@@ -1,9 +1,10 @@
 //! [`Search`]: the folders and servers where files with symbols are searched.
 
+use crate::bytes::Bytes;
 use crate::debuginfod::{Servers, hex};
 use crate::module::Module;
 use crate::module_file::{Mismatch, matching};
-use crate::regular_file::{MAX_FILE, open, read};
+use crate::regular_file::{MAX_FILE, open};
 use crate::split::SplitPlaces;
 use crate::symbol_file::{DebugLink, Identity, SymbolFile};
 use std::ffi::OsStr;
@@ -290,11 +291,11 @@ fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
 
 /// Reads the file of a debug link, which has the module's build id, or the link's checksum.
 fn linked(file: File, module: &Module, link: &DebugLink) -> Option<Result<SymbolFile, Mismatch>> {
-    let bytes = read(file)?;
+    let bytes = Bytes::of_file(file)?;
     let id = Identity::of(&bytes)?.build_id;
     let has_id = !id.is_empty() && id == module.build_id;
-    if !has_id && crc32fast::hash(&bytes) != link.checksum {
+    if !has_id && bytes.source.checksum()? != link.checksum {
         return Some(Err(Mismatch::Checksum));
     }
-    SymbolFile::of(bytes.into()).map(Ok)
+    SymbolFile::of(&bytes).map(Ok)
 }

@@ -1,9 +1,10 @@
 //! [`SplitFiles`]: debug information that the compiler put into files of its own (`-gsplit-dwarf`). Each unit has a `.dwo` file, or is in the
 //! `.dwp` file that `dwp` makes of them for a program. A unit is known by a number, which both the program and the file have.
 
-use crate::regular_file::{MAX_FILE, open, read};
+use crate::bytes::{Bytes, Elf, Room};
+use crate::regular_file::open;
 use crate::scopes::Reader;
-use crate::sections::{Room, dwarf, endian, section};
+use crate::sections::{dwarf, endian, section};
 use addr2line::SplitDwarfLoad;
 use gimli::{Dwarf, DwarfPackage, EndianArcSlice};
 use std::cell::OnceCell;
@@ -22,31 +23,18 @@ pub(crate) struct SplitPlaces {
 }
 
 /// The split files of a program.
+#[derive(Default)]
 pub(crate) struct SplitFiles {
     pub places: SplitPlaces,
     packages: OnceCell<Vec<DwarfPackage<Reader>>>,
-    /// For the sections of all of them together, and for their bytes: a hostile program may name one large file for each of many units.
-    room: Room,
-    files: Room,
 }
 
 impl SplitFiles {
-    pub fn new(room: Room) -> SplitFiles {
-        let files = Room::new(MAX_FILE);
-        SplitFiles { places: SplitPlaces::default(), packages: OnceCell::new(), room, files }
-    }
-
-    /// Reads a file, as long as there is room.
-    fn read(&self, path: &Path) -> Option<Vec<u8>> {
-        let file = open(path)?;
-        self.files.take(file.metadata().ok()?.len()).then(|| read(file))?
-    }
-
-    /// The debug information of a unit.
-    pub fn unit(&self, wanted: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
+    /// The debug information of a unit. The room is for all of them together: a hostile program may name one large file for each of many units.
+    pub fn unit(&self, wanted: &SplitDwarfLoad<Reader>, room: &Room) -> Option<Arc<Dwarf<Reader>>> {
         let packages = self.packages.get_or_init(|| {
             let paths = self.places.packages.iter();
-            paths.filter_map(|path| package(&self.read(path)?, &self.room)).collect()
+            paths.filter_map(|path| package(&Bytes::of_file(open(path)?)?, room)).collect()
         });
         let in_package =
             packages.iter().find_map(|one| one.find_cu(wanted.dwo_id, &wanted.parent).ok()?);
@@ -54,7 +42,8 @@ impl SplitFiles {
             return Some(Arc::new(unit));
         }
         self.paths(wanted)?.iter().find_map(|path| {
-            let mut found = dwarf(&self.read(path)?, |id| id.dwo_name(), &self.room)?;
+            let bytes = Bytes::of_file(open(path)?)?;
+            let mut found = dwarf(&bytes, |id| id.dwo_name(), room)?;
             found.make_dwo(&wanted.parent);
             let first = found.unit(found.units().next().ok()??).ok()?;
             (first.dwo_id == Some(wanted.dwo_id)).then(|| Arc::new(found))
@@ -82,24 +71,8 @@ impl SplitFiles {
     }
 }
 
-fn package(bytes: &[u8], room: &Room) -> Option<DwarfPackage<Reader>> {
-    let file = object::File::parse(bytes).ok()?;
+fn package(bytes: &Bytes, room: &Room) -> Option<DwarfPackage<Reader>> {
+    let file = Elf::parse(bytes).ok()?;
     let empty = EndianArcSlice::new(Arc::from(&[][..]), endian(&file));
-    DwarfPackage::load(|id| section(&file, id.dwo_name(), room), empty).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A hostile program may name one large file for each of its units.
-    #[test]
-    fn split_files_are_read_as_long_as_there_is_room() {
-        let path = std::env::temp_dir().join(format!("etw-symbols-room-{}", std::process::id()));
-        std::fs::write(&path, [0; 60]).unwrap();
-        let files = SplitFiles { files: Room::new(100), ..SplitFiles::new(Room::new(0)) };
-        let sizes = [0; 2].map(|_| files.read(&path).map(|bytes| bytes.len()));
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(sizes, [Some(60), None]);
-    }
+    DwarfPackage::load(|id| section(bytes, &file, id.dwo_name(), room), empty).ok()
 }

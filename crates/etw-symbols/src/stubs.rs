@@ -3,6 +3,7 @@
 //! A stub loads the address of its function from a slot of the global offset table, and a relocation of that slot has the function's name. Source: the
 //! System V ABI's supplements for x86-64 and for AArch64; forms with `endbr64`, `bnd` and `bti` as binutils and lld write them.
 
+use crate::bytes::Elf;
 use object::{
     Architecture, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
 };
@@ -28,7 +29,7 @@ pub(crate) struct Stub<'a> {
 type SlotOf = fn(&[u8], u64) -> Option<u64>;
 
 /// The stubs of a file.
-pub(crate) fn stubs<'a>(file: &object::File<'a>) -> Vec<Stub<'a>> {
+pub(crate) fn stubs<'a>(file: &Elf<'a>) -> Vec<Stub<'a>> {
     let (slot_of, step): (SlotOf, u64) = match file.architecture() {
         Architecture::X86_64 => (slot_of_x86, STUB),
         // Stubs with `bti` are longer.
@@ -62,7 +63,7 @@ pub(crate) fn stubs<'a>(file: &object::File<'a>) -> Vec<Stub<'a>> {
 }
 
 /// The names of functions by the slots that hold their addresses.
-fn slot_names<'a>(file: &object::File<'a>) -> HashMap<u64, &'a [u8]> {
+fn slot_names<'a>(file: &Elf<'a>) -> HashMap<u64, &'a [u8]> {
     let mut names = HashMap::new();
     let Some(symbols) = file.dynamic_symbol_table() else { return names };
     for (slot, relocation) in file.dynamic_relocations().into_iter().flatten() {

@@ -1,5 +1,6 @@
 //! [`SymbolFile`]: the symbols and debug information of one ELF file.
 
+use crate::bytes::{Bytes, Elf, Source};
 use crate::debug_data::{CommonLink, DebugData, packed_table};
 use crate::mangling::{is_mangled, readable};
 use crate::scopes::Scopes;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 
 /// Bytes of the names of all symbols; many symbols of a damaged file may have one long name.
 const MAX_NAMES: usize = 256 << 20;
+/// Symbols of a file; browsers have about two million.
+const MAX_SYMBOLS: usize = 8 << 20;
 /// Inlined calls at one address; deeper ones are left out.
 const MAX_INLINED: usize = 64;
 
@@ -29,6 +32,8 @@ pub struct SymbolFile {
     symbols: Vec<Symbol>,
     names: String,
     trampolines: Vec<Range<u64>>,
+    /// Symbols were left out, because they are more than are read.
+    is_cut: bool,
     /// The build id, or empty.
     pub build_id: Vec<u8>,
     /// The separate debug file, if the file names one.
@@ -71,15 +76,15 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Reads the headers of a file. `None`: it is no ELF file.
-    pub fn of(bytes: &[u8]) -> Option<Identity> {
+    pub fn of(bytes: &Bytes) -> Option<Identity> {
         /// The smallest page.
         const PAGE: u64 = 4096;
-        let file = object::File::parse(bytes).ok()?;
-        let pages = |one: object::Segment<'_, '_>| {
+        let file = Elf::parse(bytes).ok()?;
+        let segments = file.segments().filter_map(|one| {
             let end = one.address().saturating_add(one.size()).checked_next_multiple_of(PAGE)?;
             Some(one.address() / PAGE * PAGE..end)
-        };
-        let mut all: Vec<Range<u64>> = file.segments().filter_map(pages).collect();
+        });
+        let mut all: Vec<Range<u64>> = segments.collect();
         all.sort_by_key(|pages| pages.start);
         let mut runs: Vec<Range<u64>> = Vec::new();
         for pages in all {
@@ -102,48 +107,49 @@ impl Identity {
 const STUB: &str = "@plt";
 
 /// The size of a symbol that has none, as those of assembly code: to the next one, at most to the end of their section.
-fn to_end_of_section<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> u64 {
+fn to_end_of_section<'a>(file: &Elf<'a>, symbol: &impl ObjectSymbol<'a>) -> u64 {
     let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
     let end = section.map_or(0, |one| one.address().saturating_add(one.size()));
     end.saturating_sub(symbol.address())
 }
 
 /// Whether a symbol is in a section of code.
-fn is_in_code<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> bool {
+fn is_in_code<'a>(file: &Elf<'a>, symbol: &impl ObjectSymbol<'a>) -> bool {
     let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
     let flags = section.map(|one| one.flags());
     matches!(flags, Some(SectionFlags::Elf { sh_flags, .. }) if sh_flags.contains(SHF_EXECINSTR))
 }
 
-fn id_of(file: &object::File<'_>) -> Vec<u8> {
+fn id_of(file: &Elf<'_>) -> Vec<u8> {
     file.build_id().ok().flatten().unwrap_or_default().to_vec()
 }
 
 impl SymbolFile {
     /// Reads a whole file. `None`: the bytes are no ELF file.
     pub fn parse(bytes: &[u8]) -> Option<SymbolFile> {
-        SymbolFile::of(Arc::from(bytes))
+        SymbolFile::of(&Bytes::of(Source::Memory(bytes.into()))?)
     }
 
-    /// Like [`parse`](SymbolFile::parse), without a copy.
-    pub(crate) fn of(bytes: Arc<[u8]>) -> Option<SymbolFile> {
-        let file = object::File::parse(&*bytes).ok()?;
-        let mut parsed = SymbolFile::of_file(&file, &bytes);
+    /// Reads a file where it has symbols. `None`: it is no ELF file.
+    pub(crate) fn of(bytes: &Bytes) -> Option<SymbolFile> {
+        let file = Elf::parse(bytes).ok()?;
+        let mut parsed = SymbolFile::of_file(&file, bytes);
         // Such a table has no other one in it.
         if let Some(table) = packed_table(&file)
-            && let Ok(file) = object::File::parse(&*table)
+            && let Ok(file) = Elf::parse(&table)
         {
             parsed.add_debug_file(SymbolFile::of_file(&file, &table));
         }
         Some(parsed)
     }
 
-    fn of_file(file: &object::File<'_>, bytes: &Arc<[u8]>) -> SymbolFile {
+    fn of_file(file: &Elf<'_>, bytes: &Bytes) -> SymbolFile {
         let link = file.gnu_debuglink().ok().flatten();
         let mut parsed = SymbolFile {
             symbols: Vec::new(),
             names: String::new(),
             trampolines: trampolines(file),
+            is_cut: false,
             build_id: id_of(file),
             debug_link: link.map(|(name, checksum)| DebugLink { name: name.to_vec(), checksum }),
             debug: DebugData::of(file, bytes),
@@ -170,11 +176,12 @@ impl SymbolFile {
             parsed.add_parts(address, size, [function, STUB.as_bytes()]);
         }
         parsed.sort();
+        parsed.is_cut |= bytes.is_cut();
         parsed
     }
 
     /// Adds symbols of code without a type, as assembly code has them, but none inside of a function.
-    fn add_labels(&mut self, file: &object::File<'_>, mut functions: Vec<Range<u64>>) {
+    fn add_labels(&mut self, file: &Elf<'_>, mut functions: Vec<Range<u64>>) {
         functions.sort_by_key(|one| one.start);
         let mut end = 0;
         for one in &mut functions {
@@ -205,7 +212,9 @@ impl SymbolFile {
     /// Adds a symbol whose name has two parts.
     fn add_parts(&mut self, address: u64, size: u64, parts: [&[u8]; 2]) {
         let start = self.names.len();
-        if parts.iter().map(|part| part.len()).sum::<usize>() > MAX_NAMES.saturating_sub(start) {
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
+        if length > MAX_NAMES.saturating_sub(start) || self.symbols.len() >= MAX_SYMBOLS {
+            self.is_cut = true;
             return;
         }
         parts.iter().for_each(|part| self.names.push_str(&String::from_utf8_lossy(part)));
@@ -232,6 +241,11 @@ impl SymbolFile {
     /// Whether the file has debug information.
     pub fn has_debug_information(&self) -> bool {
         self.debug.is_some()
+    }
+
+    /// Whether symbols or debug information were left out, because they are more than are read.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut || self.debug.as_ref().is_some_and(DebugData::is_cut)
     }
 
     /// Says at what path the file was found.
@@ -273,6 +287,7 @@ impl SymbolFile {
             self.add(symbol.address, symbol.size, name.as_bytes());
         }
         self.sort();
+        self.is_cut |= other.is_cut;
         self.trampolines.extend(other.trampolines);
         self.debug_link = self.debug_link.take().or(other.debug_link);
         if self.debug.is_none() {
@@ -376,6 +391,7 @@ mod tests {
             symbols: Vec::new(),
             names: String::new(),
             trampolines: Vec::new(),
+            is_cut: false,
             build_id: Vec::new(),
             debug_link: None,
             debug: None,
@@ -383,7 +399,11 @@ mod tests {
         };
         let name = vec![b'a'; MAX_NAMES / 4];
         (0..100).for_each(|address| file.add_parts(address, 1, [&name, b"@plt"]));
-        assert!(file.names.len() <= MAX_NAMES && file.symbols.len() == 3, "{}", file.names.len());
+        assert!(
+            file.names.len() <= MAX_NAMES && file.symbols.len() == 3 && file.is_cut,
+            "{}",
+            file.names.len()
+        );
         file.add(200, 1, b"short");
         assert_eq!(file.function(200).map(|one| one.name.to_string()).as_deref(), Some("short"));
     }

@@ -140,6 +140,13 @@ impl Symbolizer {
                 all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
             if rest == 0 { named } else { format!("{named} and {rest} more") }
         };
+        let files = lock(&self.files);
+        let cut = files.iter().filter_map(|(module, known)| {
+            let is_cut = known.file.as_ref().is_some_and(|file| lock(file).is_cut());
+            is_cut.then(|| module.unmarked_path().display().to_string())
+        });
+        let cut: BTreeSet<String> = cut.collect();
+        drop(files);
         let notes = lock(&self.notes);
         let rejected =
             notes.rejected.iter().map(|(path, why)| format!("{} ({why})", path.display()));
@@ -148,6 +155,12 @@ impl Symbolizer {
         let mut all = Vec::new();
         if !rejected.is_empty() {
             all.push(format!("functions have no names in {}", listed(rejected)));
+        }
+        if !cut.is_empty() {
+            all.push(format!(
+                "symbols or debug information are left out, for they take more than 1 GiB: {}",
+                listed(cut.into_iter().collect())
+            ));
         }
         if !trusted.is_empty() {
             all.push(format!(

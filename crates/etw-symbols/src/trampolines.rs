@@ -1,6 +1,7 @@
 //! Signal trampolines: code to which the handlers of signals return. The kernel makes its frame, so no call did, and the next frame of a call stack is the
 //! instruction that the signal interrupted.
 
+use crate::bytes::Elf;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::HashSet;
@@ -20,7 +21,7 @@ const LIMIT: usize = 1 << 10;
 /// The addresses of a file's trampolines: those that the unwind table marks by the letter S of their augmentation (LSB, "Augmentation String
 /// Format", and GCC's `.cfi_signal_frame`), and those of the known names. Each begins one byte early: callers are looked up by the byte in front of their
 /// address.
-pub(crate) fn trampolines(file: &object::File<'_>) -> Vec<Range<u64>> {
+pub(crate) fn trampolines(file: &Elf<'_>) -> Vec<Range<u64>> {
     let mut found = marked(file).unwrap_or_default();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         if symbol.is_definition() && symbol.name_bytes().is_ok_and(|name| NAMES.contains(&name)) {
@@ -33,7 +34,7 @@ pub(crate) fn trampolines(file: &object::File<'_>) -> Vec<Range<u64>> {
 }
 
 /// The trampolines that the unwind table marks.
-fn marked(file: &object::File<'_>) -> Option<Vec<Range<u64>>> {
+fn marked(file: &Elf<'_>) -> Option<Vec<Range<u64>>> {
     let section = file.section_by_name(".eh_frame")?;
     let endian = match file.is_little_endian() {
         true => RunTimeEndian::Little,

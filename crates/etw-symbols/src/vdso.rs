@@ -1,17 +1,20 @@
 //! The kernel's `[vdso]`: functions that it maps into each process, of which there is no file.
 
+use crate::bytes::{Bytes, Source};
 use crate::module::Module;
 use crate::symbol_file::{Identity, SymbolFile};
 
 /// The symbols of this process's own one, if a module is the same: by its build id, or by its size where a trace of this kernel has no id.
 pub(crate) fn own(module: &Module) -> Option<SymbolFile> {
     let bytes = read()?;
+    let size = bytes.len() as u64;
+    let bytes = Bytes::of(Source::Memory(bytes.into()))?;
     let id = Identity::of(&bytes)?.build_id;
     let is_same = match module.build_id.as_slice() {
-        [] => module.size == bytes.len() as u64,
+        [] => module.size == size,
         known => id.starts_with(known),
     };
-    is_same.then(|| SymbolFile::of(bytes.into()))?
+    is_same.then(|| SymbolFile::of(&bytes))?
 }
 
 #[cfg(target_os = "linux")]
@@ -41,12 +44,12 @@ mod tests {
     #[test]
     fn the_own_vdso_is_that_of_its_build_id_or_size() {
         let Some(bytes) = read() else { return eprintln!("left out: there is no vdso") };
-        let id = Identity::of(&bytes).unwrap().build_id;
+        let size = bytes.len() as u64;
+        let id = Identity::of(&Bytes::of(Source::Memory(bytes.into())).unwrap()).unwrap().build_id;
         let module = |build_id: &[u8], size| {
             let build_id = build_id.to_vec();
             Module { path: "[vdso]".into(), build_id, size, loaded: None, process: None }
         };
-        let size = bytes.len() as u64;
         let file = own(&module(&[], size)).unwrap();
         assert!(file.has_symbols());
         assert!(own(&module(&[], size + 4096)).is_none() && own(&module(&[], 0)).is_none());

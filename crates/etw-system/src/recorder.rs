@@ -271,6 +271,14 @@ impl Recorder {
     }
 
     fn with(opened: Opened, options: Options) -> Recorder {
+        // Those that are mounted meanwhile have two records, and none has none.
+        let has_mounts = options.masks.has_configuration(Flag::CONFIGURED_STORAGE);
+        let mounts = (has_mounts && opened.target == Target::Machine).then(Mounts::new);
+        let machine = machine(opened.target, &opened.cpus, &options.masks);
+        Recorder { mounts, ..Recorder::on(machine, opened, options) }
+    }
+
+    fn on(machine: Machine, opened: Opened, options: Options) -> Recorder {
         let Opened { mut perf, target, cpus, side_events, has_kernel, mut notes } = opened;
         perf.translate_ids();
         let rings = perf.rings().filter(|one| !one.facts.1.is_side).map(|one| one.facts.0);
@@ -291,13 +299,11 @@ impl Recorder {
         let haste = Haste::of(is_urgent, perf.programs().is_some());
         // Every sample copies the stack at first.
         let pace = Pace::new(haste, ring, flow(largest_stack));
-        // Those that are mounted meanwhile have two records, and none has none.
-        let has_mounts = options.masks.has_configuration(Flag::CONFIGURED_STORAGE);
-        let mounts = (has_mounts && target == Target::Machine).then(Mounts::new);
-        let machine = machine(target, &cpus, &options.masks);
         if target == Target::Machine {
             notes.extend(hidden_processes());
-            notes.extend(Some(&machine).filter(|_| has(Flag::IMAGE)).and_then(notes::of_kernel));
+        }
+        if has(Flag::IMAGE) && has_kernel {
+            notes.extend(notes::of_kernel(&machine));
         }
         let shaper = Shaper::new(options.clone(), machine);
         Recorder {
@@ -319,7 +325,7 @@ impl Recorder {
             known_cpus: cpus.clone(),
             cpus,
             online: OnlineCpus::default(),
-            mounts,
+            mounts: None,
             suspension: Suspension::new(),
             next_look: 0,
             last_look: 0,

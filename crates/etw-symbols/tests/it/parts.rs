@@ -55,6 +55,57 @@ fn compressed_debug_information_gives_inlined_functions_and_lines() {
     }
 }
 
+/// Says that the compressed sections of a program of 64 bits unpack to so many bytes.
+fn claim(program: &mut [u8], bytes: u64) {
+    const COMPRESSED: u64 = 0x800;
+    let number = |program: &[u8], at: usize| {
+        u64::from_le_bytes(*program[at..].first_chunk::<8>().unwrap()) as usize
+    };
+    let (table, count) = (number(program, 0x28), usize::from(program[0x3c]));
+    for header in (0..count).map(|at| table + at * 64) {
+        if number(program, header + 8) as u64 & COMPRESSED != 0 {
+            let size = number(program, header + 24) + 8;
+            program[size..size + 8].copy_from_slice(&bytes.to_le_bytes());
+        }
+    }
+}
+
+/// A few megabytes unpack to any number of bytes. Names then come from the symbols.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn debug_information_that_unpacks_to_too_much_is_left_out_with_a_note() {
+    let folder = Folder::new("excess");
+    let (source, program) = (folder.0.join("lines.c"), folder.0.join("lines"));
+    std::fs::write(&source, INLINED).unwrap();
+    let packed = folder.0.join("packed");
+    let is_made = tool("cc", &["-g", "-O1", "-o"], &[&program, &source])
+        && tool("objcopy", &["--compress-debug-sections=zlib"], &[&program, &packed]);
+    if !is_made {
+        return;
+    }
+    let mut bytes = std::fs::read(&packed).unwrap();
+    let file = SymbolFile::parse(&bytes).unwrap();
+    let address = (0x1000..0x1800)
+        .find(|at| file.function(*at).is_some_and(|one| &*one.name == "known"))
+        .unwrap();
+    let build_id = file.build_id;
+    for (claimed, is_left_out) in [(None, false), (Some(1 << 31), true), (Some(1 << 40), true)] {
+        if let Some(claimed) = claimed {
+            claim(&mut bytes, claimed);
+            std::fs::write(&packed, &bytes).unwrap();
+        }
+        let module =
+            Module { path: packed.clone(), build_id: build_id.clone(), ..Module::default() };
+        let symbolizer = Symbolizer::new(nowhere());
+        let frames = symbolizer.frames(&module, address);
+        let outermost = frames.last().unwrap();
+        assert_eq!((&*outermost.name, outermost.line.is_none()), ("known", is_left_out));
+        let notes = symbolizer.notes().join("\n");
+        let named = format!("they take more than 1 GiB: {}", packed.display());
+        assert_eq!(notes.contains(&named), is_left_out, "{claimed:?}: {notes}");
+    }
+}
+
 /// OV-23: a stripped program may have a packed table with the symbols of its functions, as those of Fedora have.
 #[test]
 fn a_packed_symbol_table_names_functions() {

@@ -13,18 +13,22 @@ fn recorder(fake: &FakeRing) -> Recorder {
     recorder_of(fake, "cswitch")
 }
 
-pub(super) fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
-    let masks = Masks::parse(flags).unwrap().masks;
-    let options =
-        Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };
-    let opened = Opened {
+fn opened(fake: &FakeRing) -> Opened {
+    Opened {
         perf: of_switches(&[fake]),
         target: Target::Tree(0),
         cpus: vec![0],
         side_events: 1,
         has_kernel: true,
         notes: Vec::new(),
-    };
+    }
+}
+
+pub(super) fn recorder_of(fake: &FakeRing, flags: &str) -> Recorder {
+    let masks = Masks::parse(flags).unwrap().masks;
+    let options =
+        Options { masks, stacks: Vec::new(), sample_interval: 10_000, ..Options::default() };
+    let opened = opened(fake);
     // The machine that runs the test has other CPUs.
     Recorder { next_look: u64::MAX, ..Recorder::with(opened, options) }
 }
@@ -269,6 +273,23 @@ fn a_recorder_that_follows_another_one_has_other_numbers() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), count);
+}
+
+/// Regression: a user who may record the kernel, but not see its symbols, got bare addresses of his own command without a note.
+#[test]
+fn a_recording_of_one_command_says_that_the_kernel_has_no_names() {
+    for (has_kernel, flags, is_noted) in
+        [(true, "loader", true), (true, "cswitch", false), (false, "loader", false)]
+    {
+        let fake = FakeRing::new();
+        let masks = Masks::parse(flags).unwrap().masks;
+        let options = Options { masks, sample_interval: 10_000, ..Options::default() };
+        let opened = Opened { has_kernel, ..opened(&fake) };
+        // The kernel's symbols are hidden.
+        let notes = Recorder::on(Machine::default(), opened, options).notes();
+        let has_note = notes.iter().any(|note| note.contains("kernel.kptr_restrict"));
+        assert_eq!(has_note, is_noted, "{has_kernel} {flags}: {notes:?}");
+    }
 }
 
 /// Regression: what was missing in the records of a worker was no longer known when the recording ended with another one.
