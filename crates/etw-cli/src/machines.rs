@@ -24,17 +24,15 @@ impl PidNamespaces {
         }
     }
 
-    /// Whether two files may have ids of one namespace.
-    fn may_be_same(&self, one: usize, other: usize) -> bool {
-        let [one, other] = [one, other].map(|file| self.numbers.get(&(file as u32)));
-        one.is_none() || other.is_none() || one == other
+    fn of_file(&self, file: usize) -> Option<u64> {
+        self.numbers.get(&(file as u32)).copied()
     }
 }
 
-/// For each file of a trace, the first one of the same machine and the same start of it. By default, each file is another machine.
+/// For each file of a trace, the one that stands for its machine and its start. By default, each file is another machine.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    firsts: Vec<u32>,
+    representatives: Vec<u32>,
 }
 
 impl Machines {
@@ -45,19 +43,33 @@ impl Machines {
 
     /// For files of machines that started at these times; 0: not known.
     pub(crate) fn with_boots(boots: &[i64], namespaces: &PidNamespaces) -> Machines {
-        let is_same = |one: i64, other: i64| one != 0 && one.abs_diff(other) <= ONE_BOOT;
-        let first = |(own, boot): (usize, &i64)| {
-            let is_first = |(at, other): (usize, &i64)| {
-                is_same(*other, *boot) && namespaces.may_be_same(at, own)
-            };
-            boots[..own].iter().enumerate().position(is_first).unwrap_or(own) as u32
+        let of_start = |own: usize| {
+            let same = move |file: &usize| Machines::are_of_one_start(boots[own], boots[*file]);
+            (0..boots.len()).filter(same)
         };
-        Machines { firsts: boots.iter().enumerate().map(first).collect() }
+        let representative = |own: usize| {
+            let found = match namespaces.of_file(own) {
+                Some(number) => {
+                    of_start(own).find(|file| namespaces.of_file(*file) == Some(number))
+                }
+                // The first machine that fits.
+                None => of_start(own)
+                    .find(|file| namespaces.of_file(*file).is_some())
+                    .or_else(|| of_start(own).next()),
+            };
+            found.unwrap_or(own) as u32
+        };
+        Machines { representatives: (0..boots.len()).map(representative).collect() }
+    }
+
+    /// Whether sessions whose headers name these starts recorded the same start of a machine; 0: not known.
+    pub fn are_of_one_start(one: i64, other: i64) -> bool {
+        one != 0 && one.abs_diff(other) <= ONE_BOOT
     }
 
     /// The number of the machine that recorded a file.
     pub fn of_file(&self, file: u32) -> u32 {
-        self.firsts.get(file as usize).copied().unwrap_or(file)
+        self.representatives.get(file as usize).copied().unwrap_or(file)
     }
 
     /// The number of the machine that made a record.
@@ -85,5 +97,13 @@ mod tests {
         let namespaces = PidNamespaces { numbers: [(0, 1), (1, 2), (2, 1), (4, 2)].into() };
         let machines = Machines::with_boots(&[50; 5], &namespaces);
         assert_eq!([0, 1, 2, 3, 4].map(|file| machines.of_file(file)), [0, 1, 0, 0, 1]);
+    }
+
+    /// Regression: both were of the machine of a file in front of them that names no namespace.
+    #[test]
+    fn a_file_without_a_namespace_does_not_join_two_machines() {
+        let namespaces = PidNamespaces { numbers: [(1, 1), (2, 2)].into() };
+        let machines = Machines::with_boots(&[50; 3], &namespaces);
+        assert_eq!([0, 1, 2].map(|file| machines.of_file(file)), [1, 1, 2]);
     }
 }

@@ -1,6 +1,6 @@
 //! `etw merge` and `etw relog`
 
-mod recorded_twice;
+mod merged_sessions;
 
 use crate::event_kinds::EventKinds;
 use crate::files;
@@ -17,7 +17,7 @@ use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::WriteError;
 use etw_types::{Clock, EventRecord, ExtType, FileTime, SchemaRecord};
-use recorded_twice::RecordedTwice;
+use merged_sessions::MergedSessions;
 use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
@@ -154,12 +154,15 @@ pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
     run(&arguments.target, files, catalog, filter, Inputs::Named)
 }
 
-/// The names of merged files in notes.
+/// The origin of merged files, and their names in notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inputs {
-    /// Their own.
+    /// The user named them. They may be of several machines.
     Named,
-    /// They are removed next: the new file's.
+    /// Sessions of one host have written them.
+    #[cfg(target_os = "linux")]
+    OfHost,
+    /// As `OfHost`. They are removed next, and have the new file's name in notes.
     #[cfg(target_os = "linux")]
     Temporary,
 }
@@ -168,9 +171,9 @@ impl Inputs {
     #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
     fn shown<'p>(self, file: &'p TraceFile, output: &'p Path) -> &'p Path {
         match self {
-            Inputs::Named => file.path(),
             #[cfg(target_os = "linux")]
             Inputs::Temporary => output,
+            _ => file.path(),
         }
     }
 }
@@ -291,10 +294,12 @@ fn run(
     let kinds = EventKinds::default();
     let names = FilterNames::of(filter.as_ref(), relog.records().files(), &catalog, &own);
     let mut selection = Selection { filter, names, decoder, kept: 0, kinds };
-    let mut twice = RecordedTwice::default();
+    let mut sessions = MergedSessions::default();
     let keep = |record: &EventRecord<'_>| {
         progress.count(record.position);
-        twice.see(record, &clocks);
+        if clocks.len() > 1 {
+            sessions.see(record, &clocks);
+        }
         !is_selecting || selection.keep(record, &clocks, &style)
     };
     let written = relog.run_selected(out, |_| (), keep, &schemas).map(drop);
@@ -303,13 +308,23 @@ fn run(
         WriteError::Io(error) => new.failure(&error),
         error => Failure::new(format!("{}: {error}", target.output.display())),
     })?;
+    // Sessions of one host are of its machine, even if its clock was set between their starts.
+    let other_machines = match inputs {
+        Inputs::Named => sessions.check_machines(relog.records().files(), &target.output),
+        #[cfg(target_os = "linux")]
+        _ => Ok(None),
+    };
+    let other_machines = other_machines.map_err(Failure::new)?;
     new.keep()?;
+    if let Some(note) = other_machines {
+        eprintln!("etw: note: {note}");
+    }
     let shown = |file| inputs.shown(file, &target.output);
     let mut outcome = files::report_named(relog.records(), shown);
     if report(&relog, shown) == Outcome::Damaged {
         outcome = Outcome::Damaged;
     }
-    let twice = twice.kinds(relog.records().files());
+    let twice = sessions.recorded_twice(relog.records().files());
     if !twice.is_empty() {
         eprintln!(
             "etw: note: several of the merged sessions recorded {}, which are in {} as often; the commands that sum times count each once",
@@ -321,6 +336,12 @@ fn run(
     if let Some(filter) = &filter {
         filter.report(kept, || TraceNames::of(kinds, decoder));
     }
+    print_summary(target, paths, &relog)?;
+    Ok(outcome)
+}
+
+/// Prints the result on standard output.
+fn print_summary(target: &Target, paths: &[PathBuf], relog: &Relog) -> Result<(), Failure> {
     let summary = relog.summary();
     let text = format!(
         "{}: {} in {}, from {}",
@@ -339,8 +360,7 @@ fn run(
             "other_pointer_size": summary.other_pointer_size, "left_out": summary.left_out(),
             "damage_count": relog.records().damage().count(),
         })
-    })?;
-    Ok(outcome)
+    })
 }
 
 /// Prints what is not as it was on standard error.

@@ -23,6 +23,8 @@ const GATHERING: Duration = Duration::from_millis(100);
 const GREETING: Duration = Duration::from_secs(10);
 /// The same for a host that has written down why it does not serve.
 const GREETING_OF_FAILED: Duration = Duration::from_secs(3);
+/// The pause before a client looks again for the host whose connection ended.
+const NEXT_LOOK: Duration = Duration::from_millis(2);
 
 /// A controller's connection to a host.
 #[derive(Debug)]
@@ -34,7 +36,8 @@ pub struct Client {
 pub const OTHER_VERSION: u32 = etw_types::Status::ERROR_NOT_SUPPORTED.0;
 
 impl Client {
-    /// Connects to the host of a directory.
+    /// Connects to the host of a directory. A host that ends, or whose worker is replaced, may close the connection before its greeting: no
+    /// request was sent then, so the client connects again, until there is no host or one greets.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -46,21 +49,34 @@ impl Client {
             _ => ClientError::Io(error),
         };
         let directory = Directory::open(directory).map_err(none)?;
-        let channel = directory.connect().map_err(none)?;
+        let end = Instant::now() + patience_for(&directory);
+        loop {
+            let connected = directory.connect().map_err(none);
+            match connected.and_then(|channel| Client::greet(&directory, channel)) {
+                Err(error) if error.is_end() && Instant::now() < end => {}
+                other => return other,
+            }
+            std::thread::sleep(NEXT_LOOK);
+        }
+    }
+
+    /// Waits for a host's greeting.
+    fn greet(directory: &Directory, channel: Channel) -> Result<Client, ClientError> {
         let hello = FromProgram::Hello { version: VERSION, role: Role::Controller as u8 };
         channel.send(&hello.to_bytes(), &[])?;
-        let patience = match directory.failures().is_empty() {
-            true => GREETING,
-            false => GREETING_OF_FAILED,
-        };
-        let received = channel.receive_within(patience).map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => {
-                let why =
-                    directory.failures().iter().fold(String::new(), |all, why| all + ": " + why);
-                io::Error::new(error.kind(), format!("it does not answer{why}"))
-            }
-            _ => error,
-        })?;
+        let received =
+            channel.receive_within(patience_for(directory)).map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::TimedOut => {
+                        let why = directory
+                            .failures()
+                            .iter()
+                            .fold(String::new(), |all, why| all + ": " + why);
+                        io::Error::new(error.kind(), format!("it does not answer{why}"))
+                    }
+                    _ => error,
+                }
+            })?;
         answer(received)?;
         Ok(Client { channel })
     }
@@ -151,6 +167,14 @@ impl Client {
         self.channel.send(&bytes, &[])?;
         // Without a time limit, since a disk may be slow.
         answer(self.channel.receive()?)
+    }
+}
+
+/// The time that the host of a directory has to greet.
+fn patience_for(directory: &Directory) -> Duration {
+    match directory.failures().is_empty() {
+        true => GREETING,
+        false => GREETING_OF_FAILED,
     }
 }
 

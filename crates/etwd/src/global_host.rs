@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,6 +14,7 @@ use etw_wire::runtime_directory::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::asker::Asker;
+use crate::controllers::Controllers;
 use crate::event_log;
 use crate::haste::{Haste, begin_engine};
 use crate::host_options::HostOptions;
@@ -134,7 +134,7 @@ impl Host {
         // Without it, programs wait a shorter time for answers.
         let word = Directory::open(&options.directory).and_then(|directory| directory.word()).ok();
         let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?, word));
-        let controllers = Arc::new(AtomicUsize::new(0));
+        let controllers = Arc::new(Controllers::default());
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let theirs = rustix::io::fcntl_dupfd_cloexec(&stop, 0)?;
         let mut server = Server::new(listener, theirs, mailbox.clone(), controllers.clone())?;

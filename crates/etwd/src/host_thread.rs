@@ -28,7 +28,6 @@ pub(crate) mod system_providers;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_host::clock::Pair;
@@ -41,6 +40,7 @@ use etw_wire::requests::{ProviderStatus, Response};
 
 use crate::asker::{Connection, done};
 use crate::consumer;
+use crate::controllers::Controllers;
 use crate::ended_stream::EndedStream;
 use crate::global_session::{EndingFiles, GlobalSession, Hosted, answer_completed};
 use crate::haste::Haste;
@@ -64,7 +64,7 @@ pub(crate) struct HostThread {
     mailbox: Arc<Mailbox>,
     options: HostOptions,
     /// Controllers that are connected.
-    controllers: Arc<AtomicUsize>,
+    controllers: Arc<Controllers>,
     engine: Engine<GlobalSession>,
     /// Sessions whose files are being completed: their names and files are in use.
     ending: HashMap<usize, EndingFiles>,
@@ -92,7 +92,7 @@ impl HostThread {
     pub fn new(
         mailbox: Arc<Mailbox>,
         options: HostOptions,
-        controllers: Arc<AtomicUsize>,
+        controllers: Arc<Controllers>,
         last: LastBatch,
         keeper: KeeperLink,
     ) -> HostThread {
@@ -171,7 +171,7 @@ impl HostThread {
             self.forget_read_streams();
             self.engine.maintain();
             self.send_growth();
-            if self.is_idle_for_too_long() {
+            if self.is_idle_for_too_long() && self.takes_no_more_requests() {
                 // Logs of channels have buffers that are not stored yet.
                 return self.end();
             }
@@ -382,11 +382,23 @@ impl HostThread {
         let is_busy = self.engine.sessions().any(|(_, hosted, _)| !is_of_channels(&hosted.host))
             || !self.ending.is_empty()
             || self.awaits_consumers()
-            || self.controllers.load(Ordering::Relaxed) > 0;
+            || self.controllers.any();
         if is_busy {
             self.idle_since = Instant::now();
         }
         self.options.idle_exit.is_some_and(|idle| self.idle_since.elapsed() >= idle)
+    }
+
+    /// Turns new controllers away, unless one has come meanwhile, or has left requests. An idle host ends without losing one.
+    fn takes_no_more_requests(&self) -> bool {
+        if !self.controllers.close() {
+            return false;
+        }
+        if self.mailbox.is_filled() {
+            self.controllers.reopen();
+            return false;
+        }
+        true
     }
 
     /// A session by its number.

@@ -17,6 +17,7 @@
 
 mod asker;
 mod consumer;
+mod controllers;
 mod ended_stream;
 mod event_log;
 mod global_host;

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etw_types::Status;
@@ -18,6 +17,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::asker::{Asker, Connection};
+use crate::controllers::Controllers;
 use crate::log::log;
 use crate::mailbox::{Mailbox, Message};
 use crate::program::disconnect;
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     listener: OwnedFd,
     stop: OwnedFd,
     mailbox: Arc<Mailbox>,
-    controllers: Arc<AtomicUsize>,
+    controllers: Arc<Controllers>,
     connections: HashMap<Connection, Connected>,
     by_user: HashMap<u32, usize>,
     next: Connection,
@@ -65,7 +65,7 @@ impl Server {
         listener: OwnedFd,
         stop: OwnedFd,
         mailbox: Arc<Mailbox>,
-        controllers: Arc<AtomicUsize>,
+        controllers: Arc<Controllers>,
     ) -> io::Result<Server> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (fd, number) in [(&listener, LISTENER), (&stop, STOP)] {
@@ -249,14 +249,17 @@ impl Server {
         let Some(connected) = self.connections.get_mut(&number) else { return };
         let (channel, peer) = (connected.channel.clone(), connected.peer);
         if role == Role::Controller as u8 {
-            connected.role = Some(Role::Controller);
             let allowed = may_control(&peer, &channel);
             let from = Asker::Remote { connection: number, channel, peer };
             if !allowed {
                 from.answer(&no_control(&peer));
                 return self.remove(number);
             }
-            self.controllers.fetch_add(1, Ordering::Relaxed);
+            if !self.controllers.enter() {
+                // The client has sent no request yet, and looks for another host.
+                return self.remove(number);
+            }
+            connected.role = Some(Role::Controller);
             from.answer(&etw_wire::requests::Response::Done { warnings: Vec::new() });
             return;
         }
@@ -290,7 +293,7 @@ impl Server {
         }
         match connected.role {
             Some(Role::Controller) => {
-                self.controllers.fetch_sub(1, Ordering::Relaxed);
+                self.controllers.leave();
                 self.mailbox.post(Message::Disconnected { connection: number });
             }
             Some(Role::Program) => self.mailbox.post(Message::Disconnected { connection: number }),

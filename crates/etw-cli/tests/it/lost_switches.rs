@@ -191,12 +191,65 @@ fn a_container_is_another_machine_than_its_host() {
         let words = ["convert", "--to", "folded", "--weight", "off-cpu", "-o"];
         stdout(&[&words[..], &[out.to_str().unwrap()]].concat(), &paths, 0);
         let text = std::fs::read_to_string(&out).unwrap();
-        let weights = text.lines().map(|line| line.rsplit(' ').next().unwrap());
-        let off_cpu: i64 = weights.map(|weight| weight.parse::<i64>().unwrap()).sum();
-        let notes = stderr(&etw(&["merge", "--force", "-o", out.to_str().unwrap()], &paths));
         std::fs::remove_file(&out).unwrap();
-        (off_cpu, notes.contains("recorded context switches and CPU samples"))
+        let weights = text.lines().map(|line| line.rsplit(' ').next().unwrap());
+        weights.map(|weight| weight.parse::<i64>().unwrap()).sum::<i64>()
     };
-    assert_eq!(both(&same), (30_000, true));
-    assert_eq!(both(&container), (60_000, false));
+    assert_eq!((both(&same), both(&container)), (30_000, 60_000));
+}
+
+/// Regression: a merge made one machine of several, and what was read of it then was true of none.
+#[test]
+fn system_events_of_several_machines_are_not_merged() {
+    let recording = |boot: i64, namespace: u64, has_switches: bool| {
+        let mut file = FileBuilder::new();
+        file.header.logfile.boot_time.0 += boot;
+        crate::sampling::push_source(&mut file, 1, namespace);
+        match has_switches {
+            true => push_session(&mut file, 0),
+            false => crate::fixture::push_tracelogging(&mut file, 0, 100, "of a program"),
+        }
+        TempFile::new(&file.finish())
+    };
+    let day = 864_000_000_000;
+    let host = recording(0, 7, true);
+    let same = recording(1_000_000, 7, true);
+    let container = recording(0, 8, true);
+    let later = recording(day, 7, true);
+    let out = host.path().with_extension("one");
+    let merge = |paths: &[&TempFile], status: i32| {
+        let paths: Vec<_> = paths.iter().map(|file| file.path()).collect();
+        let output = etw(&["merge", "-o", out.to_str().unwrap()], &paths);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        assert_eq!(out.exists(), status == 0);
+        let _ = std::fs::remove_file(&out);
+        text
+    };
+    let name = |file: &TempFile| file.path().display().to_string();
+
+    let text = merge(&[&host, &same], 0);
+    assert!(text.contains("recorded context switches"), "{text}");
+    assert!(!text.contains("machine"), "{text}");
+
+    let program = recording(0, 0, false);
+    let text = merge(&[&program, &host, &container], 3);
+    let both = format!("{} and {} are of different machines", name(&host), name(&container));
+    assert!(text.contains(&both) && text.contains("different PID namespaces"), "{text}");
+    assert!(!text.contains("several of the merged sessions"), "{text}");
+
+    let text = merge(&[&same, &later], 3);
+    assert!(text.contains("their machines started at ") && text.contains("etw convert"), "{text}");
+
+    // One machine has events of the system, the other one events of programs.
+    let client = recording(day, 7, false);
+    let text = merge(&[&host, &client], 0);
+    let groups = format!("the files are of 2 machines ({}; {})", name(&host), name(&client));
+    assert!(text.contains(&groups), "{text}");
+    assert_eq!(text.matches("machines").count(), 1, "{text}");
+
+    // The command that the error names keeps them apart.
+    let words = ["stat", "--by", "process", "--format", "json"];
+    let counted = stdout(&words, &[host.path(), container.path()], 0);
+    assert_eq!(crate::fixture::json_lines(&counted).len(), 2);
 }

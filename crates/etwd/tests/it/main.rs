@@ -13,6 +13,7 @@ mod delivery;
 mod eight_session_limit;
 mod event_logs;
 mod hostile_input;
+mod idle_exit;
 mod interrupted_requests;
 mod killed_programs;
 mod live_readers;

@@ -306,7 +306,7 @@ fn stop(names: &[String], merged: Option<PathBuf>) -> Result<Outcome, Failure> {
         outcome = worse(outcome, controller.stop(name)?.1);
     }
     if let Some(merged) = merged {
-        outcome = worse(outcome, rewrite::merge_to(merged.clone(), &files, Inputs::Named)?);
+        outcome = worse(outcome, rewrite::merge_to(merged.clone(), &files, Inputs::OfHost)?);
         print(&format!("Merged Etl: {}\n", merged.display()))?;
     }
     Ok(outcome)

@@ -1,0 +1,108 @@
+//! [`MergedSessions`]: which machines the sessions of merged files recorded, and events that several of them recorded at the same time.
+
+use crate::attribution::SAMPLE;
+use crate::machines::{Machines, PidNamespaces};
+use crate::switches::CSWITCH;
+use etw_etl::read::TraceFile;
+use etw_types::{Clock, EventRecord, FileTime, Hook};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The events that each session of a machine records once.
+const KINDS: [(Hook, &str); 2] = [(CSWITCH, "context switches"), (SAMPLE, "CPU samples")];
+/// Groups of the kernel's events that sessions of programs' events have, too: EventTrace, SystemConfig, StackWalk.
+const OF_ANY_SESSION: [u8; 3] = [0x00, 0x0b, 0x18];
+
+/// The facts about merged files that their records tell.
+#[derive(Default)]
+pub struct MergedSessions {
+    /// By kind and file: the first and the last one.
+    times: BTreeMap<(usize, u32), (FileTime, FileTime)>,
+    /// Files with events of the system.
+    with_system: BTreeSet<u32>,
+    namespaces: PidNamespaces,
+}
+
+impl MergedSessions {
+    /// Notes a record of one of the files with these clocks.
+    pub fn see(&mut self, record: &EventRecord<'_>, clocks: &[Clock]) {
+        let Some(hook) = record.hook else { return self.namespaces.learn(record) };
+        let file = record.position.file_index;
+        if !OF_ANY_SESSION.contains(&hook.group()) {
+            self.with_system.insert(file);
+        }
+        let Some(kind) = KINDS.iter().position(|(kind, _)| hook == *kind) else { return };
+        let Some(time) = record.timestamp(&clocks[file as usize]) else { return };
+        let times = self.times.entry((kind, file)).or_insert((time, time));
+        *times = (times.0.min(time), times.1.max(time));
+    }
+
+    /// The kinds of events that several sessions of one machine recorded at the same time.
+    pub fn recorded_twice(&self, files: &[TraceFile]) -> Vec<&'static str> {
+        let machines = Machines::of(files, &self.namespaces);
+        let is_twice = |kind: usize| {
+            let of_kind = || self.times.range((kind, 0)..=(kind, u32::MAX));
+            of_kind().any(|((_, one), times)| {
+                let same_time =
+                    |other: &(FileTime, FileTime)| times.0 < other.1 && other.0 < times.1;
+                let mut others = of_kind().filter(|((_, other), _)| other > one);
+                others.any(|((_, other), times)| {
+                    same_time(times) && machines.of_file(*one) == machines.of_file(*other)
+                })
+            })
+        };
+        let kinds = KINDS.iter().enumerate();
+        kinds.filter(|(kind, _)| is_twice(*kind)).map(|(_, (_, name))| *name).collect()
+    }
+
+    /// Checks whether the files may become the one that `output` names. A note if they are of several machines: a file has no place for
+    /// the machine of a record.
+    ///
+    /// # Errors
+    /// Why not: several machines have events of the system.
+    pub fn check_machines(
+        &self,
+        files: &[TraceFile],
+        output: &Path,
+    ) -> Result<Option<String>, String> {
+        let machines = Machines::of(files, &self.namespaces);
+        let mut of_machines = BTreeMap::<u32, Vec<u32>>::new();
+        // A file that names no start of its machine may be of any.
+        let known = (0..files.len() as u32).filter(|file| boot(&files[*file as usize]).0 != 0);
+        known.for_each(|file| of_machines.entry(machines.of_file(file)).or_default().push(file));
+        if of_machines.len() < 2 {
+            return Ok(None);
+        }
+        let name = |file: &u32| files[*file as usize].path().display().to_string();
+        let with_system =
+            |files: &Vec<u32>| files.iter().find(|file| self.with_system.contains(file)).copied();
+        let with_system: Vec<u32> = of_machines.values().filter_map(with_system).collect();
+        if let [one, other, ..] = with_system[..] {
+            let boots = [one, other].map(|file| boot(&files[file as usize]));
+            let why = match Machines::are_of_one_start(boots[0].0, boots[1].0) {
+                true => "their SystemSource events name different PID namespaces".to_owned(),
+                false => format!("their machines started at {} and {}", boots[0], boots[1]),
+            };
+            return Err(format!(
+                "{}: not written: {} and {} are of different machines ({why}), and both have events of the system. In one file, their processes, \
+                 threads and CPUs would be those of one machine. Give the files together to etw convert or etw stat --by process, which keep \
+                 machines apart",
+                output.display(),
+                name(&one),
+                name(&other),
+            ));
+        }
+        let groups = of_machines.values().map(|group| group.iter().map(name).collect::<Vec<_>>());
+        let groups = groups.map(|group| group.join(", ")).collect::<Vec<_>>().join("; ");
+        Ok(Some(format!(
+            "the files are of {} machines ({groups}), which {} does not tell apart: process ids of one may be those of another",
+            of_machines.len(),
+            output.display()
+        )))
+    }
+}
+
+/// The start of a file's machine; 0: not known.
+fn boot(file: &TraceFile) -> FileTime {
+    file.header().map_or(FileTime(0), |header| header.boot_time)
+}
