@@ -66,3 +66,8 @@ pub mod xml;
 pub use error::{Damage, DamageKind, Error};
 pub use log::Log;
 pub use record::Record;
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -55,3 +55,8 @@ pub use build::{Build, BuildError};
 pub use diagnostic::Diagnostic;
 pub use etw_types::Severity;
 pub use manifest::Manifest;
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -71,3 +71,8 @@ impl std::ops::Deref for Frames {
         &self.all
     }
 }
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -41,3 +41,8 @@ pub use diagnostic::Diagnostic;
 pub use etw_types::Severity;
 pub use options::{Options, Output};
 pub use run::{File, Outputs, run};
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -25,3 +25,8 @@ mod tree;
 
 pub use gather::{Gathered, Options, Progress, Skipped, gather};
 pub use installation::InstallationError;
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
