@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) struct Compiler<'t> {
-    tree: &'t Tree,
+    tree: &'t Tree<'t>,
     /// By reference, as `string.ID` or `mc.ID`.
     strings: HashMap<String, String>,
     pub manifest: Manifest,
@@ -65,7 +65,7 @@ struct Template {
 }
 
 impl<'t> Compiler<'t> {
-    pub fn new(tree: &'t Tree, limit: usize) -> Compiler<'t> {
+    pub fn new(tree: &'t Tree<'t>, limit: usize) -> Compiler<'t> {
         Compiler { tree, strings: HashMap::new(), manifest: Manifest::default(), limit }
     }
 
@@ -314,7 +314,7 @@ impl<'t> Compiler<'t> {
         let mut structs = Vec::new();
         let mut incomplete = None;
         for item in items {
-            let field = match tree.elements[item].name.as_str() {
+            let field = match &*tree.elements[item].name {
                 "struct" => self.structure(item, &fields),
                 "data" | "binary" => self.field(item, &fields, 0..fields.len(), maps),
                 other => Err(format!("the element {other:?} is not known")),

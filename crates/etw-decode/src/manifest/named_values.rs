@@ -6,7 +6,7 @@ use etw_types::{Guid, winmeta};
 
 /// Those that a provider declares, and the predefined ones that its events use, by kind and value. `message_of`: an element's message.
 pub(super) fn of_provider(
-    tree: &Tree,
+    tree: &Tree<'_>,
     provider: usize,
     message_of: &dyn Fn(usize) -> String,
 ) -> Vec<NamedValue> {
@@ -47,7 +47,7 @@ pub(super) fn of_provider(
 }
 
 /// A declared value without its message.
-fn declared(tree: &Tree, kind: NamedValueKind, element: usize) -> Option<NamedValue> {
+fn declared(tree: &Tree<'_>, kind: NamedValueKind, element: usize) -> Option<NamedValue> {
     let value = if kind == NamedValueKind::Keyword { "mask" } else { "value" };
     let event_guid = tree.get(element, "eventGUID").and_then(|guid| guid.parse().ok());
     Some(NamedValue {

@@ -16,7 +16,7 @@ use crate::parsed::Parsed;
 use std::collections::HashMap;
 
 /// The manifest that a WEPExplorer file stands for, with warnings; `None` for any other XML.
-pub(super) fn to_manifest(source: &Tree) -> Option<Parsed<Tree>> {
+pub(super) fn to_manifest(source: &Tree<'_>) -> Option<Parsed<Tree<'static>>> {
     let root = source.children(0, "Providers").next()?;
     let mut builder = Builder { source, out: Tree::new(), warnings: Vec::new() };
     for provider in source.children(root, "Provider") {
@@ -26,8 +26,8 @@ pub(super) fn to_manifest(source: &Tree) -> Option<Parsed<Tree>> {
 }
 
 struct Builder<'s> {
-    source: &'s Tree,
-    out: Tree,
+    source: &'s Tree<'s>,
+    out: Tree<'static>,
     warnings: Vec<String>,
 }
 

@@ -20,42 +20,53 @@ pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
 const ELEMENT_LIMIT: usize = 4 << 20;
 
 /// The elements of a text, by index, so that deep nesting needs no stack.
-pub(super) struct Tree {
-    pub elements: Vec<Element>,
+pub(super) struct Tree<'t> {
+    pub elements: Vec<Element<'t>>,
 }
 
-pub(super) struct Element {
-    pub name: String,
-    attributes: Vec<(String, String)>,
+/// Its name and attributes mostly lie in the text: there are hundreds of thousands in a large manifest.
+pub(super) struct Element<'t> {
+    pub name: Cow<'t, str>,
+    attributes: Vec<(Cow<'t, str>, Cow<'t, str>)>,
     pub children: Vec<usize>,
     /// Its own text, without that of its children.
     pub text: String,
 }
 
-impl Element {
-    fn new(name: String) -> Element {
+impl<'t> Element<'t> {
+    fn new(name: Cow<'t, str>) -> Element<'t> {
         Element { name, attributes: Vec::new(), children: Vec::new(), text: String::new() }
     }
 
     pub fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.attributes.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.attributes.iter().map(|(key, value)| (&**key, &**value))
     }
 }
 
 /// A text as far as it is XML, and the error that ended it.
-pub(super) struct ParsedXml {
-    pub tree: Tree,
+pub(super) struct ParsedXml<'t> {
+    pub tree: Tree<'t>,
     pub error: Option<ManifestError>,
 }
 
-impl Tree {
+/// Bytes of a text as a part of it; a copy if they do not lie in it.
+fn part_of<'t>(text: &'t str, part: &[u8]) -> Cow<'t, str> {
+    let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let found = start.checked_add(part.len()).and_then(|end| text.get(start..end));
+    match found.filter(|found| found.as_bytes() == part) {
+        Some(found) => Cow::Borrowed(found),
+        None => Cow::Owned(String::from_utf8_lossy(part).into_owned()),
+    }
+}
+
+impl<'t> Tree<'t> {
     /// A tree with its root alone.
-    pub fn new() -> Tree {
-        Tree { elements: vec![Element::new(String::new())] }
+    pub fn new() -> Tree<'t> {
+        Tree { elements: vec![Element::new(Cow::Borrowed(""))] }
     }
 
     /// Reads a text.
-    pub fn parse(text: &str) -> ParsedXml {
+    pub fn parse(text: &'t str) -> ParsedXml<'t> {
         let mut reader = quick_xml::Reader::from_str(text);
         let config = reader.config_mut();
         config.allow_unmatched_ends = true;
@@ -70,11 +81,11 @@ impl Tree {
             }
             match reader.read_event() {
                 Ok(Event::Start(start)) => {
-                    let element = tree.add(&start, &open);
+                    let element = tree.add(text, &start, &open);
                     open.push(element);
                 }
                 Ok(Event::Empty(start)) => {
-                    tree.add(&start, &open);
+                    tree.add(text, &start, &open);
                 }
                 Ok(Event::End(_)) => {
                     if open.len() > 1 {
@@ -95,23 +106,23 @@ impl Tree {
         }
     }
 
-    fn add(&mut self, start: &BytesStart<'_>, open: &[usize]) -> usize {
-        let name = String::from_utf8_lossy(start.local_name().into_inner()).into_owned();
+    fn add(&mut self, text: &'t str, start: &BytesStart<'_>, open: &[usize]) -> usize {
         let mut parts = start.attributes();
         let attributes = parts.with_checks(false).flatten().map(|attribute| {
-            let key = String::from_utf8_lossy(attribute.key.local_name().into_inner()).into_owned();
+            let key = part_of(text, attribute.key.local_name().into_inner());
             let value = match attribute.unescape_value() {
-                Ok(value) => value.into_owned(),
+                Ok(Cow::Owned(value)) => Cow::Owned(value),
                 // An unknown entity stays as it is.
-                Err(_) => String::from_utf8_lossy(&attribute.value).into_owned(),
+                Ok(Cow::Borrowed(_)) | Err(_) => part_of(text, &attribute.value),
             };
             (key, value)
         });
+        let name = part_of(text, start.local_name().into_inner());
         let element = Element { attributes: attributes.collect(), ..Element::new(name) };
         self.insert(open.last().copied().unwrap_or(0), element)
     }
 
-    fn insert(&mut self, parent: usize, element: Element) -> usize {
+    fn insert(&mut self, parent: usize, element: Element<'t>) -> usize {
         let number = self.elements.len();
         self.elements.push(element);
         self.elements[parent].children.push(number);
@@ -120,8 +131,9 @@ impl Tree {
 
     /// Adds an element.
     pub fn push(&mut self, parent: usize, name: &str, attributes: &[(&str, &str)]) -> usize {
-        let attributes = attributes.iter().map(|(key, value)| (key.to_string(), value.to_string()));
-        let element = Element { attributes: attributes.collect(), ..Element::new(name.to_owned()) };
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        let attributes = attributes.iter().map(|(key, value)| (owned(key), owned(value)));
+        let element = Element { attributes: attributes.collect(), ..Element::new(owned(name)) };
         self.insert(parent, element)
     }
 
