@@ -251,8 +251,8 @@ fn tracepoint_mechanism(points: &[(Tracepoint, u16)], programs: &[Tracepoint]) -
     }
 }
 
-/// A remark on system calls that perf records. Their records say neither how a call was made, nor by which registers this could be told on
-/// each processor: those with FRED keep `rcx` and `r11` in all calls.
+/// A remark on system calls that perf records. Their records do not say how a call was made. Registers would not show it either: processors
+/// with FRED keep `rcx` and `r11` in all calls.
 fn confused_calls(points: &[(Tracepoint, u16)]) -> &'static str {
     let has_calls = points.iter().any(|(point, _)| *point == Tracepoint::SyscallEnter);
     match has_calls && cfg!(target_arch = "x86_64") {

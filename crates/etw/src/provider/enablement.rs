@@ -128,8 +128,8 @@ impl Provider {
         self.used().map(|(_, slot)| slot.load())
     }
 
-    /// Sets the words that follow from the slots. [`forget_detached`](Self::forget_detached) may change slots and call this at the same time:
-    /// who stores last has looked at the slots since.
+    /// Sets the words that follow from the slots. [`forget_detached`](Self::forget_detached) may change slots and call this at the same time.
+    /// So each caller compares the words with the slots again after it has stored them.
     fn set_gate(&self) {
         loop {
             let (gate, only) = self.gate_and_only();
