@@ -203,7 +203,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         .then(|| pktmon::Components::gather(records(), decoder(store.clone())));
     let target = new_target(arguments, new.writer(), components);
     let mut target = target.map_err(|error| new.failure(error))?;
-    let machines = Machines::of(&traces, names.pid_namespaces());
+    let machines = Machines::of(&traces, names.origins());
     let mut conversion = Conversion {
         filter: filter.as_ref(),
         names: &names,

@@ -14,7 +14,7 @@ mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::file_operations::FileOperations;
-use crate::machines::PidNamespaces;
+use crate::machines::Origins;
 use crate::output::Failure;
 use crate::running_threads::RunningThreads;
 use crate::sample_intervals::SampleIntervals;
@@ -61,7 +61,7 @@ pub struct Names {
     threads: ThreadTable,
     interrupts: Interrupts,
     sample_intervals: SampleIntervals,
-    pid_namespaces: PidNamespaces,
+    origins: Origins,
     file_operations: FileOperations,
     running: RunningThreads,
     thread_names: HashMap<u32, String>,
@@ -221,9 +221,9 @@ impl Visitor for Picked {
 }
 
 impl Names {
-    /// The PID namespaces of the trace's files.
-    pub fn pid_namespaces(&self) -> &PidNamespaces {
-        &self.pid_namespaces
+    /// The systems that the trace's files name.
+    pub fn origins(&self) -> &Origins {
+        &self.origins
     }
 
     /// The nanoseconds between a CPU sample and the next one of its CPU; `None`: the trace does not name them.
@@ -363,7 +363,7 @@ impl Names {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {
             if matches!(record.provider, Some(SESSION_REPORTS | SYSTEM_EVENTS)) {
-                self.pid_namespaces.learn(record);
+                self.origins.learn(record);
                 self.module(record);
             }
             if decoded.source() == Some(Source::Universal) {

@@ -476,7 +476,7 @@ pub fn owner_names(span: &Span, names: &Names) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machines::PidNamespaces;
+    use crate::machines::Origins;
     use etw_types::HeaderType;
 
     fn record(hook: u16, payload: &[u8]) -> EventRecord<'_> {
@@ -600,8 +600,7 @@ mod tests {
         let names = Named { names: &names, has_stacks: true };
         // The sum of the waits of thread 7, and of the times of its samples.
         let times = |boots: [i64; 2], ends_first: u32| {
-            let mut profiler =
-                Profiler::of(Machines::with_boots(&boots, &PidNamespaces::default()));
+            let mut profiler = Profiler::of(Machines::with_boots(&boots, &Origins::default()));
             let [mut waited, mut ran] = [0, 0];
             let mut both = |hook, payload: &[u8], time: i64, files: &[u32]| {
                 for file in files {

@@ -262,6 +262,9 @@ fn run(
     let mut options = RelogOptions::default();
     (options.compressed, options.read) = (target.compress, read);
     (options.level, options.has_helper) = (target.level.into(), threads > 1);
+    if inputs == Inputs::Named {
+        MergedSessions::check_first_records(&traces, &target.output).map_err(Failure::new)?;
+    }
     let mut relog = Relog::new(traces, options)?;
     let new = NewFile::create(&target.output, paths, target.replace.force)?;
     let mut progress = Progress::of(relog.records().files());

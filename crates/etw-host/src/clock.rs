@@ -201,9 +201,42 @@ pub(crate) fn qpc_now() -> i64 {
     (RawClock::Monotonic.now() / 100) as i64
 }
 
+/// The time when the system started, by the wall clock as it is set at `now`. QPC stands still while the system is suspended, so it began later.
+pub(crate) fn boot_time(now: FileTime) -> FileTime {
+    FileTime(now.0 - since_boot())
+}
+
+/// 100 ns since the system started, also those in which it was suspended.
+#[cfg(target_os = "linux")]
+fn since_boot() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a value that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    // A kernel without the file has no time namespaces.
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let offset = etw_types::time_namespace_offset(&offsets, "boottime").unwrap_or(0);
+    time.tv_sec * 10_000_000 + time.tv_nsec / 100 - offset / 100
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> i64 {
+    qpc_now()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel states the time in seconds.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_system_started_when_the_kernel_says() {
+        let Ok(text) = std::fs::read_to_string("/proc/stat") else { return };
+        let Some(line) = text.lines().find_map(|line| line.strip_prefix("btime ")) else { return };
+        let started = UNIX + line.trim().parse::<i64>().unwrap() * 10_000_000;
+        let own = boot_time(filetime_now()).0;
+        assert!((started - 10_000_000..=started + 20_000_000).contains(&own), "{own} {started}");
+    }
 
     /// Readings have an error, and records are converted long after the reading before them.
     #[test]

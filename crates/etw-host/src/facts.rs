@@ -10,7 +10,7 @@ use etw_ring::RawClock;
 use etw_session::{Compression, LogMode, LogPolicy, SessionClock};
 use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
 
-use crate::clock::{ClockMap, QPC_FREQUENCY, filetime_now, qpc_now};
+use crate::clock::{ClockMap, QPC_FREQUENCY, boot_time, filetime_now, qpc_now};
 
 /// The logfile header of a session, and the other values of the first record.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,7 @@ impl SessionFacts {
                 cpu_speed_mhz: cycles.map_or_else(cpu_mhz, |counter| counter.mhz.max(1)),
                 timer_sources: [0; 2],
                 time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
-                boot_time: FileTime(now.0 - qpc),
+                boot_time: boot_time(now),
                 perf_freq: QPC_FREQUENCY,
                 start_time: now,
                 clock_type,

@@ -268,20 +268,30 @@ pub(crate) struct SystemSource {
     pub mechanism: String,
     /// Whether with what happens in the kernel, such as its CPU time.
     pub has_kernel: bool,
-    /// The number of the PID namespace whose ids they have.
-    pub pid_namespace: Option<u64>,
+    /// The system that they are about.
+    pub origin: SystemOrigin,
 }
 
-/// A `SystemSource` event. Those of older hosts have no namespace.
+/// The system that a session's system events are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SystemOrigin {
+    /// The number of the PID namespace whose ids the events have.
+    pub pid_namespace: Option<u64>,
+    /// The id that the kernel took when it started.
+    pub boot_id: Option<Guid>,
+}
+
+/// A `SystemSource` event. Those of older hosts end before the boot id, or before the namespace.
 ///
 /// ```text
-/// u16 size, UTF-8 mechanism   u8 has_kernel   u64 PID namespace, 0: not known
+/// u16 size, UTF-8 mechanism   u8 has_kernel   u64 PID namespace, 0: not known   GUID boot id, zero: not known
 /// ```
 pub(crate) fn source_report(source: &SystemSource) -> Option<Report> {
     let payload = PayloadBuilder::new()
         .counted_ansi(source.mechanism.as_bytes())
         .u8(source.has_kernel.into())
-        .u64(source.pid_namespace.unwrap_or(0));
+        .u64(source.origin.pid_namespace.unwrap_or(0))
+        .guid(source.origin.boot_id.unwrap_or(Guid::ZERO));
     report(source_metadata(), payload, Level::INFO)
 }
 
@@ -291,6 +301,7 @@ fn source_metadata() -> MetadataBuilder {
         .field("mechanism", text.0, text.1, Count::Scalar, 0)
         .field("has_kernel", InType::UINT8, OutType::BOOLEAN, Count::Scalar, 0)
         .field("pid_namespace", InType::UINT64, OutType::NULL, Count::Scalar, 0)
+        .field("boot_id", InType::GUID, OutType::NULL, Count::Scalar, 0)
 }
 
 /// The extended items of a `SystemSource` event; empty: they cannot be built.
@@ -305,10 +316,15 @@ pub fn lacks_kernel(record: &EventRecord<'_>) -> bool {
     has_kernel == Some(&0) && is_source(record)
 }
 
-/// The number of the PID namespace whose ids a session's system events have, if a `SystemSource` event names it.
-pub fn read_pid_namespace(record: &EventRecord<'_>) -> Option<u64> {
-    let number = le::u64(record.payload, end_of_text(record)? + 1)?;
-    (number != 0 && is_source(record)).then_some(number)
+/// Reads a `SystemSource` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+pub fn read_system_origin(record: &EventRecord<'_>) -> Option<SystemOrigin> {
+    if !is_source(record) {
+        return None;
+    }
+    let behind = end_of_text(record)? + 1;
+    let pid_namespace = le::u64(record.payload, behind).filter(|number| *number != 0);
+    let boot_id = Guid::read(record.payload, behind + 8).filter(|id| !id.is_zero());
+    Some(SystemOrigin { pid_namespace, boot_id })
 }
 
 fn is_source(record: &EventRecord<'_>) -> bool {
@@ -351,23 +367,26 @@ mod tests {
     use etw_types::{ExtendedItems, HeaderType};
 
     #[test]
-    fn a_source_says_whether_it_records_the_kernel_and_whose_ids() {
-        const NAMESPACE: u64 = 0xefff_fffc;
-        let read = |has_kernel: bool, size: usize| {
+    fn a_source_says_whether_it_records_the_kernel_and_of_which_system() {
+        let boot_id = Guid::from_name("a start");
+        let known = SystemOrigin { pid_namespace: Some(0xefff_fffc), boot_id: Some(boot_id) };
+        let read = |has_kernel: bool, origin: SystemOrigin, size: usize| {
             let mechanism = "perf; bpf: sched_switch".to_owned();
-            let pid_namespace = has_kernel.then_some(NAMESPACE);
-            let source = SystemSource { mechanism, has_kernel, pid_namespace };
-            let report = source_report(&source).unwrap();
+            let report = source_report(&SystemSource { mechanism, has_kernel, origin }).unwrap();
             let size = size.min(report.payload.len());
             let mut record = EventRecord::new(HeaderType::Event64, &report.payload[..size]);
             record.provider = Some(LEDGER_PROVIDER);
             record.extended = ExtendedItems::parse_chain(&report.chain).unwrap().0;
-            (lacks_kernel(&record), read_pid_namespace(&record))
+            (lacks_kernel(&record), read_system_origin(&record).unwrap_or_default())
         };
-        assert_eq!(read(false, usize::MAX), (true, None));
-        assert_eq!(read(true, usize::MAX), (false, Some(NAMESPACE)));
+        let unknown = SystemOrigin::default();
+        assert_eq!(read(false, unknown, usize::MAX), (true, unknown));
+        assert_eq!(read(true, known, usize::MAX), (false, known));
         // As earlier versions wrote it, or cut.
-        assert!((0..26).all(|size| read(false, size) == (false, None)));
-        assert!((0..34).all(|size| read(true, size) == (false, None)));
+        assert!((0..26).all(|size| read(false, known, size) == (false, unknown)));
+        assert!((26..34).all(|size| read(false, known, size) == (true, unknown)));
+        let without_id = SystemOrigin { boot_id: None, ..known };
+        assert!((34..50).all(|size| read(true, known, size) == (false, without_id)));
+        assert_eq!(read(true, known, 50), (false, known));
     }
 }

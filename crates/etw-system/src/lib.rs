@@ -98,7 +98,7 @@ pub use shaper::{
     Configuration, Disk, KernelFunction, Machine, Options, ProcessImages, Shaper, Turn, Vanished,
 };
 #[cfg(target_os = "linux")]
-pub use thread_ids::pid_namespace;
+pub use thread_ids::{boot_id, pid_namespace};
 #[cfg(target_os = "linux")]
 pub use wanted_events::StartError;
 

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use etw_types::Guid;
+
 use crate::neutral::{Detail, SwitchedIn, SwitchedOut};
 use crate::shaper::FOREIGN;
 
@@ -20,6 +22,12 @@ pub(crate) fn is_first_namespace() -> bool {
 pub fn pid_namespace() -> Option<u64> {
     let own = std::fs::read_link("/proc/self/ns/pid").ok()?;
     own.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The id that the kernel took when it started, which all of its containers share. `None`: the system does not show it.
+pub fn boot_id() -> Option<Guid> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    id.trim_end().parse().ok()
 }
 
 /// Translates the machine's ids.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etw_host::engine::{CpuState, EventSource, SourceLoss, SystemRun};
-use etw_host::report;
+use etw_host::report::{self, SystemOrigin};
 use etw_session::{Event, KernelEvent, SystemConfig};
 use etw_system::flags::Masks;
 use etw_system::perf::Tracepoint;
@@ -304,8 +304,9 @@ impl EventSource for SystemSource {
         self.recorder.has_kernel()
     }
 
-    fn pid_namespace(&self) -> Option<u64> {
-        etw_system::pid_namespace()
+    fn origin(&self) -> SystemOrigin {
+        let (pid_namespace, boot_id) = (etw_system::pid_namespace(), etw_system::boot_id());
+        SystemOrigin { pid_namespace, boot_id }
     }
 
     fn rundown_size(&self) -> u64 {

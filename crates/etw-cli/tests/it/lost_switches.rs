@@ -3,8 +3,10 @@
 use crate::fixture::{TempFile, etw, stderr, stdout};
 use crate::off_cpu::{converted, push_kernel, push_threads};
 use etw_etl::write::FileBuilder;
-use etw_types::{EventRecord, HeaderType, LOST_EVENT, Opcode};
+use etw_host::report::SystemOrigin;
+use etw_types::{EventRecord, Guid, HeaderType, LOST_EVENT, LogFileMode, Opcode};
 use serde_json::Value;
+use std::path::Path;
 
 const WAITS: u8 = 5;
 const ENDED: u8 = 4;
@@ -174,65 +176,120 @@ fn what_two_sessions_recorded_counts_once() {
     assert!(notes.contains("more CPU samples than one session records"), "{notes}");
 }
 
+/// A recording of the system with this boot id (0: not known) and PID namespace (0: not known). `boot`: so many 100 ns later than others, the
+/// system started by the wall clock.
+fn recording(boot: i64, (boot_id, namespace): (u128, u64), has_switches: bool) -> TempFile {
+    let mut file = FileBuilder::new();
+    file.header.logfile.boot_time.0 += boot;
+    file.header.logfile.log_file_mode = LogFileMode::SYSTEM_LOGGER | LogFileMode::SEQUENTIAL;
+    let boot_id = Some(Guid::from_u128(boot_id));
+    crate::sampling::push_source(
+        &mut file,
+        1,
+        SystemOrigin { pid_namespace: Some(namespace), boot_id },
+    );
+    match has_switches {
+        true => {
+            push_session(&mut file, 0);
+            push_threads(&mut file, 5_000_000);
+        }
+        false => crate::fixture::push_tracelogging(&mut file, 0, 100, "of a program"),
+    }
+    TempFile::new(&file.finish())
+}
+
+/// The time off the CPU in a conversion of both, in nanoseconds.
+fn off_cpu_of(one: &TempFile, other: &TempFile) -> i64 {
+    let out = one.path().with_extension("folded");
+    let words = ["convert", "--to", "folded", "--weight", "off-cpu", "-o", out.to_str().unwrap()];
+    stdout(&words, &[one.path(), other.path()], 0);
+    let text = std::fs::read_to_string(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    let weights = text.lines().map(|line| line.rsplit(' ').next().unwrap());
+    weights.map(|weight| weight.parse::<i64>().unwrap()).sum()
+}
+
+/// Merges files with this status, and returns the standard error. `kept`: looks at the new file.
+fn merge_with(paths: &[&TempFile], status: i32, kept: impl FnOnce(&Path)) -> String {
+    let out = paths[0].path().with_extension("one");
+    let paths: Vec<_> = paths.iter().map(|file| file.path()).collect();
+    let output = etw(&["merge", "-o", out.to_str().unwrap()], &paths);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    assert_eq!(out.exists(), status == 0);
+    if status == 0 {
+        kept(&out);
+        std::fs::remove_file(&out).unwrap();
+    }
+    text
+}
+
+fn merge(paths: &[&TempFile], status: i32) -> String {
+    merge_with(paths, status, |_| ())
+}
+
 /// Regression: a container and its host, which start at the same time, were one machine, so events of both counted once.
 #[test]
 fn a_container_is_another_machine_than_its_host() {
-    let in_namespace = |number| {
-        let mut file = FileBuilder::new();
-        crate::sampling::push_source(&mut file, 1, number);
-        push_session(&mut file, 0);
-        push_threads(&mut file, 5_000_000);
-        TempFile::new(&file.finish())
-    };
-    let (host, same, container) = (in_namespace(7), in_namespace(7), in_namespace(8));
-    let out = host.path().with_extension("out");
-    let both = |other: &TempFile| {
-        let paths = [host.path(), other.path()];
-        let words = ["convert", "--to", "folded", "--weight", "off-cpu", "-o"];
-        stdout(&[&words[..], &[out.to_str().unwrap()]].concat(), &paths, 0);
-        let text = std::fs::read_to_string(&out).unwrap();
-        std::fs::remove_file(&out).unwrap();
-        let weights = text.lines().map(|line| line.rsplit(' ').next().unwrap());
-        weights.map(|weight| weight.parse::<i64>().unwrap()).sum::<i64>()
-    };
-    assert_eq!((both(&same), both(&container)), (30_000, 60_000));
+    for boot_id in [0, 5] {
+        let [host, same, container] = [7, 7, 8].map(|one| recording(0, (boot_id, one), true));
+        let both = (off_cpu_of(&host, &same), off_cpu_of(&host, &container));
+        assert_eq!(both, (30_000, 60_000));
+    }
+}
+
+/// Regression: a machine whose clock was set between two sessions, or that was suspended, was two.
+#[test]
+fn the_boot_id_says_which_files_are_of_one_machine() {
+    let (one, other) = ((0x0501, 7), (0x0502, 7));
+    let (first, second) = (recording(0, one, true), recording(100_000_000, one, true));
+    let text = merge_with(&[&first, &second], 0, |merged| {
+        // Its processes are one machine's.
+        let words = ["stat", "--by", "process", "--format", "json", "--where", "pid == 10"];
+        let json: Value = serde_json::from_str(&stdout(&words, &[merged], 0)).unwrap();
+        assert_eq!(json["profile"].as_array().unwrap().len(), 1);
+        assert_eq!(json["profile"][0]["off_cpu_ns"], 30_000);
+    });
+    assert!(text.contains("recorded context switches") && !text.contains("machine"), "{text}");
+    assert_eq!(off_cpu_of(&first, &second), 30_000);
+
+    let same_time = recording(0, other, true);
+    let text = merge(&[&first, &same_time], 3);
+    let ids = [one, other].map(|(id, _)| Guid::from_u128(id));
+    let why = format!("(their SystemSource events name the boot ids {} and {})", ids[0], ids[1]);
+    assert!(text.contains(&why), "{text}");
+    assert_eq!(off_cpu_of(&first, &same_time), 60_000);
+
+    // The first records say so.
+    let nowhere = first.path().with_extension("none").join("out.etl");
+    let words = ["merge", "-o", nowhere.to_str().unwrap()];
+    let output = etw(&words, &[first.path(), same_time.path()]);
+    assert_eq!((output.status.code(), stderr(&output).contains(&why)), (Some(3), true));
+
+    // An older host named none.
+    let older = recording(100_000_000, (0, 7), true);
+    assert_eq!(off_cpu_of(&second, &older), 30_000);
+    let text = merge(&[&first, &older], 3);
+    assert!(text.contains("their machines started at "), "{text}");
+    // The id says of both that they are one machine's.
+    merge(&[&first, &older, &second], 0);
 }
 
 /// Regression: a merge made one machine of several, and what was read of it then was true of none.
 #[test]
 fn system_events_of_several_machines_are_not_merged() {
-    let recording = |boot: i64, namespace: u64, has_switches: bool| {
-        let mut file = FileBuilder::new();
-        file.header.logfile.boot_time.0 += boot;
-        crate::sampling::push_source(&mut file, 1, namespace);
-        match has_switches {
-            true => push_session(&mut file, 0),
-            false => crate::fixture::push_tracelogging(&mut file, 0, 100, "of a program"),
-        }
-        TempFile::new(&file.finish())
-    };
     let day = 864_000_000_000;
-    let host = recording(0, 7, true);
-    let same = recording(1_000_000, 7, true);
-    let container = recording(0, 8, true);
-    let later = recording(day, 7, true);
-    let out = host.path().with_extension("one");
-    let merge = |paths: &[&TempFile], status: i32| {
-        let paths: Vec<_> = paths.iter().map(|file| file.path()).collect();
-        let output = etw(&["merge", "-o", out.to_str().unwrap()], &paths);
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(status), "{text}");
-        assert_eq!(out.exists(), status == 0);
-        let _ = std::fs::remove_file(&out);
-        text
-    };
+    let host = recording(0, (0, 7), true);
+    let same = recording(1_000_000, (0, 7), true);
+    let container = recording(0, (0, 8), true);
+    let later = recording(day, (0, 7), true);
     let name = |file: &TempFile| file.path().display().to_string();
 
     let text = merge(&[&host, &same], 0);
     assert!(text.contains("recorded context switches"), "{text}");
     assert!(!text.contains("machine"), "{text}");
 
-    let program = recording(0, 0, false);
+    let program = recording(0, (0, 0), false);
     let text = merge(&[&program, &host, &container], 3);
     let both = format!("{} and {} are of different machines", name(&host), name(&container));
     assert!(text.contains(&both) && text.contains("different PID namespaces"), "{text}");
@@ -242,7 +299,7 @@ fn system_events_of_several_machines_are_not_merged() {
     assert!(text.contains("their machines started at ") && text.contains("etw convert"), "{text}");
 
     // One machine has events of the system, the other one events of programs.
-    let client = recording(day, 7, false);
+    let client = recording(day, (0, 7), false);
     let text = merge(&[&host, &client], 0);
     let groups = format!("the files are of 2 machines ({}; {})", name(&host), name(&client));
     assert!(text.contains(&groups), "{text}");

@@ -3,6 +3,7 @@
 use crate::fixture::{TempFile, etw, stderr, stdout};
 use crate::off_cpu::{converted, push_kernel, push_threads};
 use etw_etl::write::FileBuilder;
+use etw_host::report::SystemOrigin;
 use etw_types::{EventRecord, ExtendedItems, HeaderType};
 use serde_json::Value;
 
@@ -61,10 +62,12 @@ fn traces_that_are_converted_together_keep_their_own_intervals() {
     assert_eq!(text, "process 10;thread 20;0x1234 9000000\n");
 }
 
-/// A `SystemSource` event of a host in a PID namespace.
-pub fn push_source(file: &mut FileBuilder, has_kernel: u8, pid_namespace: u64) {
+/// A `SystemSource` event.
+pub fn push_source(file: &mut FileBuilder, has_kernel: u8, origin: SystemOrigin) {
     let chain = etw_host::report::source_chain();
-    let payload = [&[4, 0][..], b"perf", &[has_kernel], &pid_namespace.to_le_bytes()].concat();
+    let number = origin.pid_namespace.unwrap_or(0).to_le_bytes();
+    let boot_id = origin.boot_id.unwrap_or_default().0;
+    let payload = [&[4, 0][..], b"perf", &[has_kernel], &number, &boot_id].concat();
     let mut source = EventRecord::new(HeaderType::Event64, &payload);
     source.provider = Some(etw_host::LEDGER_PROVIDER);
     source.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
@@ -77,7 +80,7 @@ pub fn push_source(file: &mut FileBuilder, has_kernel: u8, pid_namespace: u64) {
 fn samples_without_the_kernel_have_a_note() {
     let notes = |has_kernel: u8, with_samples: bool| {
         let mut file = FileBuilder::new();
-        push_source(&mut file, has_kernel, 0);
+        push_source(&mut file, has_kernel, SystemOrigin::default());
         if !with_samples {
             push_threads(&mut file, 500);
             return stderr(&etw(

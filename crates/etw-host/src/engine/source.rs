@@ -10,7 +10,7 @@ use etw_types::{Guid, SYSTEM_EVENTS, SYSTEM_TRACE, UNIVERSAL_SYSTEM};
 use super::Engine;
 use super::session::{BufferedSession, Sink};
 use crate::clock::ClockMap;
-use crate::report::SystemSource;
+use crate::report::{SystemOrigin, SystemSource};
 use crate::storage::BufferMemory;
 
 /// A source's watermark and the pools' clock map may differ by so many nanoseconds.
@@ -88,9 +88,9 @@ pub trait EventSource: Send {
         true
     }
 
-    /// The number of the PID namespace whose ids its events have.
-    fn pid_namespace(&self) -> Option<u64> {
-        None
+    /// The system that its events are about.
+    fn origin(&self) -> SystemOrigin {
+        SystemOrigin::default()
     }
 
     /// Bytes of the events with which it begins, and with which it is about to end: what exists at that time.
@@ -163,8 +163,8 @@ impl<S: Sink> Engine<S> {
             }
             let hosted = self.sessions.get_mut(&session);
             if let (Some(hosted), Some(mechanism)) = (hosted, source.mechanism()) {
-                let (has_kernel, pid_namespace) = (source.has_kernel(), source.pid_namespace());
-                hosted.modules.add_source(SystemSource { mechanism, has_kernel, pid_namespace });
+                let (has_kernel, origin) = (source.has_kernel(), source.origin());
+                hosted.modules.add_source(SystemSource { mechanism, has_kernel, origin });
             }
             self.sources.push(SessionSource { session, source, is_finished: false, held: None });
         }

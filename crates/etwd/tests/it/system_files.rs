@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use etw_etl::read::{Records, TraceFile};
-use etw_host::report::{LEDGER_PROVIDER, read_pid_namespace};
+use etw_host::report::{LEDGER_PROVIDER, SystemOrigin, read_system_origin};
 use etw_session::{LogMode, SessionConfig};
-use etw_system::pid_namespace;
+use etw_system::{boot_id, pid_namespace};
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 
 use crate::daemon::Daemon;
@@ -28,7 +28,7 @@ struct Alone {
     /// Rundowns at the end.
     ended: u32,
     has_configuration: bool,
-    /// `SystemSource`, with the PID namespace of the ids.
+    /// `SystemSource`, with the PID namespace of the ids and the kernel's boot id.
     has_source: bool,
 }
 
@@ -36,9 +36,10 @@ impl Alone {
     fn of(file: &Path, process: u32) -> Alone {
         let mut alone = Alone::default();
         let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+        let origin = SystemOrigin { pid_namespace: pid_namespace(), boot_id: boot_id() };
         while let Some(record) = records.next() {
             alone.has_source |= record.provider == Some(LEDGER_PROVIDER)
-                && read_pid_namespace(&record).is_some_and(|one| Some(one) == pid_namespace());
+                && read_system_origin(&record) == Some(origin);
             let Some(hook) = record.hook else { continue };
             let has_id = |at: usize| {
                 record.payload.get(at..at + 4).is_some_and(|id| id == process.to_le_bytes())
