@@ -149,6 +149,7 @@ impl Host {
         let begin = || {
             etw_host::spawn("etwd-engine", move || {
                 begin_engine();
+                engine.show_end();
                 if has_rings {
                     engine.take_up_rings();
                 }

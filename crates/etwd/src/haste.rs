@@ -83,6 +83,16 @@ impl Drop for Haste {
     }
 }
 
+/// Brings all threads of a process into haste.
+pub(crate) fn hurry(process: u32) {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return };
+    for thread in threads.flatten() {
+        if let Some(thread) = thread.file_name().to_str().and_then(|name| name.parse().ok()) {
+            set_policy(thread, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, Haste::PRIORITY);
+        }
+    }
+}
+
 pub(crate) fn own_thread() -> libc::pid_t {
     // SAFETY: it takes nothing and returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }

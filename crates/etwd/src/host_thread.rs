@@ -130,6 +130,11 @@ impl HostThread {
         }
     }
 
+    /// Shows the keeper the end of this thread, which is that of the engine.
+    pub fn show_end(&self) {
+        self.keeper.put_engine();
+    }
+
     /// Reads the rings that the worker before left, on the thread of the engine. It is in haste until the recordings keep it so.
     pub fn take_up_rings(&mut self) {
         let _haste = Haste::of_engine();

@@ -15,11 +15,14 @@ use etw_ring::{Bell, LastBatch, Memory};
 use etw_system::HeldRing;
 use etw_wire::Channel;
 use etw_wire::host_client::NO_PROCESSES;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::global_host::raise_descriptor_limit;
-use crate::haste::Haste;
+use crate::haste::{Haste, hurry};
 use crate::host_options::HostOptions;
-use crate::keeper_protocol::{ENDING, Entries, Entry, RELEASED, RING, numbers, send, split};
+use crate::keeper_protocol::{
+    ENDING, ENGINE, Entries, Entry, RELEASED, RING, numbers, send, split,
+};
 use crate::kept_state::{KeptRing, KeptSession};
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
@@ -34,7 +37,7 @@ const KILLED_DELAY: Duration = Duration::from_millis(100);
 /// The process id of the worker, for [`end`]; 0: none.
 static WORKER: AtomicU32 = AtomicU32::new(0);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Held while a worker is started or reaped: until then its process id is its own.
+/// Held while a worker is started, and while its end is awaited: until it is reaped, its process id is its own.
 static WORKER_LOCK: Mutex<()> = Mutex::new(());
 
 /// The exit status of a worker to which the system refuses threads, processes or memory: another one may get them later (`EX_TEMPFAIL`).
@@ -92,7 +95,7 @@ fn run_workers(
             Some(haste) => haste.bequeath(&start),
             None => start(),
         };
-        let (channel, mut worker) = match started {
+        let (channel, worker) = match started {
             Err(error) if is_known_to_serve && is_refusal(&error) => {
                 claim.fail(&no_worker(&error.to_string()));
                 std::thread::sleep(KILLED_DELAY);
@@ -106,16 +109,17 @@ fn run_workers(
         }
         // If the worker ends meanwhile, `serve` returns at once.
         let _ = send(&channel, &held.entries);
-        let has_served = held.serve(&channel, claim)?;
+        let has_served = held.serve(&channel, claim, worker.id())?;
         is_known_to_serve |= has_served;
         // A worker that still runs notices the end of its keeper, and ends.
         drop(channel);
         let ended = {
             let _one = WORKER_LOCK.lock();
-            let ended = worker.wait()?;
+            let ended = wait(&worker)?;
             WORKER.store(0, Ordering::SeqCst);
             ended
         };
+        reap(worker);
         if ended.success() {
             return Ok(());
         }
@@ -164,13 +168,22 @@ struct Held {
     closings: Closings,
     /// While it has rings: the kernel fills them until the next worker reads.
     haste: Option<Haste>,
+    /// The thread of the worker's engine.
+    engine: Option<OwnedFd>,
 }
 
 impl Held {
-    /// Receives the messages of a worker until it ends. Returns whether it has served.
-    fn serve(&mut self, channel: &Channel, claim: &mut RuntimeClaim) -> io::Result<bool> {
+    /// Receives the messages of a worker, the process with this id, until it ends. Returns whether it has served.
+    fn serve(
+        &mut self,
+        channel: &Channel,
+        claim: &mut RuntimeClaim,
+        worker: u32,
+    ) -> io::Result<bool> {
         let mut has_served = false;
+        self.engine = None;
         loop {
+            self.await_message(channel, worker);
             let received = match channel.receive() {
                 Ok(received) => received,
                 // A message that cannot be received, for lack of descriptors for example. The worker would end with the connection.
@@ -187,6 +200,7 @@ impl Held {
                     claim.succeed();
                     claim.announce()?;
                 }
+                ENGINE => self.engine = received.descriptors.into_iter().next(),
                 RELEASED => self.closings.say_end(received.descriptors),
                 name if facts.is_empty() => {
                     self.closings.add(self.rings.remove(name), self.entries.remove(name));
@@ -205,6 +219,23 @@ impl Held {
             }
         }
         Ok(has_served)
+    }
+
+    /// Waits for a message, or for the end of a worker that was killed. That end waits for the last turn of each of its threads, which ordinary
+    /// threads of a busy machine get late, and rings fill meanwhile. The engine was in haste, and ends at once: so do the others, in haste.
+    fn await_message(&mut self, channel: &Channel, worker: u32) {
+        while self.haste.is_some()
+            && let Some(engine) = &self.engine
+        {
+            let mut both =
+                [PollFd::new(channel, PollFlags::IN), PollFd::new(engine, PollFlags::IN)];
+            match poll(&mut both, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) if !both[1].revents().is_empty() => hurry(worker),
+                _ => return,
+            }
+            self.engine = None;
+        }
     }
 
     /// The names of the sessions.
@@ -252,6 +283,36 @@ pub fn end() {
     if worker != 0 {
         // SAFETY: the arguments are numbers; the child has not been reaped, so its id is its own.
         unsafe { libc::kill(worker as libc::pid_t, libc::SIGTERM) };
+    }
+}
+
+/// Waits until a worker has ended, and leaves it to be reaped.
+fn wait(worker: &Child) -> io::Result<ExitStatus> {
+    // SAFETY: zero is a valid value of this structure of numbers.
+    let mut ended: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: a value that outlives the call.
+    while unsafe { libc::waitid(libc::P_PID, worker.id(), &raw mut ended, options) } != 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: `waitid` has written the fields of a child that ended.
+    let status = unsafe { ended.si_status() };
+    Ok(ExitStatus::from_raw(match ended.si_code {
+        libc::CLD_EXITED => status << 8,
+        _ => status,
+    }))
+}
+
+/// Reaps a worker that has ended, on an ordinary thread. The kernel removes the files of its folder in `/proc` then, and spins until the threads that
+/// are closing such a file have done so. In haste, this thread would not let them.
+fn reap(mut worker: Child) {
+    let id = worker.id();
+    if spawn_closing(move || drop(worker.wait())).is_err() {
+        // SAFETY: numbers, and no place for the status.
+        unsafe { libc::waitpid(id as libc::pid_t, std::ptr::null_mut(), 0) };
     }
 }
 
@@ -311,6 +372,8 @@ fn start(program: &Path, arguments: &[&str]) -> io::Result<(Channel, Child)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::haste::own_thread;
+    use crate::keeper_protocol::KeeperLink;
 
     #[test]
     fn a_kill_before_service_is_no_crash() {
@@ -327,6 +390,49 @@ mod tests {
         }
         assert_eq!(Ending::of(exited(101), true, SOON), Ending::Sound);
         assert_eq!(Ending::of(exited(101), false, SOON), Ending::Crashed);
+    }
+
+    /// Regression: on a busy machine, the next worker came seconds late, because ordinary threads of the last one had no turn to end.
+    #[test]
+    fn a_worker_whose_engine_has_ended_ends_in_haste() {
+        // SAFETY: it takes a number.
+        let is_in_haste = |process: u32| unsafe {
+            libc::sched_getscheduler(process as libc::pid_t) & !libc::SCHED_RESET_ON_FORK
+                == libc::SCHED_RR
+        };
+        let path = std::env::temp_dir().join(format!("etwd-hurried-{}", std::process::id()));
+        let mut claim = RuntimeClaim::take(&path).unwrap();
+        let (ours, theirs) = Channel::pair().unwrap();
+        let link = KeeperLink::new(theirs);
+        let mut worker = Command::new("sleep").arg("600").spawn().unwrap();
+        let id = worker.id();
+        let (is_hurried, hurries) = std::thread::scope(|scope| {
+            let (ours, claim) = (&ours, &mut claim);
+            let keeper = scope.spawn(move || {
+                let mut held = Held { haste: Some(Haste::new()), ..Held::default() };
+                held.serve(ours, claim, id).unwrap();
+            });
+            let may_hurry = {
+                let _haste = Haste::new();
+                is_in_haste(own_thread() as u32)
+            };
+            // An older system shows no end.
+            let engine = scope.spawn(move || (link.put_engine(), link));
+            let (is_shown, link) = engine.join().unwrap();
+            let hurries = is_shown && may_hurry;
+            let until = Instant::now() + Duration::from_secs(20);
+            while hurries && !is_in_haste(id) && Instant::now() < until {
+                std::thread::yield_now();
+            }
+            let is_hurried = is_in_haste(id);
+            drop(link);
+            keeper.join().unwrap();
+            (is_hurried, hurries)
+        });
+        worker.kill().unwrap();
+        worker.wait().unwrap();
+        std::fs::remove_dir_all(path).unwrap();
+        assert_eq!(is_hurried, hurries);
     }
 
     /// A worker that ends in this way; with `serves`, it has said that it is ready.

@@ -16,6 +16,7 @@
 //! | `pool/C/N` | | a segment of its pool |
 //! | `starts` | the sessions that start with the daemon and have not started | |
 //! | `ending` | | (the daemon was asked to end) |
+//! | `engine` | | (from the worker) a descriptor that is readable when the thread that drains the pools has ended |
 //! | `released` | | a stream, which the keeper closes when the rings that were removed before are unmapped |
 //! | `ready` | | (from the worker: it serves) |
 
@@ -25,6 +26,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use etw_wire::{Channel, MAX_MESSAGE};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::thread::gettid;
 use serde::Serialize;
 
 use crate::log::log;
@@ -38,6 +41,8 @@ pub(crate) const STARTS: &str = "starts";
 /// The daemon was asked to end.
 pub(crate) const ENDING: &str = "ending";
 
+/// The thread of the worker's engine.
+pub(crate) const ENGINE: &str = "engine";
 /// The worker waits until the keeper has unmapped rings.
 pub(crate) const RELEASED: &str = "released";
 
@@ -74,6 +79,17 @@ impl KeeperLink {
         {
             log!("entry {name} could not be sent to the keeper: {error}");
         }
+    }
+
+    /// Shows the keeper the end of the calling thread. Returns whether the system can.
+    pub fn put_engine(&self) -> bool {
+        // `PIDFD_THREAD`, since Linux 6.9.
+        let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+        let thread = pidfd_open(gettid(), flags);
+        thread.is_ok_and(|thread| {
+            self.put(ENGINE, &(), &[thread.as_fd()]);
+            true
+        })
     }
 
     /// Removes an entry.

@@ -85,7 +85,8 @@ impl Daemon {
         let threads = std::fs::read_dir(format!("/proc/{keeper}/task")).unwrap();
         threads.flatten().find_map(|thread| {
             let children = std::fs::read_to_string(thread.path().join("children")).ok()?;
-            children.split_ascii_whitespace().next()?.parse().ok()
+            // One that was killed may be there still.
+            children.split_ascii_whitespace().next_back()?.parse().ok()
         })
     }
 
