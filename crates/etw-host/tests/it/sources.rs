@@ -62,6 +62,14 @@ struct Switches {
     taken: Arc<AtomicI64>,
 }
 
+impl Switches {
+    /// One event at each of these times.
+    fn at(times: std::ops::Range<i64>) -> Switches {
+        let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
+        Switches { times, class: Classic { header, is_32_bit: false }, taken: Arc::default() }
+    }
+}
+
 impl EventSource for Switches {
     fn poll(&mut self) -> u64 {
         u64::MAX
@@ -121,12 +129,10 @@ fn a_source_gives_runs_of_events_up_to_the_watermark() {
     let (sender, receiver) = mpsc::channel();
     let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
     insert(&mut engine, 0, 64, consumer);
-    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
-    let class = Classic { header, is_32_bit: false };
-    let taken = Arc::new(AtomicI64::new(0));
     // The last ones are not due yet.
     let first = engine.session_time(0) + EVENTS;
-    let source = Switches { times: first..first + EVENTS, class, taken: taken.clone() };
+    let source = Switches::at(first..first + EVENTS);
+    let taken = source.taken.clone();
     engine.attach_source(0, Box::new(source));
     let mut is_early = true;
     while engine.ledger(0).stored < EVENTS as u64 {
@@ -146,90 +152,101 @@ fn a_source_gives_runs_of_events_up_to_the_watermark() {
     assert_eq!(times, (first..first + EVENTS).collect::<Vec<_>>());
 }
 
+/// A session whose source is held back from `moment` on, and the source before that has passed.
+struct HeldBack {
+    engine: Engine<()>,
+    buffers: mpsc::Receiver<Vec<u8>>,
+    /// The time of the first event; one has each time of the session's clock.
+    first: i64,
+    moment: i64,
+}
+
+impl HeldBack {
+    /// Events of the source before, and of the one that is held back.
+    const EVENTS: i64 = 100;
+
+    /// `prepare`: adds what else the engine has.
+    fn new(prepare: impl FnOnce(&mut Engine<()>)) -> HeldBack {
+        let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
+        let mut engine = engine_without_sessions(RawClock::best(), last);
+        let (sender, buffers) = mpsc::channel();
+        let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
+        insert(&mut engine, 0, 4, consumer);
+        prepare(&mut engine);
+        let first = engine.session_time(0);
+        let moment = first + HeldBack::EVENTS;
+        let end = moment + HeldBack::EVENTS;
+        while engine.session_time(0) < end + HeldBack::EVENTS {}
+        engine.attach_source(0, Box::new(Switches::at(first..moment)));
+        engine.replace_source(0, moment, Box::new(Switches::at(moment..end)));
+        engine.hold_source(0, moment);
+        HeldBack { engine, buffers, first, moment }
+    }
+
+    fn watermark(&mut self) -> u64 {
+        self.engine.round(std::time::Duration::ZERO).watermark
+    }
+
+    /// Completes the file before, and gives the session the events that were held back.
+    fn release(&mut self) {
+        assert!(!self.engine.remove_given_sources(0), "the one before has given all");
+        let now = self.engine.session_time(0);
+        self.engine.session_mut(0).unwrap().1.flush(now);
+        self.engine.make_final();
+        self.engine.release_source(0);
+    }
+
+    /// The buffer before the moment has the events of the source before, and the next one the others.
+    fn check_buffers(mut self) {
+        self.engine.flush(0);
+        self.engine.drain_all();
+        drop(self.engine);
+        let buffers: Vec<Vec<i64>> = self.buffers.iter().map(|buffer| times_in(&buffer)).collect();
+        let expected = [self.first..self.moment, self.moment..self.moment + HeldBack::EVENTS];
+        assert_eq!(buffers, expected.map(|times| times.collect::<Vec<_>>()));
+    }
+}
+
 /// The events of a source that is held back wait for the next file, those of the source before it do not, and time stands still: programs write
 /// to its session, too.
 #[test]
 fn a_source_that_is_held_back_begins_with_another_file() {
-    const EVENTS: i64 = 100;
-    let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
     let clock = RawClock::best();
-    let mut engine = engine_without_sessions(clock, last);
-    let (sender, receiver) = mpsc::channel();
-    let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
-    insert(&mut engine, 0, 4, consumer);
-    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
-    let class = Classic { header, is_32_bit: false };
-    let first = engine.session_time(0);
-    let moment = first + EVENTS;
-    let source = |times| Box::new(Switches { times, class, taken: Arc::default() });
-    while engine.session_time(0) < moment + 2 * EVENTS {}
-    engine.attach_source(0, source(first..moment));
-    engine.replace_source(0, moment, source(moment..moment + EVENTS));
-    engine.hold_source(0, moment);
-    let mut round = || engine.round(std::time::Duration::ZERO).watermark;
-    let (start, held) = (clock.now(), round());
+    let mut held = HeldBack::new(|_| ());
+    let (start, stopped) = (clock.now(), held.watermark());
     std::thread::sleep(std::time::Duration::from_millis(20));
-    let watermark = (0..10).map(|_| round()).last().unwrap();
+    let watermark = (0..10).map(|_| held.watermark()).last().unwrap();
     // Raw times are converted on a line that becomes more exact.
-    let moved = watermark - held;
+    let moved = watermark - stopped;
     assert!(moved < (clock.now() - start) / 4, "programs' events behind the moment wait, too");
-    assert!(!engine.remove_given_sources(0), "the one before has given all");
-    assert_eq!(engine.ledger(0).stored, EVENTS as u64);
-    let now = engine.session_time(0);
-    engine.session_mut(0).unwrap().1.flush(now);
-    engine.make_final();
-    engine.release_source(0);
-    engine.flush(0);
-    assert!(engine.round(std::time::Duration::ZERO).watermark > watermark);
-    engine.drain_all();
-    drop(engine);
-    let buffers: Vec<Vec<i64>> = receiver.iter().map(|buffer| times_in(&buffer)).collect();
-    let expected = [first..moment, moment..moment + EVENTS].map(|times| times.collect::<Vec<_>>());
-    assert_eq!(buffers, expected);
+    assert_eq!(held.engine.ledger(0).stored, HeldBack::EVENTS as u64);
+    held.release();
+    held.engine.flush(0);
+    assert!(held.watermark() > watermark);
+    held.check_buffers();
 }
 
 /// Regression: while a rundown was written at the end of a session's file, all sessions waited for it.
 #[test]
 fn other_sessions_do_not_wait_for_a_source_that_is_held_back() {
-    const EVENTS: i64 = 100;
-    let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
+    const EVENTS: u64 = HeldBack::EVENTS as u64;
     let clock = RawClock::best();
-    let mut engine = engine_without_sessions(clock, last);
-    let (sender, receiver) = mpsc::channel();
-    let consumer = Box::new(move |buffer: &[u8]| sender.send(buffer.to_vec()).unwrap());
-    insert(&mut engine, 0, 4, consumer);
-    insert(&mut engine, 1, 64, Box::new(|_| ()));
-    // No program writes to it.
-    engine.session_mut(0).unwrap().1.disable(&PROVIDER).unwrap();
-    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
-    let class = Classic { header, is_32_bit: false };
-    let first = engine.session_time(0);
-    let moment = first + EVENTS;
-    let source = |times| Box::new(Switches { times, class, taken: Arc::default() });
-    while engine.session_time(0) < moment + 2 * EVENTS {}
-    engine.attach_source(0, source(first..moment));
-    engine.replace_source(0, moment, source(moment..moment + EVENTS));
-    engine.attach_source(1, source(first..moment + EVENTS));
-    engine.hold_source(0, moment);
-    let mut round = || engine.round(std::time::Duration::ZERO).watermark;
-    round();
+    let mut held = HeldBack::new(|engine| {
+        insert(engine, 1, 64, Box::new(|_| ()));
+        // No program writes to it.
+        engine.session_mut(0).unwrap().1.disable(&PROVIDER).unwrap();
+    });
+    held.engine
+        .attach_source(1, Box::new(Switches::at(held.first..held.moment + HeldBack::EVENTS)));
+    held.watermark();
     let start = clock.now();
-    assert!(round() >= start, "time goes on");
-    let stored = |engine: &Engine<()>| [0, 1].map(|session| engine.ledger(session).stored);
-    assert_eq!(stored(&engine), [EVENTS as u64, 2 * EVENTS as u64]);
-    assert!(!engine.remove_given_sources(0), "the one before has given all");
-    let now = engine.session_time(0);
-    engine.session_mut(0).unwrap().1.flush(now);
-    engine.make_final();
-    engine.release_source(0);
-    engine.drain_all();
-    assert_eq!(stored(&engine), [2 * EVENTS as u64; 2]);
-    engine.flush(0);
-    engine.drain_all();
-    drop(engine);
-    let buffers: Vec<Vec<i64>> = receiver.iter().map(|buffer| times_in(&buffer)).collect();
-    let expected = [first..moment, moment..moment + EVENTS].map(|times| times.collect::<Vec<_>>());
-    assert_eq!(buffers, expected);
+    assert!(held.watermark() >= start, "time goes on");
+    let stored = |held: &HeldBack| [0, 1].map(|session| held.engine.ledger(session).stored);
+    assert_eq!(stored(&held), [EVENTS, 2 * EVENTS]);
+    held.release();
+    held.engine.drain_all();
+    assert_eq!(stored(&held), [2 * EVENTS; 2]);
+    held.check_buffers();
 }
 
 /// A session whose buffers are stored by `consumer`, and a source of past events that is at its end.
@@ -237,11 +254,8 @@ fn with_ended_source(events: i64, consumer: etw_host::Consumer) -> Engine<()> {
     let last = Arc::new(Memory::heap(LastBatch::SIZE).unwrap());
     let mut engine = engine_without_sessions(RawClock::best(), last);
     insert(&mut engine, 0, 4, consumer);
-    let header = ClassicHeader::PerfInfo(KernelClass { hook: Hook(0x0524), version: 4 });
-    let class = Classic { header, is_32_bit: false };
     let first = engine.session_time(0);
-    let taken = Arc::new(AtomicI64::new(0));
-    engine.attach_source(0, Box::new(Switches { times: first..first + events, class, taken }));
+    engine.attach_source(0, Box::new(Switches::at(first..first + events)));
     while engine.session_time(0) < first + events {}
     engine.finish_source(0);
     engine.drain_all();
