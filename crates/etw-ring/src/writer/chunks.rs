@@ -172,16 +172,16 @@ impl Writer {
             let dry = first.word(P_REAPED).load(Ordering::Relaxed) + 1;
             let (free, total) = self.free_units(segments);
             if free * 4 < total * 3 {
-                // Chunks that the host has released are no reason to wake it. A search for few of them costs more than it gives, while
-                // half of the pool is free.
-                let released = self.control.word(C_RELEASES).load(Ordering::Relaxed);
-                let released = released.wrapping_sub(first.word(P_REAPED).load(Ordering::Relaxed));
-                let is_worth_it = free * 2 < total || released >= (total / BLOCK_UNITS / 8) as u64;
+                // A search for few chunks that the host has released costs more than it gives, while half of the pool is free.
+                let released = self.released();
+                let is_worth_it = free * 2 < total || released >= total / BLOCK_UNITS / 8;
                 if !reaped && is_worth_it && self.reap() {
                     reaped = true;
                     continue;
                 }
-                self.wake_host();
+                if is_behind(free, released, want, total) {
+                    self.wake_host();
+                }
             }
             if free * 2 < total {
                 first.half(P_PRESSURE).fetch_add(1, Ordering::Relaxed);
@@ -225,6 +225,13 @@ impl Writer {
             }
             reaped = true;
         }
+    }
+
+    /// The number of chunks that the host has released since the last search for them.
+    fn released(&self) -> usize {
+        let released = self.control.word(C_RELEASES).load(Ordering::Relaxed);
+        let reaped = self.first().word(P_REAPED).load(Ordering::Relaxed);
+        usize::try_from(released.wrapping_sub(reaped)).unwrap_or(0)
     }
 
     /// Whether any unit is free.
@@ -278,6 +285,13 @@ impl Writer {
     }
 }
 
+/// Whether the host has yet to read a quarter of the pool. Chunks that it has released are no reason to wake it; they are counted as
+/// those of the thread that asks, until a search finds what they are.
+fn is_behind(free: usize, released: usize, class: u8, total: usize) -> bool {
+    let read = released.saturating_mul(CLASS_UNITS[class as usize & 3]);
+    free.saturating_add(read) < total / 4 * 3
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -327,6 +341,27 @@ mod tests {
             assert!((total - free) * 4 <= total + BLOCK_UNITS * 4, "{free} of {total} are free");
         }
         assert_eq!(writer.pressure(), 0);
+    }
+
+    /// A host is called for what it has yet to read, not for chunks that it has released and nobody has looked for.
+    #[test]
+    fn released_chunks_do_not_call_the_host() {
+        let (writer, mut reader) = rig(16 << 20);
+        let is_behind = |writer: &Writer| {
+            let (free, total) = writer.free_units(1);
+            assert!(free * 4 < total * 3, "{free} of {total} are free");
+            super::is_behind(free, writer.released(), 3, total)
+        };
+        while taken(&writer) <= 34 * BLOCK_UNITS {
+            writer.write(&request(), |record| record.put(&[1; PAYLOAD as usize])).unwrap();
+        }
+        assert_eq!(writer.released(), 0);
+        assert!(is_behind(&writer));
+        let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+        assert_eq!(reader.drain(&options, |_| ()).late, 0);
+        reader.advance();
+        assert!(writer.released() >= 32, "{}", writer.released());
+        assert!(!is_behind(&writer));
     }
 
     /// A thread whose host is behind fills the pool with its own chunks: to read overflow chunks would cost the host several times as much.
