@@ -74,7 +74,7 @@ impl Rights {
                 let missing = missing.flatten().map(|why| format!("files and kinds: {why}"));
                 let missing = match flag {
                     Flag::IMAGE => missing_images(),
-                    Flag::PROCESS => missing_facts(),
+                    Flag::PROCESS => missing_facts(&self.programs),
                     _ => missing,
                 };
                 (Some("perf events, whole machine".to_owned()), missing)
@@ -191,10 +191,13 @@ fn own_lacks(flag: Flag, has_kernel: bool) -> &'static str {
     }
 }
 
-/// Facts about processes that the kernel does not say to this user.
-fn missing_facts() -> Option<String> {
-    let missing: Vec<String> =
-        hidden_processes().into_iter().chain(ExitStatuses::open().err()).collect();
+/// Facts about processes that the kernel does not say to this user. `programs`: tracepoints that programs can record.
+fn missing_facts(programs: &[Tracepoint]) -> Option<String> {
+    let statuses = match programs.contains(&Tracepoint::ExitStatus) {
+        true => None,
+        false => ExitStatuses::open(false).err(),
+    };
+    let missing: Vec<String> = hidden_processes().into_iter().chain(statuses).collect();
     (!missing.is_empty()).then(|| missing.join("; "))
 }
 

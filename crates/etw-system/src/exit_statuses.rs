@@ -1,4 +1,7 @@
 //! Exit statuses and users of processes, from the kernel's process connector: perf records do not have them.
+//!
+//! The connector speaks only to the machine's own namespaces, and its messages come some time behind the ends, or are lost while its buffer
+//! is full. So a program of ours in the kernel records the exit statuses, if it is permitted; the connector then has the users only.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -28,12 +31,23 @@ const NLMSG_DONE: u16 = 3;
 /// Room for messages between two polls, in bytes.
 const RECEIVE_BUFFER: libc::c_int = 4 << 20;
 
-const NOT_IN_CONTAINERS: &str = "exit statuses are 0: the kernel reports them only in the machine's own PID, user and network namespaces, not in a container";
+const NOT_IN_CONTAINERS: &str = "exit statuses are 0: the kernel reports them only in the machine's own PID, user and network namespaces, not in a container where no BPF program can read them";
 
 /// The connection to the process connector.
 #[derive(Debug)]
 pub(crate) struct ExitStatuses {
     socket: OwnedFd,
+}
+
+/// Where exit statuses come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StatusSource {
+    #[default]
+    Nowhere,
+    /// Apart from the ends of threads, and a little behind them.
+    Connector,
+    /// In order of time with the ends, and before them.
+    Program,
 }
 
 /// A message about a thread.
@@ -55,23 +69,24 @@ pub(crate) enum Fact {
 }
 
 impl ExitStatuses {
-    /// Begins to listen.
+    /// Begins to listen to changes of users, and to exit statuses, unless `program` says that a program records them.
     ///
     /// # Errors
     /// Why the kernel does not say the statuses to this process.
-    pub fn open() -> Result<ExitStatuses, String> {
+    pub fn open(program: bool) -> Result<ExitStatuses, String> {
         // Elsewhere it takes the request, and sends nothing (`cn_proc_mcast_ctl`).
         if !is_first_namespace() || OwnRights::read().is_in_user_namespace() {
             return Err(NOT_IN_CONTAINERS.to_owned());
         }
-        ExitStatuses::listen().map_err(|error| match error.raw_os_error() {
+        let events = if program { USERS } else { EXIT | USERS };
+        ExitStatuses::listen(events).map_err(|error| match error.raw_os_error() {
             // Only the machine's own network namespace has the connector.
             Some(libc::ECONNREFUSED | libc::EPROTONOSUPPORT) => NOT_IN_CONTAINERS.to_owned(),
             _ => format!("exit statuses are 0 ({error}): before Linux 6.6 they need CAP_NET_ADMIN"),
         })
     }
 
-    fn listen() -> io::Result<ExitStatuses> {
+    fn listen(events: u32) -> io::Result<ExitStatuses> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: the arguments are numbers.
         let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR) };
@@ -97,7 +112,7 @@ impl ExitStatuses {
         }
         all.send(&LISTEN.to_le_bytes())?;
         // Since Linux 6.6 a listener can ask for some events only. Earlier kernels ignore the longer message.
-        all.send(&[LISTEN.to_le_bytes(), (EXIT | USERS).to_le_bytes()].concat())?;
+        all.send(&[LISTEN.to_le_bytes(), events.to_le_bytes()].concat())?;
         Ok(all)
     }
 
@@ -143,7 +158,8 @@ impl ExitStatuses {
                         give(message);
                     }
                 }
-                // The socket's buffer was too small: those messages are lost, and later ones follow.
+                // The socket's buffer was too small: those messages are lost, and later ones follow. The shaper counts the ends of
+                // processes whose statuses it does not know.
                 _ if io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) => {}
                 _ => return,
             }

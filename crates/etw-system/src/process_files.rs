@@ -324,6 +324,14 @@ pub(crate) fn exit_status(process: u32) -> Option<u32> {
     stat.has_ended.then(|| status_of(stat.wait_status))
 }
 
+/// The exit status of a thread that is on its way out, or whose end nobody has taken note of yet.
+pub(crate) fn exit_status_of_thread(process: u32, thread: u32) -> Option<u32> {
+    /// PF_EXITING
+    const EXITING: u64 = 0x4;
+    let stat = stat(&format!("/proc/{process}/task/{thread}/stat"))?;
+    (stat.has_ended || stat.flags & EXITING != 0).then(|| status_of(stat.wait_status))
+}
+
 /// The threads of a process.
 pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
     let numbers = numbered(&format!("/proc/{process}/task"));

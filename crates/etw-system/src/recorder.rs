@@ -9,7 +9,7 @@ use std::time::Duration;
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use crate::clocks::{Suspension, now};
-use crate::exit_statuses::{ExitStatuses, Fact, Message};
+use crate::exit_statuses::{ExitStatuses, Fact, Message, StatusSource};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent};
@@ -289,7 +289,7 @@ impl Recorder {
         let sizes = &sizes[..fitting.max(1)];
         let largest_stack = sizes[sizes.len() - 1];
         perf.begin_with_stack_size(largest_stack);
-        let exit_statuses = open_exit_statuses(&options, &mut notes);
+        let (exit_statuses, status_source) = open_exit_statuses(&options, &perf, &mut notes);
         let has_arguments = perf.has_program(Tracepoint::Exec);
         let has = |flag| options.masks.has(flag);
         let has_operations = has_descriptors(&options.masks);
@@ -305,7 +305,8 @@ impl Recorder {
         if has(Flag::IMAGE) && has_kernel {
             notes.extend(notes::of_kernel(&machine));
         }
-        let shaper = Shaper::new(options.clone(), machine);
+        let mut shaper = Shaper::new(options.clone(), machine);
+        shaper.expect_exit_statuses(status_source);
         Recorder {
             perf,
             shaper,
@@ -596,6 +597,12 @@ impl Recorder {
                     if parsed.process == own => {}
                 PerfDetail::Neutral(Detail::Exit { process, thread })
                     if hidden.take(target, process, thread) => {}
+                PerfDetail::Neutral(Detail::Exit { process, thread }) => {
+                    if shaper.lacks_exit_status(process, thread, parsed.time) {
+                        find_exit_status(exit_statuses, parsed, (process, thread), shaper, out);
+                    }
+                    shaper.take(&parsed.event(Detail::Exit { process, thread }), out);
+                }
                 PerfDetail::Neutral(Detail::SyscallEnter { number, arguments, .. }) => {
                     take_call(shaper, sources, parsed, (number, arguments), out);
                 }
@@ -801,7 +808,7 @@ fn add_program(
     }
 }
 
-/// Adds the exit statuses and users that have come. A thread says its status before it leaves its CPU, so no process ends without one.
+/// Adds the exit statuses and users that have come. A thread says its status before it leaves its CPU for the last time.
 fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out: &mut Records) {
     let Some(source) = source else { return };
     source.read(|Message { time, process, thread, fact }| {
@@ -816,12 +823,42 @@ fn add_exit_statuses(source: &mut Option<ExitStatuses>, shaper: &mut Shaper, out
     });
 }
 
-/// Begins to listen for exit statuses. The connector knows processes of the whole machine only.
-fn open_exit_statuses(options: &Options, notes: &mut Vec<String>) -> Option<ExitStatuses> {
-    if !options.masks.has(Flag::PROCESS) {
-        return None;
+/// Finds the exit status of a thread that has said its end, and may be on its way out still: then `/proc` has it, else its message has come
+/// meanwhile.
+fn find_exit_status(
+    source: &mut Option<ExitStatuses>,
+    said: &Parsed<'_>,
+    (process, thread): (u32, u32),
+    shaper: &mut Shaper,
+    out: &mut Records,
+) {
+    match process_files::exit_status_of_thread(process, thread) {
+        Some(status) => {
+            shaper.take(&said.event(Detail::ExitStatus { process, thread, status }), out);
+        }
+        None => add_exit_statuses(source, shaper, out),
     }
-    ExitStatuses::open().map_err(|why| notes.push(why)).ok()
+}
+
+/// Begins to listen for users that change, and for exit statuses, unless a program of `perf` records them. The connector knows processes of
+/// the whole machine only.
+fn open_exit_statuses(
+    options: &Options,
+    perf: &Perf,
+    notes: &mut Vec<String>,
+) -> (Option<ExitStatuses>, StatusSource) {
+    if !options.masks.has(Flag::PROCESS) {
+        return (None, StatusSource::Nowhere);
+    }
+    let has_program = perf.has_program(Tracepoint::ExitStatus);
+    match (has_program, ExitStatuses::open(has_program)) {
+        (true, connector) => (connector.ok(), StatusSource::Program),
+        (false, Ok(connector)) => (Some(connector), StatusSource::Connector),
+        (false, Err(why)) => {
+            notes.push(why);
+            (None, StatusSource::Nowhere)
+        }
+    }
 }
 
 fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {

@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use crate::exit_statuses::StatusSource;
 use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, ProviderEvent, Records};
@@ -193,6 +194,10 @@ pub struct Shaper {
     /// Ids of the threads that ended last.
     ended_last: VecDeque<u32>,
     exit_statuses: ExitStatuses,
+    /// Where they come from.
+    status_source: StatusSource,
+    /// Processes that ended before their exit statuses came.
+    without_status: u64,
     user_changes: UserChanges,
     /// Threads whose starts wait for the stacks of their creators.
     creations: Vec<Creation>,
@@ -361,6 +366,8 @@ impl Shaper {
             lacks_states: false,
             ended_last: VecDeque::new(),
             exit_statuses: ExitStatuses::default(),
+            status_source: StatusSource::Nowhere,
+            without_status: 0,
             user_changes: UserChanges::default(),
             creations: Vec::new(),
             idle_cpus: Vec::new(),
@@ -406,6 +413,16 @@ impl Shaper {
     /// Threads and processes whose ends nobody saw, since the last call.
     pub fn take_vanished(&mut self) -> Vanished {
         std::mem::take(&mut self.vanished)
+    }
+
+    /// Says where exit statuses come from.
+    pub(crate) fn expect_exit_statuses(&mut self, source: StatusSource) {
+        self.status_source = source;
+    }
+
+    /// Processes that ended without an exit status, though the kernel says them.
+    pub fn ends_without_status(&self) -> u64 {
+        self.without_status
     }
 
     /// Programs that ended before anybody read their arguments.

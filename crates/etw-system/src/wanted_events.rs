@@ -498,8 +498,8 @@ impl MachineEvents {
         let size = program_ring(cpus.len());
         let mut others = self.only_programs.clone();
         if options.masks.has(Flag::PROCESS) {
-            // The arguments of programs.
-            others.push(Tracepoint::Exec);
+            // The arguments of programs, and their exit statuses.
+            others.extend([Tracepoint::Exec, Tracepoint::ExitStatus]);
         }
         if has_descriptors(&options.masks) {
             others.push(Tracepoint::CallPaths);

@@ -138,7 +138,7 @@ impl Kind {
                 // Their losses have the class of `CallEvents`.
                 SyscallEnter | SyscallExit => 0x0f33,
                 PageFault | FileFault | FilePages => 0x020a,
-                Exec => 0x0301,
+                Exec | ExitStatus => 0x0301,
                 NewTask | TaskExit => 0x0501,
                 CallPaths => 0x0440,
             },
@@ -655,7 +655,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         Tracepoint::Exec
         | Tracepoint::CallPaths
         | Tracepoint::IdleSwitch
-        | Tracepoint::IdleWaking => return None,
+        | Tracepoint::IdleWaking
+        | Tracepoint::ExitStatus => return None,
         Tracepoint::NewTask => Detail::Created,
         Tracepoint::TaskExit => Detail::Exiting,
         Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {

@@ -41,6 +41,8 @@ pub enum Tracepoint {
     /// A wake-up by an interrupt of an idle CPU: the same, with the call stack of the kernel.
     IdleWaking,
     DiskQueue,
+    /// The end of a thread: a program of ours records its exit code.
+    ExitStatus,
 }
 
 impl Tracepoint {
@@ -73,6 +75,7 @@ impl Tracepoint {
         Tracepoint::IdleSwitch,
         Tracepoint::IdleWaking,
         Tracepoint::DiskQueue,
+        Tracepoint::ExitStatus,
     ];
 }
 
@@ -117,6 +120,7 @@ impl Tracepoint {
             Tracepoint::CallPaths => "raw_syscalls/sys_exit:paths",
             Tracepoint::IdleSwitch => "sched/sched_switch:idle",
             Tracepoint::IdleWaking => "sched/sched_waking:idle",
+            Tracepoint::ExitStatus => "sched/sched_process_exit:status",
         }
     }
 
@@ -157,7 +161,8 @@ impl Tracepoint {
             Tracepoint::TaskExit
             | Tracepoint::CallPaths
             | Tracepoint::IdleSwitch
-            | Tracepoint::IdleWaking => &[],
+            | Tracepoint::IdleWaking
+            | Tracepoint::ExitStatus => &[],
         }
     }
 }

@@ -12,10 +12,10 @@ pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
 
 impl Recorder {
     /// The facts that the trace lacks so far: arguments of programs, calls of 32 bits, operations that programs handed to the kernel, hidden
-    /// programs, descriptors that were closed too soon, outer frames of call stacks.
+    /// programs, descriptors that were closed too soon, outer frames of call stacks, exit statuses.
     pub(super) fn missing(&self) -> Missing {
         let Recorder { shaper, hidden, sources, stacks, missing_before, .. } = self;
-        let [arguments, of_32_bits, submitted, of_hidden, closed, cut] = *missing_before;
+        let [arguments, of_32_bits, submitted, of_hidden, closed, cut, statuses] = *missing_before;
         [
             arguments + shaper.programs_without_arguments(),
             of_32_bits + shaper.calls_of_32_bits(),
@@ -23,13 +23,14 @@ impl Recorder {
             of_hidden + hidden.count,
             closed + sources.closed_descriptors,
             cut + shaper.cut_stacks() + stacks.cut,
+            statuses + shaper.ends_without_status(),
         ]
     }
 
     /// Sentences that say what was left out so far, with the right that would include it.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
-        let [arguments, of_32_bits, submitted, hidden, closed, cut] = self.missing();
+        let [arguments, of_32_bits, submitted, hidden, closed, cut, statuses] = self.missing();
         let count = arguments;
         if count > 0 {
             let condition = if self.has_arguments { None } else { bpf::unmet_condition() };
@@ -66,6 +67,11 @@ impl Recorder {
         if cut > 0 {
             notes.push(format!(
                 "missing outer frames of {cut} call stacks: an event holds {MAX_FRAMES}, and the kernel follows kernel.perf_event_max_stack frame pointers"
+            ));
+        }
+        if statuses > 0 {
+            notes.push(format!(
+                "missing exit statuses: {statuses}, of processes whose ends the kernel's messages did not say, or too late; they are 0 in the trace"
             ));
         }
         notes

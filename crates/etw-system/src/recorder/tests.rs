@@ -1,7 +1,7 @@
 //! Tests of recordings whose rings a test fills.
 
 use super::*;
-use crate::neutral::ProcessFacts;
+use crate::neutral::{ProcessFacts, Stack};
 use crate::perf::FakeRing;
 use crate::perf::bpf::fake::{
     FakeProgramRing, lose_switches, of_switches as programs_of_switches, switch as program_switch,
@@ -442,4 +442,44 @@ fn each_process_that_lives_at_the_end_has_counters() {
         true
     });
     assert_eq!(counted, [facts.id]);
+}
+
+/// Regression: a process whose exit status came behind its end had the status 0, and nothing said so. `/proc` has it until somebody waits.
+#[test]
+fn an_end_has_the_exit_status_that_comes_late_or_the_recording_says_so() {
+    const PROCESS_END: u16 = 0x0302;
+    const STATUS: usize = 20;
+    let fake = FakeRing::new();
+    let mut recorder = recorder_of(&fake, "process");
+    let mut child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+    let id = child.id();
+    while process_files::exit_status(id).is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let missing = |recorder: &Recorder| {
+        let notes = recorder.notes();
+        notes.iter().filter(|note| note.starts_with("missing exit statuses: 1,")).count()
+    };
+    for (source, look, status, count) in [
+        (StatusSource::Nowhere, false, 0, 0),
+        (StatusSource::Connector, true, 7, 0),
+        (StatusSource::Connector, false, 0, 1),
+    ] {
+        recorder.shaper.expect_exit_statuses(source);
+        find_process(&mut recorder, id);
+        let detail = Detail::Exit { process: id, thread: id };
+        assert_eq!(recorder.shaper.lacks_exit_status(id, id, now()), count + status > 0);
+        if look {
+            let (stack, detail) = (Stack::default(), PerfDetail::Neutral(detail));
+            let (time, cpu, process, thread) = (now(), 0, id, id);
+            let said = Parsed { time, cpu, process, thread, stack, user: None, detail };
+            let Recorder { shaper, out, exit_statuses, .. } = &mut recorder;
+            find_exit_status(exit_statuses, &said, (id, id), shaper, out);
+            assert!(!recorder.shaper.lacks_exit_status(id, id, time));
+        }
+        give(&mut recorder, (id, id), detail);
+        assert_eq!(ids(&mut recorder, PROCESS_END, STATUS), [status], "{source:?}");
+        assert_eq!(missing(&recorder) as u32, count);
+    }
+    child.wait().unwrap();
 }

@@ -53,14 +53,20 @@ impl ExitStatuses {
         self.count += 1;
     }
 
+    /// Whether the status that a thread has said is there. `said`: when it said its end.
+    pub fn has(&self, process: u32, thread: u32, said: u64) -> bool {
+        let all = self.waiting.get(&process);
+        all.is_some_and(|all| all.iter().any(|one| one.thread == thread && one.time >= said))
+    }
+
     /// Takes the status of a process that ends: that of its last thread. Those behind it belong to the next process with this id. `said`: when
-    /// the thread said its end; 0: not known.
-    pub fn take(&mut self, process: u32, (thread, said): (u32, u64), end: u64) -> u32 {
+    /// the thread said its end, before its status; 0: not known, or the status came before it. `None`: no status has come.
+    pub fn take(&mut self, process: u32, (thread, said): (u32, u64), end: u64) -> Option<u32> {
         let end = end.max(said);
         if end <= self.forgotten {
-            return 0;
+            return None;
         }
-        let Some(all) = self.waiting.get_mut(&process) else { return 0 };
+        let all = self.waiting.get_mut(&process)?;
         // One that comes later is that of another process: this one's was lost.
         let can_be_its = |one: &ExitStatus| one.time <= end.saturating_add(LATEST_END);
         let is_last = |one: &ExitStatus| said > 0 && one.thread == thread && one.time >= said;
@@ -76,7 +82,7 @@ impl ExitStatuses {
         if all.is_empty() {
             self.waiting.remove(&process);
         }
-        last.map_or(0, |one| one.status)
+        last.map(|one| one.status)
     }
 }
 
@@ -95,7 +101,7 @@ mod tests {
         all
     }
 
-    fn take(all: &mut ExitStatuses, number: u64) -> u32 {
+    fn take(all: &mut ExitStatuses, number: u64) -> Option<u32> {
         let said = 999_900 + 1000 * number;
         all.take(60, (60, said), said + 500)
     }
@@ -105,7 +111,7 @@ mod tests {
         const COUNT: usize = 10_000;
         let mut all = statuses(COUNT);
         for number in 0..COUNT {
-            assert_eq!(take(&mut all, number as u64), number as u32);
+            assert_eq!(take(&mut all, number as u64), Some(number as u32));
         }
         assert!(all.waiting.is_empty() && all.count == 0);
     }
@@ -114,15 +120,15 @@ mod tests {
     fn a_forgotten_status_is_no_later_one() {
         let mut all = statuses(LIMIT + 10);
         assert_eq!(all.count, 10);
-        assert_eq!(take(&mut all, 0), 0);
-        assert_eq!(take(&mut all, LIMIT as u64 - 1), 0);
-        assert_eq!(take(&mut all, LIMIT as u64 + 1), LIMIT as u32 + 1);
+        assert_eq!(take(&mut all, 0), None);
+        assert_eq!(take(&mut all, LIMIT as u64 - 1), None);
+        assert_eq!(take(&mut all, LIMIT as u64 + 1), Some(LIMIT as u32 + 1));
         // The status of this process was lost, and another one has its id much later.
         let mut all = ExitStatuses::default();
         for said in [0, 10] {
             all.add(60, ExitStatus { time: 10 + 2 * LATEST_END, thread: 60, status: 7 });
-            assert_eq!(all.take(60, (60, said), 20), 0);
-            assert_eq!(all.take(60, (60, said), 20 + 2 * LATEST_END), 7);
+            assert_eq!(all.take(60, (60, said), 20), None);
+            assert_eq!(all.take(60, (60, said), 20 + 2 * LATEST_END), Some(7));
         }
     }
 }

@@ -10,6 +10,7 @@ use super::lifecycle_stacks::{
 };
 use super::schedule::windows_priority;
 use super::{EndingThread, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
+use crate::exit_statuses::StatusSource;
 use crate::flags::Flag;
 use crate::neutral::{
     Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, StackBounds, ThreadState,
@@ -640,7 +641,7 @@ impl Shaper {
                 self.add_stack(head, IMAGE_UNLOAD, event.stack, out);
             }
         }
-        let exit_status = self.exit_statuses.take(process, (thread, said), event.time);
+        let exit_status = self.exit_status(process, (thread, said), event.time);
         if !one.facts.is_kernel {
             let head = self.apart(head, out);
             self.process_record(head, Moment::End, &Process { exit_status, ..one }, out);
@@ -648,6 +649,23 @@ impl Shaper {
                 self.add_stack(head, PROCESS_END, event.stack, out);
             }
         }
+    }
+
+    /// The exit status of a process that ends; 0 where nothing has said it.
+    fn exit_status(&mut self, process: u32, (thread, said): (u32, u64), end: u64) -> u32 {
+        let said = if self.status_source == StatusSource::Program { 0 } else { said };
+        let status = self.exit_statuses.take(process, (thread, said), end);
+        let is_lost = status.is_none() && self.status_source != StatusSource::Nowhere;
+        self.without_status += u64::from(is_lost);
+        status.unwrap_or(0)
+    }
+
+    /// Whether a thread says its end, which may be that of its process, before its exit status has come. With switches, the end is later.
+    pub(crate) fn lacks_exit_status(&self, process: u32, thread: u32, said: u64) -> bool {
+        self.status_source == StatusSource::Connector
+            && (self.is_of_threads || !self.has(Flag::SWITCH))
+            && self.processes.contains_key(&process)
+            && !self.exit_statuses.has(process, thread, said)
     }
 
     /// Returns the stack with which the thread ended.

@@ -25,7 +25,7 @@ pub const PATHS: usize = RUNS + POINTS.len() * 8;
 pub const ARGUMENTS_GATE: usize = PATHS + MAX_CALLS;
 
 /// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 21] = [
+pub const POINTS: [Tracepoint; 22] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -47,6 +47,7 @@ pub const POINTS: [Tracepoint; 21] = [
     Tracepoint::IdleSwitch,
     Tracepoint::IdleWaking,
     Tracepoint::DiskQueue,
+    Tracepoint::ExitStatus,
 ];
 /// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
 const COUNTED: [Tracepoint; 9] = [

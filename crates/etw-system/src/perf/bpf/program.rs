@@ -18,6 +18,7 @@ use super::devices;
 use super::ids::{IdsAt, Namespace};
 use super::paths::{Offsets, Paths};
 use super::points::{ARGUMENTS_GATE, CALLS, GATE, MAX_CALLS, OWN, lost_word, runs_word};
+use crate::exit_statuses::status_of;
 use crate::neutral::{Detail, NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
 
 /// Numbers of events, above those that the kernel gives.
@@ -247,6 +248,8 @@ fn words_of(
         Tracepoint::IdleWaking => {
             vec![Word::Member(0, task("pid")?), Word::InterruptCount(count?), Word::Frames]
         }
+        // It is set before.
+        Tracepoint::ExitStatus => vec![Word::Member(0, task("exit_code")?)],
         // The last argument before `ret` is the handler's description.
         Tracepoint::InterruptExit => vec![Word::Argument(0), Word::Argument(2)],
         Tracepoint::SyscallEnter => {
@@ -359,7 +362,7 @@ pub fn switch(record: &[u8]) -> Option<NeutralEvent<'_>> {
     })
 }
 
-/// Reads a switch, a wake-up, or a record of [`devices`]; `None`: the record is another one.
+/// Reads a switch, a wake-up, an exit status, or a record of [`devices`]; `None`: the record is another one.
 #[inline]
 pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
     if let Some(NeutralEvent { time, cpu, process, thread, stack, detail }) = switch(record) {
@@ -368,10 +371,13 @@ pub fn frequent(record: &[u8]) -> Option<Parsed<'_>> {
     }
     let (header, words) = record.split_first_chunk::<{ WORDS as usize }>()?;
     let point = le::u64(header, sample::NUMBER)?.checked_sub(FIRST_NUMBER)?;
-    let is_wake = |one: Tracepoint| one as u64 == point;
-    let detail = if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].into_iter().any(is_wake) {
-        let word = |index: usize| le::u32(words, index * 4);
+    let is_at = |one: Tracepoint| one as u64 == point;
+    let word = |index: usize| le::u32(words, index * 4);
+    let detail = if [Tracepoint::Waking, Tracepoint::NewTaskWakeup].into_iter().any(is_at) {
         Detail::Wake { thread: word(0)?, is_interrupt: is_interrupt(word(1)?) }
+    } else if is_at(Tracepoint::ExitStatus) {
+        let [process, thread] = [sample::PROCESS, sample::THREAD].map(|at| le::u32(header, at));
+        Detail::ExitStatus { process: process?, thread: thread?, status: status_of(word(0)?) }
     } else {
         devices::detail(point, words)?
     };
@@ -855,6 +861,16 @@ mod tests {
         else {
             panic!("{parsed:?}");
         };
+        for (code, ended) in [(7 << 8, 7), (9, 137)] {
+            let exit = record(Tracepoint::ExitStatus, &[code]);
+            let PerfDetail::Neutral(Detail::ExitStatus { process: 50, thread: 51, status }) =
+                frequent(&exit).unwrap().detail
+            else {
+                panic!("{code}");
+            };
+            assert_eq!(status, ended);
+            assert!((0..exit.len()).all(|size| frequent(&exit[..size]).is_none()));
+        }
         assert!((0..switch.len()).all(|size| frequent(&switch[..size]).is_none()));
         let stack = |size: i32| {
             let mut words = vec![60, 0, size as u32];
