@@ -113,8 +113,8 @@ pub fn set_interval(handle: u64, data: &[u8]) -> Result<(), Status> {
         return Err(Status::ERROR_NOT_SUPPORTED);
     }
     let interval = interval.clamp(*INTERVALS.start(), *INTERVALS.end());
-    INTERVAL.store(interval, Ordering::Relaxed);
     if handle == 0 {
+        INTERVAL.store(interval, Ordering::Relaxed);
         return Ok(());
     }
     let (session, mut system) = system_of(handle)?;

@@ -162,6 +162,9 @@ int main(void)
     size = 0;
     CHECK(TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &interval, 3, &size), ERROR_BAD_LENGTH);
     CHECK(size, sizeof interval);
+    /* The interval of sessions that start later is its own. */
+    CHECK(TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &interval, sizeof interval, &size), ERROR_SUCCESS);
+    CHECK(interval.Interval, 10000);
     /* Context switches, by a system provider. */
     CHECK(EnableTraceEx2(handle, &SystemSchedulerProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0,
                          SYSTEM_SCHEDULER_KW_CONTEXT_SWITCH, 0, 0, NULL),
