@@ -39,17 +39,6 @@ pub(crate) struct ExitStatuses {
     socket: OwnedFd,
 }
 
-/// Where exit statuses come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StatusSource {
-    #[default]
-    Nowhere,
-    /// Apart from the ends of threads, and a little behind them.
-    Connector,
-    /// In order of time with the ends, and before them.
-    Program,
-}
-
 /// A message about a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {

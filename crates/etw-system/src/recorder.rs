@@ -9,7 +9,7 @@ use std::time::Duration;
 use etw_types::{Guid, Hook, SYSTEM_TRACE};
 
 use crate::clocks::{Suspension, now};
-use crate::exit_statuses::{ExitStatuses, Fact, Message, StatusSource};
+use crate::exit_statuses::{ExitStatuses, Fact, Message};
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::{KernelSymbols, functions_at};
 use crate::neutral::{Detail, ExecFacts, NeutralEvent};
@@ -28,7 +28,7 @@ use crate::recorder::mappings::add_mapping;
 use crate::recorder::rundown::{Giver, Handover};
 use crate::recorder::stored::{Known, Place, pass_over};
 use crate::ring_facts::{LeftRing, RingFacts, recorded_cpus};
-use crate::shaper::{Machine, Options, Shaper, Turn};
+use crate::shaper::{Machine, Options, Shaper, StatusSource, Turn};
 use crate::sources::{Sources, add_found};
 use crate::stacks::Stacks;
 use crate::system_calls::{FileOperation, SystemCall};

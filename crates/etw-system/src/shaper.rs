@@ -31,12 +31,12 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::exit_statuses::StatusSource;
 use crate::flags::{Flag, Masks};
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, Stack};
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use disks::Disks;
+pub(crate) use exit_statuses::StatusSource;
 use exit_statuses::{ExitStatus, ExitStatuses};
 use faults::Faults;
 use files::Files;

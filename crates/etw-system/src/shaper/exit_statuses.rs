@@ -7,6 +7,17 @@ const LIMIT: usize = 1 << 16;
 /// Nanoseconds between a status and the record of the end, on a busy machine.
 const LATEST_END: u64 = 2_000_000_000;
 
+/// Where exit statuses come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StatusSource {
+    #[default]
+    Nowhere,
+    /// Apart from the ends of threads, and a little behind them.
+    Connector,
+    /// In order of time with the ends, and before them.
+    Program,
+}
+
 /// The exit status of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExitStatus {

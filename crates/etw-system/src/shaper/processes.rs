@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::closes::CLONE_FILES;
+use super::exit_statuses::StatusSource;
 use super::folders::CLONE_FOLDER;
 use super::lifecycle_stacks::{
     IMAGE_UNLOAD, PROCESS_END, PROCESS_START, SavedStack, THREAD_END, THREAD_START,
 };
 use super::schedule::windows_priority;
 use super::{EndingThread, FOREIGN, KEY, REMEMBERED_ENDS, SYSTEM, Shaper, ticks};
-use crate::exit_statuses::StatusSource;
 use crate::flags::Flag;
 use crate::neutral::{
     Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack, StackBounds, ThreadState,
