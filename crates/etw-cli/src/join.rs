@@ -73,8 +73,19 @@ pub struct Names {
     code: Code,
     /// Processes of our own programs.
     own_processes: BTreeSet<u32>,
-    /// Build ids of images, by process and base: whole, or their first 16 bytes.
-    build_ids: HashMap<(u32, u64), Vec<u8>>,
+    /// Those that no image's event has taken yet.
+    build_ids: HashMap<ImageKey, BuildId>,
+}
+
+/// File of the trace, process, and base.
+type ImageKey = (u32, u32, u64);
+
+/// A build id, whole or its first 16 bytes. The event of its image follows at the same time: in a later life of the process, or behind an
+/// unload, another file may be at that base.
+#[derive(Debug)]
+struct BuildId {
+    time: i64,
+    id: Vec<u8>,
 }
 
 /// A process of Linux in the trace.
@@ -451,7 +462,7 @@ impl Names {
         }
     }
 
-    /// Notes the build id of an image: base, process, GUID. The image's own event follows.
+    /// Notes the build id of an image: base, process, GUID.
     fn build_id(&mut self, record: &EventRecord<'_>) {
         const DBG_ID_RSDS: u8 = 36;
         if record.descriptor.opcode.0 != DBG_ID_RSDS || record.pointer_size != 8 {
@@ -464,17 +475,35 @@ impl Names {
             // Shorter build ids are padded.
             let padding = id.iter().rev().take_while(|byte| **byte == 0).count();
             let id = &id[..id.len() - padding];
-            let known = self.build_ids.get(&(process, base));
+            let known = self.build_id_at(record, process, base);
             if !known.is_some_and(|whole| whole.starts_with(id)) {
-                self.add_build_id(process, base, id.to_vec());
+                self.add_build_id(record, (process, base), id.to_vec());
             }
         }
     }
 
-    fn add_build_id(&mut self, process: u32, base: u64, id: Vec<u8>) {
-        if self.build_ids.len() < LIMIT {
-            self.build_ids.insert((process, base), id);
+    fn add_build_id(&mut self, record: &EventRecord<'_>, (process, base): (u32, u64), id: Vec<u8>) {
+        let key = (record.position.file_index, process, base);
+        if self.build_ids.len() < LIMIT || self.build_ids.contains_key(&key) {
+            self.build_ids.insert(key, BuildId { time: record.order_time, id });
         }
+    }
+
+    /// The build id that the trace has for the image of an event at the time of a record.
+    fn build_id_at(&self, record: &EventRecord<'_>, process: u32, base: u64) -> Option<&[u8]> {
+        let known = self.build_ids.get(&(record.position.file_index, process, base))?;
+        (known.time == record.order_time).then_some(&known.id)
+    }
+
+    /// Takes the build id of the image that a record describes, if the trace has one.
+    fn take_build_id(
+        &mut self,
+        record: &EventRecord<'_>,
+        process: u32,
+        base: u64,
+    ) -> Option<Vec<u8>> {
+        let known = self.build_ids.remove(&(record.position.file_index, process, base))?;
+        (known.time == record.order_time).then_some(known.id)
     }
 
     /// Notes an image.
@@ -502,13 +531,13 @@ impl Names {
 
     /// The file of an image of Linux. `stamp`: the first bytes of its build id.
     fn image_module(
-        &self,
+        &mut self,
         record: &EventRecord<'_>,
         (process, base, size): (u32, u64, u64),
         stamp: u32,
         path: &str,
     ) -> Module {
-        let known = self.build_ids.get(&(process, base)).cloned();
+        let known = self.take_build_id(record, process, base);
         let stamp = || if stamp == 0 { Vec::new() } else { stamp.to_le_bytes().to_vec() };
         let module = Module {
             path: path.into(),
@@ -549,7 +578,7 @@ impl Names {
         let Some(found) = etw_host::report::read_module(record) else { return };
         let (process, module) = (found.process_id, found.module);
         if record.provider == Some(SYSTEM_EVENTS) {
-            return self.add_build_id(process, module.base, module.build_id);
+            return self.add_build_id(record, (process, module.base), module.build_id);
         }
         self.own_processes.insert(process);
         let (path, build_id) = (module.path.into(), module.build_id);

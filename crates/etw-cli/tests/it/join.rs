@@ -297,6 +297,117 @@ fn dump_and_convert_have_one_name_for_a_function() {
     assert!(stat.contains("shop!inlined"), "{stat}");
 }
 
+/// The bytes of memory from the start of a program's file to its last segment's end.
+#[cfg(target_os = "linux")]
+fn loaded_size(program: &[u8]) -> u64 {
+    const LOAD: u32 = 1;
+    const PAGE: u64 = 4096;
+    let word = |at: usize| u64::from_le_bytes(program[at..at + 8].try_into().unwrap());
+    let half = |at: usize| usize::from(u16::from_le_bytes([program[at], program[at + 1]]));
+    let headers = (0..half(56)).map(|number| word(32) as usize + number * half(54));
+    let loads = headers.filter(|at| program[*at..*at + 4] == LOAD.to_le_bytes());
+    loads.map(|at| (word(at + 16) + word(at + 40)).next_multiple_of(PAGE)).max().unwrap()
+}
+
+/// An event of an image: time, hook (0: it was lost), path, build id.
+#[cfg(target_os = "linux")]
+type ImageEvent<'a> = (i64, u16, &'a str, &'a [u8]);
+
+/// A trace of process 10 with two samples at an address of the image at a base, and these events of images of a size there. Those of images that are there
+/// have the build id in front of them.
+#[cfg(target_os = "linux")]
+fn trace_of_images(address: u64, size: u64, images: &[ImageEvent<'_>]) -> TempFile {
+    let base = 0x7ff6_1234_0000u64;
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+    push_kernel(&mut file, 0, (3, 0x0503), &[&ids[..], &[0; 64]].concat());
+    for time in 1..100 {
+        for (_, hook, path, id) in images.iter().filter(|one| one.0 == time) {
+            if *hook != 0x1402 && !id.is_empty() {
+                let payload =
+                    [&base.to_le_bytes()[..], &ids[..4], &id[..16], &[0; 4], b"x.debug\0"].concat();
+                let mut record = EventRecord::new(HeaderType::Full64, &payload);
+                record.provider = "b3e675d7-2554-4f18-830b-2762732560de".parse().ok();
+                record.descriptor.opcode.0 = 36;
+                record.order_time = start + time;
+                file.push(0, &record).unwrap();
+            }
+            if *hook != 0 {
+                let stamp = if id.is_empty() { &[0; 4] } else { *id };
+                let mut payload = image_with_id(10, base, path, stamp);
+                payload[8..16].copy_from_slice(&size.to_le_bytes());
+                push_kernel(&mut file, time, (3, *hook), &payload);
+            }
+        }
+        if matches!(time, 20 | 40) {
+            push_kernel(&mut file, time, (2, 0x0f2e), &sample());
+            let frame = (base + address).to_le_bytes();
+            let stack = [&(start + time).to_le_bytes()[..], &ids, &frame].concat();
+            push_kernel(&mut file, time, (2, 0x1820), &stack);
+        }
+    }
+    TempFile::new(&file.finish())
+}
+
+/// OV-23: where a file was unloaded or replaced, its build id is not that of the next file.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_build_id_is_that_of_the_image_whose_event_follows_it() {
+    const LOAD: u16 = 0x140a;
+    const UNLOAD: u16 = 0x1402;
+    const RUNDOWN: u16 = 0x1404;
+    const LOST: u16 = 0;
+    let folder = Folder::new("build-ids");
+    let [first, second] = ["first", "second"].map(|name| folder.0.join(name));
+    let Some(symbols) = program_with_inlined_code(&first) else { return };
+    let mut command = std::process::Command::new("cc");
+    command.args(["-g", "-O1", "-Wl,--build-id=none", "-o"]).arg(&second);
+    assert!(command.arg(first.with_extension("c")).status().unwrap().success());
+    // It has not been written since the trace.
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 20);
+    let file = std::fs::File::options().write(true).open(&second).unwrap();
+    file.set_modified(long_ago).unwrap();
+    let is_known = |symbols: &etw_symbols::SymbolFile, address: u64| {
+        symbols.function(address).is_some_and(|one| &*one.name == "known")
+    };
+    let bytes = std::fs::read(&second).unwrap();
+    let (size, other) = (loaded_size(&bytes), etw_symbols::SymbolFile::parse(&bytes).unwrap());
+    let is_in_both = |address: &u64| is_known(&symbols, *address) && is_known(&other, *address);
+    let address = (0..0x1_0000).find(is_in_both).unwrap();
+    let [first, second] = [&first, &second].map(|path| path.to_str().unwrap());
+    let id = &symbols.build_id[..];
+    let loads: [ImageEvent<'_>; 2] = [(10, LOAD, first, id), (30, LOAD, second, &[])];
+    let named = |images: &[ImageEvent<'_>]| {
+        let file = trace_of_images(address, size, images);
+        let words = ["dump", "--join", "--json", "--where", "event == \"PerfInfo/SampleProf\""];
+        let output = etw(&words, &[file.path()]);
+        let lines = json_lines(&String::from_utf8_lossy(&output.stdout));
+        let names: Vec<String> =
+            lines.iter().map(|line| line["frames"][0].as_str().unwrap().to_owned()).collect();
+        (names, stderr(&output))
+    };
+    let both = named(&[loads[0], (25, UNLOAD, first, id), loads[1]]);
+    assert!(both.0[0].starts_with("first!known"), "{both:?}");
+    assert!(both.0[1].starts_with("second!known"), "{both:?}");
+    assert!(!both.1.contains("another build id"), "{}", both.1);
+    for events in [
+        &[loads[0], (30, UNLOAD, first, id), loads[1]][..],
+        &[loads[0], loads[1]],
+        &[(10, LOST, first, id), loads[1]],
+        &[(10, LOST, first, id), (90, RUNDOWN, second, &[])],
+    ] {
+        let found = named(events);
+        assert!(found.0[1].starts_with("second!known"), "{events:?}: {found:?}");
+    }
+    // The id of the file that was there first is known from its rundown, too.
+    let late = named(&[(90, RUNDOWN, first, id)]);
+    assert!(late.0[0].starts_with("first!known"), "{late:?}");
+    let copy = [&id[..4], &[0xaa; 16]].concat();
+    let replaced = named(&[(10, LOAD, first, &copy)]);
+    assert!(replaced.1.contains("first (another build id)"), "{replaced:?}");
+}
+
 /// OV-23: the instruction that a signal interrupted may be the first one of its function, and no call is in front of it.
 #[cfg(target_os = "linux")]
 #[test]
