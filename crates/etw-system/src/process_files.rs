@@ -21,6 +21,8 @@ pub(crate) const DELETED: &[u8] = b" (deleted)";
 
 /// PF_KTHREAD
 const KERNEL_THREAD: u64 = 0x0020_0000;
+/// PF_EXITING
+const EXITING: u64 = 0x4;
 /// Ticks of `/proc` in a second.
 const TICKS: u64 = 100;
 /// Real-time and normal priorities of `stat` lie so much below those of the scheduler.
@@ -53,7 +55,10 @@ struct Stat {
 }
 
 fn stat(path: &str) -> Option<Stat> {
-    let bytes = std::fs::read(path).ok()?;
+    stat_of(&std::fs::read(path).ok()?)
+}
+
+fn stat_of(bytes: &[u8]) -> Option<Stat> {
     let open = bytes.iter().position(|byte| *byte == b'(')?;
     let close = bytes.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(bytes.get(close + 1..)?).ok()?;
@@ -69,6 +74,18 @@ fn stat(path: &str) -> Option<Stat> {
         start_ticks: fields.get(19)?.parse().ok()?,
         faults: faults(7)?.wrapping_add(faults(9)?) as u32,
     })
+}
+
+impl Stat {
+    /// Whether it has neither ended nor begun to end.
+    fn runs_on(&self) -> bool {
+        !self.has_ended && self.flags & EXITING == 0
+    }
+}
+
+/// Whether a process runs on. The kernel marks one as ending before it gives the record of its end, and its state changes some time later.
+pub(crate) fn runs_on(process: u32) -> bool {
+    stat(&format!("/proc/{process}/stat")).is_some_and(|stat| stat.runs_on())
 }
 
 /// Whether a process has not ended. One that nobody has waited for yet has.
@@ -512,6 +529,22 @@ mod tests {
         ] {
             assert_eq!(unit_in(groups).as_deref(), unit, "{groups:?}");
         }
+    }
+
+    /// OV-23: a process that another one has displaced while it ended is no program that runs on.
+    #[test]
+    fn a_process_that_has_begun_to_end_does_not_run_on() {
+        let line = |state: char, flags: u64| {
+            let rest = format!("{state} 1 7 7 0 -1 {flags} 9 0 0 0 1 0 0 0 20 0 1 0 1234 0 0");
+            stat_of(format!("7 (a) R) {rest}").as_bytes()).unwrap()
+        };
+        // PF_RANDOMIZE and PF_FORKNOEXEC.
+        let flags = 0x40_0040;
+        assert!(line('R', flags).runs_on() && line('S', flags).runs_on());
+        for state in ['R', 'D', 'Z', 'X'] {
+            assert!(!line(state, flags | EXITING).runs_on(), "{state}");
+        }
+        assert!(runs_on(std::process::id()));
     }
 
     #[test]

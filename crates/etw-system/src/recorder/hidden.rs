@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::Recorder;
 use crate::neutral::Detail;
 use crate::perf::Target;
-use crate::process_files::is_running;
+use crate::process_files::{is_running, runs_on};
 use crate::recorder::rundown::Giver;
 use crate::shaper::Turn;
 
@@ -29,7 +29,7 @@ impl HiddenPrograms {
         let is_hidden = matches!(target, Target::Tree(_))
             && process == thread
             && self.running.len() < LIMIT
-            && (self.unmapped.remove(&process) || is_running(process));
+            && (self.unmapped.remove(&process) || runs_on(process));
         if is_hidden && !self.running.contains(&process) {
             self.running.push(process);
             self.count += 1;
