@@ -1,6 +1,6 @@
 //! Connections, and what sockets send and receive.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::Shaper;
 use crate::flags::Flag;
@@ -9,6 +9,8 @@ use crate::record::{Head, Payload, Records};
 
 /// Sockets that are remembered; only damage makes more.
 const LIMIT: usize = 1 << 16;
+/// Connections with both sides closed that are remembered.
+const MAX_CLOSED: usize = 1 << 10;
 /// Processes that have one listening socket.
 const MAX_LISTENERS: usize = 256;
 const PROTOCOL_UDP: u8 = 17;
@@ -33,6 +35,9 @@ pub(super) struct Sockets {
     connections: HashMap<u64, Connection>,
     /// By the process that closed them.
     closing: BTreeSet<(u32, u64)>,
+    /// Sockets of connections whose sides are both closed, in the order of their ends. A program that has only ended its own sending may still
+    /// receive what the other side sent before. A newer connection may have the socket.
+    closed: VecDeque<u64>,
     listeners: HashMap<Listening, Vec<Listener>>,
     /// Where a process listens.
     listening: HashMap<u32, Vec<Listening>>,
@@ -57,14 +62,17 @@ struct Connection {
     is_asked: bool,
     /// The process ended before it: it has its Disconnect.
     is_told: bool,
+    /// Both sides are closed.
+    is_closed: bool,
 }
 
 #[cfg(test)]
 impl Sockets {
-    pub fn remembered(&self) -> [(&'static str, usize); 4] {
+    pub fn remembered(&self) -> [(&'static str, usize); 5] {
         [
             ("connections", self.connections.len()),
             ("closing connections", self.closing.len()),
+            ("closed connections", self.closed.len()),
             ("places of listeners", self.listeners.len()),
             ("processes that listen", self.listening.len()),
         ]
@@ -76,6 +84,7 @@ impl Sockets {
         if self.connections.len() >= LIMIT {
             self.connections.clear();
             self.closing.clear();
+            self.closed.clear();
         }
         self.connections.entry(socket).or_default()
     }
@@ -84,6 +93,27 @@ impl Sockets {
         let one = self.connections.remove(&socket).unwrap_or_default();
         self.closing.remove(&(one.closed_by, socket));
         one
+    }
+
+    fn remove_closed(&mut self, socket: u64) {
+        if self.connections.get(&socket).is_some_and(|one| one.is_closed) {
+            self.remove(socket);
+        }
+    }
+
+    /// Both sides of a connection are closed. If a process that lives closed it first, it may still receive.
+    fn close(&mut self, socket: u64) {
+        match self.connections.get_mut(&socket) {
+            Some(one) if one.closed_by != 0 && !one.is_told => one.is_closed = true,
+            _ => {
+                self.remove(socket);
+                return;
+            }
+        }
+        if self.closed.len() >= MAX_CLOSED {
+            self.closed.pop_front().into_iter().for_each(|oldest| self.remove_closed(oldest));
+        }
+        self.closed.push_back(socket);
     }
 
     /// A process has a socket that listens.
@@ -224,6 +254,8 @@ impl Shaper {
         out: &mut Records,
     ) {
         let head = self.head(event);
+        // The kernel has given the memory of a closed socket to another one.
+        self.sockets.remove_closed(socket);
         match (old, new) {
             (_, LISTENING) => {
                 return self.sockets.listen(head.process, Listening::of(addresses), socket);
@@ -265,7 +297,7 @@ impl Shaper {
                 return self.connection_failed(head, addresses, out);
             }
             (_, CLOSED) => {
-                self.sockets.remove(socket);
+                self.sockets.close(socket);
                 DISCONNECT
             }
             _ => return,
@@ -288,6 +320,7 @@ impl Shaper {
         let head = self.head(event);
         for key in closing {
             self.sockets.closing.remove(&key);
+            self.sockets.remove_closed(key.1);
             let Some(one) = self.sockets.connections.get_mut(&key.1) else { continue };
             one.is_told = true;
             let one = *one;

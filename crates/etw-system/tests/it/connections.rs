@@ -149,6 +149,50 @@ fn a_process_that_ends_is_disconnected_in_its_life() {
     assert!(place(disconnect) < place(end));
 }
 
+/// OV-23: a program that has ended its own sending still receives what the other side had sent before the connection was closed.
+#[test]
+fn a_receive_behind_the_end_of_a_connection_has_its_addresses() {
+    let mut machine = Machinery::new();
+    let state = |socket, old, new, remote_port| {
+        let addresses = Addresses { local_port: 80, remote_port, ..Addresses::default() };
+        Detail::SocketState { socket, old, new, addresses }
+    };
+    // perf does not know addresses.
+    let receive = |socket| Detail::Transfer {
+        socket,
+        protocol: 6,
+        is_send: false,
+        size: 9,
+        addresses: Addresses::default(),
+    };
+    // The other side answers, and closes, or had closed before.
+    for (socket, changes) in [(8, &[(1, 4), (4, 5), (5, 7)][..]), (9, &[(1, 8), (8, 9), (9, 7)])] {
+        machine.at(10, 0, 50, state(socket, 7, 2, 5000));
+        machine.at(11, 0, 0, state(socket, 2, 1, 5000));
+        changes
+            .iter()
+            .for_each(|(old, new)| machine.at(20, 0, 50, state(socket, *old, *new, 5000)));
+        machine.at(30, 0, 50, receive(socket));
+    }
+    // Another connection has the socket.
+    machine.at(40, 0, 50, state(8, 7, 2, 6000));
+    machine.at(41, 0, 0, state(8, 2, 1, 6000));
+    machine.at(42, 0, 50, receive(8));
+    machine.at(43, 0, 0, state(8, 1, 7, 6000));
+    // The process of the first two has ended.
+    machine.at(50, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(51, 0, 50, switch(50, ThreadState::Dead, 0));
+    machine.at(60, 0, 51, receive(9));
+    let records = machine.end();
+    let number = |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]);
+    let ports: Vec<(u16, u16)> = of(&records, 0x060b)
+        .iter()
+        .map(|one| (number(&one.payload[16..18]), number(&one.payload[18..20])))
+        .collect();
+    assert_eq!(ports, [(5000, 80), (5000, 80), (6000, 80), (0, 0)]);
+    assert_eq!(of(&records, 0x060d).len(), 3, "each connection has one end");
+}
+
 /// OV-23: a server that listened before the recording accepts its connections.
 #[cfg(target_os = "linux")]
 #[test]
