@@ -463,7 +463,13 @@ impl<'a, 'i> Reader<'a, 'i> {
                 Some(name) => name.to_owned(),
                 None => attribute(node, "Name")?.to_owned(),
             },
-            level: text("DetailLevel").unwrap_or("Verbose").to_owned(),
+            level: match text("DetailLevel") {
+                Some(level @ ("Light" | "Verbose")) => level.to_owned(),
+                Some(level) => {
+                    return error(node, format!("DetailLevel {level:?} is not Light or Verbose"));
+                }
+                None => "Verbose".to_owned(),
+            },
             description: text("Description").unwrap_or_default().to_owned(),
             is_file: match text("LoggingMode") {
                 Some("File") => true,

@@ -115,6 +115,7 @@ fn an_error_has_the_line_of_its_element() {
     for (from, to, line) in [
         (r#"<SystemProviderId Value="SP"/>"#, r#"<SystemProviderId Value="X"/>"#, 13),
         (r#"LoggingMode="File""#, r#"LoggingMode="Tape""#, 11),
+        (r#"DetailLevel="Light""#, r#"DetailLevel="Heavy""#, 11),
         (r#"Value="0x10""#, r#"Value="0xzz""#, 10),
         (r#"Level="4""#, r#"Level="256""#, 10),
         (r#"<Buffers Value="20"/>"#, r#"<Buffers/>"#, 4),
