@@ -139,11 +139,11 @@ impl Controller {
     }
 
     /// Stops a session whose memory was written to a file, and reports what was lost. The end may tell of losses that are not in the file.
-    /// `known`: those that are.
-    fn stop_written(&self, name: &str, known: u64) -> Result<Outcome, Failure> {
+    /// `told`: those that are.
+    fn stop_written(&self, name: &str, told: u64) -> Result<Outcome, Failure> {
         let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
         let outcome = session::outcome(&status)?;
-        let lost = status.lost.saturating_sub(known);
+        let lost = status.lost.saturating_sub(told);
         if lost > 0 {
             eprintln!(
                 "etw: {name}: {} LOST in addition to those that the trace tells: the host learned of them when the session ended",

@@ -16,6 +16,7 @@ use crate::frontends::answer::{print, usage};
 use crate::frontends::table::{Help, Table, show_help};
 use crate::output::{Failure, Outcome};
 use crate::rewrite::{self, Inputs};
+use etw_etl::read::TraceFile;
 use etw_host::SessionConfig;
 use etw_types::Guid;
 use etw_wire::requests::SessionStatus;
@@ -216,10 +217,10 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
         };
         files.push(file);
     }
-    for session in &sessions {
+    for (session, file) in sessions.iter().zip(&files) {
         let ended = match session.file {
             Some(_) => controller.stop_temporary(&session.name)?,
-            None => controller.stop_written(&session.name, session.lost)?,
+            None => controller.stop_written(&session.name, told_losses(file)?)?,
         };
         outcome = worse(outcome, ended);
     }
@@ -229,6 +230,12 @@ fn stop(output: &Path) -> Result<Outcome, Failure> {
     outcome = worse(outcome, rewrite::merge_to(output.to_owned(), &files, Inputs::Temporary)?);
     files.iter().for_each(|file| remove(file));
     Ok(outcome)
+}
+
+/// The lost events that the header of a trace tells. The rundown at its end may have lost more than the session had before.
+fn told_losses(file: &Path) -> Result<u64, Failure> {
+    let trace = TraceFile::open(file).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(trace.header().map_or(0, |header| header.events_lost.into()))
 }
 
 fn cancel() -> Result<Outcome, Failure> {

@@ -1,6 +1,11 @@
 //! `wpr`: the forms of Microsoft's documentation.
 
 use super::*;
+use etw_wire::Channel;
+use etw_wire::requests::{Response, SessionStatus};
+use etw_wire::runtime_directory::CONTROLLERS_LOCK;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A file of profiles with a provider of programs, so that it needs no rights.
 fn profiles() -> String {
@@ -299,4 +304,76 @@ fn wpr_has_a_session_for_each_collector() {
     let status = place.does("wpr -status profiles");
     assert!(status.contains("\n  Two.Light\n\nBig_Collector\n  Logging mode   : File"), "{status}");
     place.does("wpr -cancel");
+}
+
+/// Answers one controller after the other as a host of one recording in memory, which a snapshot finds to have lost five events, and its end
+/// to have lost `lost`.
+fn answer_as_recording<T>(directory: &Path, lost: u64, asks: impl FnOnce() -> T) -> T {
+    const TOLD: u32 = 5;
+    let listener = Channel::listen(&directory.join("socket")).unwrap();
+    let is_done = AtomicBool::new(false);
+    let session = |lost| {
+        let name = "WPR_initiated_WprApp_Events".to_owned();
+        SessionStatus { name, lost, ..SessionStatus::default() }
+    };
+    let answer = |request: &Request| match request {
+        Request::List => Response::Sessions { sessions: vec![session(0)] },
+        Request::Stop { .. } => Response::Session(Box::new(session(lost))),
+        Request::Snapshot { file, .. } => {
+            let mut trace = etw_etl::write::FileBuilder::new();
+            trace.header.logfile.events_lost = TOLD;
+            std::fs::write(file, trace.finish()).unwrap();
+            Response::Done { warnings: Vec::new() }
+        }
+        other => panic!("{other:?}"),
+    };
+    let send = |channel: &Channel, response: &Response| {
+        channel.send(&serde_json::to_vec(response).unwrap(), &[])
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Acquire) {
+                let Ok(channel) = Channel::accept(listener.as_fd()) else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                channel.set_blocking(true).unwrap();
+                // The greeting is no request.
+                let mut is_greeted = false;
+                while let Ok(received) = channel.receive()
+                    && !received.bytes.is_empty()
+                {
+                    let response = match is_greeted {
+                        true => answer(&serde_json::from_slice(&received.bytes).unwrap()),
+                        false => Response::Done { warnings: Vec::new() },
+                    };
+                    is_greeted = true;
+                    if send(&channel, &response).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        let asked = asks();
+        is_done.store(true, Ordering::Release);
+        asked
+    })
+}
+
+/// Regression: losses that a session in memory had not had before its snapshot, such as those of the rundown at its end, stand in the trace, and `wpr -stop`
+/// reported them as losses that the trace does not tell.
+#[test]
+fn wpr_reports_losses_that_the_trace_does_not_tell() {
+    for (lost, reported) in [(5, None), (7, Some("2 events LOST in addition to those"))] {
+        let place = Place::new(&format!("wpr-lost-{lost}"));
+        std::fs::write(place.runtime().join(CONTROLLERS_LOCK), "").unwrap();
+        let stop = || place.etw(&["wpr", "-stop", "memory.etl"]);
+        let stopped = answer_as_recording(&place.runtime(), lost, stop);
+        let text = stderr(&stopped);
+        assert!(place.file("memory.etl").exists(), "{text}");
+        match reported {
+            Some(reported) => assert!(text.contains(reported), "{text}"),
+            None => assert!(!text.contains("LOST in addition"), "{text}"),
+        }
+    }
 }
