@@ -149,6 +149,11 @@ pub fn named(name: &str) -> Option<Guid> {
     PROVIDERS.iter().find(|one| is(one.name)).map(|one| one.guid)
 }
 
+/// The names by which system providers are enabled.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [KERNEL_PROVIDER, KERNEL_IN_C].into_iter().chain(PROVIDERS.iter().map(|one| one.name))
+}
+
 /// The name of the system provider with a GUID.
 pub fn name_of(id: &Guid) -> Option<&'static str> {
     if *id == SYSTEM_TRACE {

@@ -9,6 +9,7 @@ use crate::where_filter::closest;
 use etw_decode::manifest::KeywordName;
 use etw_decode::{Catalog, Schema, known_providers_named};
 use etw_host::ProviderKey;
+use etw_system::system_providers;
 use etw_types::{Guid, Keyword, LevelKeyword};
 use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::cell::OnceCell;
@@ -133,8 +134,12 @@ impl<'c> Lookup<'c> {
             return;
         }
         let known = self.registered().iter().map(|known| known.name.as_str());
+        let known = known.filter(|known| !known.is_empty());
         let shown = safe(name);
-        match closest(name, known.filter(|known| !known.is_empty())) {
+        match closest(name, known.chain(system_providers::names().map(|name| name as &str))) {
+            Some(near) if system_providers::named(near).is_some() => eprintln!(
+                "etw: note: no program has registered {shown} yet; {near} is a provider of the system: did you mean that?"
+            ),
             Some(near) => eprintln!(
                 "etw: note: no program has registered {shown} yet; {} is registered: did you mean that?",
                 safe(near)

@@ -48,6 +48,27 @@ fn a_provider_is_enabled_by_name_before_a_program_registers_it() {
     assert_eq!(place.counts("s.etl"), [11, 11, 0]);
 }
 
+/// No program registers a provider of the system, so nobody but the reader of a note sees that its name is misspelt.
+#[test]
+fn a_misspelt_provider_of_the_system_is_noted_with_the_name_that_is_meant() {
+    let place = Place::new("names-system");
+    place.does("session start s -o s.etl -p *OpenEtw.Test.None");
+    for (misspelt, meant) in [
+        ("SystemSchedularProviderGuid", "SystemSchedulerProviderGuid"),
+        ("systemmemryproviderguid", "SystemMemoryProviderGuid"),
+        ("Windows Kernel Trac", "Windows Kernel Trace"),
+    ] {
+        let output = place.etw(&["session", "enable", "s", "-p", misspelt]);
+        let note = format!("{meant} is a provider of the system: did you mean that?");
+        assert!(stderr(&output).contains(&note), "{}", stderr(&output));
+        let doctor = place.ends(1, &format!("doctor {}", misspelt.replace(' ', "_")));
+        assert!(doctor.contains(&format!("did you mean {meant}?")), "{doctor}");
+    }
+    let output = place.etw(&["session", "enable", "s", "-p", "SomethingElse"]);
+    assert!(stderr(&output).contains("events are recorded once one does"), "{}", stderr(&output));
+    place.does("session stop s");
+}
+
 /// The program registers a GUID; the name is in a manifest that is installed behind the session's request.
 #[test]
 fn a_manifest_that_is_installed_later_gives_a_request_its_provider() {

@@ -12,7 +12,7 @@ use crate::stat::losses::Origin;
 use crate::where_filter::closest;
 use etw_host::{EnableInfo, SystemConfig};
 use etw_system::flags::Masks;
-use etw_system::system_providers::flags_of;
+use etw_system::system_providers::{self, flags_of};
 use etw_types::{Guid, LogFileMode, SYSTEM_TRACE};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
@@ -148,6 +148,7 @@ pub fn check_provider(
     } else {
         let registered = providers.iter().filter(|known| !known.pids.is_empty()).chain(recent);
         let names = registered.map(|known| known.name.as_str());
+        let names = names.chain(system_providers::names().map(|name| name as &str));
         let near = closest(name, names.filter(|other| !other.is_empty() && *other != name));
         let fix = match near {
             Some(near) => format!("did you mean {near}?"),
