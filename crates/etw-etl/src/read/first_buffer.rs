@@ -11,6 +11,9 @@ use std::io;
 /// Bytes at the start of a file that are searched for a first buffer if the header cannot be read.
 const SALVAGE_RANGE: u64 = 64 << 20;
 
+/// Bytes that have the header of most files.
+const USUAL_START: usize = 4096;
+
 /// Facts from the first buffer.
 pub(super) struct Start {
     pub(super) header: Option<LogfileHeader>,
@@ -73,12 +76,19 @@ pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, Fo
     }))
 }
 
-/// A buffer header and the longest record.
+/// A buffer header and the longest record; less if the first record is a logfile header, which is rarely as long as that.
 pub(super) fn first_bytes(source: &dyn ByteSource, offset: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; BufferHeader::SIZE + 0xffff];
-    let got = read_full(source, &mut bytes, offset)?;
-    bytes.truncate(got);
-    Ok(bytes)
+    let read = |size: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; size];
+        let got = read_full(source, &mut bytes, offset)?;
+        bytes.truncate(got);
+        Ok(bytes)
+    };
+    let bytes = read(USUAL_START)?;
+    match bytes.len() < USUAL_START || read_logfile(&bytes).is_some() {
+        true => Ok(bytes),
+        false => read(BufferHeader::SIZE + 0xffff),
+    }
 }
 
 /// The logfile header in a first buffer, its time, and the pointer size of its record.
@@ -130,4 +140,35 @@ fn describe(bytes: &[u8]) -> FoundInstead {
         return FoundInstead::Text(text.to_owned());
     }
     FoundInstead::Bytes(bytes[..bytes.len().min(8)].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::FileBuilder;
+
+    fn start(bytes: Vec<u8>) -> Result<Start, FoundInstead> {
+        read_start(&bytes).unwrap()
+    }
+
+    #[test]
+    fn a_header_of_any_length_is_read() {
+        for length in [1, 1800, 1900, 2000, 20_000] {
+            let mut file = FileBuilder::new();
+            file.header.logfile.logger_name = "n".repeat(length);
+            let found = start(file.finish()).map(|start| start.header.map(|it| it.logger_name));
+            let Ok(Some(name)) = found else { panic!("{length}: no header") };
+            assert!(name == "n".repeat(length), "{length}");
+        }
+    }
+
+    #[test]
+    fn zeros_are_those_of_the_longest_record() {
+        for size in [USUAL_START - 1, USUAL_START, USUAL_START + 1, 0x10000] {
+            assert!(matches!(start(vec![0; size]), Err(FoundInstead::Zeros)), "{size}");
+            let mut bytes = vec![0; size + 1];
+            bytes[size] = 1;
+            assert!(matches!(start(bytes), Err(FoundInstead::Bytes(_))), "{size}");
+        }
+    }
 }
