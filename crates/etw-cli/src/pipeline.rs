@@ -27,6 +27,9 @@ const BATCH_RECORDS: usize = 512;
 /// … or at this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
+/// Bytes of text for a byte of records, for most traces.
+const TEXT_FACTOR: usize = 5;
+
 /// Looks at the reader's lock before a thread sleeps, some tens of microseconds in all, …
 const LOOKS: u32 = 128;
 /// … and pauses between two of them.
@@ -122,12 +125,12 @@ pub fn run(
     Ok(Shown { count: limit.shown, kinds: reader.kinds, store: reader.store })
 }
 
-/// The threads that have a batch to format. To start one takes as long as to format a small trace.
+/// The threads that have a whole batch to format. To start one takes as long as to format a small trace.
 fn most_threads(files: &[TraceFile]) -> usize {
     let size =
         |file: &TraceFile| std::fs::metadata(file.path()).map_or(u64::MAX, |data| data.len());
     let size = files.iter().map(size).fold(0, u64::saturating_add);
-    usize::try_from(size / BATCH_BYTES as u64).map_or(usize::MAX, |whole| whole.saturating_add(1))
+    usize::try_from(size / BATCH_BYTES as u64).map_or(usize::MAX, |whole| whole.max(1))
 }
 
 fn file_facts(file: &TraceFile) -> FileFacts {
@@ -149,6 +152,8 @@ fn format_batches(
     let mut rendered = Rendered::default();
     while let Some(number) = next_batch(source, texts, &mut batch) {
         rendered.clear();
+        // To grow step by step costs copies and calls of the system.
+        rendered.text.reserve(TEXT_FACTOR * batch.records.size());
         shared.format(&mut formatter, &batch, &mut rendered);
         match texts.put(number, rendered) {
             Some(spare) => rendered = spare,

@@ -6,6 +6,7 @@ use clap::Args;
 use etw_etl::read::{Part, PartsOptions, Records, TraceFile, read_in_parts};
 use etw_etl::record::Extent;
 use etw_types::{EventRecord, HeaderType};
+use std::sync::OnceLock;
 
 /// `--threads`
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -15,12 +16,17 @@ pub struct ThreadsOption {
     threads: Option<u16>,
 }
 
+/// To count them takes some reads of the system's files.
+static CPUS: OnceLock<usize> = OnceLock::new();
+
 impl ThreadsOption {
     /// The number of threads.
     pub fn count(self) -> usize {
         match self.threads {
             Some(threads) => usize::from(threads),
-            None => std::thread::available_parallelism().map_or(1, usize::from),
+            None => {
+                *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+            }
         }
     }
 
