@@ -156,7 +156,7 @@ impl Decoder {
                     self.event_trace(hook.kind(), record, Reason::NoKernelClass)
                 }
                 Some(hook) => match hook.class_guid() {
-                    Some(class) => self.kernel(class, hook.kind(), record),
+                    Some(class) => self.class(EventForm::Kernel, class, hook.kind(), record),
                     None => Decoded::undecoded(Reason::UnknownGroup),
                 },
                 None => Decoded::undecoded(Reason::NoKernelClass),
@@ -313,24 +313,11 @@ impl Decoder {
             }
             return schema_record(record);
         }
-        let mut decoded = self.class(EventForm::Classic, class, record.descriptor.opcode.0, record);
-        decoded.pointer_size =
-            decoded.schema.and_then(|schema| fitting_pointer_size(schema, record));
-        decoded
-    }
-
-    /// A record with one of the kernel's own headers. A 64-bit kernel gives some records a header of 32 bits.
-    #[inline(never)]
-    fn kernel<'d>(&'d mut self, class: Guid, kind: u8, record: &EventRecord<'d>) -> Decoded<'d> {
-        let mut decoded = self.class(EventForm::Kernel, class, kind, record);
-        if record.pointer_size == 4 {
-            decoded.pointer_size =
-                decoded.schema.and_then(|schema| fitting_pointer_size(schema, record));
-        }
-        decoded
+        self.class(EventForm::Classic, class, record.descriptor.opcode.0, record)
     }
 
     /// The schema of a class's event.
+    #[inline(never)]
     fn class<'d>(
         &'d mut self,
         form: EventForm,
@@ -341,14 +328,20 @@ impl Decoder {
         let version = record.descriptor.version;
         let id = EventId { form, guid: class, number: u16::from(kind), version };
         let event = self.cached(id);
-        match &event.candidates[..] {
+        let mut decoded = match &event.candidates[..] {
             [] => event.undecoded(),
             [only] if !only.needs_exact_fit() => only.decoded(),
             candidates => {
                 let found = of_class(candidates, form, record);
                 found.map_or_else(|| event.undecoded(), |place| chosen(candidates, place))
             }
+        };
+        // A 64-bit kernel gives some records a header of 32 bits.
+        if form == EventForm::Classic || record.pointer_size == 4 {
+            decoded.pointer_size =
+                decoded.schema.and_then(|schema| fitting_pointer_size(schema, record));
         }
+        decoded
     }
 
     /// The schemas of all sources for an event.

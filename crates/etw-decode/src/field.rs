@@ -1,5 +1,6 @@
 //! [`Field`]: name, type, count and length of one field.
 
+use crate::block_text::BlockText;
 use crate::map::Map;
 use crate::text::write_json_string;
 use etw_tracelogging::tdh::{InType, OutType};
@@ -29,8 +30,8 @@ pub struct Field {
     pub no_print: bool,
     /// The length of the custom-serialised field behind it: JSON, CSV and text show the two as one.
     pub is_custom_length: bool,
-    /// The name as a JSON key with quotes and colon, made unique among its siblings.
-    pub(crate) json_key: Box<[u8]>,
+    /// A comma, and the name as a JSON key with quotes and colon, made unique among its siblings.
+    pub(crate) json_key: BlockText,
     /// Whether the name is of visible ASCII characters that no format escapes.
     pub(crate) has_plain_name: bool,
 }
@@ -105,7 +106,7 @@ impl Field {
             tag: 0,
             no_print: false,
             is_custom_length: false,
-            json_key: Box::default(),
+            json_key: BlockText::default(),
             has_plain_name: false,
         }
     }
@@ -120,12 +121,32 @@ impl Field {
     /// The name as a JSON key with quotes and colon; a name that a sibling had before has `#2`, `#3`, … behind it.
     #[inline]
     pub fn json_key(&self) -> &[u8] {
-        &self.json_key
+        self.json_key.as_bytes().get(1..).unwrap_or_default()
+    }
+
+    /// Appends the [`json_key`](Field::json_key), with a comma before it unless it is the first one of an object.
+    #[inline(always)]
+    pub fn put_json_key(&self, out: &mut Vec<u8>, is_first: bool) {
+        match is_first {
+            true => self.json_key.put_part::<1>(out, self.json_key.len()),
+            false => self.json_key.put(out),
+        }
+    }
+
+    /// Appends the name.
+    #[inline(always)]
+    pub fn put_name(&self, out: &mut Vec<u8>) {
+        let length = self.name.len();
+        // A key that is as long is the name between a comma, quotes and a colon.
+        match self.has_plain_name && self.json_key.len() == length + 4 {
+            true => self.json_key.put_part::<2>(out, 2 + length),
+            false => out.extend_from_slice(self.name.as_bytes()),
+        }
     }
 
     /// The name, made unique among its siblings like [`json_key`](Field::json_key).
     pub(crate) fn unique_name(&self) -> &str {
-        let key = self.json_key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\":"));
+        let key = self.json_key().strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\":"));
         match key.map(std::str::from_utf8) {
             // A name with escapes stays as it is.
             Some(Ok(key)) if !key.contains('\\') => key,
@@ -162,11 +183,12 @@ pub(crate) fn name_siblings(fields: &mut [Field]) {
             }
             taken.insert(field.name.clone(), number);
         }
-        let mut key = Vec::with_capacity(name.len() + 3);
+        let mut key = Vec::with_capacity(name.len() + 4);
+        key.push(b',');
         write_json_string(&mut key, &name);
         key.push(b':');
         taken.insert(name.into_owned(), 2);
-        field.json_key = key.into();
+        field.json_key = BlockText::new(&key);
     }
 }
 
@@ -179,7 +201,7 @@ mod tests {
     fn repeated_names_are_numbered() {
         let fields = ["a", "b", "a", "a"].map(|name| Field::new(name, Wire::U8, Show::Plain));
         let schema = Schema::new(Names::default(), fields.to_vec(), 4);
-        let keys: Vec<_> = schema.fields.iter().map(|f| &*f.json_key).collect();
+        let keys: Vec<_> = schema.fields.iter().map(Field::json_key).collect();
         assert_eq!(keys, [&b"\"a\":"[..], b"\"b\":", b"\"a#2\":", b"\"a#3\":"]);
     }
 
@@ -189,7 +211,7 @@ mod tests {
             ["a", "a#2", "a", "a", "a#2"].map(|name| Field::new(name, Wire::U8, Show::Plain));
         let schema = Schema::new(Names::default(), fields.to_vec(), 5);
         let keys: Vec<_> =
-            schema.fields.iter().map(|f| String::from_utf8_lossy(&f.json_key)).collect();
+            schema.fields.iter().map(|f| String::from_utf8_lossy(f.json_key())).collect();
         assert_eq!(keys, ["\"a\":", "\"a#2\":", "\"a#3\":", "\"a#4\":", "\"a#2#2\":"]);
     }
 }

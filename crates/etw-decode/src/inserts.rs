@@ -1,5 +1,6 @@
 //! [`Inserts`]: the message of an event, made of what a visitor writes.
 
+use crate::block_text::{put_part, repeat_part};
 use crate::decoded::{Decoded, Visited};
 use crate::field::Field;
 use crate::integers::Integers;
@@ -236,8 +237,8 @@ impl Inserts {
     /// Appends the text of a field; false if there is none.
     fn put(&self, out: &mut Vec<u8>, number: usize) -> bool {
         match self.places.get(number) {
-            Some(Place { is_own: true, range }) => out.extend_from_slice(&self.own[range.clone()]),
-            Some(Place { range, .. }) => out.extend_from_within(range.clone()),
+            Some(Place { is_own: true, range }) => put_part(out, &self.own, range.start, range.end),
+            Some(Place { range, .. }) => repeat_part(out, range.start, range.end),
             None => return false,
         }
         true

@@ -36,6 +36,7 @@
 #![deny(missing_docs)]
 
 mod activity;
+mod block_text;
 mod cache_bound;
 mod catalog;
 #[cfg(feature = "cbor")]

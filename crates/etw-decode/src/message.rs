@@ -1,5 +1,6 @@
 //! Message texts with inserts, in the syntax of message tables.
 
+use crate::block_text::BlockText;
 use crate::text::{Escape, write_json_text};
 use crate::value::write_uint;
 use std::fmt::Write;
@@ -28,16 +29,16 @@ enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
     text: String,
-    /// As in a JSON string, if that is another one.
-    json: Option<Box<[u8]>>,
+    /// As in a JSON string, if that is another one or short.
+    json: Option<BlockText>,
 }
 
 impl Fixed {
     fn new(text: String) -> Fixed {
         let mut json = Vec::new();
         write_json_text(&mut json, text.as_bytes());
-        let json = (json != text.as_bytes()).then(|| json.into());
-        Fixed { text, json }
+        let is_kept = json != text.as_bytes() || BlockText::is_block(&json);
+        Fixed { text, json: is_kept.then(|| BlockText::new(&json)) }
     }
 
     fn size(&self) -> usize {
@@ -137,9 +138,10 @@ impl Message {
     ) {
         for part in &self.parts {
             match (part, escape) {
-                (Part::Text(text), Escape::Json) => {
-                    out.extend_from_slice(text.json.as_deref().unwrap_or(text.text.as_bytes()));
-                }
+                (Part::Text(text), Escape::Json) => match &text.json {
+                    Some(json) => json.put(out),
+                    None => out.extend_from_slice(text.text.as_bytes()),
+                },
                 (Part::Text(text), Escape::With(escape)) => escape(out, &text.text),
                 (Part::Insert(number), _) => {
                     if !insert(out, number - 1) {

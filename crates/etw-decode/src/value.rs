@@ -1,5 +1,6 @@
 //! One value of a field, and its text and JSON.
 
+use crate::block_text::put_front;
 use crate::custom::{CustomDecoders, Rendered};
 use crate::map::Map;
 use crate::status::status_text;
@@ -141,7 +142,21 @@ impl Value<'_> {
     }
 
     /// Appends the value as JSON.
+    #[inline(always)]
     pub fn write_json(&self, out: &mut Vec<u8>, style: &Style) {
+        // Most values are of these kinds, for which a call costs as much as the digits.
+        match *self {
+            Value::Hex(value) => write_quoted_hex(out, value),
+            Value::UInt(value) if !style.json_strings64 => write_uint(out, value),
+            Value::Int(value) if !style.json_strings64 => write_int(out, value),
+            Value::Text(text) => text.write_json(out, style.code_page),
+            _ => self.write_rare_json(out, style),
+        }
+    }
+
+    /// [`write_json`](Value::write_json) of all kinds.
+    #[inline(never)]
+    fn write_rare_json(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
             Value::Null => out.extend_from_slice(b"null"),
             Value::Status { value, .. } => write_int(out, value),
@@ -239,7 +254,21 @@ impl Value<'_> {
     }
 
     /// Appends the value as text: what JSON has between its quotes, unescaped; a mapped value's name.
+    #[inline(always)]
     pub fn write_text(&self, out: &mut Vec<u8>, style: &Style) {
+        // As in `write_json`.
+        match *self {
+            Value::Hex(value) => write_prefixed_hex(out, value),
+            Value::UInt(value) => write_uint(out, value),
+            Value::Int(value) => write_int(out, value),
+            Value::Text(text) => text.write(out, style.code_page),
+            _ => self.write_rare_text(out, style),
+        }
+    }
+
+    /// [`write_text`](Value::write_text) of all kinds.
+    #[inline(never)]
+    fn write_rare_text(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
             Value::Null => {}
             Value::Status { value, kind } => {
@@ -346,14 +375,6 @@ fn write_long(out: &mut Vec<u8>, value: u64) {
 
 const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Appends the first `length` bytes of `text`: a store of known size and a change of length cost less than a copy.
-#[inline]
-fn put_front<const N: usize>(out: &mut Vec<u8>, text: [u8; N], length: usize) {
-    let end = out.len() + length;
-    out.extend_from_slice(&text);
-    out.truncate(end);
-}
-
 fn write_f64(out: &mut Vec<u8>, value: f64) {
     match value {
         value if value.is_nan() => out.extend_from_slice(b"NaN"),
@@ -412,20 +433,26 @@ pub(crate) fn write_hex(out: &mut Vec<u8>, value: u64) {
 #[inline]
 pub(crate) fn write_prefixed_hex(out: &mut Vec<u8>, value: u64) {
     let (digits, count) = hex_digits(value);
-    out.reserve(18);
-    out.extend_from_slice(b"0x");
-    put_front(out, digits, count);
+    let start = out.len();
+    out.extend_from_slice(b"0x0123456789abcdef");
+    if let Some(room) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<18>) {
+        room[2..].copy_from_slice(&digits);
+    }
+    out.truncate(start + 2 + count);
 }
 
 /// `"0x…"`
 #[inline]
 pub(crate) fn write_quoted_hex(out: &mut Vec<u8>, value: u64) {
     let (digits, count) = hex_digits(value);
-    // Not joined before: a processor waits where it loads what several stores have just written.
-    out.reserve(20);
-    out.extend_from_slice(b"\"0x");
-    put_front(out, digits, count);
-    out.push(b'"');
+    // Room for all of it at once, which is filled in place: a processor waits where it loads what several stores have just written.
+    let start = out.len();
+    out.extend_from_slice(b"\"0x0123456789abcdef\"");
+    if let Some(room) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<20>) {
+        room[3..19].copy_from_slice(&digits);
+        room[3 + count] = b'"';
+    }
+    out.truncate(start + 4 + count);
 }
 
 /// The hex digits of a number, without leading zeros, and their count.
@@ -449,10 +476,34 @@ fn hex_digits(value: u64) -> ([u8; 16], usize) {
 /// Two hex digits a byte.
 pub(crate) fn write_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
-    out.resize(start + bytes.len() * 2, 0);
-    for (pair, &byte) in out[start..].chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&HEX_PAIRS[usize::from(byte)]);
+    out.reserve(bytes.len() * 2);
+    let blocks = bytes.chunks_exact(16);
+    let rest = blocks.remainder();
+    for block in blocks.filter_map(<[u8]>::first_chunk) {
+        out.extend_from_slice(&hex_block(block));
     }
+    match bytes.last_chunk() {
+        _ if rest.is_empty() => {}
+        // The last block overlaps the one before it.
+        Some(last) => {
+            out.truncate(start + (bytes.len() - 16) * 2);
+            out.extend_from_slice(&hex_block(last));
+        }
+        None => rest.iter().for_each(|byte| out.extend(HEX_PAIRS[usize::from(*byte)])),
+    }
+}
+
+/// The hex digits of a block. The compiler makes vector operations of it.
+#[inline]
+fn hex_block(bytes: &[u8; 16]) -> [u8; 32] {
+    const LETTERS: u8 = b'a' - b'9' - 1;
+    let digit = |nibble: u8| nibble + b'0' + if nibble > 9 { LETTERS } else { 0 };
+    let mut text = [0; 32];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = digit(byte >> 4);
+        pair[1] = digit(byte & 15);
+    }
+    text
 }
 
 fn write_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {

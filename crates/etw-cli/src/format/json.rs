@@ -439,11 +439,11 @@ struct Fields<'o, const MESSAGE: bool> {
 
 impl<const MESSAGE: bool> Fields<'_, MESSAGE> {
     fn key(&mut self, field: &Field) {
-        if !matches!(self.out.last(), Some(b'{' | b'[')) {
-            self.out.push(b',');
-        }
-        if self.arrays & 1 == 0 {
-            self.out.extend_from_slice(field.json_key());
+        let is_first = matches!(self.out.last(), Some(b'{' | b'['));
+        match self.arrays & 1 {
+            0 => field.put_json_key(self.out, is_first),
+            _ if is_first => {}
+            _ => self.out.push(b','),
         }
     }
 

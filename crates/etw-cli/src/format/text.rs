@@ -259,7 +259,7 @@ impl Fields<'_> {
             return;
         }
         match field.has_plain_name() {
-            true => self.out.extend_from_slice(field.name.as_bytes()),
+            true => field.put_name(self.out),
             false => self.out.extend_from_slice(safe(&field.name).as_bytes()),
         }
         self.out.push(b'=');

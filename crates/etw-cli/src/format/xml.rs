@@ -409,7 +409,7 @@ impl Data<'_> {
     fn put_attributes(&mut self, field: &Field) {
         self.out.extend_from_slice(b" Name=\"");
         match field.has_plain_name() {
-            true => self.out.extend_from_slice(field.name.as_bytes()),
+            true => field.put_name(self.out),
             false => escape(self.out, &field.name),
         }
         self.out.push(b'"');
