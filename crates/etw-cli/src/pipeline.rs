@@ -18,7 +18,7 @@ use crate::stored_records::StoredRecords;
 use crate::where_filter::Filter;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
-use etw_types::{Clock, EventRecord, FileTime, HeaderType};
+use etw_types::{Clock, FileTime};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -458,24 +458,25 @@ impl<'r> Reader<'r> {
             if filter.is_none() && self.selection.limit.is_some_and(|limit| self.given >= limit) {
                 break;
             }
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            let Some(stored) = self.records.next_stored(&mut record) else { break };
+            let Some(stored) = self.records.next_stored() else { break };
+            let mut place = None;
+            let record = &*stored.record(&mut place);
             let (order_time, position) = (record.order_time, record.position);
-            let learns = self.selection.gathered.is_none() && Store::is_schema_record(&record);
+            let learns = self.selection.gathered.is_none() && Store::is_schema_record(record);
             if learns {
-                Arc::make_mut(&mut self.store).learn(&record);
+                Arc::make_mut(&mut self.store).learn(record);
             }
             let has_time = record.has_time;
             self.seen += 1;
             last = Some(position);
             if needs_names {
-                self.kinds.number(&record);
+                self.kinds.number(record);
             }
             let clock = &self.clocks[position.file_index as usize];
             let may_be_shown = filter.is_none_or(|filter| {
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 let names = &self.selection.filter_names;
-                names.by_header(filter, &record, time).is_none_or(|holds| holds)
+                names.by_header(filter, record, time).is_none_or(|holds| holds)
             });
             if !may_be_shown || timed && !(has_time && self.selection.has_time(clock, order_time)) {
                 // The record is not shown, but those behind it need what it says.
@@ -486,7 +487,7 @@ impl<'r> Reader<'r> {
                 }
                 continue;
             }
-            batch.records.push(&record, stored);
+            batch.records.push(record, stored);
             self.given += 1;
         }
         self.progress.update_at(self.seen, last);

@@ -1,8 +1,8 @@
 //! Records as they are stored, one after the other: one thread reads and copies them, others parse them again.
 
-use etw_etl::read::TraceFile;
+use etw_etl::read::{StoredRecord, TraceFile};
 use etw_etl::record::{self, Extent};
-use etw_types::{EventRecord, HeaderType, Position};
+use etw_types::{EventRecord, Position};
 
 /// Copies of records.
 #[derive(Default)]
@@ -26,12 +26,18 @@ impl StoredRecords {
         self.items.clear();
     }
 
-    /// Copies a record, which was read from these bytes.
+    /// Copies a record, which was made of `stored`.
     #[inline]
-    pub fn push(&mut self, record: &EventRecord<'_>, (bytes, extent): (&[u8], Extent)) {
+    pub fn push(&mut self, record: &EventRecord<'_>, stored: StoredRecord<'_>) {
         let EventRecord { cpu, order_time, position, .. } = *record;
-        self.bytes.extend_from_slice(bytes);
-        self.items.push(Item { end: self.bytes.len(), extent, cpu, order_time, position });
+        self.bytes.extend_from_slice(stored.bytes());
+        self.items.push(Item {
+            end: self.bytes.len(),
+            extent: stored.extent(),
+            cpu,
+            order_time,
+            position,
+        });
     }
 
     /// The number of records.
@@ -55,14 +61,12 @@ impl StoredRecords {
             let bytes = &self.bytes[start..item.end];
             start = item.end;
             let context = files[item.position.file_index as usize].record_context();
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            if record::parse_checked(&mut record, bytes, item.extent, context).is_err() {
-                unreachable!("the reader gives whole records");
-            }
+            let mut place = None;
+            let record = record::parse_checked(&mut place, bytes, item.extent, context);
             record.cpu = item.cpu;
             record.order_time = item.order_time;
             record.position = item.position;
-            visit(&record);
+            visit(record);
         }
     }
 }

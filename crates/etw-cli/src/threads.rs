@@ -3,9 +3,8 @@
 use crate::output::Progress;
 use crate::stored_records::StoredRecords;
 use clap::Args;
-use etw_etl::read::{Part, PartsOptions, Records, TraceFile, read_in_parts};
-use etw_etl::record::Extent;
-use etw_types::{EventRecord, HeaderType};
+use etw_etl::read::{Part, PartsOptions, Records, StoredRecord, TraceFile, read_in_parts};
+use etw_types::EventRecord;
 use std::sync::OnceLock;
 
 /// `--threads`
@@ -43,19 +42,19 @@ impl ThreadsOption {
 pub fn read_all<T: Default + Send>(
     traces: Vec<TraceFile>,
     options: PartsOptions,
-    read: impl Fn(&mut T, &EventRecord<'_>, (&[u8], Extent)) + Sync,
+    read: impl Fn(&mut T, &EventRecord<'_>, StoredRecord<'_>) + Sync,
     mut fold: impl FnMut(T) + Send,
 ) -> (u64, Records) {
     let mut progress = Progress::of(&traces);
     let mut records = 0;
     let read_part = |part: &mut Part<'_>| {
         let (mut value, mut count, mut last) = (T::default(), 0, None);
-        loop {
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            let Some(stored) = part.next_stored(&mut record) else { break };
+        while let Some(stored) = part.next_stored() {
+            let mut place = None;
+            let record = &*stored.record(&mut place);
             count += 1;
             last = Some(record.position);
-            read(&mut value, &record, stored);
+            read(&mut value, record, stored);
         }
         (value, count, last)
     };
@@ -75,7 +74,7 @@ pub fn visit_picked(
     is_picked: impl Fn(&EventRecord<'_>) -> bool + Sync,
     mut visit: impl FnMut(&EventRecord<'_>) + Send,
 ) {
-    let pick = |picked: &mut StoredRecords, record: &EventRecord<'_>, stored: (&[u8], Extent)| {
+    let pick = |picked: &mut StoredRecords, record: &EventRecord<'_>, stored: StoredRecord<'_>| {
         if is_picked(record) {
             picked.push(record, stored);
         }

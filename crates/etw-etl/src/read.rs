@@ -20,7 +20,7 @@ mod translation;
 pub use buffer::{BufferRecords, Item};
 pub use byte_source::ByteSource;
 pub use file::{HeaderRecord, Totals, TraceFile};
-pub use merge::{OrderTime, Records, RecordsOptions};
+pub use merge::{OrderTime, Records, RecordsOptions, StoredRecord};
 pub use parts::{Part, PartsOptions, read_in_parts};
 pub use spill::unnamed_file;
 pub use translation::Translation;

@@ -63,26 +63,56 @@ pub struct Frame {
 }
 
 /// The parts of a record that was checked when its buffer was loaded: enough to parse it again without a second check.
+///
+/// ```text
+///  31          19 18   16 15         0
+/// ┌──────────────┬───────┬────────────┐   items: bytes of an event's extended items, in eights
+/// │ items        │ shape │ size       │   size: exact length of the record
+/// └──────────────┴───────┴────────────┘
+/// ```
+///
+/// One word, so that the walk over a buffer stores it at once, and the merge knows the shape before the record's bytes have come.
+/// 0: the header is none of an event, of the kernel or of a classic event without instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Exact length; 0 if the header is none of an event, of the kernel or of a classic event without instance.
-    size: u16,
-    /// Bytes of an event's extended items.
-    items: u16,
+pub struct Extent(u32);
+
+/// Headers that are parsed alike.
+mod shape {
+    pub const EVENT32: u32 = 1;
+    pub const EVENT64: u32 = 2;
+    pub const PERF_INFO32: u32 = 3;
+    pub const PERF_INFO64: u32 = 4;
+    pub const SYSTEM: u32 = 5;
+    pub const COMPACT: u32 = 6;
+    pub const FULL: u32 = 7;
 }
 
 impl Extent {
+    /// `items` is a multiple of eight: an item that is none ends the walk over them.
+    #[inline(always)]
+    fn new(shape: u32, size: u32, items: u32) -> Extent {
+        Extent(items << 16 | shape << 16 | size)
+    }
+
     /// The extent of the record at the front of `room`, whose frame is known. `None`: extended items exceed the record.
     #[inline(always)]
     pub(crate) fn of(room: &[u8], frame: &Frame) -> Option<Extent> {
         use HeaderType::*;
-        let items = match frame.header {
-            Event32 | Event64 => items_size(&room[..frame.size as usize])? as u16,
-            Full32 | Full64 => 0,
-            header if header.is_kernel() => 0,
+        let shape = match frame.header {
+            Event32 => shape::EVENT32,
+            Event64 => shape::EVENT64,
+            PerfInfo32 => shape::PERF_INFO32,
+            PerfInfo64 => shape::PERF_INFO64,
+            System32 | System64 => shape::SYSTEM,
+            Compact32 | Compact64 => shape::COMPACT,
+            Full32 | Full64 => shape::FULL,
             _ => return Some(Extent::default()),
         };
-        Some(Extent { size: frame.size as u16, items })
+        let items = match frame.header.is_event() {
+            true => items_size(&room[..frame.size as usize])?,
+            false => 0,
+        };
+        Some(Extent::new(shape, frame.size, items as u32))
     }
 
     /// Extent and time of the whole record at the front of `room`, as by [`frame`] and [`Extent::of`] but for few instructions. `None`: those
@@ -96,24 +126,42 @@ impl Extent {
         }
         let [size, size_word] = [0, 4].map(|at| u16::from_le_bytes([head[at], head[at + 1]]));
         let extended = EventFlags(size_word).contains(EventFlags::EXTENDED_INFO);
-        let (size, header_size, time_at, has_items) = match head[2] {
-            EVENT32 | EVENT64 => (size, EventHeader::SIZE as u32, 0x10, extended),
-            PERF_INFO32 | PERF_INFO64 => (size_word, 0x10 + counter_bytes(size), 0x08, false),
-            SYSTEM32 | SYSTEM64 => (size_word, 0x20 + counter_bytes(size), 0x10, false),
-            FULL32 | FULL64 => (size, 0x30, 0x10, false),
+        let event = |shape| (shape, size, EventHeader::SIZE as u32, 0x10, extended);
+        let counted = |shape, header_size: u32, time_at| {
+            (shape, size_word, header_size + counter_bytes(size), time_at, false)
+        };
+        let (shape, size, header_size, time_at, has_items) = match head[2] {
+            EVENT32 => event(shape::EVENT32),
+            EVENT64 => event(shape::EVENT64),
+            PERF_INFO32 => counted(shape::PERF_INFO32, 0x10, 0x08),
+            PERF_INFO64 => counted(shape::PERF_INFO64, 0x10, 0x08),
+            SYSTEM32 | SYSTEM64 => counted(shape::SYSTEM, 0x20, 0x10),
+            FULL32 | FULL64 => (shape::FULL, size, 0x30, 0x10, false),
             _ => return None,
         };
         if u32::from(size) < header_size || usize::from(size) > room.len() {
             return None;
         }
-        let items = if has_items { items_size(&room[..usize::from(size)])? as u16 } else { 0 };
-        Some((Extent { size, items }, le::i64(head, time_at)?))
+        let items = if has_items { items_size(&room[..usize::from(size)])? as u32 } else { 0 };
+        Some((Extent::new(shape, u32::from(size), items), le::i64(head, time_at)?))
     }
 
     /// The length, if it is known without parsing.
     #[inline]
     pub(crate) fn size(self) -> Option<u32> {
-        (self.size != 0).then_some(u32::from(self.size))
+        let size = self.0 & 0xffff;
+        (size != 0).then_some(size)
+    }
+
+    #[inline(always)]
+    fn shape(self) -> u32 {
+        self.0 >> 16 & 7
+    }
+
+    /// Bytes of an event's extended items.
+    #[inline(always)]
+    fn items(self) -> usize {
+        (self.0 >> 16 & !7) as usize
     }
 }
 
@@ -280,69 +328,94 @@ pub fn set_time(record: &mut [u8], header: HeaderType, time: i64) -> bool {
 #[inline]
 pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecord<'a>, DamageKind> {
     let frame = frame(record, context)?;
-    let mut event = EventRecord::new(frame.header, &[]);
-    match fill(&mut event, record, &frame, context) {
-        Some(()) => Ok(event),
-        None => Err(DamageKind::RecordParts { at: 0 }),
-    }
+    of_frame(record, &frame, context).ok_or(DamageKind::RecordParts { at: 0 })
 }
 
-/// As [`parse`], for a record that [`Records`](crate::read::Records) returned with this extent. It is stored in place of `event`, which must be
-/// new: only what its kind has is set.
+/// As [`parse`], for a record that [`Records`](crate::read::Records) returned with this extent. It is made in `place`.
 ///
-/// # Errors
-/// As [`parse`]; those of a whole record are possible only if `record` has changed since.
-#[inline]
-pub fn parse_checked<'a>(
-    event: &mut EventRecord<'a>,
+/// # Panics
+/// If `record` has changed since, such that it is no record any more.
+#[inline(always)]
+pub fn parse_checked<'a, 'p>(
+    place: &'p mut Option<EventRecord<'a>>,
     record: &'a [u8],
     extent: Extent,
     context: &RecordContext,
-) -> Result<(), DamageKind> {
-    if fill_checked(event, record, extent).is_none() {
-        *event = parse(record, context)?;
-    }
-    Ok(())
+) -> &'p mut EventRecord<'a> {
+    parse_usual(place, record, extent, |place| parse_unusual(place, record, context))
 }
 
-/// [`parse_checked`] without parsing; `None` if the record must be parsed.
+/// A record that was checked when its buffer was loaded; its bytes are this process's own copy.
+#[inline(never)]
+pub(crate) fn parse_unusual<'a, 'p>(
+    place: &'p mut Option<EventRecord<'a>>,
+    record: &'a [u8],
+    context: &RecordContext,
+) -> &'p mut EventRecord<'a> {
+    match parse(record, context) {
+        Ok(parsed) => place.insert(parsed),
+        Err(_) => unreachable!("a record that was checked when its buffer was loaded"),
+    }
+}
+
+/// [`parse`] of a checked record by its extent; `otherwise` parses the other ones.
+// Each shape makes its record in the caller's place, and stores each field once. A record has thirty fields, and processors store once
+// or twice a cycle.
 #[inline(always)]
-pub(crate) fn fill_checked<'a>(
-    event: &mut EventRecord<'a>,
+pub(crate) fn parse_usual<'a, 'p>(
+    place: &'p mut Option<EventRecord<'a>>,
     record: &'a [u8],
     extent: Extent,
-) -> Option<()> {
-    debug_assert!(event.provider.is_none() && event.hook.is_none(), "a new record is filled");
-    if extent.size == 0 || record.len() != usize::from(extent.size) {
-        return None;
+    otherwise: impl FnOnce(&'p mut Option<EventRecord<'a>>) -> &'p mut EventRecord<'a>,
+) -> &'p mut EventRecord<'a> {
+    use HeaderType::*;
+    let of = |wide: HeaderType, narrow| match record.get(2) == Some(&wide.number()) {
+        true => wide,
+        false => narrow,
+    };
+    macro_rules! make {
+        ($parts:expr, $fill:ident, $header:expr) => {
+            if let Some(parts) = $parts {
+                let header = $header;
+                // The header is loaded as a whole: the compiler cannot know that a store into the record leaves it as it is.
+                let head = *parts.0;
+                let event = place.insert(EventRecord::new(header, &[]));
+                $fill(event, header, &head, parts.1);
+                return event;
+            }
+        };
     }
-    use number::*;
-    match *record.get(2)? {
-        kind @ (EVENT32 | EVENT64) => {
-            fill_event(event, kind == EVENT64, record, usize::from(extent.items))
-        }
-        kind @ (PERF_INFO32 | PERF_INFO64) => fill_perf_info(event, kind == PERF_INFO64, record),
-        kind @ (FULL32 | FULL64) => fill_full(event, kind == FULL64, record),
-        kind @ (SYSTEM32 | SYSTEM64) => fill_system(event, kind == SYSTEM64, record),
-        kind @ (COMPACT32 | COMPACT64) => fill_compact(event, kind == COMPACT64, record),
-        _ => None,
+    match extent.shape() {
+        shape::EVENT64 => make!(split_event(record, extent.items()), fill_event, Event64),
+        shape::EVENT32 => make!(split_event(record, extent.items()), fill_event, Event32),
+        shape::PERF_INFO64 => make!(split_kernel(record), fill_perf_info, PerfInfo64),
+        shape::PERF_INFO32 => make!(split_kernel(record), fill_perf_info, PerfInfo32),
+        shape::SYSTEM => make!(split_kernel(record), fill_system, of(System64, System32)),
+        shape::COMPACT => make!(split_kernel(record), fill_compact, of(Compact64, Compact32)),
+        shape::FULL => make!(record.split_first_chunk(), fill_full, of(Full64, Full32)),
+        _ => {}
     }
+    otherwise(place)
 }
 
 /// [`parse`] for a record whose frame is known. `None`: extended items exceed the record.
 #[inline]
-fn fill<'a>(
-    event: &mut EventRecord<'a>,
+fn of_frame<'a>(
     record: &'a [u8],
     frame: &Frame,
     context: &RecordContext,
-) -> Option<()> {
+) -> Option<EventRecord<'a>> {
     let record = &record[..frame.size as usize];
     let extent = Extent::of(record, frame)?;
-    if extent.size != 0 {
-        return fill_checked(event, record, extent);
+    if extent.size().is_some() {
+        let (mut place, mut is_whole) = (None, true);
+        let event = *parse_usual(&mut place, record, extent, |place| {
+            is_whole = false;
+            place.insert(EventRecord::new(frame.header, &[]))
+        });
+        return is_whole.then_some(event);
     }
-    *event = other(record, frame.header, context)?;
+    let mut event = other(record, frame.header, context)?;
     event.pointer_size = match frame.header.pointer_size() {
         Some(size) => size,
         None if event.pointer_size != 0 => event.pointer_size,
@@ -350,7 +423,7 @@ fn fill<'a>(
     };
     event.has_time = frame.time.is_some();
     event.order_time = frame.time.unwrap_or(0);
-    Some(())
+    Some(event)
 }
 
 /// Bytes of an event's extended items; `None` if they exceed the record.
@@ -363,109 +436,125 @@ fn items_size(record: &[u8]) -> Option<usize> {
     }
 }
 
+/// Header, optional parts behind it, and payload of a record.
+type Parts<'a, const HEADER: usize> = (&'a [u8; HEADER], (&'a [u8], &'a [u8]));
+
 /// `items`: bytes of the extended items, which were walked.
 #[inline(always)]
-fn fill_event<'a>(
-    event: &mut EventRecord<'a>,
-    is_wide: bool,
-    bytes: &'a [u8],
-    items: usize,
-) -> Option<()> {
-    // Whatever can fail comes before the first store.
+fn split_event(bytes: &[u8], items: usize) -> Option<Parts<'_, { EventHeader::SIZE }>> {
     let (head, rest) = bytes.split_first_chunk()?;
-    let header = if is_wide { HeaderType::Event64 } else { HeaderType::Event32 };
     let (chain, payload) = rest.split_at_checked(items)?;
-    start(event, header, is_wide, EventHeader::TIME_STAMP.get(head)?, payload);
-    event.extended = ExtendedItems::of_walked_chain(chain);
-    event.property = EventProperty(EventHeader::PROPERTY.get(head)?);
-    event.set_event_header(head)
+    Some((head, (chain, payload)))
 }
 
+/// Splits off the counters behind a kernel record's header, too.
+#[inline(always)]
+fn split_kernel<const HEADER: usize>(bytes: &[u8]) -> Option<Parts<'_, HEADER>> {
+    let (head, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let (counters, payload) = rest.split_at_checked(counter_bytes(le::u16(head, 0x00)?) as usize)?;
+    Some((head, (counters, payload)))
+}
+
+/// Makes `event` a new record, with what all have. Its time is at `time_at` in the header.
 #[inline(always)]
 fn start<'a>(
     event: &mut EventRecord<'a>,
     header: HeaderType,
-    is_wide: bool,
-    time: i64,
+    head: &[u8],
+    time_at: usize,
     payload: &'a [u8],
 ) {
-    event.header = header;
-    event.payload = payload;
-    event.pointer_size = if is_wide { 8 } else { 4 };
-    event.order_time = time;
+    *event = EventRecord::new(header, payload);
+    event.pointer_size = header.pointer_size().unwrap_or_default();
+    event.order_time = le::i64(head, time_at).unwrap_or_default();
 }
 
 #[inline(always)]
-fn fill_perf_info<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
-    let header = if is_wide { HeaderType::PerfInfo64 } else { HeaderType::PerfInfo32 };
-    let (head, rest) = bytes.split_first_chunk::<0x10>()?;
-    let (counters, payload) = split_counters(head, rest)?;
-    start(event, header, is_wide, le::i64(head, 0x08)?, payload);
-    set_hook(event, head, counters)
+fn fill_event<'a>(
+    event: &mut EventRecord<'a>,
+    header: HeaderType,
+    head: &[u8; EventHeader::SIZE],
+    (chain, payload): (&'a [u8], &'a [u8]),
+) {
+    start(event, header, head, 0x10, payload);
+    event.extended = ExtendedItems::of_walked_chain(chain);
+    event.property = EventProperty(EventHeader::PROPERTY.get(head).unwrap_or_default());
+    // The header is whole.
+    let _ = event.set_event_header(head);
 }
 
 #[inline(always)]
-fn fill_system<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
-    let header = if is_wide { HeaderType::System64 } else { HeaderType::System32 };
-    let (head, rest) = bytes.split_first_chunk::<0x20>()?;
-    let (counters, payload) = split_counters(head, rest)?;
-    start(event, header, is_wide, le::i64(head, 0x10)?, payload);
+fn fill_perf_info<'a>(
+    event: &mut EventRecord<'a>,
+    header: HeaderType,
+    head: &[u8; 0x10],
+    (counters, payload): (&'a [u8], &'a [u8]),
+) {
+    start(event, header, head, 0x08, payload);
+    set_hook(event, head, counters);
+}
+
+#[inline(always)]
+fn fill_system<'a>(
+    event: &mut EventRecord<'a>,
+    header: HeaderType,
+    head: &[u8; 0x20],
+    (counters, payload): (&'a [u8], &'a [u8]),
+) {
+    start(event, header, head, 0x10, payload);
     event.thread_id = le::u32(head, 0x08);
     event.process_id = le::u32(head, 0x0c);
     event.cpu_times = cpu_times(head, 0x18);
-    set_hook(event, head, counters)
+    set_hook(event, head, counters);
 }
 
 #[inline(always)]
-fn fill_compact<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
-    let header = if is_wide { HeaderType::Compact64 } else { HeaderType::Compact32 };
-    let (head, rest) = bytes.split_first_chunk::<0x18>()?;
-    let (counters, payload) = split_counters(head, rest)?;
-    start(event, header, is_wide, le::i64(head, 0x10)?, payload);
+fn fill_compact<'a>(
+    event: &mut EventRecord<'a>,
+    header: HeaderType,
+    head: &[u8; 0x18],
+    (counters, payload): (&'a [u8], &'a [u8]),
+) {
+    start(event, header, head, 0x10, payload);
     event.thread_id = le::u32(head, 0x08);
     event.process_id = le::u32(head, 0x0c);
-    set_hook(event, head, counters)
-}
-
-/// Splits the counters behind a kernel record's header from the payload.
-#[inline(always)]
-fn split_counters<'a>(head: &[u8], rest: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-    rest.split_at_checked(counter_bytes(le::u16(head, 0x00)?) as usize)
+    set_hook(event, head, counters);
 }
 
 /// Sets hook, class, opcode, version and counters of a kernel record.
 #[inline(always)]
-fn set_hook<'a>(event: &mut EventRecord<'a>, head: &[u8], counters: &'a [u8]) -> Option<()> {
-    let version = le::u16(head, 0x00)?;
-    let hook = Hook(le::u16(head, 0x06)?);
+fn set_hook<'a>(event: &mut EventRecord<'a>, head: &[u8], counters: &'a [u8]) {
+    let version = le::u16(head, 0x00).unwrap_or_default();
+    let hook = Hook(le::u16(head, 0x06).unwrap_or_default());
     event.extended = ExtendedItems::counters(version & PEBS_INDEX != 0, counters);
     event.hook = Some(hook);
     event.provider = hook.class_guid();
     event.descriptor.version = version as u8;
     event.descriptor.opcode = Opcode(hook.kind());
-    Some(())
 }
 
 /// A classic event without an instance.
 #[inline(always)]
-fn fill_full<'a>(event: &mut EventRecord<'a>, is_wide: bool, bytes: &'a [u8]) -> Option<()> {
-    let header = if is_wide { HeaderType::Full64 } else { HeaderType::Full32 };
-    let (head, payload) = bytes.split_first_chunk::<0x30>()?;
-    start(event, header, is_wide, le::i64(head, 0x10)?, payload);
-    set_classic(event, head)
+fn fill_full<'a>(
+    event: &mut EventRecord<'a>,
+    header: HeaderType,
+    head: &[u8; 0x30],
+    payload: &'a [u8],
+) {
+    start(event, header, head, 0x10, payload);
+    set_classic(event, head);
 }
 
 /// Ids, class, descriptor and times of a classic event.
 #[inline(always)]
-fn set_classic(event: &mut EventRecord, bytes: &[u8]) -> Option<()> {
-    event.thread_id = le::u32(bytes, 0x08);
-    event.process_id = le::u32(bytes, 0x0c);
-    event.provider = Guid::read(bytes, 0x18);
-    event.descriptor.opcode = Opcode(*bytes.get(0x04)?);
-    event.descriptor.level = Level(*bytes.get(0x05)?);
-    event.descriptor.version = *bytes.get(0x06)?;
-    event.cpu_times = cpu_times(bytes, 0x28);
-    Some(())
+fn set_classic(event: &mut EventRecord, head: &[u8; 0x30]) {
+    event.thread_id = le::u32(head, 0x08);
+    event.process_id = le::u32(head, 0x0c);
+    event.provider = Guid::read(head, 0x18);
+    event.descriptor.opcode = Opcode(head[0x04]);
+    event.descriptor.level = Level(head[0x05]);
+    event.descriptor.version = head[0x06];
+    event.cpu_times = cpu_times(head, 0x28);
 }
 
 #[inline(never)]
@@ -503,7 +592,7 @@ fn instance<'a>(
     context: &RecordContext,
 ) -> Option<EventRecord<'a>> {
     let mut event = EventRecord::new(header, bytes.get(instance_size(context) as usize..)?);
-    set_classic(&mut event, bytes)?;
+    set_classic(&mut event, bytes.first_chunk()?);
     // An old header knows its class and its parent's by handles that mean nothing outside their process.
     let ids = if context.old_instance { 0x20..0x28 } else { 0x30..0x48 };
     event.extended = ExtendedItems::instance(bytes.get(ids)?);

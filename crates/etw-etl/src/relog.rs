@@ -243,11 +243,11 @@ impl Relog {
         // Records of the session itself stay with the header if no event precedes them.
         let mut heading = true;
         summary.records = 1;
-        loop {
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            let Some((mut bytes, _)) = records.next_stored(&mut record) else { break };
+        while let Some(stored) = records.next_stored() {
+            let (mut bytes, mut made) = (stored.bytes(), None);
+            let record = &*stored.record(&mut made);
             let input = &mut self.inputs[record.position.file_index as usize];
-            if input.is_logfile_header(&record) {
+            if input.is_logfile_header(record) {
                 if input.is_base {
                     writer.header_mut().starter = Starter {
                         process_id: record.process_id.unwrap_or(0),
@@ -256,10 +256,10 @@ impl Relog {
                 }
                 continue;
             }
-            let place = RecordFacts::of(&record);
+            let place = RecordFacts::of(record);
             let says_of_itself =
                 heading && place.cpu == 0 && input.first_buffer == Some(place.buffer);
-            if !keep(&record) && !says_of_itself {
+            if !keep(record) && !says_of_itself {
                 summary.not_wanted += 1;
                 continue;
             }

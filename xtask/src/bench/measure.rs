@@ -5,7 +5,6 @@ use etw_etl::read::{
     Part, PartsOptions, Records, RecordsOptions, TraceFile, read_in_parts as read_parts,
 };
 use etw_etl::relog::{Relog, RelogOptions};
-use etw_types::{EventRecord, HeaderType};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -46,13 +45,9 @@ pub fn read_all(path: &Path, threads: usize) -> Result<Run> {
     options.read_ahead_threads = threads;
     let mut records = Records::with_options(vec![TraceFile::open(path)?], options);
     let mut count = 0;
-    loop {
-        // In place, as `etw dump` reads.
-        let mut record = EventRecord::new(HeaderType::Event64, &[]);
-        if !records.read_next(&mut record) {
-            break;
-        }
-        std::hint::black_box(&record);
+    // In place, as `etw dump` reads.
+    while let Some(stored) = records.next_stored() {
+        std::hint::black_box(stored.record(&mut None));
         count += 1;
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -75,14 +70,11 @@ pub fn read_in_parts(path: &Path, threads: usize) -> Result<Run> {
     options.threads = threads;
     let count_part = |part: &mut Part<'_>| {
         let mut count = 0;
-        loop {
-            let mut record = EventRecord::new(HeaderType::Event64, &[]);
-            if !part.read_next(&mut record) {
-                return count;
-            }
-            std::hint::black_box(&record);
+        while let Some(stored) = part.next_stored() {
+            std::hint::black_box(stored.record(&mut None));
             count += 1;
         }
+        count
     };
     let mut records = 0;
     let read = read_parts(vec![TraceFile::open(path)?], options, count_part, |part| {

@@ -33,7 +33,7 @@ impl LoadContext {
 }
 
 /// A record of a loaded buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checked {
     /// Session clock. A record without a time has that of the one before it in its buffer, [`UNTIMED`] if there is none.
     pub(crate) time: i64,
@@ -49,7 +49,52 @@ pub(crate) const UNTIMED: i64 = i64::MIN;
 #[derive(Default)]
 pub(crate) struct Spare {
     memory: BufferMemory,
-    checked: Vec<Checked>,
+    checked: CheckedRecords,
+}
+
+/// Records of a buffer, in memory that is never cleared: a push stores the record alone, without a length beside it.
+#[derive(Default)]
+struct CheckedRecords {
+    all: Vec<Checked>,
+    count: usize,
+}
+
+impl CheckedRecords {
+    #[inline(always)]
+    fn used(&self) -> &[Checked] {
+        self.all.get(..self.count).unwrap_or_default()
+    }
+
+    fn used_mut(&mut self) -> &mut [Checked] {
+        self.all.get_mut(..self.count).unwrap_or_default()
+    }
+
+    /// Empties it for a buffer of `length` bytes, with room for records of the usual size.
+    fn restart(&mut self, length: usize) {
+        const USUAL: usize = 128;
+        self.count = 0;
+        if self.all.len() / 16 > length.max(1 << 16) / USUAL {
+            // As for the bytes.
+            self.all = Vec::new();
+        }
+        self.grow(length / USUAL);
+    }
+
+    /// Makes room for that many records.
+    #[cold]
+    fn grow(&mut self, count: usize) {
+        if self.all.len() < count {
+            self.all.resize(count, Checked::default());
+        }
+    }
+
+    fn push(&mut self, record: Checked) {
+        if self.count == self.all.len() {
+            self.grow(2 * self.count.max(64));
+        }
+        self.all[self.count] = record;
+        self.count += 1;
+    }
 }
 
 /// A buffer ready to be merged.
@@ -60,7 +105,7 @@ pub(crate) struct Loaded {
     /// The filled part in `memory`, up to the end of the last record.
     filled: Range<usize>,
     /// The whole, sound records by time.
-    checked: Vec<Checked>,
+    checked: CheckedRecords,
     pub(crate) damage: Vec<(u64, DamageKind)>,
 }
 
@@ -71,16 +116,23 @@ impl Loaded {
     }
 
     /// The records by time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn records(&self) -> &[Checked] {
-        &self.checked
+        self.checked.used()
+    }
+
+    /// As of [`records`](Loaded::records).
+    #[inline(always)]
+    pub(crate) fn record(&self, number: usize) -> Option<&Checked> {
+        if number < self.checked.count { self.checked.all.get(number) } else { None }
     }
 
     /// Gives the records without a time at the front of the buffer that of the buffer before, and tells the times of the first and the
     /// last record that have one.
     pub(crate) fn set_time_before(&mut self, time: i64) -> Option<(i64, i64)> {
-        let untimed = self.checked.iter().take_while(|record| record.time == UNTIMED).count();
-        let (untimed, timed) = self.checked.split_at_mut(untimed);
+        let checked = self.checked.used_mut();
+        let untimed = checked.iter().take_while(|record| record.time == UNTIMED).count();
+        let (untimed, timed) = checked.split_at_mut(untimed);
         untimed.iter_mut().for_each(|record| record.time = time);
         Some((timed.first()?.time, timed.last()?.time))
     }
@@ -114,7 +166,7 @@ impl Loaded {
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.memory.capacity() + self.checked.capacity() * size_of::<Checked>()
+        self.memory.capacity() + self.checked.all.capacity() * size_of::<Checked>()
     }
 }
 
@@ -154,7 +206,7 @@ impl Loader {
         spare: Spare,
     ) -> Loaded {
         let Spare { memory, mut checked } = spare;
-        checked.clear();
+        checked.count = 0;
         let mut loaded = Loaded { entry, memory, filled: 0..0, checked, damage: Vec::new() };
         match self.read_body(context, cpu, &mut loaded) {
             Ok(Body { filled, told }) => {
@@ -250,37 +302,34 @@ pub(crate) fn decompress_into(
     }
 }
 
-/// Makes room for the records of `length` bytes, if they have the usual size.
-fn reserve(checked: &mut Vec<Checked>, length: usize) {
-    const USUAL: usize = 128;
-    if checked.capacity() / 16 > length.max(1 << 16) / USUAL {
-        // As for the bytes.
-        *checked = Vec::new();
-    }
-    checked.reserve(length / USUAL);
-}
-
 /// Bytes of the longest record header.
 const LONGEST_HEADER: usize = 0x50;
 
-/// The records that [`Extent::of_usual`] knows, up to the first other one. A loop of its own, so that all it needs is in registers.
+/// Where the walk over a buffer stands.
+struct Walk {
+    /// Bytes from the end of the buffer header.
+    at: usize,
+    /// The time of the last record.
+    last: i64,
+    is_sorted: bool,
+}
+
+/// Stores the records that [`Extent::of_usual`] knows into `room`, up to the first other one or until it is full; returns their number. A
+/// loop of its own, so that all it needs is in registers.
 #[inline(never)]
-fn scan_usual(
-    bytes: &[u8],
-    at: &mut usize,
-    last: &mut i64,
-    sorted: &mut bool,
-    checked: &mut Vec<Checked>,
-) {
-    let (mut offset, mut before, mut is_sorted) = (*at, *last, true);
-    while let Some((extent, time)) = bytes.get(offset..).and_then(Extent::of_usual) {
+fn walk_usual(bytes: &[u8], walk: &mut Walk, room: &mut [Checked]) -> usize {
+    let Walk { at: mut offset, last: mut before, mut is_sorted } = *walk;
+    let mut count = 0;
+    while let Some(place) = room.get_mut(count) {
+        let Some((extent, time)) = bytes.get(offset..).and_then(Extent::of_usual) else { break };
         is_sorted &= time >= before;
         before = time;
-        checked.push(Checked { time, offset: offset as u32, extent });
+        *place = Checked { time, offset: offset as u32, extent };
+        count += 1;
         offset = next_record(offset, extent.size().unwrap_or(0));
     }
-    (*at, *last) = (offset, before);
-    *sorted &= is_sorted;
+    *walk = Walk { at: offset, last: before, is_sorted };
+    count
 }
 
 /// Walks the records once. Finds where they end, which of them are damaged, and their order of time.
@@ -290,12 +339,12 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
     let file_offset =
         |at: usize| if compressed { loaded.entry.offset } else { body_offset + at as u64 };
     let mut checked = std::mem::take(&mut loaded.checked);
-    reserve(&mut checked, bytes.len());
-    let mut at = 0;
-    let mut last = UNTIMED;
-    let mut sorted = true;
+    checked.restart(bytes.len());
+    let mut walk = Walk { at: 0, last: UNTIMED, is_sorted: true };
     loop {
-        scan_usual(bytes, &mut at, &mut last, &mut sorted, &mut checked);
+        let count = checked.count;
+        checked.count += walk_usual(bytes, &mut walk, &mut checked.all[count..]);
+        let at = walk.at;
         let Some(room) = bytes.get(at..).filter(|room| !room.is_empty()) else { break };
         let frame = match record::frame(room, context) {
             Ok(frame) => frame,
@@ -317,9 +366,9 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
         };
         match Extent::of(room, &frame) {
             Some(extent) => {
-                let time = frame.time.unwrap_or(last);
-                sorted &= time >= last;
-                last = time;
+                let time = frame.time.unwrap_or(walk.last);
+                walk.is_sorted &= time >= walk.last;
+                walk.last = time;
                 checked.push(Checked { time, offset: at as u32, extent });
             }
             None => {
@@ -327,12 +376,12 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
                 loaded.damage.push((file_offset(at), kind));
             }
         }
-        at = next_record(at, frame.size);
+        walk.at = next_record(at, frame.size);
     }
-    loaded.filled.end = loaded.filled.start + at.min(bytes.len());
-    if !sorted {
+    loaded.filled.end = loaded.filled.start + walk.at.min(bytes.len());
+    if !walk.is_sorted {
         // Equal times keep their order, and records without one follow their predecessor.
-        checked.sort_by_key(|record| record.time);
+        checked.used_mut().sort_by_key(|record| record.time);
     }
     loaded.checked = checked;
 }

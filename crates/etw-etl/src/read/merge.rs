@@ -12,7 +12,7 @@ use super::read_ahead::ReadAhead;
 use crate::header::LogfileHeader;
 use crate::record::{self, Extent, RecordContext};
 use crate::{Damage, DamageKind, DamageLog};
-use etw_types::{Clock, EventRecord, HeaderType, Position};
+use etw_types::{Clock, EventRecord, Position};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -74,8 +74,10 @@ pub struct Records {
     streams: Vec<Stream>,
     /// Heads of all streams but the current one.
     heads: BinaryHeap<Reverse<Key>>,
-    /// The time of the first of them; the greatest time if there is none.
+    /// The time of the first of them, or `until` if that is before it; the greatest time if there is neither.
     first_other: i64,
+    /// See [`next_stored_until`](Records::next_stored_until).
+    until: Option<i64>,
     /// The open buffer of the current stream, whose head comes next; closed behind the last record.
     open: Box<Open>,
     /// The record before that head is the one that was returned last.
@@ -103,8 +105,6 @@ struct Key {
 
 struct Stream {
     file_index: u32,
-    /// The rank of the file.
-    rank: u32,
     cpu: u16,
     cursor: Cursor,
     /// `None` for the current stream: [`Records`] has its buffer.
@@ -126,6 +126,8 @@ struct Open {
     number: usize,
     stream: u32,
     file_index: u32,
+    /// The rank of the file.
+    rank: u32,
     cpu: u16,
 }
 
@@ -133,7 +135,7 @@ impl Open {
     /// The raw time of the head.
     #[inline(always)]
     fn time(&self) -> Option<i64> {
-        self.buffer.records().get(self.number).map(|record| record.time)
+        self.buffer.record(self.number).map(|record| record.time)
     }
 
     fn is_closed(&self) -> bool {
@@ -173,22 +175,67 @@ pub(super) struct PlaceInBuffer {
     last_time: Option<i64>,
 }
 
-/// As [`record::parse`], for a record whose extent does not tell its size. Returns its bytes.
-#[inline(never)]
-fn parse_unusual<'r>(
-    record: &mut EventRecord<'r>,
-    buffer: &'r Loaded,
-    checked: &Checked,
-    context: &RecordContext,
-) -> &'r [u8] {
-    let bytes = buffer.bytes_of_any(checked, context);
-    // A buffer has only whole, checked records, and its bytes are this process's own copy.
-    match record::parse(bytes, context) {
-        Ok(parsed) => *record = parsed,
-        Err(_) => unreachable!("a record that was checked when its buffer was loaded"),
+/// A record that comes next, as it is stored: its bytes are checked, but not yet parsed.
+#[derive(Clone, Copy)]
+pub struct StoredRecord<'r> {
+    files: &'r [TraceFile],
+    open: &'r Open,
+    checked: &'r Checked,
+}
+
+impl<'r> StoredRecord<'r> {
+    #[inline(always)]
+    fn context(&self) -> &'r RecordContext {
+        &self.files[self.open.file_index as usize].core.load.record
     }
+
+    /// The stored bytes, header included.
+    #[inline(always)]
+    pub fn bytes(&self) -> &'r [u8] {
+        match self.open.buffer.bytes_of(self.checked) {
+            Some(bytes) => bytes,
+            None => self.open.buffer.bytes_of_any(self.checked, self.context()),
+        }
+    }
+
+    /// What [`record::parse_checked`] takes beside the bytes.
+    #[inline(always)]
+    pub fn extent(&self) -> Extent {
+        self.checked.extent
+    }
+
+    /// The record. It is made in `place`, which saves copies of it.
+    // Always inlined: a call costs a copy of the record, a fifth of the reader's time.
+    #[inline(always)]
+    pub fn record<'p>(&self, place: &'p mut Option<EventRecord<'r>>) -> &'p mut EventRecord<'r> {
+        let StoredRecord { files, open, checked } = *self;
+        let unusual = |place| parse_unusual(place, files, open, checked);
+        let record = match open.buffer.bytes_of(checked) {
+            Some(bytes) => record::parse_usual(place, bytes, checked.extent, unusual),
+            None => unusual(place),
+        };
+        record.cpu = open.cpu;
+        record.position = Position {
+            file_index: open.file_index,
+            buffer_index: open.buffer.entry.index,
+            offset: checked.offset,
+        };
+        record
+    }
+}
+
+/// As [`record::parse`], for a record whose extent does not tell its size.
+#[inline(never)]
+fn parse_unusual<'r, 'p>(
+    place: &'p mut Option<EventRecord<'r>>,
+    files: &'r [TraceFile],
+    open: &'r Open,
+    checked: &'r Checked,
+) -> &'p mut EventRecord<'r> {
+    let stored = StoredRecord { files, open, checked };
+    let record = record::parse_unusual(place, stored.bytes(), stored.context());
     record.order_time = checked.time;
-    bytes
+    record
 }
 
 /// The rank of each file: the order of the list, and that in which a session wrote the files of a series. Records of one time may belong
@@ -253,12 +300,13 @@ impl Records {
             for number in 0..file.core.index.stream_count() {
                 let (file_index, cpu) = (file_index as u32, file.core.index.cpu(number));
                 let stream = streams.len() as u32;
+                let rank = ranks[file_index as usize];
+                let open = Open { stream, file_index, rank, cpu, ..Open::default() };
                 streams.push(Stream {
                     file_index,
-                    rank: ranks[file_index as usize],
                     cpu,
                     cursor: file.core.index.cursor(number),
-                    open: Some(Box::new(Open { stream, file_index, cpu, ..Open::default() })),
+                    open: Some(Box::new(open)),
                     start,
                     last_time: None,
                     last_given: None,
@@ -271,6 +319,7 @@ impl Records {
             out_of_order: vec![0; files.len()],
             heads: BinaryHeap::with_capacity(streams.len()),
             first_other: i64::MAX,
+            until: None,
             files,
             all_raw: times.iter().all(|time| *time == OrderTime::Raw),
             times,
@@ -288,7 +337,7 @@ impl Records {
     }
 
     fn add_head(&mut self, stream: u32, raw: i64) {
-        let key = self.key(stream, raw);
+        let key = self.key(self.open_of(stream), raw);
         self.heads.push(Reverse(key));
     }
 
@@ -302,6 +351,7 @@ impl Records {
         first.is_some()
     }
 
+    #[inline]
     fn make_current(&mut self, stream: u32) {
         // It has none if it is the current one already.
         let Some(open) = self.streams[stream as usize].open.take() else { return };
@@ -348,15 +398,15 @@ impl Records {
         converted(&self.times[file_index], self.files[file_index].clock(), raw)
     }
 
-    /// The key of the head of `stream`.
-    fn key(&self, stream: u32, raw: i64) -> Key {
-        let open = self.open_of(stream);
+    /// The key of the head of a stream.
+    #[inline]
+    fn key(&self, open: &Open, raw: i64) -> Key {
         Key {
-            time: self.time(stream, raw),
-            rank: self.streams[stream as usize].rank,
+            time: self.time(open.stream, raw),
+            rank: open.rank,
             raw,
             buffer_index: open.buffer.entry.index,
-            stream,
+            stream: open.stream,
         }
     }
 
@@ -364,32 +414,22 @@ impl Records {
     ///
     /// # Loss
     /// Damaged bytes are skipped and reported in [`damage`](Records::damage).
-    // Always inlined: a call costs a copy of the record, a fifth of the reader's time.
     #[inline(always)]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<EventRecord<'_>> {
-        let mut record = EventRecord::new(HeaderType::Event64, &[]);
-        self.read_next(&mut record).then_some(record)
+        let mut place = None;
+        self.next_stored()?.record(&mut place);
+        place
     }
 
-    /// As [`next`](Records::next), in place of `record`, which saves a copy of it. `record` must be new. `false` at the end of all files.
+    /// As [`next`](Records::next), before it is parsed. The record that is then made stands where the caller wants it, which saves a copy.
     #[inline(always)]
-    pub fn read_next<'r>(&'r mut self, record: &mut EventRecord<'r>) -> bool {
-        self.next_stored(record).is_some()
-    }
-
-    /// As [`read_next`](Records::read_next). Returns the record's stored bytes, header included, with the extent that
-    /// [`record::parse_checked`] takes.
-    #[inline(always)]
-    pub fn next_stored<'r>(
-        &'r mut self,
-        record: &mut EventRecord<'r>,
-    ) -> Option<(&'r [u8], Extent)> {
+    pub fn next_stored(&mut self) -> Option<StoredRecord<'_>> {
         if !self.is_head_next() && !self.find_head() {
             self.finish();
             return None;
         }
-        self.take(record)
+        self.take()
     }
 
     /// Whether the head of the current stream is known to come before all others. In a run of records of one stream, no more is looked at.
@@ -401,30 +441,12 @@ impl Records {
 
     /// Returns the record of the current head, and moves on.
     #[inline(always)]
-    fn take<'r>(&'r mut self, record: &mut EventRecord<'r>) -> Option<(&'r [u8], Extent)> {
+    fn take(&mut self) -> Option<StoredRecord<'_>> {
         let number = self.open.number;
         self.open.number = number + 1;
         self.is_taken = true;
         let open = &*self.open;
-        let checked = open.buffer.records().get(number)?;
-        let usual = open
-            .buffer
-            .bytes_of(checked)
-            .filter(|bytes| record::fill_checked(record, bytes, checked.extent).is_some());
-        let bytes = match usual {
-            Some(bytes) => bytes,
-            None => {
-                let context = &self.files[open.file_index as usize].core.load.record;
-                parse_unusual(record, &open.buffer, checked, context)
-            }
-        };
-        record.cpu = open.cpu;
-        record.position = Position {
-            file_index: open.file_index,
-            buffer_index: open.buffer.entry.index,
-            offset: checked.offset,
-        };
-        Some((bytes, checked.extent))
+        Some(StoredRecord { files: &self.files, open, checked: open.buffer.record(number)? })
     }
 
     /// The record that [`next`](Records::next) returned last.
@@ -463,7 +485,7 @@ impl Records {
             self.open_next(stream)
         });
         let Some(raw) = raw else { return self.choose() };
-        let mut key = self.key(stream, raw);
+        let mut key = self.key(&self.open, raw);
         if let Some(mut first) = self.heads.peek_mut() {
             if first.0 < key {
                 std::mem::swap(&mut first.0, &mut key);
@@ -475,7 +497,8 @@ impl Records {
     }
 
     fn note_first(&mut self) {
-        self.first_other = self.heads.peek().map_or(i64::MAX, |Reverse(key)| key.time);
+        let first = self.heads.peek().map_or(i64::MAX, |Reverse(key)| key.time);
+        self.first_other = first.min(self.until.unwrap_or(i64::MAX));
     }
 
     /// Opens buffers of a stream until one has a record; returns its raw time.
@@ -631,22 +654,25 @@ impl Records {
         }
     }
 
-    /// As [`next_stored`](Records::next_stored), for records before `until` only.
+    /// Ends [`next_stored_until`](Records::next_stored_until) in front of the first record that is not before `until`.
+    pub(super) fn set_until(&mut self, until: Option<i64>) {
+        self.until = until;
+        self.note_first();
+    }
+
+    /// As [`next_stored`](Records::next_stored), for records of one part only.
     #[inline(always)]
-    pub(super) fn next_stored_until<'r>(
-        &'r mut self,
-        until: Option<i64>,
-        record: &mut EventRecord<'r>,
-    ) -> Option<(&'r [u8], Extent)> {
-        if !self.is_head_next() && !self.find_head() {
+    pub(super) fn next_stored_until(&mut self) -> Option<StoredRecord<'_>> {
+        if !self.is_head_next() && !(self.find_head() && self.is_head_in_part()) {
             return None;
         }
-        if let Some(until) = until {
-            if self.time(self.open.stream, self.open.time()?) >= until {
-                return None;
-            }
-        }
-        self.take(record)
+        self.take()
+    }
+
+    #[inline(never)]
+    fn is_head_in_part(&self) -> bool {
+        let time = self.open.time().map(|raw| self.time(self.open.stream, raw));
+        time.zip(self.until).is_none_or(|(time, until)| time < until)
     }
 
     pub(super) fn finish(&mut self) {

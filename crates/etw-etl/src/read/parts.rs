@@ -7,10 +7,9 @@
 //! reads on.
 
 use super::file::TraceFile;
-use super::merge::{Boundary, OrderTime, Place, Records, RecordsOptions};
+use super::merge::{Boundary, OrderTime, Place, Records, RecordsOptions, StoredRecord};
 use super::slices::Slices;
-use crate::record::Extent;
-use etw_types::{Clock, EventRecord, HeaderType};
+use etw_types::{Clock, EventRecord};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -39,7 +38,6 @@ impl Default for PartsOptions {
 /// The records of one slice of time.
 pub struct Part<'p> {
     records: &'p mut Records,
-    until: Option<i64>,
 }
 
 impl Part<'_> {
@@ -47,23 +45,15 @@ impl Part<'_> {
     #[inline(always)]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<EventRecord<'_>> {
-        let mut record = EventRecord::new(HeaderType::Event64, &[]);
-        self.read_next(&mut record).then_some(record)
-    }
-
-    /// As [`Records::read_next`].
-    #[inline(always)]
-    pub fn read_next<'r>(&'r mut self, record: &mut EventRecord<'r>) -> bool {
-        self.next_stored(record).is_some()
+        let mut place = None;
+        self.next_stored()?.record(&mut place);
+        place
     }
 
     /// As [`Records::next_stored`].
     #[inline(always)]
-    pub fn next_stored<'r>(
-        &'r mut self,
-        record: &mut EventRecord<'r>,
-    ) -> Option<(&'r [u8], Extent)> {
-        self.records.next_stored_until(self.until, record)
+    pub fn next_stored(&mut self) -> Option<StoredRecord<'_>> {
+        self.records.next_stored_until()
     }
 
     /// As [`Records::order_time`].
@@ -298,7 +288,8 @@ where
     }
 
     fn read_part(&self, mut records: Records, until: Option<i64>) -> (T, Records) {
-        let mut part = Part { records: &mut records, until };
+        records.set_until(until);
+        let mut part = Part { records: &mut records };
         let value = (self.read)(&mut part);
         while part.next().is_some() {}
         (value, records)

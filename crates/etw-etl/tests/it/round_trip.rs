@@ -6,9 +6,10 @@ use crate::support::{
 };
 use etw_etl::header::LogfileHeader;
 use etw_etl::read::{Records, TraceFile};
+use etw_etl::record::parse_checked;
 use etw_etl::write::{self, FileBuilder, encode, sample};
 use etw_types::{
-    EventDescriptor, EventFlags, EventRecord, ExtType, HeaderType, LogFileMode, MessageFlags,
+    EventDescriptor, EventFlags, EventRecord, ExtType, HeaderType, Hook, LogFileMode, MessageFlags,
     Opcode,
 };
 
@@ -110,6 +111,65 @@ fn every_field_of_every_header_type() {
         let mut again = Vec::new();
         encode(&record, &mut again).unwrap();
         assert_eq!(again, records.stored_bytes(), "{header}");
+        assert!(records.next().is_none());
+        assert!(records.damage().is_empty());
+    }
+}
+
+#[test]
+fn a_stored_record_is_parsed_again_over_any_other() {
+    let mut file = FileBuilder::new();
+    let time = file.header.start_raw + 1;
+    for header in sample::HEADERS {
+        sample::with_record(header, |record| {
+            record.order_time = time;
+            file.push(0, record).unwrap();
+        });
+    }
+    let mut records = Records::new(vec![open(&file.finish()).unwrap()]);
+    let context = *records.files()[0].record_context();
+    let mut stored_records = Vec::new();
+    while let Some(stored) = records.next_stored() {
+        let mut place = None;
+        let record = format!("{:?}", stored.record(&mut place));
+        stored_records.push((
+            stored.bytes().to_vec(),
+            stored.extent(),
+            record,
+            place.unwrap().position,
+        ));
+    }
+    assert_eq!(stored_records.len(), 1 + sample::HEADERS.len());
+    // Each is made in the place of each other one, and nothing of that is left.
+    for (before, extent_before, ..) in &stored_records {
+        for (bytes, extent, want, position) in &stored_records {
+            let mut place = None;
+            parse_checked(&mut place, before, *extent_before, &context);
+            let record = parse_checked(&mut place, bytes, *extent, &context);
+            record.position = *position;
+            assert_eq!(format!("{record:?}"), *want);
+        }
+    }
+}
+
+#[test]
+fn a_buffer_has_any_number_of_the_shortest_records() {
+    // Four times as many as a buffer of this size has room for at first.
+    for count in [1, 510, 511, 512, 513, 1024, 1025, 2500] {
+        let mut file = FileBuilder::new();
+        let start = file.header.start_raw;
+        for number in 0..count {
+            let mut record = EventRecord::new(HeaderType::PerfInfo64, &[]);
+            record.hook = Some(Hook(0x0f2e));
+            record.order_time = start + 1 + number;
+            file.push(0, &record).unwrap();
+        }
+        let mut records = Records::new(vec![open(&file.finish()).unwrap()]);
+        assert_eq!(records.next().unwrap().hook, Some(Hook(0)));
+        for number in 0..count {
+            let record = records.next().unwrap();
+            assert_eq!((record.order_time, record.hook), (start + 1 + number, Some(Hook(0x0f2e))));
+        }
         assert!(records.next().is_none());
         assert!(records.damage().is_empty());
     }
