@@ -663,10 +663,10 @@ impl Records {
     /// As [`next_stored`](Records::next_stored), for records of one part only.
     #[inline(always)]
     pub(super) fn next_stored_until(&mut self) -> Option<StoredRecord<'_>> {
-        if !self.is_head_next() && !(self.find_head() && self.is_head_in_part()) {
-            return None;
+        match self.is_head_next() || self.find_head() && self.is_head_in_part() {
+            true => self.take(),
+            false => None,
         }
-        self.take()
     }
 
     #[inline(never)]
