@@ -80,8 +80,8 @@ pub struct Records {
     until: Option<i64>,
     /// The open buffer of the current stream, whose head comes next; closed behind the last record.
     open: Box<Open>,
-    /// The record before that head is the one that was returned last.
-    is_taken: bool,
+    /// The number of the first head behind which that buffer's records were returned: the one before a later head was returned last.
+    found_at: usize,
     damage: DamageLog,
     out_of_order: Vec<u64>,
     options: RecordsOptions,
@@ -325,7 +325,7 @@ impl Records {
             times,
             streams,
             open: Box::new(Open { stream: u32::MAX, ..Open::default() }),
-            is_taken: false,
+            found_at: 0,
             damage: DamageLog::default(),
             options,
             open_bytes: 0,
@@ -348,6 +348,7 @@ impl Records {
             self.make_current(key.stream);
         }
         self.note_first();
+        self.found_at = self.open.number;
         first.is_some()
     }
 
@@ -417,8 +418,11 @@ impl Records {
     #[inline(always)]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<EventRecord<'_>> {
+        // One value on all ways out is made where the caller wants it.
         let mut place = None;
-        self.next_stored()?.record(&mut place);
+        if let Some(stored) = self.next_stored() {
+            stored.record(&mut place);
+        }
         place
     }
 
@@ -444,15 +448,18 @@ impl Records {
     fn take(&mut self) -> Option<StoredRecord<'_>> {
         let number = self.open.number;
         self.open.number = number + 1;
-        self.is_taken = true;
         let open = &*self.open;
         Some(StoredRecord { files: &self.files, open, checked: open.buffer.record(number)? })
     }
 
     /// The record that [`next`](Records::next) returned last.
     fn last(&self) -> Option<&Checked> {
-        let number = self.open.number.checked_sub(1).filter(|_| self.is_taken)?;
-        self.open.buffer.records().get(number)
+        let is_taken = self.open.number > self.found_at;
+        self.open
+            .buffer
+            .records()
+            .get(self.open.number - usize::from(is_taken))
+            .filter(|_| is_taken)
     }
 
     /// The order time of the record that [`next`](Records::next) returned last.
@@ -474,7 +481,12 @@ impl Records {
     /// Finds the record that comes next, and makes it the head of the current stream; `false` at the end of all files.
     #[inline(never)]
     fn find_head(&mut self) -> bool {
-        self.is_taken = false;
+        let is_found = self.find_stream();
+        self.found_at = self.open.number;
+        is_found
+    }
+
+    fn find_stream(&mut self) -> bool {
         let stream = self.open.stream;
         if self.open.is_closed() {
             return false;

@@ -46,7 +46,9 @@ impl Part<'_> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<EventRecord<'_>> {
         let mut place = None;
-        self.next_stored()?.record(&mut place);
+        if let Some(stored) = self.next_stored() {
+            stored.record(&mut place);
+        }
         place
     }
 
