@@ -198,7 +198,7 @@ impl<'r> StoredRecord<'r> {
         }
     }
 
-    /// What [`record::parse_checked`] takes beside the bytes.
+    /// The extent, which [`record::parse_checked`] takes beside the bytes.
     #[inline(always)]
     pub fn extent(&self) -> Extent {
         self.checked.extent
