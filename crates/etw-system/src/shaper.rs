@@ -36,7 +36,7 @@ use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessCounters, St
 use crate::record::{Head, Payload, ProviderEvent, Records};
 use calls::Calls;
 use disks::Disks;
-pub(crate) use exit_statuses::StatusSource;
+pub use exit_statuses::StatusSource;
 use exit_statuses::{ExitStatus, ExitStatuses};
 use faults::Faults;
 use files::Files;
@@ -416,7 +416,7 @@ impl Shaper {
     }
 
     /// Says where exit statuses come from.
-    pub(crate) fn expect_exit_statuses(&mut self, source: StatusSource) {
+    pub fn expect_exit_statuses(&mut self, source: StatusSource) {
         self.status_source = source;
     }
 

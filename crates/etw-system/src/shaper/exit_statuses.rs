@@ -9,7 +9,7 @@ const LATEST_END: u64 = 2_000_000_000;
 
 /// Where exit statuses come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StatusSource {
+pub enum StatusSource {
     #[default]
     Nowhere,
     /// Apart from the ends of threads, and a little behind them.

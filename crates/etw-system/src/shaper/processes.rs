@@ -661,7 +661,7 @@ impl Shaper {
     }
 
     /// Whether a thread says its end, which may be that of its process, before its exit status has come. With switches, the end is later.
-    pub(crate) fn lacks_exit_status(&self, process: u32, thread: u32, said: u64) -> bool {
+    pub fn lacks_exit_status(&self, process: u32, thread: u32, said: u64) -> bool {
         self.status_source == StatusSource::Connector
             && (self.is_of_threads || !self.has(Flag::SWITCH))
             && self.processes.contains_key(&process)
