@@ -343,10 +343,8 @@ pub(crate) fn exit_status(process: u32) -> Option<u32> {
 
 /// The exit status of a thread that is on its way out, or whose end nobody has taken note of yet.
 pub(crate) fn exit_status_of_thread(process: u32, thread: u32) -> Option<u32> {
-    /// PF_EXITING
-    const EXITING: u64 = 0x4;
     let stat = stat(&format!("/proc/{process}/task/{thread}/stat"))?;
-    (stat.has_ended || stat.flags & EXITING != 0).then(|| status_of(stat.wait_status))
+    (!stat.runs_on()).then(|| status_of(stat.wait_status))
 }
 
 /// The threads of a process.

@@ -121,7 +121,7 @@ impl Loaded {
         self.checked.used()
     }
 
-    /// As of [`records`](Loaded::records).
+    /// One of the [`records`](Loaded::records).
     #[inline(always)]
     pub(crate) fn record(&self, number: usize) -> Option<&Checked> {
         if number < self.checked.count { self.checked.all.get(number) } else { None }

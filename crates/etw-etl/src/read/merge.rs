@@ -80,7 +80,7 @@ pub struct Records {
     until: Option<i64>,
     /// The open buffer of the current stream, whose head comes next; closed behind the last record.
     open: Box<Open>,
-    /// The number of the first head behind which that buffer's records were returned: the one before a later head was returned last.
+    /// The number of that head when its stream was chosen. If the head is a later one now, the record before it was returned last.
     found_at: usize,
     damage: DamageLog,
     out_of_order: Vec<u64>,

@@ -71,7 +71,7 @@ impl Recorder {
         }
         if statuses > 0 {
             notes.push(format!(
-                "missing exit statuses: {statuses}, of processes whose ends the kernel's messages did not say, or too late; they are 0 in the trace"
+                "missing exit statuses: {statuses}, because the kernel's reports were lost or came too late; they are 0 in the trace"
             ));
         }
         notes
