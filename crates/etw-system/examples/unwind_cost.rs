@@ -20,7 +20,7 @@ mod made {
     use std::time::Instant;
 
     use etw_system::neutral::Image;
-    use etw_system::perf::UserState;
+    use etw_system::perf::{UNWOUND_REGISTERS, UserState};
     use etw_system::unwind::{End, ProcessImages, Unwinder};
 
     const WALKS: u32 = 2_000;
@@ -92,9 +92,10 @@ mod made {
         for (frame, bytes) in stack.chunks_exact_mut(FRAME_SIZE).enumerate().take(FRAMES - 1) {
             bytes[FRAME_SIZE - 8..].copy_from_slice(&address(frame + 1).to_le_bytes());
         }
-        let mut registers = [0; 64];
-        registers[16..24].copy_from_slice(&0x7000u64.to_le_bytes());
-        registers[24..32].copy_from_slice(&address(0).to_le_bytes());
+        // rbx, rdi, rbp, rsp, rip, r12 to r15
+        let mut registers = [0; 8 * UNWOUND_REGISTERS.count_ones() as usize];
+        registers[24..32].copy_from_slice(&0x7000u64.to_le_bytes());
+        registers[32..40].copy_from_slice(&address(0).to_le_bytes());
         let user = UserState { registers: &registers, stack: &stack };
         let file = file();
         let read = |_: &[u8], at: u64, size: usize| {

@@ -77,7 +77,15 @@ impl Rights {
                     Flag::PROCESS => missing_facts(&self.programs),
                     _ => missing,
                 };
-                (Some("perf events, whole machine".to_owned()), missing)
+                let by_program =
+                    flag == Flag::PROFILE && self.programs.contains(&Tracepoint::CpuSample);
+                let mechanism = match by_program {
+                    true => {
+                        "BPF program at perf's timer (without call stacks perf events), whole machine"
+                    }
+                    false => "perf events, whole machine",
+                };
+                (Some(mechanism.to_owned()), missing)
             }
             (Ok(_), Some(points)) => self.tracepoints(flag, points),
             (Err(error), points) => self.own(flag, points.is_none(), &Refusal::of(error)),

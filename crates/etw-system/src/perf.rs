@@ -123,6 +123,10 @@ pub(crate) struct Perf {
     /// Events of samples that differ only in the bytes of stacks that they copy. Those with this many record.
     stack_sizes: Vec<StackSize>,
     stack_size: u32,
+    /// The largest one so far.
+    largest_stack: u32,
+    /// Samples that a program records have bytes of programs' stacks.
+    program_copies_stacks: bool,
 }
 
 /// The bytes of stacks that an event of samples copies.
@@ -273,6 +277,10 @@ impl Perf {
                     is_set?;
                 }
             }
+            if one.attribute.is_by_program() {
+                let program = self.programs.as_ref().and_then(Programs::of_samples);
+                event.set_program(program.ok_or(io::ErrorKind::NotFound)?)?;
+            }
             match leader {
                 Some(leader) => event.redirect(&self.rings[leader])?,
                 None => {
@@ -303,6 +311,10 @@ impl Perf {
     /// Samples begin with so many bytes of stacks, if there is a choice.
     pub fn begin_with_stack_size(&mut self, size: u32) {
         self.stack_size = size;
+        self.largest_stack = self.largest_stack.max(size);
+        if let Some(programs) = self.programs.as_ref().filter(|_| self.program_copies_stacks) {
+            programs.set_sample_stack(size, self.largest_stack);
+        }
     }
 
     /// Samples have so many bytes of stacks from now on, if there is a choice.
@@ -312,7 +324,7 @@ impl Perf {
             event.enable()?;
         }
         all().filter(|(_, is_chosen)| !is_chosen).for_each(|(event, _)| event.disable());
-        self.stack_size = size;
+        self.begin_with_stack_size(size);
         Ok(())
     }
 
@@ -372,6 +384,8 @@ impl Perf {
     ) {
         let is_possible = |one: &&Wanted| one.needs_no_stack();
         let points = wanted.iter().filter(is_possible).filter_map(Wanted::tracepoint);
+        let samples = wanted.iter().any(Wanted::is_sample_with_stack);
+        let points = points.chain(samples.then_some(Tracepoint::CpuSample));
         let mut points: Vec<Tracepoint> = points.filter(|point| bpf::is_possible(*point)).collect();
         points.extend(others);
         for (all, of_idle, _) in OF_IDLE {
@@ -412,6 +426,16 @@ impl Perf {
                     .filter(is_all)
                     .for_each(|one| one.filter = Filter::NotOfIdle { field });
             }
+        }
+        if programs.of_samples().is_some() {
+            let mut samples = wanted.iter_mut().filter(|one| one.is_sample_with_stack());
+            if let Some(first) = samples.next() {
+                self.program_copies_stacks = first.attribute.has_user_state();
+                self.has_stack_bytes |= self.program_copies_stacks;
+                first.attribute = first.attribute.by_program();
+                first.has_sizes = false;
+            }
+            wanted.retain(|one| !one.is_sample_with_stack() || one.attribute.is_by_program());
         }
         let is_programs =
             |one: &Wanted| one.tracepoint().filter(|of| programs.points().contains(of));
@@ -520,6 +544,23 @@ impl Perf {
                 && !is_seldom(&one.kind)
                 && !matches!(one.kind, Kind::Exec { .. })
         })
+    }
+
+    /// Bytes that the samples of a CPU can take, on a machine with so many CPUs.
+    pub fn room_for_samples(&self, cpus: usize) -> usize {
+        let programs = self.programs.as_ref().filter(|all| all.of_samples().is_some());
+        match programs {
+            Some(programs) => programs.size() / cpus.max(1),
+            None => {
+                let rings = self.rings().filter(|one| !one.facts.1.is_side);
+                rings.map(|one| one.facts.0).min().unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// Whether a program records the samples.
+    pub fn has_sample_program(&self) -> bool {
+        self.programs.as_ref().is_some_and(|all| all.of_samples().is_some())
     }
 
     /// Number of open events.
@@ -666,6 +707,7 @@ fn kind_of_program(point: Tracepoint) -> Kind {
     match point {
         Tracepoint::Exec => return Kind::Arguments,
         Tracepoint::CallPaths => return Kind::Paths,
+        Tracepoint::CpuSample => return Kind::Sample { has_stack: true },
         _ => {}
     }
     Kind::Tracepoint { point, layout: bpf::layout_of(point), has_stack: false }

@@ -281,14 +281,14 @@ impl Recorder {
     fn on(machine: Machine, opened: Opened, options: Options) -> Recorder {
         let Opened { mut perf, target, cpus, side_events, has_kernel, mut notes } = opened;
         perf.translate_ids();
-        let rings = perf.rings().filter(|one| !one.facts.1.is_side).map(|one| one.facts.0);
-        let ring = rings.min().unwrap_or(usize::MAX) as u64;
+        let ring = perf.room_for_samples(cpus.len()) as u64;
         let flow = |size: u32| options.samples_per_second() * u64::from(size);
-        let sizes = stack_sizes(target, &options);
+        let sizes = stack_sizes(target, &options, perf.has_sample_program());
         let fitting = sizes.iter().filter(|size| Pace::suffices(ring, flow(**size))).count();
         let sizes = &sizes[..fitting.max(1)];
         let largest_stack = sizes[sizes.len() - 1];
         perf.begin_with_stack_size(largest_stack);
+        let stacks = Stacks::new(sizes, perf.programs());
         let (exit_statuses, status_source) = open_exit_statuses(&options, &perf, &mut notes);
         let has_arguments = perf.has_program(Tracepoint::Exec);
         let has = |flag| options.masks.has(flag);
@@ -312,7 +312,7 @@ impl Recorder {
             shaper,
             out: Records::default(),
             sources: Sources::default(),
-            stacks: Stacks::new(sizes),
+            stacks,
             largest_stack,
             exit_statuses,
             has_operations,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::neutral::{Image, Stack};
 use crate::perf::Parsed;
+use crate::perf::bpf::Programs;
 use crate::shaper::Shaper;
 
 /// Completes the stacks of records.
@@ -21,12 +22,16 @@ pub(crate) struct Stacks {
     /// Bytes that are copied with each sample.
     #[cfg(feature = "unwind")]
     sizes: crate::stack_sizes::StackSizes,
+    /// The bases of stacks, for the program that copies them.
+    #[cfg(feature = "unwind")]
+    bases: Option<crate::perf::bpf::StackBases>,
 }
 
 impl Stacks {
-    /// `sizes`: the bytes that can be copied with each sample.
+    /// `sizes`: the bytes that can be copied with each sample. `programs`: those that may copy
+    /// them.
     #[cfg_attr(not(feature = "unwind"), allow(unused_variables))]
-    pub fn new(sizes: &'static [u32]) -> Stacks {
+    pub fn new(sizes: &'static [u32], programs: Option<&Programs>) -> Stacks {
         Stacks {
             longest_chain: longest_chain(),
             cut: 0,
@@ -36,6 +41,8 @@ impl Stacks {
             files: crate::mapped_file::OpenFiles::default(),
             #[cfg(feature = "unwind")]
             sizes: crate::stack_sizes::StackSizes::new(sizes),
+            #[cfg(feature = "unwind")]
+            bases: programs.and_then(Programs::stack_bases),
         }
     }
 
@@ -50,15 +57,21 @@ impl Stacks {
     ) -> Parsed<'a> {
         use crate::neutral::Detail;
         use crate::perf::PerfDetail;
+        use crate::unwind::End;
         let Some(user) = &parsed.user else { return self.checked(parsed, shaper) };
         let process = parsed.process;
         let Some(images) = shaper.images_of(process) else { return *parsed };
         frames.clear();
         let files = crate::mapped_file::FilesOf { process, open: &self.files };
-        self.unwinder.walk(parsed.thread, images, user, &files, frames);
+        let end = self.unwinder.walk(parsed.thread, images, user, &files, frames);
         self.unwinder.add_callers_beyond(images, user, parsed.stack.user, &files, frames);
         if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {
             self.sizes.note(self.unwinder.reach());
+            match (&self.bases, end) {
+                (Some(bases), End::Whole) => bases.set(parsed.thread, self.unwinder.stack_base()),
+                (Some(bases), End::Cut) => bases.forget(parsed.thread),
+                (None, _) => {}
+            }
         }
         Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed }
     }
@@ -102,7 +115,8 @@ impl Stacks {
     }
 }
 
-fn longest_chain() -> usize {
+/// Frames of a call stack that the kernel gives at most.
+pub(crate) fn longest_chain() -> usize {
     const USUAL: usize = 127;
     let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_stack");
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL)

@@ -403,12 +403,19 @@ fn first_cpus(list: &[u8]) -> u64 {
 }
 
 const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 /// Has a line for each CPU that is online, and takes longer to read.
 const STATISTICS: &str = "/proc/stat";
 
 /// The CPUs that are online, also where a container hides `/sys`. Empty: `/proc` does not have them, either.
 pub(crate) fn online_cpus() -> Vec<u16> {
     online_in(&std::fs::read(ONLINE_CPUS).unwrap_or_default(), STATISTICS)
+}
+
+/// The numbers of all CPUs that may come online are lower.
+pub(crate) fn possible_cpus() -> u16 {
+    let listed = cpus_of(&std::fs::read(POSSIBLE_CPUS).unwrap_or_default());
+    listed.into_iter().chain(online_cpus()).max().unwrap_or(0).saturating_add(1)
 }
 
 /// The CPUs of the kernel's list; if it has none, those of a file of statistics.

@@ -106,6 +106,8 @@ pub struct Unwinder {
     steps: Vec<Option<Step>>,
     /// Bytes of the stack that the last walk needed.
     reach: usize,
+    /// The stack pointer of the innermost frame.
+    stack_pointer: u64,
     /// The frame pointer at which the last walk ended, if it leads to the caller, beyond the copied bytes.
     cut_at: Option<u64>,
 }
@@ -146,6 +148,7 @@ impl Unwinder {
         self.steps.clear();
         (self.reach, self.cut_at) = (0, None);
         let Some(mut frame) = Frame::innermost(user) else { return End::Cut };
+        self.stack_pointer = frame.get(STACK_POINTER).unwrap_or(0);
         let (end, joined) = self.steps_of(walker, images.by_base, &mut frame, files, out);
         self.reach = frame.reach();
         // Without a version, the next walk may be that of another program.
@@ -179,6 +182,11 @@ impl Unwinder {
                 break;
             }
         }
+    }
+
+    /// The end of the words that the last walk needed, which is the same for all whole walks of a thread.
+    pub fn stack_base(&self) -> u64 {
+        self.stack_pointer.saturating_add(self.reach as u64)
     }
 
     /// Bytes of the stack that the last walk needed, or would have needed to go on.

@@ -168,16 +168,20 @@ impl Bench {
         Ok(())
     }
 
+    /// The load, with frame pointers: without them, `perf record -g` stores one frame of each stack.
     fn load_program(&self) -> Result<PathBuf> {
         let built = Command::new(cargo())
-            .args(["build", "--release", "--locked", "--quiet", "--package", "etw-system"])
-            .args(["--example", "system_load"])
+            .args(["rustc", "--release", "--locked", "--quiet", "--package", "etw-system"])
+            .args(["--example", "system_load", "--", "-C", "force-frame-pointers=yes"])
             .current_dir(root())
             .status()?;
         if !built.success() {
             return Err("the example `system_load` was not built".into());
         }
-        Ok(root().join("target/release/examples/system_load"))
+        let load = self.folder.join("system_load");
+        // The example is built again without them where others run it.
+        std::fs::copy(root().join("target/release/examples/system_load"), &load)?;
+        Ok(load)
     }
 
     /// Starts `etw record` and waits until it records. `unwinds`: stacks are unwound without frame pointers.

@@ -76,6 +76,7 @@ const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_OUTPUT: u64 = 0x2405;
 const IOC_SET_FILTER: u64 = 0x4008_2406;
+const IOC_SET_PROGRAM: u64 = 0x4004_2408;
 const IOC_ID: u64 = 0x8008_2407;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
 
@@ -122,6 +123,18 @@ impl Attribute {
         all.sample_period = distance.max(1);
         all.flags |= EXCLUDE_IDLE;
         all.with_address()
+    }
+
+    /// The same interrupts, in which a program records the samples: perf itself writes nothing.
+    pub fn by_program(mut self) -> Attribute {
+        self.sample_type = SAMPLE_IDENTIFIER;
+        (self.sample_regs_user, self.sample_stack_user) = (0, 0);
+        self
+    }
+
+    /// Whether a program records it.
+    pub fn is_by_program(&self) -> bool {
+        self.sample_type == SAMPLE_IDENTIFIER
     }
 
     /// Page faults; all, or those that wait for a disk.
@@ -310,6 +323,11 @@ impl Event {
     /// Records only what passes a filter of the tracepoint's fields.
     pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
         self.control(IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong)
+    }
+
+    /// Runs a program in the event's interrupts.
+    pub fn set_program(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(IOC_SET_PROGRAM, program.as_raw_fd() as libc::c_ulong)
     }
 
     /// Begins to record.

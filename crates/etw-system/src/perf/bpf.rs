@@ -14,7 +14,9 @@ mod paths;
 mod points;
 mod program;
 mod ring;
+mod samples;
 mod shown_ids;
+mod stack_bases;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -25,21 +27,25 @@ use std::sync::atomic::Ordering;
 use etw_types::le;
 
 use super::Tracepoint;
+use super::attribute::{Attribute, Event, Target};
 use super::gaps::{Gap, Room};
 use super::sample;
 use crate::own_rights::OwnRights;
 use crate::system_calls::{FileOperation, PathArgument, SystemCall};
+use crate::system_facts::{online_cpus, possible_cpus};
 use crate::thread_ids::is_first_namespace;
 use assembler::{Maps, WORDS};
 use btf::Btf;
 use ids::Namespace;
 pub(crate) use paths::CallPath;
 use points::{
-    ARGUMENTS_GATE, CALLS, GATE, MAX_CALLS, OWN, PATHS, POINTS, REPORTED, SHARED_SIZE, lost_word,
-    runs_word,
+    ARGUMENTS_GATE, CALLS, GATE, LARGEST_SAMPLE_STACK, MAX_CALLS, OWN, PATHS, POINTS, REPORTED,
+    SAMPLE_STACK, SHARED_SIZE, lost_word, runs_word,
 };
 pub(super) use program::{frequent, idle_wake, layout_of, number_of, switch};
 use ring::{ProgramRing, SharedWords};
+#[cfg(feature = "unwind")]
+pub(crate) use stack_bases::StackBases;
 
 /// Programs that are attached, with their ring.
 #[derive(Debug)]
@@ -78,10 +84,15 @@ impl Programs {
         let shared = calls::create_shared(SHARED_SIZE)?;
         // The program that uses it keeps it.
         let scratch = calls::create_scratch(paths::SCRATCH_SIZE)?;
+        let samples = match points.contains(&Tracepoint::CpuSample) {
+            true => Some(calls::create_memory(samples::memory_size(), possible_cpus().into())?),
+            false => None,
+        };
         let maps = Maps {
             ring: ring.as_raw_fd(),
             shared: shared.as_raw_fd(),
             scratch: scratch.as_raw_fd(),
+            samples: samples.as_ref().map_or(-1, OwnedFd::as_raw_fd),
             with_paths: false,
         };
         let mut descriptors = vec![ring, shared];
@@ -89,8 +100,7 @@ impl Programs {
         let mut refused = unsupported();
         let mut attach = |point: Tracepoint, maps| -> io::Result<bool> {
             for (instructions, handler) in program::assemble(&btf, point, maps, namespace) {
-                let program = calls::load(&instructions, handler);
-                match program.and_then(|one| Ok((calls::attach(one.as_fd())?, one))) {
+                match load_and_attach(point, &instructions, handler) {
                     Ok((link, program)) => {
                         if maps.with_paths {
                             descriptors.push(link.try_clone()?);
@@ -153,6 +163,31 @@ impl Programs {
         let known_losses = shared.word(REPORTED).load(Ordering::Relaxed);
         let room = Room::of(ring.committed(), size);
         Ok(Programs { ring, shared, points, descriptors, known_losses, room })
+    }
+
+    /// The program that records samples.
+    pub fn of_samples(&self) -> Option<BorrowedFd<'_>> {
+        let at = self.points.iter().position(|point| *point == Tracepoint::CpuSample)?;
+        self.descriptors.get(2 + at).map(AsFd::as_fd)
+    }
+
+    /// Samples have so many bytes of programs' stacks from now on. `largest`: those of threads of which more is known.
+    pub fn set_sample_stack(&self, size: u32, largest: u32) {
+        self.shared.word(LARGEST_SAMPLE_STACK).store(largest.into(), Ordering::Relaxed);
+        self.shared.word(SAMPLE_STACK).store(size.into(), Ordering::Relaxed);
+    }
+
+    /// The table of the bases of stacks, which the program for samples reads.
+    #[cfg(feature = "unwind")]
+    pub fn stack_bases(&self) -> Option<StackBases> {
+        self.of_samples()?;
+        let shared = self.descriptors.get(1)?;
+        SharedWords::map(shared.as_fd()).ok().map(StackBases)
+    }
+
+    /// Loads bytes from a position on into the cache. The size of the record there is not read: its header may not be in the cache either.
+    pub fn prefetch(&self, position: u64, size: usize) {
+        self.ring.prefetch(position, size);
     }
 
     fn set_calls(&self, calls: Option<&[u64]>) {
@@ -282,6 +317,24 @@ impl Programs {
     pub fn take_gaps(&mut self) -> Vec<Gap> {
         self.room.take_gaps()
     }
+}
+
+/// Loads a program and attaches it to its tracepoint. Returns the link and the program.
+fn load_and_attach(
+    point: Tracepoint,
+    instructions: &[assembler::Instruction],
+    handler: u32,
+) -> io::Result<(OwnedFd, OwnedFd)> {
+    if point != Tracepoint::CpuSample {
+        let program = calls::load(instructions, handler)?;
+        return Ok((calls::attach(program.as_fd())?, program));
+    }
+    // It is attached to an event of each CPU, which is opened later. This one shows whether that is permitted.
+    let program = calls::load_for_events(instructions)?;
+    let cpu = *online_cpus().first().ok_or(io::ErrorKind::NotFound)?;
+    let event = Event::open(&Attribute::samples(1_000_000).by_program(), Target::Machine, cpu)?;
+    event.set_program(program.as_fd())?;
+    Ok((program.try_clone()?, program))
 }
 
 /// The beginning or the return of a system call.

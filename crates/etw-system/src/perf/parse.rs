@@ -141,6 +141,7 @@ impl Kind {
                 Exec | ExitStatus => 0x0301,
                 NewTask | TaskExit => 0x0501,
                 CallPaths => 0x0440,
+                CpuSample => 0x0f2e,
             },
         };
         Hook(hook).class_guid().unwrap_or(SYSTEM_TRACE)
@@ -656,7 +657,8 @@ fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Deta
         | Tracepoint::CallPaths
         | Tracepoint::IdleSwitch
         | Tracepoint::IdleWaking
-        | Tracepoint::ExitStatus => return None,
+        | Tracepoint::ExitStatus
+        | Tracepoint::CpuSample => return None,
         Tracepoint::NewTask => Detail::Created,
         Tracepoint::TaskExit => Detail::Exiting,
         Tracepoint::FileFault | Tracepoint::FilePages => Detail::FileFault {

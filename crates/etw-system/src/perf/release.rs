@@ -8,6 +8,7 @@ use super::gaps::beside_rings;
 use super::parse::{Parsed, PerfDetail, Scratch, parse};
 use super::ring::Ring;
 use super::sample::RecordRing;
+use super::waiting::Waiting;
 use super::{PROGRAMS, Perf, record_ring};
 use crate::neutral::{Detail, NeutralEvent};
 use crate::thread_ids::Ran;
@@ -20,6 +21,8 @@ pub(super) const LARGEST_TAIL: usize = 8;
 /// Bytes of a record with a copied stack that are mostly read: the frames that kernel and frame pointers give, and the innermost frames of
 /// the copy.
 const SOON_READ: usize = 2048;
+/// The same of a program's record, which has no frames of the kernel beside a copied stack.
+const SOON_READ_OF_PROGRAMS: usize = 1024;
 /// Memory for so many waiting records is kept after a burst.
 const KEPT_WAITING: usize = 1 << 15;
 /// A record before the watermark.
@@ -112,11 +115,8 @@ impl Perf {
         let (mut frames, wakers, waker) = (Vec::new(), &mut self.wakers, Cell::new(None));
         let has_ids = ids.is_some();
         for (at, one) in waiting[..count].iter().enumerate() {
-            if *has_stack_bytes
-                && let Some(next) = waiting.get(at + 1)
-                && let Some(ring) = rings.get(next.ring)
-            {
-                ring.prefetch(next.position, SOON_READ);
+            if *has_stack_bytes {
+                prefetch(&waiting[at..], rings, programs.as_ref());
             }
             if one.ring == PROGRAMS
                 && !has_ids
@@ -193,6 +193,20 @@ impl Perf {
             waiting.shrink_to(waiting.len() * 2);
         }
         waiting.first().map_or(until, |first| first.time.min(until))
+    }
+}
+
+/// Loads records behind the first one into the cache.
+fn prefetch(waiting: &[Waiting], rings: &[Ring], programs: Option<&Programs>) {
+    if let Some(next) = waiting.get(1)
+        && let Some(ring) = rings.get(next.ring)
+    {
+        ring.prefetch(next.position, SOON_READ);
+    }
+    if let Some(second) = waiting.get(2)
+        && let (PROGRAMS, Some(programs)) = (second.ring, programs)
+    {
+        programs.prefetch(second.position, SOON_READ_OF_PROGRAMS);
     }
 }
 

@@ -140,17 +140,9 @@ impl Ring {
     /// on another CPU or long ago. A stack is read from frame to frame, each of which would wait for memory. Only the record's header is
     /// read here, as it was when the record was found.
     pub fn prefetch(&self, position: u64, size: usize) {
-        const LINE: usize = 64;
         let line = |offset: usize| {
             let start = (position as usize).wrapping_add(offset) & (self.size - 1);
-            // SAFETY: the address lies in the mapping, and the instruction reads nothing into the program.
-            #[cfg(target_arch = "x86_64")]
-            unsafe {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(self.memory.as_ptr().add(self.page + start).cast());
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = start;
+            prefetch_line(self.memory.as_ptr().wrapping_add(self.page + start));
         };
         let Some(record) = self.record_size(position) else { return };
         (0..size.min(record)).step_by(LINE).for_each(line);
@@ -164,6 +156,21 @@ impl Ring {
     pub fn commit(&self, position: u64) {
         self.position(DATA_TAIL).store(position, Ordering::Release);
     }
+}
+
+/// Bytes of a line of a cache.
+pub(crate) const LINE: usize = 64;
+
+/// Loads the line at an address into the cache.
+pub(crate) fn prefetch_line(address: *const u8) {
+    // SAFETY: the instruction reads nothing into the program, whatever the address is.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 impl Drop for Ring {

@@ -43,6 +43,8 @@ pub enum Tracepoint {
     DiskQueue,
     /// The end of a thread: a program of ours records its exit code.
     ExitStatus,
+    /// A sample of a CPU, which is no tracepoint: a program of ours records it in the interrupt of perf's timer.
+    CpuSample,
 }
 
 impl Tracepoint {
@@ -76,6 +78,7 @@ impl Tracepoint {
         Tracepoint::IdleWaking,
         Tracepoint::DiskQueue,
         Tracepoint::ExitStatus,
+        Tracepoint::CpuSample,
     ];
 }
 
@@ -121,6 +124,7 @@ impl Tracepoint {
             Tracepoint::IdleSwitch => "sched/sched_switch:idle",
             Tracepoint::IdleWaking => "sched/sched_waking:idle",
             Tracepoint::ExitStatus => "sched/sched_process_exit:status",
+            Tracepoint::CpuSample => "perf/cpu-clock",
         }
     }
 
@@ -162,7 +166,8 @@ impl Tracepoint {
             | Tracepoint::CallPaths
             | Tracepoint::IdleSwitch
             | Tracepoint::IdleWaking
-            | Tracepoint::ExitStatus => &[],
+            | Tracepoint::ExitStatus
+            | Tracepoint::CpuSample => &[],
         }
     }
 }

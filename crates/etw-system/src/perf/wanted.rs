@@ -67,6 +67,16 @@ impl Wanted {
         matches!(self.kind, Kind::Count { .. })
     }
 
+    /// Perf writes records of it.
+    pub fn has_records(&self) -> bool {
+        !self.is_count() && !self.attribute.is_by_program()
+    }
+
+    /// Samples with call stacks, which a program can record.
+    pub fn is_sample_with_stack(&self) -> bool {
+        self.kind == Kind::Sample { has_stack: true }
+    }
+
     /// Its records have no call stack.
     pub fn needs_no_stack(&self) -> bool {
         matches!(self.kind, Kind::Tracepoint { has_stack: false, .. })

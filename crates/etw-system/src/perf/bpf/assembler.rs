@@ -28,6 +28,8 @@ pub struct Maps {
     pub shared: i32,
     /// Bytes of each CPU, in which a program puts a record together.
     pub scratch: i32,
+    /// The same for samples, which come while that is in use.
+    pub samples: i32,
     /// The program for the end of a system call records its paths, too: one program costs less than two.
     pub with_paths: bool,
 }
@@ -130,5 +132,21 @@ impl Assembler {
     pub fn land(&mut self, jump: usize) {
         let distance = (self.instructions.len() - jump - 1) as u64;
         self.instructions[jump].0 |= distance << 16;
+    }
+
+    /// Ends the program, unless the word at `gate` says that events are recorded. Returns the jump that ends it.
+    pub fn test_gate(&mut self, maps: Maps, gate: usize) -> usize {
+        self.copy(CONTEXT, 1);
+        self.load_shared(1, maps, gate);
+        self.load32(1, 1, 0);
+        self.jump_if_zero(1)
+    }
+
+    /// Adds 1 to a shared word.
+    pub fn count(&mut self, maps: Maps, word: usize) {
+        self.load_shared(1, maps, word);
+        self.set(2, 1);
+        // An atomic addition of 64 bits.
+        self.put(0xdb, 1, 2, 0, 0);
     }
 }

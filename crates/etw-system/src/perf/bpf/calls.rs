@@ -16,6 +16,7 @@ const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_ARRAY_OF_CPUS: u32 = 6;
 const MAP_TYPE_RING: u32 = 27;
 const MAP_MMAPABLE: u32 = 1 << 10;
+const PROG_TYPE_PERF_EVENT: u32 = 7;
 const PROG_TYPE_TRACING: u32 = 26;
 const ATTACH_RAW_TRACEPOINT: u32 = 23;
 const PROG_TYPE_SYSCALL: u32 = 31;
@@ -77,6 +78,13 @@ pub fn create_scratch(size: u32) -> io::Result<OwnedFd> {
     make(MAP_CREATE, &mut attributes)
 }
 
+/// The same, which may have more bytes, for CPUs with numbers below `cpus`.
+pub fn create_memory(size: u32, cpus: u32) -> io::Result<OwnedFd> {
+    let mut attributes = [0; 32];
+    (attributes[0], attributes[1], attributes[2], attributes[3]) = (MAP_TYPE_ARRAY, 4, size, cpus);
+    make(MAP_CREATE, &mut attributes)
+}
+
 /// The attributes of a program of a kind.
 fn program(kind: u32, instructions: &[Instruction]) -> Attributes {
     let license: &'static CStr = c"Dual MIT/GPL";
@@ -94,6 +102,11 @@ pub fn load(instructions: &[Instruction], handler: u32) -> io::Result<OwnedFd> {
     attributes[68 / 4] = ATTACH_RAW_TRACEPOINT;
     attributes[108 / 4] = handler;
     make(PROG_LOAD, &mut attributes)
+}
+
+/// Loads a program for the interrupts of perf events.
+pub fn load_for_events(instructions: &[Instruction]) -> io::Result<OwnedFd> {
+    make(PROG_LOAD, &mut program(PROG_TYPE_PERF_EVENT, instructions))
 }
 
 /// Runs a program in this thread, since Linux 5.14. Returns its result.

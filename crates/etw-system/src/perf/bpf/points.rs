@@ -17,15 +17,23 @@ const LOST: usize = CALLS + MAX_CALLS / 8;
 /// Offset of the numbers of runs of the programs, one for each of [`POINTS`]. Only programs beside which the kernel counts have them.
 const RUNS: usize = LOST + POINTS.len() * 8;
 /// Bytes that programs share with the host.
-pub const SHARED_SIZE: u32 = (ARGUMENTS_GATE + 8) as u32;
+pub const SHARED_SIZE: u32 = (BASES + 8 * BASES_COUNT) as u32;
 /// Offset of a byte for each system call below [`MAX_CALLS`]: which of its arguments are paths.
 pub const PATHS: usize = RUNS + POINTS.len() * 8;
 /// Offset of a word that is not 0 while arguments of programs are recorded: as long as the beginnings of processes are, which is longer than
 /// other events.
 pub const ARGUMENTS_GATE: usize = PATHS + MAX_CALLS;
+/// Offset of the bytes of programs' stacks that are copied with each sample.
+pub const SAMPLE_STACK: usize = ARGUMENTS_GATE + 8;
+/// Offset of these bytes at most, of a thread whose stack is known to have them.
+pub const LARGEST_SAMPLE_STACK: usize = SAMPLE_STACK + 8;
+/// Offset of the table of `stack_bases`, and its entries: the lower bits of a thread's id are its entry.
+pub const BASES: usize = 4096;
+pub const BASES_COUNT: usize = 1 << BASE_BITS;
+pub const BASE_BITS: u32 = 12;
 
-/// Tracepoints that programs can be made for.
-pub const POINTS: [Tracepoint; 22] = [
+/// Tracepoints that programs can be made for, and samples.
+pub const POINTS: [Tracepoint; 23] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
     Tracepoint::NewTaskWakeup,
@@ -48,6 +56,7 @@ pub const POINTS: [Tracepoint; 22] = [
     Tracepoint::IdleWaking,
     Tracepoint::DiskQueue,
     Tracepoint::ExitStatus,
+    Tracepoint::CpuSample,
 ];
 /// Tracepoints of interrupts. A kernel may run no program and write no sample there while a certain thread runs, but it counts them.
 const COUNTED: [Tracepoint; 9] = [

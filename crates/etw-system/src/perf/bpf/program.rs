@@ -18,6 +18,7 @@ use super::devices;
 use super::ids::{IdsAt, Namespace};
 use super::paths::{Offsets, Paths};
 use super::points::{ARGUMENTS_GATE, CALLS, GATE, MAX_CALLS, OWN, lost_word, runs_word};
+use super::samples;
 use crate::exit_statuses::status_of;
 use crate::neutral::{Detail, NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
 
@@ -165,11 +166,15 @@ fn assemble_one(
     (count, destination): (Option<CountAt>, Option<CallAt>),
     ids: Option<IdsAt>,
 ) -> Option<(Vec<Instruction>, u32)> {
+    let number = number_of(point.recorded_as());
+    let target = Target { number, lost: lost_word(point)?, runs: runs_word(point) };
+    if point == Tracepoint::CpuSample {
+        let assembler = Assembler { ids, ..Assembler::default() };
+        return Some((samples::assemble(btf, assembler, maps, target)?, 0));
+    }
     let (_, name) = point.name().split_once('/')?;
     let name = name.split(':').next()?;
     let (handler, parameters) = btf.tracepoint(name)?;
-    let number = number_of(point.recorded_as());
-    let target = Target { number, lost: lost_word(point)?, runs: runs_word(point) };
     if point == Tracepoint::Exec {
         let mut assembler = Assembler { ids, ..Assembler::default() };
         assembler.record_arguments(maps, target, Arguments::of(btf)?);
@@ -459,14 +464,6 @@ fn is_interrupt(preempt_count: u32) -> bool {
 }
 
 impl Assembler {
-    /// Ends the program, unless the word at `gate` says that events are recorded. Returns the jump that ends it.
-    fn test_gate(&mut self, maps: Maps, gate: usize) -> usize {
-        self.copy(CONTEXT, 1);
-        self.load_shared(1, maps, gate);
-        self.load32(1, 1, 0);
-        self.jump_if_zero(1)
-    }
-
     /// Reserves a record with this many bytes behind the event's common fields, and writes time, CPU and sizes. Returns the jump that is
     /// taken if the ring is full.
     fn reserve(&mut self, maps: Maps, number: u64, raw_size: i32) -> usize {
@@ -624,14 +621,6 @@ impl Assembler {
         self.set(2, NO_WAKEUP);
         self.call(RINGBUF_SUBMIT);
         self.end();
-    }
-
-    /// Adds 1 to a shared word.
-    pub(super) fn count(&mut self, maps: Maps, word: usize) {
-        self.load_shared(1, maps, word);
-        self.set(2, 1);
-        // An atomic addition of 64 bits.
-        self.put(0xdb, 1, 2, 0, 0);
     }
 
     /// The whole program. `thread`: where the structure of the first pointer has process and thread; otherwise those that run.

@@ -5,6 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::points::SHARED_SIZE;
+use crate::perf::ring::{LINE, prefetch_line};
+
 /// A record that is being written, in the first word of its header.
 const BUSY: u32 = 1 << 31;
 /// A record that its program gave up.
@@ -138,6 +141,14 @@ impl ProgramRing {
         }
     }
 
+    /// Loads bytes from a position on into the cache.
+    pub fn prefetch(&self, position: u64, size: usize) {
+        let start = self.page + (position as usize & (self.size - 1));
+        // An address behind the mapping loads nothing.
+        let at = |offset: usize| self.data.memory.as_ptr().wrapping_add(start + offset);
+        (0..size).step_by(LINE).for_each(|offset| prefetch_line(at(offset)));
+    }
+
     /// Bytes of records that have been read and not been committed.
     pub fn used(&self) -> u64 {
         self.read_until - self.committed()
@@ -173,7 +184,7 @@ impl SharedWords {
     /// Maps the value of an array with one element.
     pub fn map(map: BorrowedFd<'_>) -> io::Result<SharedWords> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        Ok(SharedWords(Mapping::new(map, page_size(), access, 0)?))
+        Ok(SharedWords(Mapping::new(map, SHARED_SIZE as usize, access, 0)?))
     }
 
     /// The word at one of the offsets of the programs.
