@@ -15,7 +15,7 @@ pub(crate) const OWN_RING: RingBounds = RingBounds { usual: 4 << 20, least: 1 <<
 pub(crate) const NO_RECORDS: RingSize = RingSize(64 << 10);
 /// Rings are smaller than usual if those of all CPUs would have more bytes.
 const MAX_RINGS: usize = 256 << 20;
-/// The largest ring of programs, which all CPUs share.
+/// The largest ring of programs without such stacks, which all CPUs share.
 const MAX_PROGRAM_RING: usize = 64 << 20;
 /// The ring for processes and mappings has at least so many bytes where little memory may be locked, and otherwise this part of it.
 const LEAST_SIDE: usize = 128 << 10;
@@ -44,9 +44,13 @@ impl RingBounds {
     }
 }
 
-/// The ring of programs on a machine with so many CPUs.
-pub(crate) fn program_ring(cpus: usize) -> RingSize {
-    RingSize((MAIN_RING.usual * cpus).next_power_of_two().min(MAX_PROGRAM_RING))
+/// The ring of programs on a machine with so many CPUs. `has_stacks`: it takes the place of the rings for records with stacks of programs.
+pub(crate) fn program_ring(cpus: usize, has_stacks: bool) -> RingSize {
+    let (bounds, largest) = match has_stacks {
+        true => (&STACK_RING, MAX_RINGS),
+        false => (&MAIN_RING, MAX_PROGRAM_RING),
+    };
+    RingSize((bounds.usual * cpus).next_power_of_two().min(largest))
 }
 
 /// The sizes on this machine, for this process.
@@ -115,7 +119,8 @@ mod tests {
         assert_eq!(sizes(12), [4, 16, 16]);
         assert_eq!(sizes(128), [2, 4, 4]);
         assert_eq!(sizes(2048), [1, 4, 4]);
-        assert_eq!([1, 2, 3, 8].map(|cpus| program_ring(cpus).0 >> 20), [16, 32, 64, 64]);
+        let sizes = |has_stacks| [1, 2, 3, 8].map(|cpus| program_ring(cpus, has_stacks).0 >> 20);
+        assert_eq!((sizes(false), sizes(true)), ([16, 32, 64, 64], [32, 64, 128, 256]));
     }
 
     /// OV-23: a user who may lock little memory has most of it for samples, and a second session has as much.

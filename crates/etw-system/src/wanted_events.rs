@@ -500,7 +500,8 @@ impl MachineEvents {
             return;
         }
         // Without programs, perf records the same tracepoints, if it can.
-        let size = program_ring(cpus.len());
+        let has_samples = self.wanted.iter().any(Wanted::is_sample_with_stack);
+        let size = program_ring(cpus.len(), has_samples);
         let mut others = self.only_programs.clone();
         if options.masks.has(Flag::PROCESS) {
             // The arguments of programs, and their exit statuses.
