@@ -6,7 +6,13 @@ use std::sync::Arc;
 use crate::neutral::{Image, Stack};
 use crate::perf::Parsed;
 use crate::perf::bpf::Programs;
+#[cfg(feature = "unwind")]
+use crate::perf::bpf::StackBases;
 use crate::shaper::Shaper;
+#[cfg(feature = "unwind")]
+use crate::stack_sizes::StackSizes;
+#[cfg(feature = "unwind")]
+use crate::unwind::End;
 
 /// Completes the stacks of records.
 #[derive(Debug)]
@@ -21,10 +27,10 @@ pub(crate) struct Stacks {
     files: crate::mapped_file::OpenFiles,
     /// Bytes that are copied with each sample.
     #[cfg(feature = "unwind")]
-    sizes: crate::stack_sizes::StackSizes,
+    sizes: StackSizes,
     /// The bases of stacks, for the program that copies them.
     #[cfg(feature = "unwind")]
-    bases: Option<crate::perf::bpf::StackBases>,
+    bases: Option<StackBases>,
 }
 
 impl Stacks {
@@ -40,7 +46,7 @@ impl Stacks {
             #[cfg(feature = "unwind")]
             files: crate::mapped_file::OpenFiles::default(),
             #[cfg(feature = "unwind")]
-            sizes: crate::stack_sizes::StackSizes::new(sizes),
+            sizes: StackSizes::new(sizes),
             #[cfg(feature = "unwind")]
             bases: programs.and_then(Programs::stack_bases),
         }
@@ -57,7 +63,6 @@ impl Stacks {
     ) -> Parsed<'a> {
         use crate::neutral::Detail;
         use crate::perf::PerfDetail;
-        use crate::unwind::End;
         let Some(user) = &parsed.user else { return self.checked(parsed, shaper) };
         let process = parsed.process;
         let Some(images) = shaper.images_of(process) else { return *parsed };
@@ -66,12 +71,14 @@ impl Stacks {
         let end = self.unwinder.walk(parsed.thread, images, user, &files, frames);
         self.unwinder.add_callers_beyond(images, user, parsed.stack.user, &files, frames);
         if let PerfDetail::Neutral(Detail::Sample { .. }) = parsed.detail {
-            self.sizes.note(self.unwinder.reach());
-            match (&self.bases, end) {
-                (Some(bases), End::Whole) => bases.set(parsed.thread, self.unwinder.stack_base()),
-                (Some(bases), End::Cut) => bases.forget(parsed.thread),
-                (None, _) => {}
-            }
+            let walk = Walk {
+                thread: parsed.thread,
+                end,
+                reach: self.unwinder.reach(),
+                base: self.unwinder.stack_base(),
+                copied_until: self.unwinder.copied_until(user),
+            };
+            walk.teach(&mut self.sizes, self.bases.as_ref());
         }
         Parsed { stack: Stack { user: frames, ..parsed.stack }, ..*parsed }
     }
@@ -115,6 +122,37 @@ impl Stacks {
     }
 }
 
+/// The walk of a sample's stack.
+#[cfg(feature = "unwind")]
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    thread: u32,
+    end: crate::unwind::End,
+    /// Bytes that it needed, and their end.
+    reach: usize,
+    base: u64,
+    /// The end of the copied bytes.
+    copied_until: u64,
+}
+
+#[cfg(feature = "unwind")]
+impl Walk {
+    /// Notes what it says of the bytes that are to be copied. The size is that of stacks whose base is not known, or too far: only they say how
+    /// large it has to be. A base is wrong if the bytes up to it are too few; if fewer were copied, they say nothing of it.
+    fn teach(self, sizes: &mut StackSizes, bases: Option<&StackBases>) {
+        let Walk { thread, end, reach, base, copied_until } = self;
+        let is_to_base = bases.is_some_and(|bases| bases.is_at(thread, copied_until));
+        if !is_to_base {
+            sizes.note(reach);
+        }
+        match (bases, end) {
+            (Some(bases), End::Whole) => bases.set(thread, base),
+            (Some(bases), End::Cut) if is_to_base => bases.forget(thread),
+            _ => {}
+        }
+    }
+}
+
 /// Frames of a call stack that the kernel gives at most.
 pub(crate) fn longest_chain() -> usize {
     const USUAL: usize = 127;
@@ -155,5 +193,43 @@ mod tests {
         assert_eq!(code(&[0xdead_0000, 0x1100]), 2, "the sample's own address says what ran");
         assert_eq!((code(&[]), code(&[0x10])), (0, 1));
         assert_eq!(code_at_front(&BTreeMap::new(), &[1, 2]).len(), 2, "nothing is known");
+    }
+
+    /// OV-24: a thread whose stack is small and larger than any copy in turn has whole stacks wherever the largest copy has room for them.
+    #[cfg(feature = "unwind")]
+    #[test]
+    fn a_thread_with_small_and_large_stacks_has_whole_ones() {
+        const SIZES: &[u32] = &[256, 512, 1024, 2048, 4096, 8192];
+        const BASE: u64 = 0x7fff_0000_0000;
+        let bases = StackBases::fake();
+        let (mut sizes, mut chosen) = (StackSizes::new(SIZES), 8192);
+        let mut cut = [0; 3];
+        for turn in 0..30_000 {
+            // Some milliseconds of each, at 10 kHz; the host looks at the samples from time to time.
+            let kind = turn / 50 % 3;
+            let needed = [2000, 5000, 21_000][kind];
+            let to_base = needed <= 8192 && bases.is_at(7, BASE);
+            let copied = if to_base { needed } else { chosen.min(8192) as usize };
+            let is_whole = copied >= needed;
+            cut[kind] += u32::from(!is_whole);
+            let (end, reach) = match is_whole {
+                true => (End::Whole, needed),
+                false => (End::Cut, copied + 8),
+            };
+            let (pointer, base) = (BASE - needed as u64, BASE);
+            let copied_until = pointer + copied as u64;
+            Walk { thread: 7, end, reach, base, copied_until }.teach(&mut sizes, Some(&bases));
+            if turn % 500 == 0
+                && let Some(next) = sizes.next_size()
+            {
+                chosen = next;
+            }
+        }
+        assert_eq!((cut[0], cut[1], chosen), (0, 0, 8192));
+        assert!(bases.is_at(7, BASE));
+        // The thread's id is that of another one now, whose stack begins further up.
+        let walk = Walk { thread: 7, end: End::Cut, reach: 96, base: BASE, copied_until: BASE };
+        walk.teach(&mut sizes, Some(&bases));
+        assert!(!bases.is_at(7, BASE));
     }
 }

@@ -189,6 +189,11 @@ impl Unwinder {
         self.stack_pointer.saturating_add(self.reach as u64)
     }
 
+    /// The end of the bytes that were copied for the last walk.
+    pub fn copied_until(&self, user: &UserState<'_>) -> u64 {
+        self.stack_pointer.saturating_add(user.stack.len() as u64)
+    }
+
     /// Bytes of the stack that the last walk needed, or would have needed to go on.
     pub fn reach(&self) -> usize {
         self.reach

@@ -347,22 +347,22 @@ pub(crate) fn open_own(
     Ok(has_kernel)
 }
 
-/// Bytes of stacks that are copied with each sample of the machine.
-const STACK_SIZES: [u32; 8] = [256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
-/// The smallest of them that perf copies: each size has a perf event of its own, of which one records.
-const PERF_SMALLEST: usize = 2;
+/// Bytes of stacks that are copied with each sample of the machine. With perf, each size has an event of its own, of which one records.
+const STACK_SIZES: [u32; 6] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+/// The smallest of them that a program copies: it copies as little as is needed of stacks whose base is known, and others are few.
+const PROGRAM_SMALLEST: usize = 2;
 /// The largest of them for one command, for which there is no choice while it is recorded.
-const OWN_LARGEST: usize = 6;
+const OWN_LARGEST: usize = 4;
 
 /// Those sizes for a target and a time between two samples: the rings have room for the samples of some pauses. `by_program`: a program
 /// copies them.
 pub(crate) fn stack_sizes(target: Target, options: &Options, by_program: bool) -> &'static [u32] {
-    let first = if by_program { 0 } else { PERF_SMALLEST };
+    let first = if by_program { PROGRAM_SMALLEST } else { 0 };
     match (target, options.sample_interval) {
         (Target::Tree(_), _) => own_stacks(options).of_sample,
         (_, 10_000..) => &STACK_SIZES[first..],
-        (_, 2_500..) => &STACK_SIZES[first..7],
-        _ => &STACK_SIZES[first..6],
+        (_, 2_500..) => &STACK_SIZES[first..5],
+        _ => &STACK_SIZES[first..4],
     }
 }
 
@@ -375,8 +375,7 @@ fn own_stacks(options: &Options) -> CopiedStack {
 fn own_stacks_in(ring: RingSize, samples_per_second: u64) -> CopiedStack {
     let half = ring.0 as u64 / 2;
     let fits = |size: &u32| Pace::suffices(half, samples_per_second * u64::from(*size));
-    let sizes = &STACK_SIZES[PERF_SMALLEST..=OWN_LARGEST];
-    let largest = PERF_SMALLEST + sizes.iter().rposition(fits).unwrap_or(0);
+    let largest = STACK_SIZES[..=OWN_LARGEST].iter().rposition(fits).unwrap_or(0);
     let of_other = (ring.0 / 128).clamp(2 << 10, 8 << 10) as u32;
     CopiedStack { of_sample: &STACK_SIZES[largest..=largest], of_other }
 }

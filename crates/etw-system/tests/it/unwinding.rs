@@ -30,6 +30,35 @@ int main(void) {
 /// The frames of `inner`, 21 of `deep`, and that of `main`.
 const FRAMES: usize = 23;
 
+/// Stacks of three depths in turn, the last one larger than any copy, and those of a thread of its own that ends soon, in memory that the
+/// next one has, too.
+const DEPTHS: &str = r"
+#include <pthread.h>
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) static void inner(void) {
+    for (unsigned long n = 0; n < 3000000; n++) sink += n;
+}
+__attribute__((noinline)) static unsigned long deep(unsigned long n) {
+    volatile char room[200];
+    room[0] = n;
+    if (n == 0) inner(); else sink += deep(n - 1);
+    return sink + room[0];
+}
+static void *thread(void *none) { deep(60); return none; }
+int main(void) {
+    for (int n = 0; n < 30; n++) {
+        pthread_t other;
+        deep(5);
+        deep(20);
+        deep(400);
+        pthread_create(&other, 0, thread, 0);
+        pthread_join(other, 0);
+    }
+    return 0;
+}
+";
+
 /// `worker` has more on its stack than is copied, and without frame pointers that register has the address of a list whose elements look
 /// like frames: `unused` would be their function.
 const LARGE: &str = r#"
@@ -135,6 +164,20 @@ fn stacks_do_not_need_frame_pointers() {
         // Some samples lie between the calls.
         assert!(depths.len() >= 20 && whole * 10 >= depths.len() * 9, "{name}: {depths:?}");
     }
+}
+
+/// OV-24: stacks are whole for which the largest copy has room, whatever the thread had on its stack before.
+#[test]
+fn small_stacks_of_a_thread_with_large_ones_are_whole() {
+    let Some(depths) = recorded(DEPTHS, "depths", "-fomit-frame-pointer") else { return };
+    // `inner`, a `deep` more than its number, and `main` and `_start`, or `thread`.
+    for own in [9, 24, 63] {
+        let whole = depths.iter().filter(|depth| **depth == own).count();
+        eprintln!("{whole} of {} stacks have {own} frames", depths.len());
+        assert!(whole * 6 >= depths.len(), "{own}: {depths:?}");
+    }
+    let others = depths.iter().filter(|depth| ![9, 24, 63].contains(*depth));
+    assert!(others.count() * 3 <= depths.len(), "{depths:?}");
 }
 
 /// OV-23: beyond the copied bytes, callers are those of functions with frame pointers. Without them, a stack ends there, and has no

@@ -38,6 +38,11 @@ const KEY_AT: i16 = -4;
 const RESERVED_AT: i16 = -24;
 /// Bytes of the stack to be copied.
 const STACK_AT: i16 = -32;
+/// Bytes that are copied already, and those that are copied next.
+const DONE_AT: i16 = -40;
+const SIZE_AT: i16 = -48;
+const PAGE: i32 = 4096;
+const PROBE_READ_USER: i32 = 112;
 
 /// Where the kernel has a program's registers, and facts about the mode in which it ran.
 struct RegistersAt {
@@ -91,7 +96,8 @@ fn frames() -> usize {
 /// Bytes of the memory of a CPU in which the program puts a record together.
 pub fn memory_size() -> u32 {
     let frames = 2 * frames() * 8 + 8;
-    (FRAMES as usize + frames + STATE + LARGEST_STACK as usize + 8) as u32
+    // A page more, so that the kernel sees that all copies have room.
+    (FRAMES as usize + frames + STATE + (LARGEST_STACK + PAGE) as usize + 8) as u32
 }
 
 /// The program; `None`: the kernel's types lack a field.
@@ -244,8 +250,6 @@ impl Assembler {
 
     /// Writes the registers and the stack of the program, or that there are none.
     fn store_state(&mut self) {
-        const PROBE_READ_USER: i32 = 112;
-        const PAGE: i32 = 4096;
         const WIDE: i32 = 2;
         let at_state = FRAMES;
         let at_bytes = i32::from(FRAMES) + STATE as i32;
@@ -268,28 +272,13 @@ impl Assembler {
             self.load64(2, STATE_OF_PROGRAM, at);
             self.put(0x7b, 1, 2, at_state + 8 + index as i16 * 8, 0);
         }
-        // The whole size, then as much as lies in the page of the stack pointer.
-        let mut copied = Vec::new();
-        for is_second in [false, true] {
-            self.load64(3, STATE_OF_PROGRAM, AT.stack_pointer);
-            if is_second {
-                self.set(1, PAGE);
-                self.copy(2, 3);
-                self.put(0x57, 2, 0, 0, PAGE - 1);
-                self.put(0x1f, 1, 2, 0, 0);
-                // Unsigned: not greater.
-                let is_less = self.instructions.len();
-                self.put(0xbd, STACK, 1, 0, 0);
-                self.copy(STACK, 1);
-                self.land(is_less);
-            }
-            self.end_of_record(1, at_bytes);
-            self.copy(2, STACK);
-            self.call(PROBE_READ_USER);
-            copied.push(self.jump_if_zero(RESULT));
-        }
-        self.set(STACK, 0);
-        copied.into_iter().for_each(|jump| self.land(jump));
+        self.end_of_record(1, at_bytes);
+        self.copy(2, STACK);
+        self.load64(3, STATE_OF_PROGRAM, AT.stack_pointer);
+        self.call(PROBE_READ_USER);
+        let is_copied = self.jump_if_zero(RESULT);
+        self.copy_pages(at_bytes);
+        self.land(is_copied);
         self.end_of_record(1, 0);
         self.put(0x7b, 1, STACK, at_bytes as i16 - 8, 0);
         self.put(0x0f, END, STACK, 0, 0);
@@ -299,6 +288,54 @@ impl Assembler {
         has_none.into_iter().for_each(|jump| self.land(jump));
         // The last word.
         self.add(END, i32::from(FRAMES) + 8);
+    }
+
+    /// Copies a stack that ends before the wanted bytes do: its pages one by one, up to the first one that cannot be read. Puts their bytes
+    /// into [`STACK`].
+    fn copy_pages(&mut self, at_bytes: i32) {
+        const PAGES: i32 = LARGEST_STACK / PAGE + 1;
+        let mut ended = Vec::new();
+        self.put(0x7a, FRAME, 0, DONE_AT, 0);
+        for _ in 0..PAGES {
+            self.load64(1, FRAME, DONE_AT);
+            ended.push(self.instructions.len());
+            // Unsigned: greater.
+            self.put(0x25, 1, 0, 0, LARGEST_STACK);
+            self.load64(3, STATE_OF_PROGRAM, AT.stack_pointer);
+            self.put(0x0f, 3, 1, 0, 0);
+            // As many as are wanted still, and lie in the page.
+            self.copy(2, STACK);
+            self.put(0x1f, 2, 1, 0, 0);
+            self.set(4, PAGE);
+            self.copy(5, 3);
+            self.put(0x57, 5, 0, 0, PAGE - 1);
+            self.put(0x1f, 4, 5, 0, 0);
+            // Unsigned: not greater, two registers.
+            let is_less = self.instructions.len();
+            self.put(0xbd, 2, 4, 0, 0);
+            self.copy(2, 4);
+            self.land(is_less);
+            ended.push(self.jump_if_zero(2));
+            ended.push(self.instructions.len());
+            self.put(0x25, 2, 0, 0, PAGE);
+            self.put(0x7b, FRAME, 2, SIZE_AT, 0);
+            self.copy(4, 1);
+            self.end_of_record(1, at_bytes);
+            self.put(0x0f, 1, 4, 0, 0);
+            self.call(PROBE_READ_USER);
+            ended.push(self.jump_unless_zero(RESULT));
+            self.load64(1, FRAME, DONE_AT);
+            self.load64(2, FRAME, SIZE_AT);
+            self.put(0x0f, 1, 2, 0, 0);
+            self.put(0x7b, FRAME, 1, DONE_AT, 0);
+        }
+        ended.into_iter().for_each(|jump| self.land(jump));
+        self.load64(STACK, FRAME, DONE_AT);
+        let is_small = self.instructions.len();
+        // Unsigned: not greater.
+        self.put(0xb5, STACK, 0, 0, LARGEST_STACK);
+        self.set(STACK, LARGEST_STACK);
+        self.land(is_small);
     }
 
     /// Writes the record, whose size is in [`END`], into the ring.
@@ -458,13 +495,14 @@ mod tests {
             let all = sampled.take();
             assert!(all.iter().all(|one| one.copied == Some(512)), "{far:x}: {all:?}");
         }
-        // More than the thread has: what lies in the page of the stack pointer.
+        // More than there may be: whole pages behind the first one.
         sampled.programs.set_sample_stack(LARGEST_STACK as u32, LARGEST_STACK as u32);
         bases.forget(thread);
         for one in sampled.take() {
             let in_page = (4096 - one.stack_pointer % 4096) as usize;
             let copied = one.copied.unwrap();
-            assert!([LARGEST_STACK as usize, in_page].contains(&copied), "{one:?}");
+            let ends_with_page = (copied - in_page.min(copied)) % 4096 == 0 && copied >= in_page;
+            assert!(copied == LARGEST_STACK as usize || ends_with_page, "{one:?}");
         }
         sampled.programs.set_sample_stack(0, 0);
         let all = sampled.take();

@@ -33,17 +33,26 @@ mod host {
             u64::from(thread) >> BASE_BITS
         }
 
+        /// The entry's word; `None`: the address has no room there.
+        fn value(thread: u32, base: u64) -> Option<u64> {
+            let units = base.div_ceil(1 << UNIT_BITS);
+            let fits = units >> (u64::BITS - TAG_BITS) == 0;
+            fits.then(|| units << TAG_BITS | Self::tag(thread))
+        }
+
         /// The stack of a thread begins at this address, behind its last word.
         pub fn set(&self, thread: u32, base: u64) {
-            let units = base.div_ceil(1 << UNIT_BITS);
-            if units >> (u64::BITS - TAG_BITS) != 0 {
-                return self.forget(thread);
-            }
-            let (word, value) =
-                (self.0.word(Self::entry(thread)), units << TAG_BITS | Self::tag(thread));
+            let Some(value) = Self::value(thread, base) else { return self.forget(thread) };
+            let word = self.0.word(Self::entry(thread));
             if word.load(Ordering::Relaxed) != value {
                 word.store(value, Ordering::Relaxed);
             }
+        }
+
+        /// Whether the stack of a thread is known to begin at this address.
+        pub fn is_at(&self, thread: u32, base: u64) -> bool {
+            let known = self.0.word(Self::entry(thread)).load(Ordering::Relaxed);
+            Self::value(thread, base) == Some(known)
         }
 
         /// It is not known where the stack of a thread begins.
@@ -68,11 +77,17 @@ mod tests {
     use super::*;
     use crate::perf::bpf::points::{BASE_BITS, BASES_COUNT, SHARED_SIZE};
 
+    impl StackBases {
+        /// A table in memory of its own.
+        pub(crate) fn fake() -> StackBases {
+            StackBases(SharedWords::map(memory(SHARED_SIZE as usize).as_fd()).unwrap())
+        }
+    }
+
     /// OV-23: a base is that of its thread alone.
     #[test]
     fn a_thread_has_its_own_base_or_none() {
-        let file = memory(SHARED_SIZE as usize);
-        let bases = StackBases(SharedWords::map(file.as_fd()).unwrap());
+        let bases = StackBases::fake();
         let word = |thread: u32| bases.0.word(StackBases::entry(thread)).load(Ordering::Relaxed);
         let (first, second) = (4_000_001, 4_000_001 - BASES_COUNT as u32);
         bases.set(first, 0x7fff_ffff_e008);
