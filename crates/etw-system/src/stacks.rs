@@ -34,8 +34,8 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    /// `sizes`: the bytes that can be copied with each sample. `programs`: those that may copy
-    /// them.
+    /// `sizes`: the bytes that can be copied with each sample. `programs`: one of them may
+    /// copy them.
     #[cfg_attr(not(feature = "unwind"), allow(unused_variables))]
     pub fn new(sizes: &'static [u32], programs: Option<&Programs>) -> Stacks {
         Stacks {

@@ -171,7 +171,7 @@ impl Programs {
         self.descriptors.get(2 + at).map(AsFd::as_fd)
     }
 
-    /// Samples have so many bytes of programs' stacks from now on. `largest`: those of threads of which more is known.
+    /// Samples have `size` bytes of a stack from now on; of a thread whose stack has a known base, all bytes, if they are at most `largest`.
     pub fn set_sample_stack(&self, size: u32, largest: u32) {
         self.shared.word(LARGEST_SAMPLE_STACK).store(largest.into(), Ordering::Relaxed);
         self.shared.word(SAMPLE_STACK).store(size.into(), Ordering::Relaxed);

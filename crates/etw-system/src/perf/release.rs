@@ -21,7 +21,7 @@ pub(super) const LARGEST_TAIL: usize = 8;
 /// Bytes of a record with a copied stack that are mostly read: the frames that kernel and frame pointers give, and the innermost frames of
 /// the copy.
 const SOON_READ: usize = 2048;
-/// The same of a program's record, which has no frames of the kernel beside a copied stack.
+/// The same of a sample that a program recorded: mostly one frame, and the stack.
 const SOON_READ_OF_PROGRAMS: usize = 1024;
 /// Memory for so many waiting records is kept after a burst.
 const KEPT_WAITING: usize = 1 << 15;

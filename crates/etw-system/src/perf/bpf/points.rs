@@ -23,9 +23,9 @@ pub const PATHS: usize = RUNS + POINTS.len() * 8;
 /// Offset of a word that is not 0 while arguments of programs are recorded: as long as the beginnings of processes are, which is longer than
 /// other events.
 pub const ARGUMENTS_GATE: usize = PATHS + MAX_CALLS;
-/// Offset of the bytes of programs' stacks that are copied with each sample.
+/// Offset of the number of bytes that are copied of a stack without a known base.
 pub const SAMPLE_STACK: usize = ARGUMENTS_GATE + 8;
-/// Offset of these bytes at most, of a thread whose stack is known to have them.
+/// Offset of the largest number of bytes that are copied of a stack with a known base.
 pub const LARGEST_SAMPLE_STACK: usize = SAMPLE_STACK + 8;
 /// Offset of the table of `stack_bases`, and its entries: the lower bits of a thread's id are its entry.
 pub const BASES: usize = 4096;

@@ -1,5 +1,6 @@
-//! The program that records samples of the CPUs. It runs in the interrupt of a perf event's timer, in place of perf's own record, and takes as
-//! many bytes of the program's stack as a word says that it shares with the host. Its records have the form of perf's samples:
+//! The program that records samples of the CPUs. It runs in the interrupt of a perf event's timer, in place of perf's own record. It copies a
+//! thread's stack up to its base if `stack_bases` has that, and otherwise as many bytes as the host has chosen for all. Its records have the form of
+//! perf's samples:
 //!
 //! ```text
 //! 28 u64 frames   30 the kernel's frames; if the thread is one of a program: u64 -512, the program's frames
@@ -256,7 +257,7 @@ impl Assembler {
         self.end_of_record(1, 0);
         self.put(0x7a, 1, 0, at_state, 0);
         let mut has_none = vec![self.jump_if_zero(STATE_OF_PROGRAM)];
-        // The lower half of the lower half: some kernels have no more of it under this name.
+        // 16 bits: on kernels with FRED, `cs` has no more.
         self.put(0x69, 2, STATE_OF_PROGRAM, AT.mode, 0);
         self.put(0x57, 2, 0, 0, AT.width_bits);
         has_none.push(self.instructions.len());
