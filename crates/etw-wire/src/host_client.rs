@@ -146,6 +146,15 @@ impl Client {
         }
     }
 
+    /// Waits until the host ends the connection, as the end of its worker does. No response may be outstanding.
+    ///
+    /// # Errors
+    /// The connection cannot be read.
+    pub fn wait_for_end(&self) -> io::Result<()> {
+        while !self.channel.receive()?.bytes.is_empty() {}
+        Ok(())
+    }
+
     /// Sends a request and waits for the response.
     ///
     /// # Errors

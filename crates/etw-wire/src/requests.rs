@@ -23,6 +23,12 @@ pub enum Request {
         /// The session's name, compared without case.
         session: String,
     },
+    /// Makes this connection the owner of a leased session that the same user started: the session ends with it. After the host's worker was
+    /// replaced, a leased session waits [`REPLACEMENT_PATIENCE`](crate::live_stream::REPLACEMENT_PATIENCE) for its owner, and ends without one.
+    Lease {
+        /// The session's name.
+        session: String,
+    },
     /// Requests a session's state and ledger.
     Query {
         /// The session's name.

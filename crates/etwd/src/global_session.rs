@@ -49,7 +49,7 @@ pub(crate) struct GlobalSession {
     pub is_leased: bool,
     /// The connection.
     pub lease: Option<Connection>,
-    /// The connection of the lease ended with the worker before. Until then its reader may reconnect.
+    /// The connection of the lease ended with the worker before. Until then its owner may reconnect.
     pub orphan_until: Option<Instant>,
     /// The worker before was killed while it ended the session or the host.
     pub interrupted_end: Option<InterruptedEnd>,

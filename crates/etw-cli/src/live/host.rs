@@ -12,6 +12,8 @@ pub use system_host::Client;
 
 #[cfg(target_os = "linux")]
 mod daemon_host;
+#[cfg(target_os = "linux")]
+pub mod lease;
 #[cfg(windows)]
 mod system_host;
 

@@ -165,7 +165,10 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     if !arguments.quiet {
         eprintln!("etw: recording; Ctrl-C ends it");
     }
+    host.hold(&name);
     signals.wait_for_end();
+    // A connection of before may have ended with its worker.
+    let client = host.connect()?;
     let recent = client.ask(&Request::RecentProviders);
     let status = ended_after(&status, ask_session(&client, &Request::Stop { session: name })?);
     explain_zero(&status, recent, &asked_names(&arguments.provider), &host.description());

@@ -94,8 +94,18 @@ impl Place {
         self.signal_worker("-9");
     }
 
+    /// Kills the keeper of the host: its worker stores what it has, and ends.
+    pub fn kill_keeper(&self) {
+        send("-9", self.keeper_and_worker().0);
+    }
+
     /// Sends a signal to the worker of the host.
     pub fn signal_worker(&self, signal: &str) {
+        send(signal, self.keeper_and_worker().1);
+    }
+
+    /// The processes of the host.
+    fn keeper_and_worker(&self) -> (u32, u32) {
         let environment = format!("ETW_RUNTIME_DIR={}", self.runtime().display());
         let mut hosts: Vec<(u32, u32)> = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -114,10 +124,8 @@ impl Place {
             }
         }
         let is_worker = |(_, parent): &&(u32, u32)| hosts.iter().any(|(pid, _)| pid == parent);
-        let (worker, _) = hosts.iter().find(is_worker).expect("a keeper and its worker");
-        assert!(
-            Command::new("kill").args([signal, &worker.to_string()]).status().unwrap().success()
-        );
+        let (worker, keeper) = hosts.iter().find(is_worker).expect("a keeper and its worker");
+        (*keeper, *worker)
     }
 
     pub fn does(&self, line: &str) -> String {
@@ -175,6 +183,14 @@ impl Place {
         self.start_program("program")
     }
 
+    /// The program behind `etw record`, whose messages go to the file `said`.
+    pub fn recorded_program(&self, record: &str, said: &str) -> Program {
+        let said = std::fs::File::create(self.file(said)).unwrap();
+        let mut command = self.command(env!("CARGO_BIN_EXE_etw").as_ref());
+        command.args(record.split(' ')).arg("--").arg(std::env::current_exe().unwrap());
+        Program::start(command.args(PROGRAM).env(ROLE, "program").stderr(said))
+    }
+
     fn start_program(&self, role: &str) -> Program {
         let mut command = self.command(&std::env::current_exe().unwrap());
         Program::start(command.args(PROGRAM).env(ROLE, role))
@@ -188,6 +204,10 @@ impl Drop for Place {
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+fn send(signal: &str, process: u32) {
+    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success());
 }
 
 /// A process that writes on request.
@@ -226,7 +246,7 @@ impl Program {
         self.expect("written");
     }
 
-    fn ends(mut self) {
+    pub fn ends(mut self) {
         drop(self.input.take());
         assert!(self.child.wait().unwrap().success());
     }

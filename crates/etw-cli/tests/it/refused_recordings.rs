@@ -3,10 +3,11 @@
 use crate::broken_setups::{forbid, is_root, skipped};
 use crate::controllers::Place;
 use crate::fixture::stderr;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `etw` with words in front of it.
 fn behind(place: &Place, words: &[&str], rest: &[&str]) -> Output {
@@ -152,7 +153,7 @@ fn a_killed_host_of_a_command_leaves_a_trace() {
     while !place.file("begun").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    place.kill_worker();
+    place.kill_keeper();
     std::fs::write(place.file("go-on"), "").unwrap();
     let output = recording.wait_with_output().unwrap();
     let text = stderr(&output);
@@ -162,6 +163,48 @@ fn a_killed_host_of_a_command_leaves_a_trace() {
     assert!(
         place.etw(&["check", "t.etl"]).status.success() && Path::new(&place.file("t.etl")).exists()
     );
+}
+
+/// P2. Regression: the recording ended, and its file said that nothing was lost.
+#[test]
+fn a_recording_goes_on_when_its_worker_is_killed() {
+    let place = Place::new("killed-worker");
+    let said = |file: &str| {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let text = std::fs::read_to_string(place.file(file)).unwrap();
+            if text.contains("the recording goes on") || Instant::now() > end {
+                return text;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let provider = "*OpenEtw.Test.Controllers";
+    let mut program =
+        place.recorded_program(&format!("record -o command.etl -p {provider}"), "command");
+    program.writes(5);
+    place.kill_worker();
+    assert!(said("command").contains("the recording goes on"), "{}", said("command"));
+    program.writes(6);
+    // With the command's own status.
+    program.ends();
+    assert_eq!(place.counts("command.etl"), [11, 11, 0]);
+
+    let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    command.args(["record", "-o", "all.etl", "-p", provider]);
+    command.stderr(File::create(place.file("all")).unwrap());
+    let mut recording = command.spawn().unwrap();
+    let mut program = place.program();
+    program.writes(7);
+    place.kill_worker();
+    assert!(said("all").contains("the recording goes on"), "{}", said("all"));
+    program.writes(8);
+    drop(program);
+    // SAFETY: a number; the child has not been waited for.
+    unsafe { libc::kill(recording.id() as libc::pid_t, libc::SIGINT) };
+    assert!(recording.wait().unwrap().success(), "{}", said("all"));
+    assert_eq!(place.counts("all.etl"), [15, 15, 0]);
+    assert!(place.etw(&["check", "command.etl", "all.etl"]).status.success());
 }
 
 /// Regression: `chmod +x` was the advice, which does not open a folder.

@@ -119,6 +119,9 @@ impl Connection {
             Request::Consume { .. } | Request::Detach { .. } => Err(not_supported(
                 "on Windows consumers open a session themselves; LiveStream and Consumer do so",
             )),
+            Request::Lease { .. } => Err(not_supported(
+                "on Windows a leased session ends with the process that started it",
+            )),
             Request::SystemEvents => {
                 Err(not_supported("on Windows the kernel records its events itself"))
             }

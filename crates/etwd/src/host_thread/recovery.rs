@@ -209,8 +209,8 @@ impl HostThread {
         }
     }
 
-    /// Completes what the worker before was ending. The owners of leased sessions have lost their connection: a session ends,
-    /// unless its owner reads it live and may reconnect.
+    /// Completes what the worker before was ending. The owners of leased sessions have lost their connection, and may
+    /// reconnect.
     fn complete_endings(&mut self) {
         let mut ended = Vec::new();
         let mut without: Vec<(usize, Guid)> = Vec::new();
@@ -219,14 +219,15 @@ impl HostThread {
             match global.ending {
                 // Its consumers reconnect first.
                 Ending::Session if global.interrupted_end.is_some() => continue,
-                Ending::Session => ended.push(slot),
+                Ending::Session => {
+                    ended.push(slot);
+                    continue;
+                }
                 Ending::Provider(provider) => without.push((slot, provider)),
                 Ending::Nothing => {}
             }
-            match (global.is_leased, global.is_real_time) {
-                (true, true) => global.orphan_until = Some(Instant::now() + RECONNECT_PATIENCE),
-                (true, false) => ended.push(slot),
-                (false, _) => {}
+            if global.is_leased {
+                global.orphan_until = Some(Instant::now() + RECONNECT_PATIENCE);
             }
         }
         for (slot, provider) in without {

@@ -64,6 +64,10 @@ impl HostThread {
                 Ok(slot) => self.stop_by_request(slot, from),
                 Err(no) => self.await_ending(&session, from, &no),
             },
+            Request::Lease { session } => {
+                let leased = self.take_lease(&session, &from);
+                from.answer(&leased.unwrap_or_else(|no| no));
+            }
             Request::Query { session } => {
                 let response = self.find(&session).map(|slot| {
                     self.drain_for(QUERY_PATIENCE);
@@ -731,6 +735,22 @@ impl HostThread {
             global.consumers.retain(|consumer| consumer.connection != from.connection());
         }
         self.after_rounds();
+    }
+
+    /// Makes a connection the owner of a leased session.
+    fn take_lease(&mut self, name: &str, from: &Asker) -> Result<Response, Response> {
+        let slot = self.find(name)?;
+        let Some(global) = self.global_mut(slot).filter(|global| global.is_leased) else {
+            let what = format!("session {name} does not end with a connection");
+            return Err(refused(Status::ERROR_INVALID_PARAMETER, what));
+        };
+        if from.user() != global.owner {
+            let what = format!("session {name} is another user's");
+            return Err(refused(Status::ERROR_ACCESS_DENIED, what));
+        }
+        global.lease = from.connection();
+        global.orphan_until = None;
+        Ok(done())
     }
 
     /// Whether the session with this name that started at this time runs.

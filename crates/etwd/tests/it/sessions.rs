@@ -274,6 +274,31 @@ fn leased_sessions_end_with_their_owner() {
     assert_eq!(events(&file).len(), 100);
 }
 
+/// The owner of a leased session can be another connection of its user. A session that does not end with a connection has no owner.
+#[test]
+fn a_lease_goes_to_the_connection_that_asks_for_it() {
+    let rig = Rig::new();
+    let connect = || Client::connect(&rig.runtime()).unwrap();
+    let lease = |name: &str| Request::Lease { session: name.to_owned() };
+    let start = |name: &str, leased| {
+        let named = SessionConfig { name: name.to_owned(), ..SessionConfig::default() };
+        let config = SessionConfig { file: Some(rig.file(&format!("{name}.etl"))), ..named };
+        Request::start(StartRequest { config, leased })
+    };
+    let (first, second) = (connect(), connect());
+    first.ask(&start("leased", true)).unwrap();
+    first.ask(&start("lasting", false)).unwrap();
+    second.ask(&lease("leased")).unwrap();
+    assert_eq!(rig.refused(lease("lasting")), 87);
+    assert_eq!(rig.refused(lease("absent")), 4201);
+    drop(first);
+    rig.program("count", &[1, 0]).end();
+    assert!(!rig.ask(Request::Query { session: "leased".to_owned() }).is_error());
+    drop(second);
+    rig.wait_until(|rig| rig.ask(Request::Query { session: "leased".to_owned() }).is_error());
+    assert!(!rig.ask(Request::Query { session: "lasting".to_owned() }).is_error());
+}
+
 /// Invalid requests are refused with ETW's status and a sentence, and leave nothing behind.
 #[test]
 fn invalid_requests_leave_nothing_behind() {

@@ -1,6 +1,6 @@
 //! Linux: hosts of sessions, found in their runtime directories.
 
-use super::{HostChoice, failure};
+use super::{HostChoice, failure, lease};
 use crate::format::safe;
 use crate::output::Failure;
 use ::etw::{ControlError, Controller};
@@ -45,6 +45,11 @@ impl HostChoice {
             Err(ClientError::NoHost(_)) if !self.system_host => Ok(None),
             other => other.map(Some).map_err(failure),
         }
+    }
+
+    /// Makes a session that this process started end with it, and not with a worker of the host.
+    pub fn hold(&self, session: &str) {
+        lease::hold(self.directory(), session.to_owned());
     }
 
     /// Connects, and starts the user's own host if it does not run. The machine's host is a service.

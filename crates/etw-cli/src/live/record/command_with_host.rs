@@ -2,14 +2,15 @@
 //! this process, and has what was committed until then, if this process is killed.
 
 use super::super::daemon::start_failure;
-use super::super::host::{Client, ask_session, failure};
+use super::super::host::{Client, ask_session, failure, lease};
 use super::super::options::{asked_names, enablements};
 use super::super::session::explain_zero;
 use super::super::signals::Signals;
 use super::super::spawn_gate::SpawnGate;
 use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
-use etw_wire::requests::{Request, Response, SessionStatus, StartRequest};
+use etw_wire::ClientError;
+use etw_wire::requests::{Request, Response, StartRequest};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
 use etwd::take_system_providers;
 use std::ffi::{CString, OsStr, OsString};
@@ -79,6 +80,7 @@ pub fn record_command(
             return Err(cannot_be_run(program, &error));
         }
     };
+    lease::hold(host.directory.path.clone(), name.clone());
     let ended = wait(&mut child, signals)?;
     if !ended.success() {
         let how = match (ended.code(), ended.signal()) {
@@ -88,8 +90,15 @@ pub fn record_command(
         };
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
-    let recent = host.client.ask(&Request::RecentProviders);
-    let stopped = host.stop(name, &arguments.output)?;
+    // The first connection may have ended with its worker.
+    let client = Client::connect(&host.directory.path)
+        .map_err(|error| host_failure(error, &arguments.output))?;
+    let recent = client.ask(&Request::RecentProviders);
+    let stopped = match client.ask(&Request::Stop { session: name }) {
+        Ok(Response::Session(status)) => *status,
+        Ok(_) => return Err(Failure::new("unexpected response from the session host")),
+        Err(error) => return Err(host_failure(error, &arguments.output)),
+    };
     let status = super::ended_after(&status, stopped);
     let asked = asked_names(&arguments.provider);
     explain_zero(&status, recent, &asked, "the host of this command");
@@ -200,26 +209,24 @@ impl CommandHost {
     }
 }
 
-impl CommandHost {
-    /// Stops the session of the command.
-    fn stop(&self, session: String, output: &Path) -> Result<SessionStatus, Failure> {
-        match self.client.ask(&Request::Stop { session }) {
-            Ok(Response::Session(status)) => Ok(*status),
-            // Its session was leased to this process's connection, and ended with it.
-            Err(error) if error.is_end() => Err(Failure::new(format!(
+/// The failure of a host that does not answer; `output`: the trace that it wrote.
+fn host_failure(error: ClientError, output: &Path) -> Failure {
+    match error {
+        error if error.is_end() || matches!(error, ClientError::NoHost(_)) => {
+            Failure::new(format!(
                 "the host of this command was killed before it had stored everything; etw check {} shows what the trace has",
                 output.display()
-            ))),
-            Err(error) => Err(failure(error)),
-            Ok(_) => Err(Failure::new("unexpected response from the session host")),
+            ))
         }
+        error => failure(error),
     }
 }
 
 impl Drop for CommandHost {
     fn drop(&mut self) {
         // Otherwise it ends when it is idle, and nothing depends on it any more.
-        if self.client.ask(&Request::Shutdown).is_ok() {
+        let client = Client::connect(&self.directory.path);
+        if client.is_ok_and(|client| client.ask(&Request::Shutdown).is_ok()) {
             let _ = self.keeper.wait();
         }
     }
