@@ -55,9 +55,21 @@ pub struct Done {
     pub cuts: Vec<Cut>,
 }
 
+/// The jobs for which the storage thread waits.
+#[derive(Clone, Copy, Default)]
+enum Awaited {
+    /// None: it works.
+    #[default]
+    Nothing,
+    One,
+    /// As many as one write takes.
+    Write,
+}
+
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    awaited: Awaited,
     done: Done,
     /// Headers that were brought up to date.
     headers: u64,
@@ -68,6 +80,27 @@ struct Queue {
     is_pressed: bool,
     finished: Option<io::Result<()>>,
     ended: bool,
+}
+
+impl Queue {
+    /// Whether the next write waits for no more buffers: it is large, the session needs those that are queued, or something else is to be done.
+    fn has_write(&self) -> bool {
+        let sizes = self.jobs.iter().map(|job| match job {
+            Job::Store(full) => Some(full.bytes().len()),
+            _ => None,
+        });
+        let size = sizes.sum::<Option<usize>>();
+        self.is_pressed || self.ended || size.is_none_or(|size| size >= GATHERED_SIZE)
+    }
+
+    /// Whether the thread waits for the queue as it is now.
+    fn is_awaited(&self) -> bool {
+        match self.awaited {
+            Awaited::Nothing => false,
+            Awaited::One => true,
+            Awaited::Write => self.has_write(),
+        }
+    }
 }
 
 struct Shared {
@@ -109,8 +142,12 @@ impl Storage {
         let mut queue = lock(&self.shared);
         queue.jobs.push_back(Job::Store(full));
         (queue.closing, queue.is_pressed) = (closing, is_pressed);
+        let is_awaited = queue.is_awaited();
         drop(queue);
-        self.shared.changed.notify_all();
+        // A wake-up takes as long as the records of many buffers.
+        if is_awaited {
+            self.shared.changed.notify_all();
+        }
     }
 
     /// Queues an update of the current file's header.
@@ -181,7 +218,8 @@ fn run(shared: &Shared, mut destination: Destination) {
     let mut auto = AutoCompression::default();
     let mut last_write = None;
     loop {
-        let queue = lock(shared);
+        let mut queue = lock(shared);
+        queue.awaited = Awaited::One;
         let mut queue = shared
             .changed
             .wait_while(queue, |queue| queue.jobs.is_empty() && !queue.ended)
@@ -194,6 +232,7 @@ fn run(shared: &Shared, mut destination: Destination) {
             }
             last_write = Some(Instant::now());
         }
+        queue.awaited = Awaited::Nothing;
         let Some(job) = queue.jobs.pop_front() else { return };
         let (closing, is_pressed, waiting) = (queue.closing, queue.is_pressed, queue.jobs.len());
         drop(queue);
@@ -280,25 +319,18 @@ fn report_cut(shared: &Shared, files: &mut Files, last_sequence: i64) {
 
 /// A write has a cost of its own that is that of several buffers of the usual size: while buffers keep coming, the thread waits
 /// for so many bytes of them.
-const GATHERED_SIZE: usize = 256 << 10;
+const GATHERED_SIZE: usize = 1 << 20;
 /// The wait for them. Buffers that come more seldom are written at once.
-const GATHERING: Duration = Duration::from_millis(25);
+const GATHERING: Duration = Duration::from_millis(50);
 
-/// Waits for more buffers, for `time` at most, unless the session needs those that are queued, or something else is to be done.
+/// Waits for more buffers, for `time` at most.
 fn gather<'q>(
     shared: &'q Shared,
-    queue: MutexGuard<'q, Queue>,
+    mut queue: MutexGuard<'q, Queue>,
     time: Duration,
 ) -> MutexGuard<'q, Queue> {
-    let is_waiting = |queue: &mut Queue| {
-        let sizes = queue.jobs.iter().map(|job| match job {
-            Job::Store(full) => Some(full.bytes().len()),
-            _ => None,
-        });
-        let size = sizes.sum::<Option<usize>>();
-        !queue.is_pressed && !queue.ended && size.is_some_and(|size| size < GATHERED_SIZE)
-    };
-    let waited = shared.changed.wait_timeout_while(queue, time, is_waiting);
+    queue.awaited = Awaited::Write;
+    let waited = shared.changed.wait_timeout_while(queue, time, |queue| !queue.has_write());
     waited.unwrap_or_else(PoisonError::into_inner).0
 }
 

@@ -84,10 +84,11 @@ impl Programs {
         let shared = calls::create_shared(SHARED_SIZE)?;
         // The program that uses it keeps it.
         let scratch = calls::create_scratch(paths::SCRATCH_SIZE)?;
-        let samples = match points.contains(&Tracepoint::CpuSample) {
-            true => Some(calls::create_memory(samples::memory_size(), possible_cpus().into())?),
-            false => None,
-        };
+        // Without it, the kernel permits the other programs.
+        let samples = points
+            .contains(&Tracepoint::CpuSample)
+            .then(|| calls::create_memory(samples::memory_size(), possible_cpus().into()).ok());
+        let samples = samples.flatten();
         let maps = Maps {
             ring: ring.as_raw_fd(),
             shared: shared.as_raw_fd(),

@@ -129,6 +129,12 @@ impl Assembler {
         self.instructions.len() - 1
     }
 
+    /// A jump, whose end [`land`](Self::land) gives.
+    pub fn jump(&mut self) -> usize {
+        self.put(0x05, 0, 0, 0, 0);
+        self.instructions.len() - 1
+    }
+
     pub fn land(&mut self, jump: usize) {
         let distance = (self.instructions.len() - jump - 1) as u64;
         self.instructions[jump].0 |= distance << 16;

@@ -330,8 +330,7 @@ impl Assembler {
 
     /// Ends the part of a program that a jump skips. Returns the jump that is taken behind it.
     fn jump_over(&mut self, skips: usize) -> usize {
-        let jump = self.instructions.len();
-        self.put(0x05, 0, 0, 0, 0);
+        let jump = self.jump();
         self.land(skips);
         jump
     }

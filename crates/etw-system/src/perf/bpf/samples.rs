@@ -228,12 +228,6 @@ impl Assembler {
         unknown
     }
 
-    /// A jump, whose end [`land`](Assembler::land) gives.
-    fn jump(&mut self) -> usize {
-        self.put(0x05, 0, 0, 0, 0);
-        self.instructions.len() - 1
-    }
-
     /// Writes the frames that the kernel finds.
     fn store_chain(&mut self, flags: i32) {
         const GET_STACK: i32 = 67;
