@@ -276,8 +276,12 @@ impl HostThread {
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
         self.engine.insert_session(slot, hosted, session);
-        if ending == Ending::Nothing {
+        // While they are kept, not all of their records are stored.
+        if ending != Ending::Session || !rings.is_empty() {
             self.resume_recordings(slot, rings, &stored);
+        }
+        if ending == Ending::Session {
+            self.engine.finish_source(slot);
         }
         self.forget_unnamed_rings(slot);
         if ending == Ending::Session {

@@ -40,10 +40,11 @@ impl HostThread {
         kill_point("end kept");
         self.engine.close_admission(slot);
         self.engine.finish_source(slot);
-        // They have been read, and the next worker reads no rings of a session that ends.
-        let closing = self.forget_rings(slot);
+        kill_point("recording ended");
         self.drain_all();
         kill_point("last drained");
+        // What they had is in the session's buffers. Until now, the next worker would have read them.
+        let closing = self.forget_rings(slot);
         self.withdraw(slot, None);
         self.count_removed_files(slot);
         kill_point("losses final");

@@ -22,6 +22,8 @@ const PROCESS_START: u16 = 0x0301;
 const PROCESS_END: u16 = 0x0302;
 /// A process that a rundown found: a worker that takes over may find one whose beginning is in no record of its own.
 const PROCESS_FOUND: u16 = 0x0303;
+/// A process that lives at the end.
+const PROCESS_LIVES: u16 = 0x0304;
 
 /// Threads that have said their end are known to have ended after so long, also if a ring had no room for their last switch.
 const LONGEST_END: Duration = Duration::from_secs(1);
@@ -57,6 +59,14 @@ fn lives(file: &Path) -> BTreeMap<u32, (u32, u32, u32)> {
     lives
 }
 
+/// Whether a process has one beginning and no more than one end.
+fn is_whole(life: &(u32, u32, u32)) -> bool {
+    match life {
+        (0, ends, found) => *found > 0 && *ends <= 1,
+        (starts, ends, _) => *starts == 1 && *ends <= 1,
+    }
+}
+
 /// Rings that the keeper holds.
 fn held_rings(daemon: &Daemon) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", daemon.keeper.id())).unwrap();
@@ -81,6 +91,57 @@ fn a_kill_while_system_events_are_changed_loses_nothing_untold() {
             }
         }
     }
+}
+
+/// P2. Regression: what was in the rings was missing without a word, and so was the rundown.
+#[test]
+fn a_kill_while_a_session_of_system_events_stops_loses_nothing_untold() {
+    for bpf in ["0", "1"] {
+        for point in ["end kept", "recording ended", "last drained", "losses final"] {
+            if !kill_stop_at(point, bpf) {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns whether this user may record the system.
+fn kill_stop_at(point: &str, bpf: &str) -> bool {
+    let mined = Mined::with(point, |_, command| {
+        command.env("ETW_SYSTEM_BPF", bpf);
+    });
+    let Some(file) = record_switches(&mined.daemon) else {
+        mined.end();
+        return false;
+    };
+    let programs = run_programs(Duration::ZERO);
+    mined.begin(&Request::Stop { session: "system".to_owned() });
+    mined.daemon.rig.wait_until(|_| TraceFile::open(&file).unwrap().is_finalised());
+    let lost = TraceFile::open(&file).unwrap().header().unwrap().events_lost;
+    let (chains, unmarked) = chains(&file);
+    assert!(unmarked.is_empty(), "{point}, bpf {bpf}: {unmarked:?}");
+    let lives = lives(&file);
+    let missing = programs.iter().filter(|one| !lives.get(one).is_some_and(is_whole)).count();
+    eprintln!("{point}, bpf {bpf}: {missing} missing, {lost} lost, {chains:?}");
+    assert!(missing <= lost as usize, "{point}, bpf {bpf}: {missing} missing, {lost} lost");
+    // This process lives in the rundown at the end.
+    assert!(has_record_of(&file, PROCESS_LIVES, std::process::id()), "{point}, bpf {bpf}");
+    mined.end();
+    true
+}
+
+/// Whether a trace has such a record of a process.
+fn has_record_of(file: &Path, hook: u16, process: u32) -> bool {
+    let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+    while let Some(record) = records.next() {
+        let id = record.payload.get(8..12).and_then(|id| id.try_into().ok());
+        if record.hook.is_some_and(|one| one.0 == hook)
+            && id.map(u32::from_le_bytes) == Some(process)
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns whether this user may record the system.
@@ -123,10 +184,6 @@ fn kill_at(point: &str, bpf: &str) -> bool {
     assert!(gaps <= status.lost, "{point}, bpf {bpf}: {chains:?} {status:?}");
     let lives = lives(&file);
     let life = |process: &u32| lives.get(process).copied().unwrap_or_default();
-    let is_whole = |life: &(u32, u32, u32)| match life {
-        (0, ends, found) => *found > 0 && *ends <= 1,
-        (starts, ends, _) => *starts == 1 && *ends <= 1,
-    };
     let others: Vec<_> = programs.iter().map(life).filter(|one| !is_whole(one)).collect();
     // On a busy machine, a ring may have had no room for their records.
     let others_lost = status.lost - gaps;
