@@ -78,17 +78,26 @@ impl FileTime {
     }
 }
 
+thread_local! {
+    /// The second that was shown last, and its twenty characters up to the point behind it.
+    static LAST: Cell<(i64, [u8; 20])> = const { Cell::new((0, *b"1601-01-01T00:00:00.")) };
+}
+
 /// The twenty characters up to the point behind the second. Times that are shown one after another are mostly of one second, so the
 /// last one is kept.
 #[inline]
 fn until_second(second: i64) -> [u8; 20] {
-    thread_local! {
-        static LAST: Cell<(i64, [u8; 20])> = const { Cell::new((0, *b"1601-01-01T00:00:00.")) };
+    if LAST.get().0 != second {
+        set_last(second);
     }
-    let (last, text) = LAST.get();
-    if last == second {
-        return text;
-    }
+    LAST.get().1
+}
+
+/// Keeps another second.
+// Apart from the function that loads it: inlined, its single characters are what is loaded and stored.
+#[cold]
+#[inline(never)]
+fn set_last(second: i64) {
     let days = second.div_euclid(86_400);
     let of_day = (second - days * 86_400) as u32;
     let (year, month, day) = civil_from_days(days);
@@ -100,7 +109,6 @@ fn until_second(second: i64) -> [u8; 20] {
     put(&mut text[14..16], of_day / 60 % 60);
     put(&mut text[17..19], of_day % 60);
     LAST.set((second, text));
-    text
 }
 
 /// Writes `value` as decimal, right-aligned over zeros.
