@@ -1,8 +1,8 @@
 //! [`Cbor`]: a decoder of custom-serialised fields in CBOR.
 
 use crate::custom::{CustomDecoder, Rendered};
+use crate::hex::write_hex_bytes;
 use crate::text::write_json_string;
-use crate::value::write_hex_bytes;
 use ciborium::Value;
 
 /// CBOR (RFC 8949) as JSON: byte strings as hex, tags as what they tag, keys that are no text as their JSON text, `undefined`

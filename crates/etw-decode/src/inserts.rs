@@ -106,7 +106,7 @@ impl Inserts {
         if integers.rest_size() > 0 {
             // Digits and signs need no escape.
             self.own.extend_from_slice(b", ");
-            integers.write_text(&mut self.own, |own| own.extend_from_slice(b", "));
+            integers.write_text(&mut self.own, b", ");
         }
     }
 

@@ -1,9 +1,8 @@
 //! [`Integers`]: the elements of an array of integers, which a visitor can take all at once.
 
 use crate::field::{Field, Kind};
-use crate::value::{
-    Integer, Style, Value, write_int, write_prefixed_hex, write_quoted_hex, write_uint,
-};
+use crate::hex::{Front, write_hex_all};
+use crate::value::{Integer, Style, Value, write_int, write_uint};
 use etw_tracelogging::{Show, Wire};
 use etw_types::le;
 use std::ops::Range;
@@ -100,24 +99,24 @@ impl<'p> Integers<'p> {
         }
         let Some((first, _)) = self.next() else { return };
         first.write_json(out, style);
-        self.write_others(out, |out| out.push(b','), write_quoted_hex);
+        self.write_others(out, b",", (b"\"0x", Some(b'"')));
     }
 
-    /// Takes all elements; appends them as [`Value::write_text`] would. `between` appends what separates two of them.
-    pub fn write_text(&mut self, out: &mut Vec<u8>, between: impl Fn(&mut Vec<u8>)) {
+    /// Takes all elements; appends them as [`Value::write_text`] would, with `between`, of at most four bytes, between
+    /// two of them.
+    pub fn write_text<const N: usize>(&mut self, out: &mut Vec<u8>, between: &[u8; N]) {
         let style = Style::default();
         let Some((first, _)) = self.next() else { return };
         first.write_text(out, &style);
-        self.write_others(out, between, write_prefixed_hex);
+        self.write_others(out, between, (b"0x", None));
     }
 
-    /// Appends all elements with `between` before each.
-    #[inline(always)]
-    fn write_others(
+    /// Appends all elements with `between` before each; `before` and `after` are around hex digits.
+    fn write_others<const N: usize, const M: usize>(
         &mut self,
         out: &mut Vec<u8>,
-        between: impl Fn(&mut Vec<u8>),
-        write_hex: impl Fn(&mut Vec<u8>, u64),
+        between: &[u8; N],
+        (before, after): (&[u8; M], Option<u8>),
     ) {
         let number = self.number;
         let is_signed = match number.show {
@@ -126,18 +125,17 @@ impl<'p> Integers<'p> {
         };
         // A loop for each form.
         if number.show == Show::Hex {
-            self.each_unsigned(|value| {
-                between(out);
-                write_hex(out, value);
-            });
+            self.at += self.rest.len();
+            let elements = (std::mem::take(&mut self.rest), number.size);
+            write_hex_all(out, elements, Front::of(between, before), after);
         } else if is_signed {
             self.each_unsigned(|value| {
-                between(out);
+                out.extend_from_slice(between);
                 write_int(out, number.signed(value));
             });
         } else {
             self.each_unsigned(|value| {
-                between(out);
+                out.extend_from_slice(between);
                 write_uint(out, value);
             });
         }
@@ -270,12 +268,12 @@ mod tests {
         let number = Number { show: Show::Hex, is_signed: false, size: 2 };
         let mut out = Vec::new();
         let mut integers = Integers::new(number, &[1, 0, 0, 0xab, 2, 0], 0);
-        integers.write_text(&mut out, |out| out.extend_from_slice(b", "));
+        integers.write_text(&mut out, b", ");
         assert_eq!((out, integers.rest_size()), (b"0x1, 0xab00, 0x2".to_vec(), 0));
         let number = Number { show: Show::Plain, is_signed: true, size: 1 };
         let mut out = Vec::new();
-        Integers::new(number, &[], 0).write_text(&mut out, |out| out.push(b' '));
-        Integers::new(number, &[7, 0xff], 0).write_text(&mut out, |out| out.push(b' '));
+        Integers::new(number, &[], 0).write_text(&mut out, b" ");
+        Integers::new(number, &[7, 0xff], 0).write_text(&mut out, b" ");
         assert_eq!(out, b"7 -1");
     }
 }

@@ -56,6 +56,7 @@ mod field_path;
 mod field_texts;
 mod fields;
 mod from_field;
+mod hex;
 mod inserts;
 mod integers;
 mod kernel;

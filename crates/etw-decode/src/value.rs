@@ -2,11 +2,12 @@
 
 use crate::block_text::put_front;
 use crate::custom::{CustomDecoders, Rendered};
+use crate::hex::{hex_digits, write_hex_bytes};
 use crate::map::Map;
 use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_tracelogging::{Show, StatusKind};
-use etw_types::{FileTime, Guid, HEX_PAIRS, SystemTime, eight_digits, le};
+use etw_types::{FileTime, Guid, SystemTime, eight_digits, le};
 use std::net::Ipv6Addr;
 
 /// How values are written.
@@ -358,19 +359,12 @@ fn write_digits(out: &mut Vec<u8>, value: u32) {
 /// [`write_uint`] of nine digits and more.
 fn write_long(out: &mut Vec<u8>, value: u64) {
     const UNIT: u64 = EIGHT_DIGITS as u64;
-    let first = value / (UNIT * UNIT);
-    let (middle, last) = (value / UNIT % UNIT, value % UNIT);
-    let [middle, last] = [middle, last].map(|eight| u128::from(eight_digits(eight as u32)));
-    let digits = middle | last << 64;
-    let zeros = match first {
-        0 => digits.trailing_zeros() / 8,
-        _ => {
-            write_digits(out, first as u32);
-            0
-        }
-    };
-    let text = (digits | u128::from(ASCII_ZEROS) << 64 | u128::from(ASCII_ZEROS)) >> (8 * zeros);
-    put_front(out, text.to_le_bytes(), 16 - zeros as usize);
+    let (front, last) = (value / UNIT, value % UNIT);
+    match u32::try_from(front) {
+        Ok(front @ ..EIGHT_DIGITS) => write_digits(out, front),
+        _ => write_long(out, front),
+    }
+    out.extend_from_slice(&(eight_digits(last as u32) | ASCII_ZEROS).to_le_bytes());
 }
 
 const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -453,57 +447,6 @@ pub(crate) fn write_quoted_hex(out: &mut Vec<u8>, value: u64) {
         room[3 + count] = b'"';
     }
     out.truncate(start + 4 + count);
-}
-
-/// The hex digits of a number, without leading zeros, and their count.
-#[inline]
-fn hex_digits(value: u64) -> ([u8; 16], usize) {
-    const LETTERS: u64 = (b'a' - b'9' - 1) as u64;
-    let count = (16 - value.leading_zeros() / 4).max(1);
-    let first_in_front = value << (64 - 4 * count);
-    // Each half becomes eight nibbles, then eight characters, a byte each.
-    let characters = |half: u64| {
-        let half = (half | half << 16) & 0x0000_ffff_0000_ffff;
-        let half = (half | half << 8) & 0x00ff_00ff_00ff_00ff;
-        let nibbles = (half | half << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-        let letters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
-        u128::from(nibbles + ASCII_ZEROS + letters * LETTERS)
-    };
-    let text = characters(first_in_front >> 32) << 64 | characters(first_in_front & 0xffff_ffff);
-    (text.to_be_bytes(), count as usize)
-}
-
-/// Two hex digits a byte.
-pub(crate) fn write_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    let start = out.len();
-    out.reserve(bytes.len() * 2);
-    let blocks = bytes.chunks_exact(16);
-    let rest = blocks.remainder();
-    for block in blocks.filter_map(<[u8]>::first_chunk) {
-        out.extend_from_slice(&hex_block(block));
-    }
-    match bytes.last_chunk() {
-        _ if rest.is_empty() => {}
-        // The last block overlaps the one before it.
-        Some(last) => {
-            out.truncate(start + (bytes.len() - 16) * 2);
-            out.extend_from_slice(&hex_block(last));
-        }
-        None => rest.iter().for_each(|byte| out.extend(HEX_PAIRS[usize::from(*byte)])),
-    }
-}
-
-/// The hex digits of a block. The compiler makes vector operations of it.
-#[inline]
-fn hex_block(bytes: &[u8; 16]) -> [u8; 32] {
-    const LETTERS: u8 = b'a' - b'9' - 1;
-    let digit = |nibble: u8| nibble + b'0' + if nibble > 9 { LETTERS } else { 0 };
-    let mut text = [0; 32];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = digit(byte >> 4);
-        pair[1] = digit(byte & 15);
-    }
-    text
 }
 
 fn write_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
@@ -691,19 +634,6 @@ mod tests {
         for value in 0..100_000_000 / 997 {
             let value = value * 997;
             assert_eq!(json(Value::UInt(value)), value.to_string());
-        }
-    }
-
-    #[test]
-    fn bytes_have_two_hex_digits_each() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        for length in 0..50 {
-            for bytes in bytes.windows(length.max(1)).map(|window| &window[..length]) {
-                let mut out = Vec::new();
-                write_hex_bytes(&mut out, bytes);
-                let expected: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                assert_eq!(String::from_utf8(out).unwrap(), expected);
-            }
         }
     }
 

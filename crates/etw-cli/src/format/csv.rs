@@ -270,7 +270,7 @@ impl Visitor for Columns<'_> {
         if self.is_header {
             return integers.for_each(|(value, _)| self.value(field, value));
         }
-        integers.write_text(self.column, |column| column.extend_from_slice(b", "));
+        integers.write_text(self.column, b", ");
         self.opened = false;
     }
 

@@ -316,7 +316,7 @@ impl Visitor for Fields<'_> {
         match field.no_print {
             true => integers.for_each(drop),
             false => {
-                integers.write_text(self.out, |out| out.push(b' '));
+                integers.write_text(self.out, b" ");
                 self.opened = false;
             }
         }

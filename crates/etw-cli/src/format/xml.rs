@@ -475,7 +475,7 @@ impl Visitor for Data<'_> {
     fn integers(&mut self, field: &Field, integers: &mut Integers<'_>) {
         let style = self.style;
         self.inserts.integers(field, integers, style, Escape::With(escape));
-        integers.write_text(self.out, |out| out.extend_from_slice(b", "));
+        integers.write_text(self.out, b", ");
         self.array = Some(1);
     }
 
