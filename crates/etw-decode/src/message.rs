@@ -13,6 +13,9 @@ use std::fmt::Write;
 pub struct Message {
     template: Box<str>,
     parts: Vec<Part>,
+    has_inserts: bool,
+    /// See [`inserts`](Message::inserts).
+    inserts: u64,
 }
 
 /// Bytes of a formatted message, past which inserts are left out: a short template can name a long field often.
@@ -65,7 +68,13 @@ impl Message {
         }
         parser.text.push_str(rest);
         parser.flush();
-        Message { template: template.into(), parts: parser.parts }
+        let parts = parser.parts;
+        let has_inserts = parts.iter().any(|part| matches!(part, Part::Insert(_)));
+        let inserts = parts.iter().fold(0, |bits, part| match part {
+            Part::Insert(number @ 1..=64) => bits | 1 << (number - 1),
+            _ => bits,
+        });
+        Message { template: template.into(), parts, has_inserts, inserts }
     }
 
     /// The text as it was read.
@@ -89,15 +98,12 @@ impl Message {
 
     /// Whether it needs the event's fields.
     pub fn has_inserts(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Insert(_)))
+        self.has_inserts
     }
 
     /// One bit for each of the event's first 64 fields: whether it is an insert.
     pub(crate) fn inserts(&self) -> u64 {
-        self.parts.iter().fold(0, |bits, part| match part {
-            Part::Insert(number @ 1..=64) => bits | 1 << (number - 1),
-            _ => bits,
-        })
+        self.inserts
     }
 
     /// The text with its inserts; `field` gives the text of the event's top-level field with a number from 0.
