@@ -78,17 +78,28 @@ impl Head {
     }
 
     fn is_of(
-        &self,
+        &mut self,
         record: &EventRecord<'_>,
         decoded: &Decoded<'_>,
         (is_logged, names): (bool, Option<&Names>),
     ) -> bool {
         let traits = decoded.provider_traits().map(|traits| traits.as_bytes());
-        self.key.is_of(record, is_logged)
+        if !(self.key.is_of(record, is_logged)
             && self.names.is_some() == names.is_some()
-            && self.traits.as_deref() == traits
-            && (self.answer.is_some() && self.answer == decoded.answer()
-                || self.has_names_of(decoded, names))
+            && self.traits.as_deref() == traits)
+        {
+            return false;
+        }
+        let answer = decoded.answer();
+        if answer.is_some() && self.answer == answer {
+            return true;
+        }
+        let is_same = self.has_names_of(decoded, names);
+        // The decoder gives an answer another number when it has learnt a schema since.
+        if is_same && answer.is_some() {
+            self.answer = answer;
+        }
+        is_same
     }
 
     /// Whether the decoder's answer is the same, part by part.
@@ -125,7 +136,7 @@ impl Kinds {
         let slot = hash(record, decoded.event_name().unwrap_or_default()) as usize;
         let slot = slot & (self.slots.len() - 1);
         let slot = &mut self.slots[slot];
-        if slot.as_ref().is_none_or(|head| !head.is_of(record, decoded, (is_logged, names))) {
+        if slot.as_mut().is_none_or(|head| !head.is_of(record, decoded, (is_logged, names))) {
             let mut text = Vec::new();
             let ends = render(&mut text);
             let traits = decoded.provider_traits();
