@@ -128,13 +128,24 @@ impl Node {
             }
     }
 
+    /// [`by_header`](Node::by_header) of the usual test, which compares a number of the header; `None` for all others. It needs no call
+    /// for each part of an expression.
+    #[inline(always)]
+    fn by_number(&self, owned: Owned<'_>) -> Option<bool> {
+        let Node::Number(name, Test::Compare(operator, Literal::Number(wanted))) = self else {
+            return None;
+        };
+        let ordering = number(*name, owned).map(|number| number.cmp(wanted));
+        Some(ordering.is_some() && operator.holds(ordering))
+    }
+
     pub fn by_header(&self, owned: Owned<'_>, time: Option<FileTime>) -> Option<bool> {
         let record = owned.record;
         match self {
             Node::And(parts) => {
                 let mut all = Some(true);
                 for part in parts {
-                    match part.by_header(owned, time) {
+                    match part.by_number(owned).or_else(|| part.by_header(owned, time)) {
                         Some(false) => return Some(false),
                         None => all = None,
                         Some(true) => {}
@@ -145,7 +156,7 @@ impl Node {
             Node::Or(parts) => {
                 let mut any = Some(false);
                 for part in parts {
-                    match part.by_header(owned, time) {
+                    match part.by_number(owned).or_else(|| part.by_header(owned, time)) {
                         Some(true) => return Some(true),
                         None => any = None,
                         Some(false) => {}
@@ -154,14 +165,9 @@ impl Node {
                 any
             }
             Node::Not(inner) => inner.by_header(owned, time).map(|known| !known),
-            // The usual test, without what others need.
-            Node::Number(name, Test::Compare(operator, Literal::Number(wanted))) => {
-                let ordering = number(*name, owned).map(|number| number.cmp(wanted));
-                Some(ordering.is_some() && operator.holds(ordering))
-            }
-            Node::Number(name, test) => {
+            Node::Number(name, test) => self.by_number(owned).or_else(|| {
                 Some(number(*name, owned).is_some_and(|number| test.holds(Subject::Number(number))))
-            }
+            }),
             Node::Process(test) => Some(owned.record.process_id.is_some_and(|id| {
                 test.holds(match owned.process_name {
                     Some(name) => Subject::Named(id.into(), name),
