@@ -192,15 +192,14 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     arguments.check()?;
     let (traces, left_out) = arguments.open()?;
-    let threads = arguments.threads.count();
+    let threads = arguments.threads.count_up_to(pipeline::most_threads(&traces));
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let start = start.unwrap_or(FileTime(0));
     let (from, to) = arguments.span(start)?;
     let mut read_options = RecordsOptions::default();
     // One of two threads decompresses while the other one formats; a third one would only take turns with them.
     read_options.read_ahead_threads = usize::from(threads > 2 && is_compressed(&traces));
-    let parts = arguments.threads.parts();
-    let gathered = arguments.two_pass.then(|| gather_on(traces.clone(), parts));
+    let gathered = arguments.two_pass.then(|| gather_on(traces.clone(), arguments.threads.parts()));
     let catalog = arguments.schemas.load_for(&traces)?;
     let names = match arguments.join {
         true => {
@@ -221,7 +220,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let own = schemas::own_for(&traces);
     let filter_names = match &names {
         Some(names) => FilterNames::known(names.clone()),
-        None => FilterNames::of(filter.as_ref(), &traces, &catalog, &own).on(parts),
+        None => FilterNames::of(filter.as_ref(), &traces, &catalog, &own).on(arguments.threads),
     };
     let selection = Selection {
         from,

@@ -6,7 +6,7 @@ use crate::threads::ThreadsOption;
 use crate::where_filter::Filter;
 use etw_decode::expr::Owned;
 use etw_decode::{Catalog, Decoded, Decoder, Style};
-use etw_etl::read::{PartsOptions, TraceFile};
+use etw_etl::read::TraceFile;
 use etw_types::{EventRecord, FileTime};
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ struct Source {
     catalog: Arc<Catalog>,
     own: Arc<Catalog>,
     tested: TestedNames,
-    parts: PartsOptions,
+    threads: ThreadsOption,
 }
 
 impl FilterNames {
@@ -42,15 +42,15 @@ impl FilterNames {
             catalog: catalog.clone(),
             own: own.clone(),
             tested: filter.tested_names(),
-            parts: ThreadsOption::default().parts(),
+            threads: ThreadsOption::default(),
         });
         FilterNames { gathered: OnceLock::new(), source }
     }
 
     /// Gathers by this number of threads.
-    pub fn on(mut self, parts: PartsOptions) -> FilterNames {
+    pub fn on(mut self, threads: ThreadsOption) -> FilterNames {
         if let Some(source) = &mut self.source {
-            source.parts = parts;
+            source.threads = threads;
         }
         self
     }
@@ -127,7 +127,8 @@ impl Source {
         let mut decoder = Decoder::new();
         decoder.set_catalog(self.catalog.clone());
         decoder.set_own_catalog(self.own.clone());
-        Arc::new(Names::gather_tested(&self.traces, decoder, self.tested, self.parts))
+        let parts = self.threads.parts();
+        Arc::new(Names::gather_tested(&self.traces, decoder, self.tested, parts))
     }
 }
 

@@ -90,7 +90,7 @@ pub struct Shown {
     pub store: Arc<Store>,
 }
 
-/// Writes the records of `records` to `output`.
+/// Writes the records of `records` to `output`. Of `threads`, [`most_threads`] have something to do.
 pub fn run(
     records: &mut Records,
     selection: &Selection,
@@ -102,7 +102,6 @@ pub fn run(
     let shared = Shared { files: records.files().to_vec(), facts, options, selection };
     output.expect_much();
     output.write(options.prologue().as_bytes())?;
-    let threads = threads.clamp(1, most_threads(records.files()));
     let mut reader = Reader::new(records, selection);
     if output.is_on_terminal() {
         reader.progress.hide();
@@ -126,7 +125,7 @@ pub fn run(
 }
 
 /// The threads that have a whole batch to format. To start one takes as long as to format a small trace.
-fn most_threads(files: &[TraceFile]) -> usize {
+pub fn most_threads(files: &[TraceFile]) -> usize {
     let size =
         |file: &TraceFile| std::fs::metadata(file.path()).map_or(u64::MAX, |data| data.len());
     let size = files.iter().map(size).fold(0, u64::saturating_add);

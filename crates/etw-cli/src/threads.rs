@@ -29,6 +29,11 @@ impl ThreadsOption {
         }
     }
 
+    /// The number of threads, at most `most`. For one, the CPUs are not counted: that takes a twentieth of a small trace's dump.
+    pub fn count_up_to(self, most: usize) -> usize {
+        if most > 1 { self.count().min(most) } else { 1 }
+    }
+
     /// Reading in parts by that many threads.
     pub fn parts(self) -> PartsOptions {
         let mut options = PartsOptions::default();
