@@ -232,10 +232,11 @@ impl<S: Sink> HostedSession<S> {
         watermark: u64,
     ) {
         if self.modules.is_waiting() {
-            // A source that replaces another one knows of less time at first than that one did.
-            let stored = session.facts().last_time.max(self.facts.start_raw);
-            let time = self.time.time(map, watermark).max(stored);
-            self.modules.write(session, time);
+            let time = self.time.time(map, watermark);
+            // A source that replaces another one knows of less time at first than that one did, and may have earlier records of some CPUs.
+            if time >= session.facts().last_time.max(self.facts.start_raw) {
+                self.modules.write(session, time);
+            }
         }
     }
 

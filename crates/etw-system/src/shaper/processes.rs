@@ -511,7 +511,8 @@ impl Shaper {
             let Some(left) = rest.checked_sub(argument.len() + 2) else { break };
             rest = left;
             count += 1;
-            texts = texts.counted(argument);
+            // Short enough: an event has less than 64 KiB.
+            texts = texts.u16(argument.len() as u16).bytes(argument);
         }
         let payload = Payload::new().u32(process).counted(path).u16(count).bytes(&texts.0);
         out.event(head, ProviderEvent::Exec, &payload);

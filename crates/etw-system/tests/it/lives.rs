@@ -2,6 +2,7 @@
 
 use etw_system::Vanished;
 use etw_system::neutral::*;
+use etw_system::record::{ProviderEvent, RecordKind};
 use etw_system::system_calls::SystemCall;
 
 use crate::invariants::{Taken, is_loss};
@@ -480,6 +481,21 @@ fn a_process_without_a_program_has_the_command_line_of_its_parent() {
     };
     assert_eq!(lines(60), [(0x0301, String::new()), (0x0304, "b beta".into())]);
     assert_eq!(lines(61), [(0x0301, String::new()), (0x0302, "a alpha".into())]);
+}
+
+/// OV-23. Regression: an argument in an `Exec` was cut to 16,384 characters.
+#[test]
+fn a_long_argument_is_whole() {
+    let mut machine = Machinery::without_switches();
+    let argument = "a".repeat(20_000);
+    let arguments = format!("true\0{argument}\0z\0").into_bytes();
+    let facts = ExecFacts { path: b"/bin/true".to_vec(), arguments, ..ExecFacts::default() };
+    machine.at(10, 0, 50, Detail::Exec { process: 50, facts: &facts });
+    let records = machine.end();
+    let exec = RecordKind::Provider(ProviderEvent::Exec);
+    let exec = records.iter().find(|one| one.kind == exec).unwrap();
+    let (_, fields) = crate::schemas::decode_exec(&exec.payload);
+    assert_eq!(fields[2].1, format!("true,{argument},z"));
 }
 
 /// OV-23: what has ended unseen ends where that is known, once, with a loss that is counted.

@@ -276,13 +276,7 @@ impl HostThread {
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
         self.engine.insert_session(slot, hosted, session);
-        // While they are kept, not all of their records are stored.
-        if ending != Ending::Session || !rings.is_empty() {
-            self.resume_recordings(slot, rings, &stored);
-        }
-        if ending == Ending::Session {
-            self.engine.finish_source(slot);
-        }
+        self.resume_recordings(slot, rings, &stored);
         self.forget_unnamed_rings(slot);
         if ending == Ending::Session {
             self.engine.close_admission(slot);
@@ -298,6 +292,11 @@ impl HostThread {
     fn resume_recordings(&mut self, slot: usize, mut rings: KeptRings, stored: &Stored) {
         let Some(global) = self.global(slot) else { return };
         let Some(system) = global.config.system.clone() else { return };
+        let is_ending = global.ending == Ending::Session;
+        // While they are kept, not all of their records are stored.
+        if is_ending && rings.is_empty() {
+            return;
+        }
         let (name, buffer_size) = (global.name().to_owned(), global.config.buffer_size);
         let last = KeptRecording { system, ring_set: global.ring_set.clone() };
         let mut recordings = global.recordings_before.clone();
@@ -327,6 +326,9 @@ impl HostThread {
                     }
                 }
             }
+        }
+        if is_ending {
+            self.engine.finish_source(slot);
         }
     }
 }

@@ -43,7 +43,7 @@ impl HostThread {
         kill_point("recording ended");
         self.drain_all();
         kill_point("last drained");
-        // What they had is in the session's buffers. Until now, the next worker would have read them.
+        // All of their records are in the session's buffers. Until now, the next worker would have read them.
         let closing = self.forget_rings(slot);
         self.withdraw(slot, None);
         self.count_removed_files(slot);
