@@ -162,10 +162,10 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");
     }
+    host.hold(&name);
     if !arguments.quiet {
         eprintln!("etw: recording; Ctrl-C ends it");
     }
-    host.hold(&name);
     signals.wait_for_end();
     // A connection of before may have ended with its worker.
     let client = host.connect()?;

@@ -232,9 +232,9 @@ impl<S: Sink> HostedSession<S> {
         watermark: u64,
     ) {
         if self.modules.is_waiting() {
-            let time = self.time.time(map, watermark);
-            // A source that replaces another one knows of less time at first than that one did, and may have earlier records of some CPUs.
-            if time >= session.facts().last_time.max(self.facts.start_raw) {
+            let time = self.time.time(map, watermark).max(self.facts.start_raw);
+            // A source that takes over knows of less time at first than the one before, and may have earlier records of some CPUs.
+            if time >= session.facts().last_time {
                 self.modules.write(session, time);
             }
         }

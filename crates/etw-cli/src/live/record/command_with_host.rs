@@ -67,6 +67,7 @@ pub fn record_command(
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");
     }
+    lease::hold(host.directory.path.clone(), name.clone());
     let spawned = match gate {
         Ok(gate) => gate.open(),
         Err(mut command) => command.spawn(),
@@ -80,7 +81,6 @@ pub fn record_command(
             return Err(cannot_be_run(program, &error));
         }
     };
-    lease::hold(host.directory.path.clone(), name.clone());
     let ended = wait(&mut child, signals)?;
     if !ended.success() {
         let how = match (ended.code(), ended.signal()) {
