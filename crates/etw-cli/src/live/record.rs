@@ -167,7 +167,7 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
         eprintln!("etw: recording; Ctrl-C ends it");
     }
     signals.wait_for_end();
-    // A connection of before may have ended with its worker.
+    // The first connection may have ended with its worker.
     let client = host.connect()?;
     let recent = client.ask(&Request::RecentProviders);
     let status = ended_after(&status, ask_session(&client, &Request::Stop { session: name })?);

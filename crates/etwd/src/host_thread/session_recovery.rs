@@ -293,7 +293,7 @@ impl HostThread {
         let Some(global) = self.global(slot) else { return };
         let Some(system) = global.config.system.clone() else { return };
         let is_ending = global.ending == Ending::Session;
-        // While they are kept, not all of their records are stored.
+        // The rings of a session that ends are kept until all of their records are in its buffers.
         if is_ending && rings.is_empty() {
             return;
         }

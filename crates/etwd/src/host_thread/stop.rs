@@ -43,7 +43,7 @@ impl HostThread {
         kill_point("recording ended");
         self.drain_all();
         kill_point("last drained");
-        // All of their records are in the session's buffers. Until now, the next worker would have read them.
+        // Until here, the next worker would read the rings. Now their records are in the session's buffers.
         let closing = self.forget_rings(slot);
         self.withdraw(slot, None);
         self.count_removed_files(slot);
