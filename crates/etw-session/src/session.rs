@@ -47,6 +47,8 @@ pub struct Session<B> {
     next_place: Place,
     contents: FileContents,
     state: State,
+    /// An event was lost because a file had its maximum size.
+    is_file_full: bool,
     ledger: Ledger,
     facts: Facts,
     batch: u64,
@@ -188,6 +190,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             next_place: Place { file: 1, slot },
             contents: FileContents::default(),
             state: State::Running,
+            is_file_full: false,
             ledger: Ledger::default(),
             facts: Facts::default(),
             batch: 0,
@@ -281,6 +284,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The session's state.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Whether an event was lost because a file had its maximum size.
+    pub fn is_file_full(&self) -> bool {
+        self.is_file_full
     }
 
     /// The messages of classic providers that it numbers from now on have numbers above this one.

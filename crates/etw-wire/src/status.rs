@@ -24,6 +24,8 @@ pub struct SessionStatus {
     pub mode: LogFileMode,
     pub compressed: Compression,
     pub max_size: u64,
+    /// An event was lost because a file had its maximum size.
+    pub file_full: bool,
     pub buffer_size: u32,
     pub buffers: u32,
     pub free_buffers: u32,

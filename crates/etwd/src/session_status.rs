@@ -46,6 +46,7 @@ pub(crate) fn status(
         },
         compressed: hosted.facts.compression(),
         max_size: global.config.mode.policy().max_size.unwrap_or(0),
+        file_full: session.is_file_full(),
         buffer_size: session.buffer_size(),
         buffers: hosted.buffer_count(),
         free_buffers: session.free_buffers() as u32,

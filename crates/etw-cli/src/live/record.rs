@@ -162,12 +162,11 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");
     }
-    host.hold(&name);
+    let _lease = host.hold(client, &name);
     if !arguments.quiet {
         eprintln!("etw: recording; Ctrl-C ends it");
     }
     signals.wait_for_end();
-    // The first connection may have ended with its worker.
     let client = host.connect()?;
     let recent = client.ask(&Request::RecentProviders);
     let status = ended_after(&status, ask_session(&client, &Request::Stop { session: name })?);

@@ -457,7 +457,7 @@ pub fn summary_object(status: &SessionStatus) -> Value {
 /// The remedy for losses with a cause.
 pub fn remedy(cause: &str, status: &SessionStatus) -> &'static str {
     match cause {
-        "session full" if is_file_full(status) => {
+        "session full" if status.file_full => {
             "the file has its maximum size: a larger --max-size, or --mode circular, which keeps the newest events"
         }
         "session full" if has_only_consumers(status) => {
@@ -487,14 +487,6 @@ pub fn remedy(cause: &str, status: &SessionStatus) -> &'static str {
         "hostile" => "the program has damaged its pool; look for a memory error in it",
         _ => "more buffers and fewer events help",
     }
-}
-
-/// Whether a session's file has no space for another buffer.
-fn is_file_full(status: &SessionStatus) -> bool {
-    let Some(file) = status.file.as_ref().filter(|_| status.max_size > 0) else { return false };
-    let size = std::fs::metadata(file).map_or(0, |file| file.len());
-    status.mode.contains(LogFileMode::SEQUENTIAL)
-        && size.saturating_add(status.buffer_size.into()) > status.max_size
 }
 
 /// Whether events reached neither a file nor each consumer.
@@ -561,7 +553,7 @@ pub fn losses(status: &SessionStatus) -> String {
     if !others.is_empty() {
         let count: u64 = others.iter().map(|loss| loss.count).sum();
         let rows = counted(others.len(), "other row");
-        let others = match is_file_full(status) {
+        let others = match status.file_full {
             true => "--json has them, and the trace, which is full, at least their sums",
             false => "--json and the trace have them",
         };

@@ -59,8 +59,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let client = arguments.host.connect_or_start()?;
     // A host that this command started does not inherit the blocked signals.
     let signals = Signals::block()?;
-    let session = match &arguments.session {
-        Some(session) => session.clone(),
+    let (session, _lease) = match &arguments.session {
+        Some(session) => (session.clone(), None),
         None => {
             let mut config = SessionConfig {
                 name: format!("etw-tail-{}", std::process::id()),
@@ -76,10 +76,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
             }
-            status.name
+            let lease = arguments.host.hold(client, &status.name);
+            (status.name, Some(lease))
         }
     };
-    // A session that this command started ends with `client`.
     let host = arguments.host.controller().map_err(refused)?;
     let mut stream = LiveStream::open(&host, &session).map_err(refused)?;
     detach_at_signal(signals, stream.closer())?;
@@ -111,13 +111,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut whole = ledger.lost_events() == 0 && ledger.lost_buffers == 0;
     if arguments.session.is_none() {
         // If the session ended with its host, no host can answer.
-        let query = client.ask(&Request::Query { session });
-        if let Ok(Response::Session(status)) = &query {
+        if let Ok(client) = arguments.host.connect()
+            && let Ok(Response::Session(status)) = client.ask(&Request::Query { session })
+        {
             let recent = client.ask(&Request::RecentProviders);
             let host = arguments.host.description();
-            explain_zero(status, recent, &asked_names(&arguments.provider), &host);
-        }
-        if let Ok(Response::Session(status)) = query {
+            explain_zero(&status, recent, &asked_names(&arguments.provider), &host);
             whole &= status.refused == 0 && status.lost == 0;
             if status.refused > 0 {
                 eprint!("etw: {} not recorded:\n{}", status.refused, refusals(&status));
@@ -127,7 +126,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             }
         }
     }
-    drop(client);
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
 }
 

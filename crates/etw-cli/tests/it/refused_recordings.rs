@@ -173,7 +173,7 @@ fn a_recording_goes_on_when_its_worker_is_killed() {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             let text = std::fs::read_to_string(place.file(file)).unwrap();
-            if text.contains("the recording goes on") || Instant::now() > end {
+            if text.contains("the session goes on") || Instant::now() > end {
                 return text;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -184,7 +184,7 @@ fn a_recording_goes_on_when_its_worker_is_killed() {
         place.recorded_program(&format!("record -o command.etl -p {provider}"), "command");
     program.writes(5);
     place.kill_worker();
-    assert!(said("command").contains("the recording goes on"), "{}", said("command"));
+    assert!(said("command").contains("the session goes on"), "{}", said("command"));
     program.writes(6);
     // With the command's own status.
     program.ends();
@@ -197,7 +197,7 @@ fn a_recording_goes_on_when_its_worker_is_killed() {
     let mut program = place.program();
     program.writes(7);
     place.kill_worker();
-    assert!(said("all").contains("the recording goes on"), "{}", said("all"));
+    assert!(said("all").contains("the session goes on"), "{}", said("all"));
     program.writes(8);
     drop(program);
     // SAFETY: a number; the child has not been waited for.

@@ -48,6 +48,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let reserved = u64::from(!self.is_reporting);
         if self.settings.policy.is_full(self.begun + reserved, self.settings.slots) {
             self.state = State::FileFull;
+            self.is_file_full = true;
             return Err(Cause::SessionFull);
         }
         if self.open.len() <= index {

@@ -40,7 +40,7 @@ fn programs_in_a_container_record_the_events_of_perf() {
 }
 
 /// A program in a container inside of this one. Returns it with the id that it has here.
-fn in_an_inner_container() -> Option<(Child, u32)> {
+fn in_an_inner_container(live: &mut Live) -> Option<(Child, u32)> {
     let mut inner = Command::new("unshare");
     let inner = inner.args([
         "--pid",
@@ -53,6 +53,7 @@ fn in_an_inner_container() -> Option<(Child, u32)> {
     let children = format!("/proc/{0}/task/{0}/children", outer.id());
     for _ in 0..500 {
         std::thread::sleep(Duration::from_millis(1));
+        live.poll();
         let found = std::fs::read_to_string(&children).ok()?;
         if let Some(id) = found.split_ascii_whitespace().next() {
             return Some((outer, id.parse().ok()?));
@@ -72,7 +73,7 @@ pub fn records_in_a_container() {
                 (0..50).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
                 own_thread()
             });
-            inner = in_an_inner_container();
+            inner = in_an_inner_container(live);
             while !sleeper.is_finished() {
                 live.poll();
                 std::thread::sleep(Duration::from_millis(2));
@@ -98,7 +99,8 @@ pub fn records_in_a_container() {
         match inner {
             Some((_, id)) => {
                 let counts = [of(0x0524, 4, id), of(0x0524, 0, id)];
-                assert!(counts.iter().all(|count| *count >= 6), "{counts:?} of {id}");
+                let is_enough = |count: &usize| count + 2 * losses >= 6;
+                assert!(counts.iter().all(is_enough), "{counts:?} of {id}, {losses}");
                 assert_eq!(of(0x0301, 8, id), 1, "{id} has one beginning");
             }
             None => eprintln!("left out: no container in a container"),

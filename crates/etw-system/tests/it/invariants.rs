@@ -78,6 +78,9 @@ pub fn check_order(records: &[Taken]) {
 /// The id of every thread that has given its own up, and has yet to leave its CPU for the last time.
 const NO_ID: u32 = u32::MAX;
 
+/// `OldThreadWaitReason` of a switch whose state is not known.
+const NO_REASON: u8 = 127;
+
 /// Whether a record says that events are missing: the one classic record without fields.
 pub fn is_loss(record: &Taken) -> bool {
     record.hook == 0 && record.payload.is_empty()
@@ -217,8 +220,10 @@ pub fn check_lives(records: &[Taken]) {
     let mut processes = HashSet::new();
     let mut threads: HashMap<u32, u32> = HashMap::new();
     let mut images = HashSet::new();
-    // Without switches, or without some of them, nobody knows when a thread that has said its end runs for the last time.
-    let has_switches = records.iter().any(|one| one.hook == 0x0524) && !records.iter().any(is_loss);
+    // Without switches, their states, or some of them, nobody knows when a thread that has said its end runs for the last time.
+    let is_switch = |one: &Taken| one.hook == 0x0524;
+    let hides_last = |one: &Taken| is_loss(one) || is_switch(one) && one.payload[12] == NO_REASON;
+    let has_switches = records.iter().any(is_switch) && !records.iter().any(hides_last);
     let mut ended = HashSet::new();
     let (mut switches, mut unknown) = (0, Vec::new());
     for record in records {

@@ -119,6 +119,8 @@ fn global_sessions_have_every_log_mode() {
     let status = rig.stop("full");
     let kept = events(&full);
     assert_eq!((kept.len() as u64, status.stored + status.lost), (status.stored, 5000));
+    // Regression: by the file's size, which can be a buffer less than the maximum.
+    assert!(status.file_full && !stopped.file_full, "{status:?}");
     assert!(status.lost > 0 && std::fs::metadata(&full).unwrap().len() <= 64 << 10);
     assert_eq!(rig.stop("compressed").stored, 5000);
     assert_eq!(contiguous(&events(&compressed)).values().sum::<u64>(), 5000);

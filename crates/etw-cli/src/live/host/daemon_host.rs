@@ -47,9 +47,9 @@ impl HostChoice {
         }
     }
 
-    /// Makes a session that this process started end with it, and not with a worker of the host.
-    pub fn hold(&self, session: &str) {
-        lease::hold(self.directory(), session.to_owned());
+    /// Makes the session that `client` started end with this process, and not with a worker of the host.
+    pub fn hold(&self, client: Client, session: &str) -> lease::Lease {
+        lease::hold(client, self.directory(), session.to_owned())
     }
 
     /// Connects, and starts the user's own host if it does not run. The machine's host is a service.

@@ -6,19 +6,23 @@ use etw_wire::requests::Request;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Holds the lease of a session that this process started, until this process ends. If the host's worker is killed, the next worker waits for
-/// a connection that asks for the lease: a thread makes it.
-pub fn hold(directory: PathBuf, session: String) {
-    // Without a host, or without the session, there is nothing to hold; the request that stops the session says so.
-    let Ok(first) = take(&directory, &session) else { return };
-    let first = Arc::new(first);
+/// The lease of a session that this process started. It ends with this process.
+#[must_use]
+pub struct Lease {
+    _first: Arc<Client>,
+}
+
+/// Holds the lease of a session. `client` is the connection that started the session, and has the lease. If the host's worker is killed, the
+/// next worker waits for a connection that asks for the lease: a thread makes it.
+pub fn hold(client: Client, directory: PathBuf, session: String) -> Lease {
+    let first = Arc::new(client);
     let mut client = first.clone();
     let holder = move || {
-        while client.wait_for_end().is_ok()
-            && let Ok(next) = take(&directory, &session)
-        {
+        while client.wait_for_end().is_ok() {
+            // Without a host, or without the session, the request that stops the session says so.
+            let Ok(next) = take(&directory, &session) else { return };
             eprintln!(
-                "etw: warning: the host's worker was killed; the recording goes on in another one"
+                "etw: warning: the host's worker was killed; the session goes on in another one"
             );
             client = Arc::new(next);
         }
@@ -26,11 +30,10 @@ pub fn hold(directory: PathBuf, session: String) {
     let started = std::thread::Builder::new().name("lease".to_owned()).spawn(holder);
     if let Err(error) = started {
         eprintln!(
-            "etw: warning: the recording ends if the host's worker is killed: no thread can be started: {error}"
+            "etw: warning: the session ends if the host's worker is killed: no thread can be started: {error}"
         );
-        // Its connection stays until this process ends, and with it the session.
-        std::mem::forget(first);
     }
+    Lease { _first: first }
 }
 
 /// Connects, and takes the lease.

@@ -18,6 +18,12 @@ impl Client {
     }
 }
 
+/// The lease of a session that this process started. If this is dropped, the session ends.
+#[must_use]
+pub struct Lease {
+    _client: Client,
+}
+
 impl HostChoice {
     /// The host in messages.
     pub fn description(&self) -> String {
@@ -43,8 +49,10 @@ impl HostChoice {
         Vec::new()
     }
 
-    /// The system has no workers that could be killed.
-    pub fn hold(&self, _session: &str) {}
+    /// Holds the lease of the session that `client` started.
+    pub fn hold(&self, client: Client, _session: &str) -> Lease {
+        Lease { _client: client }
+    }
 
     /// As [`connect`](Self::connect).
     pub fn connect_if_any(&self) -> Result<Option<Client>, Failure> {

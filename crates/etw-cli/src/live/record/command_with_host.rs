@@ -33,7 +33,7 @@ pub fn record_command(
     arguments.options.check_output(&arguments.output, arguments.replace)?;
     // Before a trace is replaced.
     find_program(program).map_err(|error| cannot_be_run(program, &error))?;
-    let host = CommandHost::start()?;
+    let (client, host) = CommandHost::start()?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
     // Nothing is registered yet: names are found in schemas, or kept until a program registers them.
@@ -63,11 +63,11 @@ pub fn record_command(
         None => Err(command),
     };
     let start = Request::start(StartRequest { config, leased: true });
-    let status = ask_session(&host.client, &start)?;
+    let status = ask_session(&client, &start)?;
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");
     }
-    lease::hold(host.directory.path.clone(), name.clone());
+    let _lease = lease::hold(client, host.directory.path.clone(), name.clone());
     let spawned = match gate {
         Ok(gate) => gate.open(),
         Err(mut command) => command.spawn(),
@@ -76,7 +76,9 @@ pub fn record_command(
         Ok(child) => child,
         Err(error) => {
             // The empty trace is of no use.
-            let _ = host.client.ask(&Request::Stop { session: name });
+            if let Ok(client) = Client::connect(&host.directory.path) {
+                let _ = client.ask(&Request::Stop { session: name });
+            }
             let _ = std::fs::remove_file(&arguments.output);
             return Err(cannot_be_run(program, &error));
         }
@@ -90,7 +92,6 @@ pub fn record_command(
         };
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
-    // The first connection may have ended with its worker.
     let client = Client::connect(&host.directory.path)
         .map_err(|error| host_failure(error, &arguments.output))?;
     let recent = client.ask(&Request::RecentProviders);
@@ -192,20 +193,19 @@ fn refused(response: Response) -> Result<(), Failure> {
 
 /// The host of a command, which ends with it.
 struct CommandHost {
-    client: Client,
     keeper: Child,
     directory: Scratch,
 }
 
 impl CommandHost {
-    fn start() -> Result<CommandHost, Failure> {
+    fn start() -> Result<(Client, CommandHost), Failure> {
         let directory = Scratch::make()?;
         let program = std::env::current_exe().map_err(Failure::new)?;
         // If this process is killed, the host ends when it has completed the trace.
         let arguments = ["daemon", "--of-command", "--idle-exit", "5"];
         let (client, keeper) =
             Client::start(&directory.path, &program, &arguments).map_err(failure)?;
-        Ok(CommandHost { client, keeper, directory })
+        Ok((client, CommandHost { keeper, directory }))
     }
 }
 
