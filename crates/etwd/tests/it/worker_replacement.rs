@@ -462,8 +462,14 @@ fn a_worker_that_is_killed_while_it_takes_over_is_replaced() {
                 assert!(events.windows(2).all(is_next), "{point}: {status:?}");
                 continue;
             }
-            let count: u64 = contiguous(&events_of(&files)).values().sum();
-            assert!(count >= said, "{point}, {name}: {count} of {said}: {status:?}");
+            let events = events_of(&files);
+            // A machine that is busy enough stores slower than the program writes: what a session had no room for, all lost, and told.
+            let count = match status.lost {
+                0 => contiguous(&events).values().sum(),
+                _ => events.len() as u64,
+            };
+            let told = count + status.lost;
+            assert!(told >= said, "{point}, {name}: {told} of {said}: {status:?}");
             assert_eq!(count, status.stored, "{point}, {name}: {status:?}");
             assert_eq!(status.attempted, status.stored + status.lost, "{point}: {status:?}");
         }
