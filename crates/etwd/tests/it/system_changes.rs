@@ -98,15 +98,29 @@ fn a_kill_while_system_events_are_changed_loses_nothing_untold() {
 fn a_kill_while_a_session_of_system_events_stops_loses_nothing_untold() {
     for bpf in ["0", "1"] {
         for point in ["end kept", "recording ended", "last drained", "losses final"] {
-            if !kill_stop_at(point, bpf) {
+            if !kill_while(&Request::Stop { session: "system".to_owned() }, point, bpf) {
                 return;
             }
         }
     }
 }
 
-/// Returns whether this user may record the system.
-fn kill_stop_at(point: &str, bpf: &str) -> bool {
+/// P2. Regression: the next worker took none of the rings, and what was in them was missing without a word.
+#[test]
+fn a_kill_while_a_provider_of_a_session_of_system_events_is_disabled_loses_nothing_untold() {
+    let request = Request::Disable {
+        session: "system".to_owned(),
+        provider: etw_types::Guid::from_name("OpenEtw.Test.Disabled").into(),
+    };
+    for bpf in ["0", "1"] {
+        if !kill_while(&request, "enablement kept", bpf) {
+            return;
+        }
+    }
+}
+
+/// Kills the worker at a moment of a request to the session. Returns whether this user may record the system.
+fn kill_while(request: &Request, point: &str, bpf: &str) -> bool {
     let mined = Mined::with(point, |_, command| {
         command.env("ETW_SYSTEM_BPF", bpf);
     });
@@ -114,8 +128,12 @@ fn kill_stop_at(point: &str, bpf: &str) -> bool {
         mined.end();
         return false;
     };
-    let programs = run_programs(Duration::ZERO);
-    mined.begin(&Request::Stop { session: "system".to_owned() });
+    let mut programs = run_programs(Duration::ZERO);
+    mined.begin(request);
+    if !matches!(request, Request::Stop { .. }) {
+        programs.extend(run_programs(Duration::ZERO));
+        mined.daemon.stop("system");
+    }
     mined.daemon.rig.wait_until(|_| TraceFile::open(&file).unwrap().is_finalised());
     let lost = TraceFile::open(&file).unwrap().header().unwrap().events_lost;
     let (chains, unmarked) = chains(&file);
