@@ -1,13 +1,15 @@
 //! Perfetto's trace packets.
 //!
-//! Source: the protobuf definitions in the Perfetto project's documentation (`TracePacket`, `TrackDescriptor`, `TrackEvent`).
+//! Source: the protobuf definitions in the Perfetto project's documentation (`TracePacket`, `TrackDescriptor`, `TrackEvent`, `DebugAnnotation`).
 
+mod interned;
 mod samples;
 
 use super::{CpuSlice, Event, Shape, Target, Track, Written};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor};
+use interned::{Interned, InternedData, Kind};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -21,7 +23,7 @@ struct Packet {
     #[prost(message, optional, tag = "11")]
     track_event: Option<TrackEvent>,
     #[prost(message, optional, tag = "12")]
-    interned_data: Option<samples::InternedData>,
+    interned_data: Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
     sequence_flags: Option<u32>,
     #[prost(message, optional, tag = "60")]
@@ -69,22 +71,24 @@ struct CounterDescriptor {}
 
 #[derive(Clone, PartialEq, Message)]
 struct TrackEvent {
+    #[prost(uint64, repeated, packed = "false", tag = "3")]
+    category_iids: Vec<u64>,
     #[prost(message, repeated, tag = "4")]
     debug_annotations: Vec<Annotation>,
     #[prost(int32, tag = "9")]
     kind: i32,
+    #[prost(uint64, optional, tag = "10")]
+    name_iid: Option<u64>,
     #[prost(uint64, tag = "11")]
     track_uuid: u64,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, optional, tag = "23")]
-    name: Option<String>,
     #[prost(double, optional, tag = "44")]
     double_counter_value: Option<f64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct Annotation {
+    #[prost(uint64, tag = "1")]
+    name_iid: u64,
     #[prost(bool, optional, tag = "2")]
     bool_value: Option<bool>,
     #[prost(uint64, optional, tag = "3")]
@@ -97,19 +101,19 @@ struct Annotation {
     string_value: Option<String>,
     #[prost(uint64, optional, tag = "7")]
     pointer_value: Option<u64>,
-    #[prost(string, optional, tag = "10")]
-    name: Option<String>,
     #[prost(message, repeated, tag = "11")]
     dict_entries: Vec<Annotation>,
     #[prost(message, repeated, tag = "12")]
     array_values: Vec<Annotation>,
+    #[prost(uint64, optional, tag = "17")]
+    string_value_iid: Option<u64>,
 }
 
 const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
 const INSTANT: i32 = 3;
 const COUNTER: i32 = 4;
-/// All packets are of one writer.
+/// All packets but samples are of one writer.
 const SEQUENCE: u32 = 1;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -131,7 +135,11 @@ pub struct Perfetto<W: Write> {
     open: BTreeMap<u64, u64>,
     /// The time of the latest event.
     last: i64,
-    samples: samples::Interned,
+    /// Values of the events' sequence.
+    interned: Interned,
+    /// Values of the samples' sequence.
+    samples: Interned,
+    text: Vec<u8>,
     /// The CPU of the record that came last.
     cpu: u16,
 }
@@ -145,7 +153,9 @@ impl<W: Write> Perfetto<W> {
             places: HashMap::new(),
             open: BTreeMap::new(),
             last: 0,
-            samples: samples::Interned::default(),
+            interned: Interned::default(),
+            samples: Interned::default(),
+            text: Vec::new(),
             cpu: 0,
         }
     }
@@ -225,12 +235,14 @@ impl<W: Write> Perfetto<W> {
     fn put(&mut self, time: i64, event: TrackEvent) -> io::Result<()> {
         self.count += 1;
         self.last = self.last.max(time);
-        self.packet(Packet {
+        let mut packet = Packet {
             timestamp: Some(u64::try_from(time).unwrap_or(0)),
             trusted_packet_sequence_id: SEQUENCE,
             track_event: Some(event),
             ..Packet::default()
-        })
+        };
+        self.interned.complete(&mut packet);
+        self.packet(packet)
     }
 }
 
@@ -238,8 +250,8 @@ impl<W: Write> Target for Perfetto<W> {
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.cpu = event.record.cpu;
         let mut shown = TrackEvent {
-            name: Some(event.name.to_owned()),
-            categories: vec![event.provider.to_owned()],
+            name_iid: Some(self.interned.text(Kind::EventName, event.name)),
+            category_iids: vec![self.interned.text(Kind::Category, event.provider)],
             ..TrackEvent::default()
         };
         let place = match &event.shape {
@@ -263,7 +275,8 @@ impl<W: Write> Target for Perfetto<W> {
             }
         };
         shown.track_uuid = self.track(place, event.names)?;
-        let mut annotations = Annotations { open: vec![Vec::new()] };
+        let (interned, text) = (&mut self.interned, &mut self.text);
+        let mut annotations = Annotations { open: vec![Vec::new()], interned, text };
         if event.decoded.visit(event.record, &mut annotations).is_ok() {
             shown.debug_annotations = annotations.open.swap_remove(0);
         }
@@ -275,28 +288,26 @@ impl<W: Write> Target for Perfetto<W> {
         match &span.kind {
             SpanKind::Sample => {
                 self.count += 1;
-                let sample = self.samples.sample(span, self.cpu);
+                let sample = samples::packet(&mut self.samples, span, self.cpu);
                 self.packet(sample)
             }
             SpanKind::OffCpu { reason, waker } => {
                 let track = Track::Thread(span.process.unwrap_or(u32::MAX), span.thread);
                 let track_uuid = self.track(Place::Track(track), names)?;
-                let text = |name: &str, text: String| Annotation {
-                    name: Some(name.to_owned()),
-                    string_value: Some(text),
-                    ..Annotation::default()
-                };
-                let mut begin = TrackEvent {
-                    name: Some(format!("off CPU: {reason}")),
-                    categories: vec!["off_cpu".to_owned()],
+                let interned = &mut self.interned;
+                let mut annotations = vec![text(interned, "stack", &stack_text(&span.frames))];
+                if let Some(waker) = waker {
+                    annotations.push(text(interned, "woken_by", &waker.text(names)));
+                    annotations.push(text(interned, "waker_stack", &stack_text(&waker.frames)));
+                }
+                let name = format!("off CPU: {reason}");
+                let begin = TrackEvent {
+                    name_iid: Some(interned.text(Kind::EventName, &name)),
+                    category_iids: vec![interned.text(Kind::Category, "off_cpu")],
                     track_uuid,
+                    debug_annotations: annotations,
                     ..TrackEvent::default()
                 };
-                begin.debug_annotations.push(text("stack", stack_text(&span.frames)));
-                if let Some(waker) = waker {
-                    begin.debug_annotations.push(text("woken_by", waker.text(names)));
-                    begin.debug_annotations.push(text("waker_stack", stack_text(&waker.frames)));
-                }
                 self.put_slice((span.start, span.start + span.duration), begin)
             }
         }
@@ -304,8 +315,8 @@ impl<W: Write> Target for Perfetto<W> {
 
     fn cpu_slice(&mut self, slice: &CpuSlice, names: &Names) -> io::Result<()> {
         let track_uuid = self.track(Place::Cpu(slice.cpu), names)?;
-        let name = Some(slice.name(names));
-        let begin = TrackEvent { name, track_uuid, ..TrackEvent::default() };
+        let name_iid = Some(self.interned.text(Kind::EventName, &slice.name(names)));
+        let begin = TrackEvent { name_iid, track_uuid, ..TrackEvent::default() };
         self.put_slice((slice.start, slice.end), begin)
     }
 
@@ -330,12 +341,28 @@ fn stack_text(frames: &[StackFrame]) -> String {
     names.join("\n")
 }
 
-/// The fields of an event, nested as they are.
-struct Annotations {
-    open: Vec<Vec<Annotation>>,
+/// A text that other slices are likely to have too.
+fn text(interned: &mut Interned, name: &str, text: &str) -> Annotation {
+    Annotation {
+        name_iid: interned.text(Kind::AnnotationName, name),
+        string_value_iid: Some(interned.text(Kind::StringValue, text)),
+        ..Annotation::default()
+    }
 }
 
-impl Annotations {
+/// The fields of an event, nested as they are.
+struct Annotations<'a> {
+    open: Vec<Vec<Annotation>>,
+    interned: &'a mut Interned,
+    /// The text of a value.
+    text: &'a mut Vec<u8>,
+}
+
+impl Annotations<'_> {
+    fn name_iid(&mut self, field: &Field) -> u64 {
+        self.interned.text(Kind::AnnotationName, &field.name)
+    }
+
     fn put(&mut self, annotation: Annotation) {
         if let Some(innermost) = self.open.last_mut() {
             innermost.push(annotation);
@@ -343,16 +370,12 @@ impl Annotations {
     }
 }
 
-fn name_of(field: &Field) -> Option<String> {
-    Some(field.name.clone())
-}
-
-impl Visitor for Annotations {
+impl Visitor for Annotations<'_> {
     fn value(&mut self, field: &Field, value: Value<'_>) {
         if field.is_custom_length {
             return;
         }
-        let mut annotation = Annotation { name: name_of(field), ..Annotation::default() };
+        let mut annotation = Annotation { name_iid: self.name_iid(field), ..Annotation::default() };
         match value {
             Value::Bool(value) => annotation.bool_value = Some(value),
             Value::Int(value) => annotation.int_value = Some(value),
@@ -361,9 +384,13 @@ impl Visitor for Annotations {
             Value::F32(value) => annotation.double_value = Some(value.into()),
             Value::F64(value) => annotation.double_value = Some(value),
             _ => {
-                let mut text = Vec::new();
-                value.write_text(&mut text, &Style::default());
-                annotation.string_value = Some(String::from_utf8_lossy(&text).into_owned());
+                self.text.clear();
+                value.write_text(self.text, &Style::default());
+                let text = String::from_utf8_lossy(self.text);
+                annotation.string_value_iid = self.interned.repeated_value(&text);
+                if annotation.string_value_iid.is_none() {
+                    annotation.string_value = Some(text.into_owned());
+                }
             }
         }
         self.put(annotation);
@@ -375,7 +402,8 @@ impl Visitor for Annotations {
 
     fn end_array(&mut self, field: &Field) {
         let array_values = self.open.pop().unwrap_or_default();
-        self.put(Annotation { name: name_of(field), array_values, ..Annotation::default() });
+        let name_iid = self.name_iid(field);
+        self.put(Annotation { name_iid, array_values, ..Annotation::default() });
     }
 
     fn begin_struct(&mut self, _: &Field) {
@@ -384,6 +412,7 @@ impl Visitor for Annotations {
 
     fn end_struct(&mut self, field: &Field) {
         let dict_entries = self.open.pop().unwrap_or_default();
-        self.put(Annotation { name: name_of(field), dict_entries, ..Annotation::default() });
+        let name_iid = self.name_iid(field);
+        self.put(Annotation { name_iid, dict_entries, ..Annotation::default() });
     }
 }

@@ -1,6 +1,7 @@
-//! Numbers for functions and stacks that a target writes once.
+//! Numbers for texts, functions and stacks that a target writes once.
 
 use crate::join::StackFrame;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -32,6 +33,27 @@ impl<T: Hash + Eq + Clone> Table<T> {
         self.numbers.insert(value.clone(), number);
         self.values.push(value);
         Numbered { number, is_new: true }
+    }
+
+    /// [`numbered`](Table::numbered) for a borrowed value, which is copied only if it is new.
+    pub fn numbered_copy<Q>(&mut self, value: &Q) -> Numbered
+    where
+        T: Borrow<Q> + for<'q> From<&'q Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        match self.find(value) {
+            Some(number) => Numbered { number, is_new: false },
+            None => self.numbered(T::from(value)),
+        }
+    }
+
+    /// The number of a value that was added.
+    pub fn find<Q>(&self, value: &Q) -> Option<usize>
+    where
+        T: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.numbers.get(value).copied()
     }
 
     pub fn values(&self) -> &[T] {

@@ -1,6 +1,8 @@
 //! `etw convert`.
 
-use crate::fixture::{PROVIDER, TempFile, etw, stderr, stdout};
+use crate::fixture::{PROVIDER, TempFile, etw, push_tracelogging, stderr, stdout};
+use crate::off_cpu::converted;
+use crate::perfetto;
 use etw_etl::write::FileBuilder;
 use etw_types::{EventRecord, Guid, HeaderType, Hook, Opcode};
 use serde_json::Value;
@@ -101,26 +103,41 @@ fn perfetto_output_has_slices_counters_and_names() {
     stdout(&["convert", "--to", "perfetto", "-o", out.to_str().unwrap()], &[file.path()], 0);
     let bytes = std::fs::read(&out).unwrap();
     std::fs::remove_file(&out).unwrap();
-    // Packets one behind the other, to the last byte: field 1, length, content.
-    let (mut at, mut packets) = (0, 0);
-    while at < bytes.len() {
-        assert_eq!(bytes[at], 0x0a);
-        let mut size = usize::from(bytes[at + 1] & 0x7f);
-        at += 2;
-        let mut shift = 7;
-        while bytes[at - 1] >= 0x80 {
-            size |= usize::from(bytes[at] & 0x7f) << shift;
-            shift += 7;
-            at += 1;
-        }
-        at += size;
-        packets += 1;
-    }
-    assert_eq!(at, bytes.len());
-    // Nine events of which switches begin and end one slice, the header, and tracks.
-    assert!(packets > 12, "{packets}");
+    let trace = perfetto::read(&bytes);
+    let names: Vec<&str> = trace.events.iter().map(|event| &event.name[..]).collect();
+    let begins = trace.events.iter().filter(|event| event.kind == perfetto::SLICE_BEGIN);
+    // Two of events, and one of a CPU.
+    assert_eq!(begins.count(), 3, "{names:?}");
+    assert!(["maker.exe (20)", "event 3"].iter().all(|name| names.contains(name)), "{names:?}");
+    let event = trace.events.iter().find(|event| event.name == "event 3").unwrap();
+    assert_eq!(event.categories, [PROVIDER.to_string()]);
     for name in ["maker.exe", "worker", "CPU 1", "activity 00000000-0000-0000-0000-000000000007"] {
         assert!(bytes.windows(name.len()).any(|part| part == name.as_bytes()), "{name}");
+    }
+}
+
+/// Names of events, providers and fields are in the file once. A value is in place at its first use.
+#[test]
+fn perfetto_output_has_repeated_texts_once() {
+    let mut file = FileBuilder::new();
+    for after in 1..=50 {
+        push_tracelogging(&mut file, 1, 10 * after, "a repeated path");
+    }
+    let bytes = converted(&TempFile::new(&file.finish()), "perfetto", &[]);
+    let trace = perfetto::read(&bytes);
+    let events: Vec<_> = trace.events.iter().filter(|event| event.name == "Greeting").collect();
+    assert_eq!(events.len(), 50);
+    for event in events {
+        assert_eq!(event.categories, ["Test.Provider"]);
+        let [text, number, _] = &event.annotations[..] else { panic!("{:?}", event.annotations) };
+        assert_eq!((&text.0[..], &text.1[..]), ("text", "a repeated path"));
+        assert_eq!(number.0, "number");
+    }
+    for (text, expected) in
+        [("Greeting", 1), ("Test.Provider", 1), ("text", 1), ("number", 1), ("a repeated path", 2)]
+    {
+        let found = bytes.windows(text.len()).filter(|part| *part == text.as_bytes());
+        assert_eq!(found.count(), expected, "{text}");
     }
 }
 

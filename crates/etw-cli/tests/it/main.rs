@@ -31,6 +31,7 @@ mod off_cpu;
 mod owners;
 mod packs;
 mod part;
+mod perfetto;
 #[cfg(target_os = "linux")]
 mod publishers;
 #[cfg(target_os = "linux")]

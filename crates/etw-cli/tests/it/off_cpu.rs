@@ -1,9 +1,9 @@
 //! Context switches: time off the CPU, and who ran on each CPU.
 
 use crate::fixture::{PROVIDER, TempFile, stdout};
+use crate::perfetto;
 use etw_etl::write::FileBuilder;
 use etw_types::{EventRecord, HeaderType, Hook, LOST_EVENT, Opcode};
-use prost::Message;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -128,55 +128,17 @@ pub fn converted(file: &TempFile, format: &str, options: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// The parts of Perfetto's packets that the tests need.
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packets: Vec<Packet>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Packet {
-    #[prost(uint64, tag = "8")]
-    time: u64,
-    #[prost(message, optional, tag = "11")]
-    event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "60")]
-    track: Option<Track>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Track {
-    #[prost(uint64, tag = "1")]
-    uuid: u64,
-    #[prost(string, tag = "2")]
-    name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackEvent {
-    #[prost(int32, tag = "9")]
-    kind: i32,
-    #[prost(uint64, tag = "11")]
-    track: u64,
-    #[prost(string, tag = "23")]
-    name: String,
-}
-
 /// The slices of all tracks: the track's name, the slice's, begin and end. Every begin has its end, and no end is alone.
 fn slices(perfetto: &[u8]) -> Vec<(String, String, u64, u64)> {
-    let (mut names, mut open, mut slices) = (HashMap::new(), HashMap::new(), Vec::new());
-    for packet in Trace::decode(perfetto).unwrap().packets {
-        if let Some(track) = packet.track {
-            names.insert(track.uuid, track.name);
-        }
-        let Some(event) = packet.event else { continue };
+    let (mut open, mut slices) = (HashMap::new(), Vec::new());
+    let trace = perfetto::read(perfetto);
+    for event in trace.events {
         let open: &mut Vec<(String, u64)> = open.entry(event.track).or_default();
         match event.kind {
-            1 => open.push((event.name, packet.time)),
-            2 => {
+            perfetto::SLICE_BEGIN => open.push((event.name, event.time)),
+            perfetto::SLICE_END => {
                 let (name, start) = open.pop().expect("an end has a begin");
-                slices.push((names[&event.track].clone(), name, start, packet.time));
+                slices.push((trace.tracks[&event.track].clone(), name, start, event.time));
             }
             _ => {}
         }
