@@ -59,8 +59,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let client = arguments.host.connect_or_start()?;
     // A host that this command started does not inherit the blocked signals.
     let signals = Signals::block()?;
-    let (session, _lease) = match &arguments.session {
-        Some(session) => (session.clone(), None),
+    let session = match &arguments.session {
+        Some(session) => session.clone(),
         None => {
             let mut config = SessionConfig {
                 name: format!("etw-tail-{}", std::process::id()),
@@ -76,10 +76,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
             }
-            let lease = arguments.host.hold(client, &status.name);
-            (status.name, Some(lease))
+            status.name
         }
     };
+    // A session that this command started ends with `client`, or with the stream if a worker was killed.
     let host = arguments.host.controller().map_err(refused)?;
     let mut stream = LiveStream::open(&host, &session).map_err(refused)?;
     detach_at_signal(signals, stream.closer())?;
@@ -126,6 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             }
         }
     }
+    drop(client);
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
 }
 
