@@ -284,8 +284,8 @@ fn has_proc() -> bool {
     Path::new("/proc/self/fd").exists()
 }
 
-/// A page of a file that all programs of a directory see: a u32 that changes when a host begins, and one that changes whenever it has
-/// dealt with a message.
+/// A page of a file that all programs of a directory see, of three u32: one that changes when a host begins, one that changes whenever
+/// it has dealt with a message, and one that is 1 while it is at work.
 #[derive(Debug)]
 pub struct Word {
     at: *const AtomicU32,
@@ -317,6 +317,11 @@ impl Word {
         unsafe { &*self.at.add(1) }
     }
 
+    fn third(&self) -> &AtomicU32 {
+        // SAFETY: as for the first, in the same page.
+        unsafe { &*self.at.add(2) }
+    }
+
     /// By the host: it has dealt with a message.
     pub fn beat(&self) {
         if self.writable {
@@ -327,6 +332,18 @@ impl Word {
     /// A counter that changes while the host handles messages of anyone.
     pub fn beats(&self) -> u32 {
         self.second().load(Ordering::Relaxed)
+    }
+
+    /// By the host: it works, or waits for messages.
+    pub fn set_at_work(&self, is_at_work: bool) {
+        if self.writable {
+            self.third().store(u32::from(is_at_work), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the host works on something, or did when it was killed. A host of an older version never says so.
+    pub fn is_at_work(&self) -> bool {
+        self.third().load(Ordering::Relaxed) != 0
     }
 
     /// Its value.

@@ -26,8 +26,8 @@ use crate::diagnose::report;
 use crate::lock::lock;
 use crate::registry::{self, Attached};
 
-mod busy;
 mod link;
+mod patience;
 
 use link::{Link, Wait};
 

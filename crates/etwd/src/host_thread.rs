@@ -183,7 +183,7 @@ impl HostThread {
             let pause = self.next_pause(&drained, started);
             if pause >= SHORTEST_PAUSE {
                 let HostThread { mailbox, engine, .. } = &self;
-                mailbox.bell.sleep(pause, || mailbox.is_filled() || engine.is_rung());
+                mailbox.rest(pause, || engine.is_rung());
             }
         }
     }

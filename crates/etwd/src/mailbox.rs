@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use etw_ring::Bell;
 use etw_wire::requests::{Request, SessionStatus};
@@ -52,7 +53,7 @@ pub(crate) struct Mailbox {
     messages: Mutex<VecDeque<Message>>,
     is_filled: AtomicBool,
     pub bell: Bell,
-    /// Programs that wait for an answer see here that the host answers others.
+    /// Programs that wait for an answer see here that the host is at work.
     word: Option<Word>,
 }
 
@@ -71,7 +72,23 @@ impl Mailbox {
     pub fn post(&self, message: Message) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
         self.is_filled.store(true, Ordering::SeqCst);
+        self.set_at_work(true);
         self.bell.wake();
+    }
+
+    /// Sleeps until a message comes, `is_rung` says that there is other work, or the time is over.
+    pub fn rest(&self, pause: Duration, is_rung: impl Fn() -> bool) {
+        // A message that came just before is seen behind it.
+        self.set_at_work(false);
+        self.bell.sleep(pause, || self.is_filled() || is_rung());
+        self.set_at_work(true);
+    }
+
+    /// Shows programs that wait for an answer whether this host is at work.
+    fn set_at_work(&self, is_at_work: bool) {
+        if let Some(word) = &self.word {
+            word.set_at_work(is_at_work);
+        }
     }
 
     pub fn is_filled(&self) -> bool {

@@ -15,20 +15,13 @@ use etw_wire::runtime_directory::{Directory, Word};
 use etw_wire::{Channel, Received};
 
 use super::DESCRIPTORS;
-use super::busy::Busy;
+use super::patience::{Patience, TURN};
 use crate::diagnose::report;
 use crate::lock::lock;
 use crate::pools;
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host, HostRegistration, Providers};
 use crate::stacks;
-
-/// The time that a host may take for a message. On an idle machine it takes well below a millisecond. On a busy one each thread in
-/// between waits for a processor, and a program that started without its sessions would lose its first events.
-const PATIENCE: Duration = Duration::from_millis(250);
-
-/// The number of messages that a registration waits for: the request for a pool, enablements of eight sessions, the answer.
-const MOST_MESSAGES: u32 = 10;
 
 /// The interval at which new modules are looked for while a session wants call stacks.
 const LOOK_FOR_MODULES: Duration = Duration::from_secs(1);
@@ -72,7 +65,7 @@ fn has_one_thread() -> bool {
 /// How long a connection waits for a host that has not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Not much longer than [`PATIENCE`]: the program waits for its registration.
+    /// As long as the program's [`Patience`] lasts: it waits for its registration.
     Briefly,
     /// Until the host answers or ends: only a thread of this library waits.
     UntilAnswered,
@@ -84,17 +77,17 @@ impl Link {
         word: Option<Arc<Word>>,
         wait: Wait,
     ) -> io::Result<Link> {
-        let mut busy = Busy::new(word.as_deref());
+        let mut patience = Patience::new(word.as_deref());
         let mut channel = directory.connect()?;
         // If the process's limit is lower, the descriptor stays where it is.
         let _ = channel.move_up(LEAST_DESCRIPTOR);
         let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
         channel.send(&hello.to_bytes(), &[])?;
         let received = loop {
-            match channel.receive_within(PATIENCE) {
+            match channel.receive_within(TURN) {
                 Err(error)
                     if error.kind() == io::ErrorKind::TimedOut
-                        && (wait == Wait::UntilAnswered || busy.is_busy()) => {}
+                        && (wait == Wait::UntilAnswered || patience.is_left(false)) => {}
                 other => break other?,
             }
         };
@@ -356,20 +349,24 @@ impl Link {
     /// Waits a moment for the answer to a registration.
     pub(super) fn wait_for_answer(&self, registration: u32) {
         let mut unanswered = lock(&self.unanswered);
-        let before = self.received.load(Ordering::Relaxed);
-        let mut received = before;
-        let mut busy = Busy::new(self.word.as_deref());
+        let mut received = self.received.load(Ordering::Relaxed);
+        let mut patience = Patience::new(self.word.as_deref());
         while unanswered.contains(&registration) {
             let (left, waited) = self
                 .answered
-                .wait_timeout_while(unanswered, PATIENCE, |left| left.contains(&registration))
+                .wait_timeout_while(unanswered, TURN, |left| left.contains(&registration))
                 .unwrap_or_else(PoisonError::into_inner);
             unanswered = left;
             let now = self.received.load(Ordering::Relaxed);
-            let is_silent = now == received || now.wrapping_sub(before) > MOST_MESSAGES;
-            if waited.timed_out() && is_silent && !busy.is_busy() {
+            if waited.timed_out() && !patience.is_left(now != received) {
                 // A host that does not answer is waited for once. Its later messages still count.
                 unanswered.clear();
+                report(|| {
+                    format!(
+                        "the host has not answered within {:.1} s: until it does, it records no events of this program",
+                        patience.waited().as_secs_f64()
+                    )
+                });
             }
             received = now;
         }

@@ -141,3 +141,24 @@ fn readers_receive_what_was_written_before_their_streams_end() {
     assert_eq!(read, 201);
     mined.end();
 }
+
+/// P2: a program that starts while the host is long at work on something else waits for its answer, and loses no event.
+#[test]
+fn a_program_that_starts_while_the_host_is_at_work_is_recorded_from_its_first_event_on() {
+    let mined = Mined::new("batch sealed");
+    mined.daemon.start("busy", SessionConfig::default());
+    let mut first = Told::new(&mined.daemon.rig, "told");
+    let held = mined.hold();
+    first.write(1);
+    held.wait(&mined.daemon.rig);
+    let second = Program::start(mined.daemon.rig.command("told", &[]).stdin(Stdio::piped()));
+    // Longer than a program waits for a host that does nothing.
+    std::thread::sleep(Duration::from_secs(1));
+    drop(held);
+    let mut second = Told(second);
+    second.0.expect("ready");
+    second.write(5);
+    let status = mined.daemon.stop("busy");
+    assert_eq!((status.stored, status.lost), (6, 0), "{status:?}");
+    mined.end();
+}
