@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -155,12 +156,11 @@ pub(crate) fn exec_facts(
 ) -> ExecFacts {
     let folder = living_folder(process);
     let path = link_text(&format!("{folder}/exe"));
-    let mut arguments = match path.is_empty() || !needs_arguments {
+    let arguments = match path.is_empty() || !needs_arguments {
         // The process has ended, or this user may not see it; or the caller has them.
         true => Vec::new(),
         false => arguments(&folder),
     };
-    arguments.truncate(MAX_ARGUMENTS);
     let user = known_user.or_else(|| user(process));
     ExecFacts { path, name: name.to_vec(), arguments, user, unit: unit_of(process) }
 }
@@ -193,10 +193,18 @@ fn unit_in(groups: &[u8]) -> Option<Vec<u8>> {
 fn arguments(folder: &str) -> Vec<u8> {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_micros(100);
+    let mut arguments = vec![0; MAX_ARGUMENTS];
     for _ in 0..TRIES {
-        match std::fs::read(format!("{folder}/cmdline")) {
-            Ok(arguments) if arguments.is_empty() => std::thread::sleep(PAUSE),
-            Ok(arguments) => return arguments,
+        // By one call: between two of them, the process can end, or execute another program.
+        let read =
+            File::open(format!("{folder}/cmdline")).and_then(|mut file| file.read(&mut arguments));
+        match read {
+            Ok(0) => std::thread::sleep(PAUSE),
+            Ok(size) => {
+                arguments.truncate(size);
+                arguments.shrink_to_fit();
+                return arguments;
+            }
             Err(_) => break,
         }
     }

@@ -220,6 +220,8 @@ pub struct Shaper {
     vanished: Vanished,
     /// Programs that ended before anybody read their arguments.
     without_arguments: u64,
+    /// Events without the end of a command line.
+    cut_command_lines: u64,
     /// Call stacks with more frames than a record has.
     cut_stacks: u64,
     /// When events were last lost.
@@ -377,6 +379,7 @@ impl Shaper {
             unseen: 0,
             vanished: Vanished::default(),
             without_arguments: 0,
+            cut_command_lines: 0,
             cut_stacks: 0,
             last_loss: 0,
             shared_memory: SharedMemory::default(),
@@ -428,6 +431,11 @@ impl Shaper {
     /// Programs that ended before anybody read their arguments.
     pub fn programs_without_arguments(&self) -> u64 {
         self.without_arguments
+    }
+
+    /// Events that have room for the beginning of a command line only.
+    pub fn cut_command_lines(&self) -> u64 {
+        self.cut_command_lines
     }
 
     /// Call stacks with more frames than a record has: the outermost ones are not in the trace.

@@ -9,7 +9,7 @@ use super::{Event, Kind, Perf, Target, Tracepoint, kind_of_program};
 use crate::flags::{Flag, Masks};
 
 /// Numbers of facts that a trace could not have, by reason.
-pub(crate) type Missing = [u64; 7];
+pub(crate) type Missing = [u64; 8];
 
 /// Numbers of lost events, by class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

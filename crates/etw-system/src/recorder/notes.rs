@@ -12,10 +12,11 @@ pub(super) fn of_kernel(machine: &Machine) -> Option<String> {
 
 impl Recorder {
     /// The facts that the trace lacks so far: arguments of programs, calls of 32 bits, operations that programs handed to the kernel, hidden
-    /// programs, descriptors that were closed too soon, outer frames of call stacks, exit statuses.
+    /// programs, descriptors that were closed too soon, outer frames of call stacks, exit statuses, ends of command lines.
     pub(super) fn missing(&self) -> Missing {
         let Recorder { shaper, hidden, sources, stacks, missing_before, .. } = self;
-        let [arguments, of_32_bits, submitted, of_hidden, closed, cut, statuses] = *missing_before;
+        let [arguments, of_32_bits, submitted, of_hidden, closed, cut, statuses, long] =
+            *missing_before;
         [
             arguments + shaper.programs_without_arguments(),
             of_32_bits + shaper.calls_of_32_bits(),
@@ -24,13 +25,15 @@ impl Recorder {
             closed + sources.closed_descriptors,
             cut + shaper.cut_stacks() + stacks.cut,
             statuses + shaper.ends_without_status(),
+            long + shaper.cut_command_lines(),
         ]
     }
 
     /// Sentences that say what was left out so far, with the right that would include it.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
-        let [arguments, of_32_bits, submitted, hidden, closed, cut, statuses] = self.missing();
+        let [arguments, of_32_bits, submitted, hidden, closed, cut, statuses, long] =
+            self.missing();
         let count = arguments;
         if count > 0 {
             let condition = if self.has_arguments { None } else { bpf::unmet_condition() };
@@ -38,6 +41,11 @@ impl Recorder {
             let remedy = remedy.unwrap_or_default();
             notes.push(format!(
                 "missing command lines: {count}, of programs that ended before the host read them{remedy}"
+            ));
+        }
+        if long > 0 {
+            notes.push(format!(
+                "missing ends of command lines in {long} events: an event holds less than 64 KiB, and less than a buffer of the session"
             ));
         }
         let count = of_32_bits;

@@ -494,7 +494,7 @@ impl Shaper {
     }
 
     /// Adds the event of an exec, which no kernel class has.
-    fn exec_record(&self, head: Head, process: u32, facts: &ExecFacts, out: &mut Records) {
+    fn exec_record(&mut self, head: Head, process: u32, facts: &ExecFacts, out: &mut Records) {
         if !self.has(Flag::PROCESS) {
             return;
         }
@@ -508,7 +508,10 @@ impl Shaper {
         let mut texts = Payload::new();
         let mut count = 0;
         for argument in arguments {
-            let Some(left) = rest.checked_sub(argument.len() + 2) else { break };
+            let Some(left) = rest.checked_sub(argument.len() + 2) else {
+                self.cut_command_lines += 1;
+                break;
+            };
             rest = left;
             count += 1;
             // Short enough: an event has less than 64 KiB.
@@ -745,6 +748,10 @@ impl Shaper {
         };
         let command_line = command_line(&facts.exec.arguments);
         let units = self.largest_event().saturating_sub(AROUND_COMMAND_LINE) / 2;
+        // A unit has at least a byte.
+        let is_cut = command_line.len() > units
+            && String::from_utf8_lossy(&command_line).encode_utf16().count() > units;
+        self.cut_command_lines += u64::from(is_cut);
         let name = image_name(facts, id);
         let payload = payload.ansi(&name[..name.len().min(LONGEST_NAME)]);
         let unit = facts.exec.unit.as_deref().unwrap_or_default();
