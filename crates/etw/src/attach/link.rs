@@ -46,6 +46,8 @@ pub(super) struct Link {
     pub(super) unanswered: Mutex<HashSet<u32>>,
     /// The number of messages from the host so far.
     pub(super) received: AtomicU32,
+    /// One more than that number when the program last gave up waiting; 0: it never did.
+    pub(super) given_up: AtomicU32,
     pub(super) answered: Condvar,
     /// The host's control page.
     pub(super) control: Arc<Memory>,
@@ -77,7 +79,7 @@ impl Link {
         word: Option<Arc<Word>>,
         wait: Wait,
     ) -> io::Result<Link> {
-        let mut patience = Patience::new(word.as_deref());
+        let mut patience = Patience::new(word.as_deref(), false);
         let mut channel = directory.connect()?;
         // If the process's limit is lower, the descriptor stays where it is.
         let _ = channel.move_up(LEAST_DESCRIPTOR);
@@ -112,6 +114,7 @@ impl Link {
             next: AtomicUsize::new(1),
             unanswered: Mutex::default(),
             received: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
             answered: Condvar::new(),
             control,
             bell: Bell::new(Arc::new(bell))?,
@@ -346,11 +349,12 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Waits a moment for the answer to a registration.
+    /// Waits for the answer to a registration as long as the program has [`Patience`].
     pub(super) fn wait_for_answer(&self, registration: u32) {
         let mut unanswered = lock(&self.unanswered);
         let mut received = self.received.load(Ordering::Relaxed);
-        let mut patience = Patience::new(self.word.as_deref());
+        let is_spent = self.given_up.load(Ordering::Relaxed) == received.wrapping_add(1);
+        let mut patience = Patience::new(self.word.as_deref(), is_spent);
         while unanswered.contains(&registration) {
             let (left, waited) = self
                 .answered
@@ -361,6 +365,7 @@ impl Link {
             if waited.timed_out() && !patience.is_left(now != received) {
                 // A host that does not answer is waited for once. Its later messages still count.
                 unanswered.clear();
+                self.given_up.store(now.wrapping_add(1), Ordering::Relaxed);
                 report(|| {
                     format!(
                         "the host has not answered within {:.1} s: until it does, it records no events of this program",
@@ -423,6 +428,7 @@ mod tests {
             next: AtomicUsize::new(1),
             unanswered: Mutex::default(),
             received: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
             answered: Condvar::new(),
             control: control.memory().clone(),
             bell: Bell::new(bell).unwrap(),

@@ -33,21 +33,25 @@ pub(super) struct Patience<'w> {
     beats: u32,
     turns: u32,
     since: Instant,
+    /// The host has been silent since the last wait was given up: one turn is enough.
+    is_spent: bool,
 }
 
 impl<'w> Patience<'w> {
-    pub(super) fn new(word: Option<&'w Word>) -> Patience<'w> {
+    /// `is_spent`: the host has been silent since the last wait was given up.
+    pub(super) fn new(word: Option<&'w Word>, is_spent: bool) -> Patience<'w> {
         let beats = word.map_or(0, Word::beats);
-        Patience { word, beats, turns: 0, since: Instant::now() }
+        Patience { word, beats, turns: 0, since: Instant::now(), is_spent }
     }
 
     /// Whether to wait one more [`TURN`]. `was_heard`: the host has sent something in the last one.
     pub(super) fn is_left(&mut self, was_heard: bool) -> bool {
         self.turns += 1;
+        self.is_spent &= !was_heard;
         if was_heard || (self.turns >= TURNS && self.is_at_work()) {
             self.turns = 0;
         }
-        self.turns < TURNS && self.since.elapsed() < LONGEST
+        !self.is_spent && self.turns < TURNS && self.since.elapsed() < LONGEST
     }
 
     /// Whether the host works, has worked since the last call, or may be waiting for a processor.

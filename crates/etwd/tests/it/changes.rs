@@ -1,6 +1,6 @@
 //! An event belongs to the side of a change on which it was written, also if the host drains it on the other side.
 
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -160,5 +160,32 @@ fn a_program_that_starts_while_the_host_is_at_work_is_recorded_from_its_first_ev
     second.write(5);
     let status = mined.daemon.stop("busy");
     assert_eq!((status.stored, status.lost), (6, 0), "{status:?}");
+    mined.end();
+}
+
+/// P8: a host that does not come back from its work delays a program once, however many providers it registers.
+#[test]
+fn a_host_that_stays_at_work_delays_a_program_once() {
+    let mined = Mined::new("batch sealed");
+    mined.daemon.start("busy", SessionConfig::default());
+    let mut first = Told::new(&mined.daemon.rig, "told");
+    let mut command = mined.daemon.rig.command("again", &[]);
+    command.env("ETW_DIAGNOSE", "1").stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut second = Told(Program::start(&mut command));
+    second.0.expect("ready");
+    let held = mined.hold();
+    first.write(1);
+    held.wait(&mined.daemon.rig);
+    second.write(3);
+    drop(held);
+    let Told(mut second) = second;
+    drop(second.child.stdin.take());
+    let mut report = String::new();
+    second.child.stderr.take().unwrap().read_to_string(&mut report).unwrap();
+    let waits = report.split("has not answered within ").skip(1);
+    let waits: Vec<f64> =
+        waits.map(|rest| rest.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(waits.len(), 3, "{report}");
+    assert_eq!(waits.iter().filter(|wait| **wait >= 5.0).count(), 1, "{report}");
     mined.end();
 }

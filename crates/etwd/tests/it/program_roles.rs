@@ -37,6 +37,7 @@ fn run() {
         "closes" => closes(arguments[0]),
         "classic" => classic(arguments[0]),
         "elsewhere" => elsewhere(arguments[0], arguments[1]),
+        "again" => again(),
         "crowd" => crowd(arguments[0], arguments[1]),
         "limited" => limited(arguments[0], arguments[1]),
         "storm" => storm(arguments[0], arguments[1]),
@@ -153,6 +154,18 @@ fn told(write: fn(u64, u64) -> etw::Status) {
         for _ in 0..count {
             write(0, number);
             number += 1;
+        }
+        say("done\n");
+    }
+}
+
+/// Registers the provider as often as each line of its input says.
+fn again() {
+    drop(PROVIDER.register());
+    say("ready\n");
+    for line in std::io::stdin().lines() {
+        for _ in 0..line.unwrap().parse().unwrap() {
+            drop(PROVIDER.register());
         }
         say("done\n");
     }
