@@ -271,9 +271,15 @@ fn put_rate(html: &mut String, counted: &Counted) {
 
 /// The next larger of 1, 2, 4 and 8 times a power of ten: its quarters are short numbers.
 fn round_up(value: f64) -> f64 {
-    let power = 10f64.powf(value.log10().floor());
+    let power = format!("1e{}", exponent(value)).parse().unwrap_or(1.0);
     let steps = [1.0, 2.0, 4.0, 8.0, 10.0];
     steps.iter().map(|step| step * power).find(|round| *round >= value).unwrap_or(value)
+}
+
+/// The exponent of a number in scientific notation.
+fn exponent(value: f64) -> i32 {
+    let text = format!("{value:e}");
+    text.rsplit('e').next().and_then(|exponent| exponent.parse().ok()).unwrap_or(0)
 }
 
 /// At most four digits that matter, without zeros at the end.
@@ -281,7 +287,7 @@ fn number_text(value: f64) -> String {
     let digits = match value {
         value if value >= 100.0 || value == 0.0 => 0,
         value if value >= 1.0 => 2,
-        value => (2.0 - value.log10().floor()).min(12.0) as usize,
+        value => usize::try_from(2 - exponent(value)).unwrap_or(0).min(12),
     };
     let text = format!("{value:.digits$}");
     match text.contains('.') {

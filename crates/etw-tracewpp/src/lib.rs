@@ -27,7 +27,6 @@ mod condition;
 mod config;
 mod diagnostic;
 mod lexer;
-mod md5;
 mod message;
 mod model;
 mod options;

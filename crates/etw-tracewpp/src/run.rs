@@ -3,13 +3,13 @@
 use crate::config::{self, Config, Request};
 use crate::diagnostic::{Diagnostic, shown};
 use crate::lexer::{Kind, Tokens};
-use crate::md5::md5;
 use crate::message::{self, Facts, Message};
 use crate::model::{self, Source};
 use crate::options::{Options, Output};
 use crate::scan;
 use crate::template::{self, Cache, Template};
 use crate::tmf::{self, ControlGuid};
+use md5::{Digest, Md5};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -342,7 +342,7 @@ impl Run<'_> {
             }
         }
         let control_guids = control_guids(&tokens);
-        let checksum = hex(&md5(text.as_bytes()));
+        let checksum = hex(&Md5::digest(text));
         let mut unit = Unit {
             path: path.to_owned(),
             file,
@@ -509,7 +509,7 @@ fn message_guid(component: &str, units: &[&Unit]) -> String {
             }
         }
     }
-    let mut sum = md5(&sum);
+    let mut sum: [u8; 16] = Md5::digest(&sum).into();
     // The form of a GUID by name, as Windows' message GUIDs have it.
     sum[6] = sum[6] & 0x0f | 0x30;
     let digits = hex(&sum);

@@ -841,3 +841,19 @@ fn guids_and_hidden_fields_give_notes() {
     let output = etw(&["dump", "--where", "fields.id == 17"], &[file.path()]);
     assert_eq!((stderr(&output).as_str(), output.stdout.is_empty()), ("", false));
 }
+
+/// A command that prints a small trace spends a tenth of its time on libraries. It has no use for that of mathematics.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn the_command_loads_two_libraries() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_etw"));
+    let output = command.env("LD_TRACE_LOADED_OBJECTS", "1").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let needed = text.lines().filter(|line| line.contains(" => "));
+    let names: Vec<&str> = needed.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"libc.so.6"), "{text}");
+    assert!(
+        names.iter().all(|name| name.starts_with("libc.") || name.starts_with("libgcc_s.")),
+        "{text}"
+    );
+}
