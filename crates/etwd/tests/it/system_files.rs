@@ -74,7 +74,9 @@ fn start_with(daemon: &Daemon, file: Option<PathBuf>, mode: LogMode) -> bool {
         file,
         mode,
         buffer_size: BUFFER_SIZE,
-        buffer_count: 256,
+        // A snapshot is complete if nothing in memory was overwritten, also beside other tests: a buffer has the events of one CPU, so
+        // the start of a process can outlive its end.
+        buffer_count: if mode == LogMode::Buffering { 1024 } else { 256 },
         system: Some(system("process,thread,img,cswitch")),
         ..SessionConfig::default()
     };
