@@ -78,7 +78,7 @@ impl Mailbox {
 
     /// Sleeps until a message comes, `is_rung` says that there is other work, or the time is over.
     pub fn rest(&self, pause: Duration, is_rung: impl Fn() -> bool) {
-        // A message that came just before is seen behind it.
+        // `is_filled` finds a message that came just before this line.
         self.set_at_work(false);
         self.bell.sleep(pause, || self.is_filled() || is_rung());
         self.set_at_work(true);

@@ -842,7 +842,7 @@ fn guids_and_hidden_fields_give_notes() {
     assert_eq!((stderr(&output).as_str(), output.stdout.is_empty()), ("", false));
 }
 
-/// A command that prints a small trace spends a tenth of its time on libraries. It has no use for that of mathematics.
+/// The C library and the unwinder are the only shared libraries. To load libm took 5 % of the time to print a small trace.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn the_command_loads_two_libraries() {

@@ -7,12 +7,12 @@ use etw_wire::runtime_directory::Word;
 /// One wait for a message. On an idle machine a host answers well below a millisecond.
 pub(super) const TURN: Duration = Duration::from_millis(25);
 
-/// The turns without a message after which a host that is not at work is waited for no longer. Turns, not time: while this program
+/// A program stops waiting for an idle host after so many turns without a message. Turns are counted, not time: while this program
 /// has no processor, the host may have none either.
 const TURNS: u32 = 10;
 
-/// The longest wait for a host that is at work, or has no processor: hundreds of programs may have started at once, and a program
-/// that started without its sessions would lose its first events.
+/// The longest wait for a host that works or has no processor, as when hundreds of programs start at once. A program that stops
+/// waiting loses the events that it writes before the answer.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The machine is crowded if more than so many threads for each processor are runnable.

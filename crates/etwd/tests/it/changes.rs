@@ -10,7 +10,7 @@ use etw_types::{Keyword, Level, LevelKeyword};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, Update};
 
-use crate::interrupted_requests::Mined;
+use crate::interrupted_requests::{Held, Mined};
 use crate::program_roles::GROUPED;
 use crate::rig::*;
 
@@ -31,13 +31,18 @@ impl Told {
     }
 }
 
+/// Holds the worker at the end of a round, which an event of the program begins.
+fn hold_in_round<'m>(mined: &'m Mined, program: &mut Told) -> Held<'m> {
+    let held = mined.hold();
+    program.write(1);
+    held.wait(&mined.daemon.rig);
+    held
+}
+
 /// Sends a request while the worker is held at the end of a round in which it has drained nothing of what `write` writes.
 fn ask_behind(mined: &Mined, program: &mut Told, request: &Request, write: impl FnOnce(&mut Told)) {
     std::thread::scope(|scope| {
-        let held = mined.hold();
-        // A round begins.
-        program.write(1);
-        held.wait(&mined.daemon.rig);
+        let held = hold_in_round(mined, program);
         write(program);
         let client = Client::connect(&mined.daemon.rig.runtime()).unwrap();
         let asked = scope.spawn(move || client.ask(request));
@@ -148,9 +153,7 @@ fn a_program_that_starts_while_the_host_is_at_work_is_recorded_from_its_first_ev
     let mined = Mined::new("batch sealed");
     mined.daemon.start("busy", SessionConfig::default());
     let mut first = Told::new(&mined.daemon.rig, "told");
-    let held = mined.hold();
-    first.write(1);
-    held.wait(&mined.daemon.rig);
+    let held = hold_in_round(&mined, &mut first);
     let second = Program::start(mined.daemon.rig.command("told", &[]).stdin(Stdio::piped()));
     // Longer than a program waits for a host that does nothing.
     std::thread::sleep(Duration::from_secs(1));
@@ -173,9 +176,7 @@ fn a_host_that_stays_at_work_delays_a_program_once() {
     command.env("ETW_DIAGNOSE", "1").stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut second = Told(Program::start(&mut command));
     second.0.expect("ready");
-    let held = mined.hold();
-    first.write(1);
-    held.wait(&mined.daemon.rig);
+    let held = hold_in_round(&mined, &mut first);
     second.write(3);
     drop(held);
     let Told(mut second) = second;
