@@ -136,9 +136,11 @@ fn each_file_of_a_series_is_complete_by_itself() {
     let all: Vec<Alone> = files.iter().map(|file| Alone::of(file, program.id())).collect();
     let mut open = 0;
     for (file, one) in files.iter().zip(&all) {
-        // Events may fill the rest of a file before its end is written: that is in the next file then.
+        // Events may fill the rest of a file before all of its end is written: the rest of that is in the next file then. The configuration
+        // comes ahead of the processes.
         let (began, ended) = (one.began, one.ended);
-        let expected = Alone { began, has_configuration: ended > 0, ..Alone::complete(ended) };
+        let has_configuration = ended > 0 || one.has_configuration;
+        let expected = Alone { began, has_configuration, ..Alone::complete(ended) };
         assert!(*one == expected || one.began == 0, "{}: {one:?}", file.display());
         open += began;
         assert!(began <= 1 && ended <= open, "{all:?}");
@@ -150,7 +152,10 @@ fn each_file_of_a_series_is_complete_by_itself() {
     let (chains, unmarked) = chains_of(&files);
     assert!(unmarked.is_empty(), "{unmarked:?}");
     assert!(chains.gaps_behind_unseen + chains.gaps_behind_others <= status.lost, "{chains:?}");
-    assert_eq!(status.notes, [""; 0]);
+    // Other processes of the machine can have notes, such as one with a command line that is longer than a buffer.
+    let of_files: Vec<&String> =
+        status.notes.iter().filter(|note| note.contains("rundown")).collect();
+    assert!(of_files.is_empty(), "{of_files:?}");
     end(program);
     daemon.end();
 }
