@@ -109,5 +109,6 @@ pub use sys::{check_pool_fd, is_thread_busy, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
     MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, Thread, ThreadState,
-    Writer, abandon_begun, commit_begun, try_this_thread, with_thread_word,
+    Writer, abandon_begun, commit_begun, replace_thread_word, thread_word, try_begin_usual,
+    try_this_thread, try_write_usual,
 };

@@ -142,23 +142,18 @@ impl<'a> Room<'a> {
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]
     pub fn put_counted(mut self, bytes: &[u8]) -> Room<'a> {
+        // The same for texts of every size, so that the compiler can know at the end that nothing is left.
+        let Some(part) = self.take(2 + bytes.len()) else { return self };
         match bytes.len() {
-            size @ 16..=32 => {
-                if let Some(part) = self.take(2 + size) {
-                    let (count, text) = part.split_at_mut(2);
-                    copy(count, &(size as u16).to_le_bytes());
-                    copy(text, bytes);
-                }
-                self
+            16..=32 => {
+                let (count, text) = part.split_at_mut(2);
+                copy(count, &(bytes.len() as u16).to_le_bytes());
+                copy(text, bytes);
             }
-            _ => self.put_counted_by_call(bytes),
+            // SAFETY: `part` has 2 bytes more than `bytes`.
+            _ => self.at = unsafe { put_counted_by_call(part.as_mut_ptr().cast(), bytes) },
         }
-    }
-
-    /// A function of its own: its caller, which mostly ends with it, has nothing to save for the calls in it.
-    #[inline(never)]
-    fn put_counted_by_call(self, bytes: &[u8]) -> Room<'a> {
-        self.put(&(bytes.len() as u16).to_le_bytes()).put_short(bytes)
+        self
     }
 
     /// [`put`](Self::put) of bytes that are mostly few: up to 64 of them are copied without a call. For functions that many sites
@@ -215,6 +210,25 @@ impl<'a> Room<'a> {
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.left == 0
+    }
+}
+
+/// Puts a `u16` count and as many bytes; the address behind them. A function of its own: its caller, which mostly ends with it, has nothing to
+/// save for the calls in it.
+///
+/// # Safety
+/// There are `2 + bytes.len()` writable bytes at `to`, outside of `bytes`.
+#[inline(never)]
+unsafe fn put_counted_by_call(to: *mut u8, bytes: &[u8]) -> *mut MaybeUninit<u8> {
+    // SAFETY: by the caller.
+    unsafe {
+        to.cast::<[u8; 2]>().write((bytes.len() as u16).to_le_bytes());
+        let to = to.add(2);
+        match bytes.len() {
+            size @ ..=SMALL => copy_small(to, bytes.as_ptr(), size),
+            size => std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, size),
+        }
+        to.add(bytes.len()).cast()
     }
 }
 

@@ -26,6 +26,13 @@ impl SiteCache {
     pub const fn new() -> SiteCache {
         SiteCache { ids: [const { AtomicU64::new(0) }; MAX_ATTACHMENTS] }
     }
+
+    /// The id in the pool of the writer with this epoch, if it has one.
+    #[inline(always)]
+    pub(crate) fn id_of(&self, attachment: usize, epoch: u64) -> Option<u32> {
+        let cached = self.ids[attachment % MAX_ATTACHMENTS].load(Ordering::Relaxed);
+        (cached >> 32 == epoch & 0xffff_ffff).then_some(cached as u32)
+    }
 }
 
 impl Writer {
@@ -48,8 +55,7 @@ impl Writer {
     /// [`intern_at`](Self::intern_at) of metadata that was interned before; else `None`.
     #[inline(always)]
     pub fn interned_at(&self, attachment: usize, cache: &SiteCache) -> Option<u32> {
-        let cached = cache.ids[attachment % MAX_ATTACHMENTS].load(Ordering::Relaxed);
-        (cached >> 32 == self.epoch & 0xffff_ffff).then_some(cached as u32)
+        cache.id_of(attachment, self.epoch)
     }
 
     #[cold]

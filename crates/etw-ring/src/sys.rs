@@ -19,7 +19,7 @@ pub(crate) use clock::find_time_namespace;
 pub use copy_past_caches::copy_past_caches;
 pub(crate) use cpu::{Cpu, Moment};
 pub use fork::process_generation;
-pub(crate) use fork::{current_generation, fork_word};
+pub(crate) use fork::{claim_fork_word, current_generation, fork_word};
 pub(crate) use futex::{futex_wait, futex_wake};
 pub use memory::Memory;
 #[cfg(target_os = "linux")]

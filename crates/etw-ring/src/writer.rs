@@ -1,8 +1,10 @@
 //! A provider's pool: [`Writer`] makes, grows, closes and retires it. The modules below hold the paths of a write.
 //!
 //! ```text
-//!   write ─► try_begin ──────────────────────────► fill ─► commit_owned          (owned.rs: the thread's own chunk)
-//!   try_write, try_write_fast ─► try_write_on ─┘ ▲        (try_begin_write and commit_begun: the same in two calls)
+//!   try_write_usual, try_begin_usual ─────────────► fill ─► commit_owned  (usual.rs: by what the thread's state knows of its pool)
+//!     │ another machine, a full chunk, another pool than before: nothing has happened yet
+//!     ▼
+//!   write, try_write ─► try_begin ────────────────► fill ─► commit_owned  (owned.rs: the thread's own chunk)
 //!              │ a full chunk: change_chunk, and on
 //!              │ a revoked or no chunk, a refusal, a write inside a write: nothing has happened yet
 //!              ▼
@@ -11,8 +13,9 @@
 //!              └────► reserve_in_overflow ◄────────────────────┘ ─► Reservation ─► commit  (overflow.rs)
 //! ```
 //!
-//! Several paths exist because nearly every write needs only the first, which keeps its request in registers. `try_write…` answers `None` if it did nothing; `…_slow` may enter the kernel to register a thread or to
-//! wake the host; `…_in_overflow` works where a thread has no chunk of its own.
+//! Several paths exist because nearly every write needs only the first, which keeps its request in registers. `try_…` answers `None` if it did
+//! nothing; `…_slow` may enter the kernel to register a thread or to wake the host; `…_in_overflow` works where a thread has no chunk of its own.
+//! `try_begin_…` and `commit_begun` are a write in two calls.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -35,6 +38,7 @@ mod request;
 mod reservation;
 mod slots;
 mod thread;
+mod usual;
 mod wake;
 
 pub use owned::{abandon_begun, commit_begun};
@@ -42,7 +46,8 @@ pub use payload::Payload;
 pub use request::{Refused, Request};
 pub use reservation::Reservation;
 use thread::thread_state;
-pub use thread::{Thread, ThreadState, try_this_thread, with_thread_word};
+pub use thread::{Thread, ThreadState, replace_thread_word, thread_word, try_this_thread};
+pub use usual::{try_begin_usual, try_write_usual};
 
 /// The number of hosts that a process can be attached to at a time.
 pub const MAX_ATTACHMENTS: usize = 8;
@@ -101,8 +106,8 @@ pub struct Writer {
     fork: &'static AtomicU64,
     /// The fork page's value in the process that attached; `CLOSED` after the end of the attachment.
     fork_generation: AtomicU64,
-    /// The same on the usual machine ([`try_write_fast`](Self::try_write_fast)), else `CLOSED`: one test of both.
-    fast_generation: AtomicU64,
+    /// The epoch while writes on the usual machine ([`try_write_usual`]) may use this pool, else something else: a child finds 0.
+    open: &'static AtomicU64,
     pub(crate) epoch: u64,
     pub(crate) attachment: usize,
     probe: AtomicU32,
@@ -112,6 +117,8 @@ pub struct Writer {
 }
 
 const CLOSED: u64 = u64::MAX;
+/// No writer has the epoch 0.
+static NEVER_OPEN: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: the raw pointers lead to atomics in `control`, which the writer keeps alive.
 unsafe impl Send for Writer {}
@@ -151,6 +158,8 @@ impl Writer {
         let fork = sys::fork_word()?;
         let generation_of_process = sys::current_generation(fork);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
+        let open = if fast { sys::claim_fork_word(epoch) } else { None };
+        let open = open.unwrap_or(&NEVER_OPEN);
         let units = options.units();
 
         memory.prefault(0, P_UNITS + units * 8);
@@ -183,7 +192,7 @@ impl Writer {
             fast,
             fork,
             fork_generation: AtomicU64::new(generation_of_process),
-            fast_generation: AtomicU64::new(if fast { generation_of_process } else { CLOSED }),
+            open,
             epoch,
             attachment,
             probe: AtomicU32::new(0),
@@ -260,16 +269,16 @@ impl Writer {
         self.fork.load(Ordering::Relaxed) == self.fork_generation.load(Ordering::Relaxed)
     }
 
-    /// [`is_attached`](Self::is_attached) on the usual machine.
-    #[inline(always)]
-    fn is_attached_and_fast(&self) -> bool {
-        self.fork.load(Ordering::Relaxed) == self.fast_generation.load(Ordering::Relaxed)
-    }
-
     /// Refuses further writes. Writes in flight complete.
     pub fn close(&self) {
         self.fork_generation.store(CLOSED, Ordering::Relaxed);
-        self.fast_generation.store(CLOSED, Ordering::Relaxed);
+        self.close_usual();
+    }
+
+    /// Refuses further writes by [`try_begin_usual`] and [`try_write_usual`], which find this pool without its writer.
+    pub fn close_usual(&self) {
+        // In a child, the word may already be another writer's. Epochs differ, so it is changed only if it is this one's.
+        let _ = self.open.compare_exchange(self.epoch, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Returns the memory to the system after [`close`](Self::close), when the host has drained it. The addresses stay reserved, with
@@ -302,5 +311,11 @@ impl Writer {
     #[doc(hidden)]
     pub fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
         f(thread_state(self.attachment))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close_usual();
     }
 }

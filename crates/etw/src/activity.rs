@@ -1,12 +1,10 @@
 //! Activities: ids that tie events together, one of them current in each thread.
 
-#[cfg(not(windows))]
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(not(windows))]
-use etw_ring::with_thread_word;
 use etw_ring::{Thread, try_this_thread};
+#[cfg(not(windows))]
+use etw_ring::{replace_thread_word, thread_word};
 use etw_types::{Guid, Status};
 
 #[cfg(windows)]
@@ -18,7 +16,7 @@ use crate::system::set_activity_id as replace;
 #[cfg(not(windows))]
 #[inline(always)]
 pub(crate) fn current() -> Guid {
-    guid_of(with_thread_word(Cell::get))
+    guid_of(thread_word())
 }
 
 /// The calling thread's data, if the thread certainly has no activity.
@@ -35,7 +33,7 @@ pub(crate) fn thread_without() -> Option<&'static Thread> {
 fn replace(id: Guid) -> Guid {
     let [a, b, c, d, e, f, g, h, rest @ ..] = id.0;
     let words = [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest)];
-    guid_of(with_thread_word(|word| word.replace(words)))
+    guid_of(replace_thread_word(words))
 }
 
 #[cfg(not(windows))]

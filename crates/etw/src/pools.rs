@@ -18,13 +18,22 @@ pub(crate) fn set_writer(attachment: usize, writer: &'static Writer) {
     if let Ok(mut kept) = KEPT.try_lock() {
         kept.push(writer);
     }
-    WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
+    replace_writer(attachment, std::ptr::from_ref(writer).cast_mut());
 }
 
 /// Leaves the host without a writer, until it has a pool.
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 pub(crate) fn clear_writer(attachment: usize) {
-    WRITERS[attachment].store(std::ptr::null_mut(), Ordering::Release);
+    replace_writer(attachment, std::ptr::null_mut());
+}
+
+fn replace_writer(attachment: usize, writer: *mut Writer) {
+    let before = WRITERS[attachment].swap(writer, Ordering::AcqRel);
+    // SAFETY: null, or from a `&'static Writer`.
+    if let Some(before) = unsafe { before.as_ref() }.filter(|_| before != writer) {
+        // Threads that have written to it no longer find it in their own state either.
+        before.close_usual();
+    }
 }
 
 /// The writer into a host's pool, if the host has one. Lock-free.

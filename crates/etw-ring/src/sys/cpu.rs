@@ -25,6 +25,9 @@ mod linux {
     }
 
     impl Cpu {
+        /// Before [`find`](Cpu::find).
+        pub const UNKNOWN: Cpu = Cpu { rseq_cpu_id: 0 };
+
         pub fn find() -> Cpu {
             #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut))]
             let mut rseq_cpu_id = 0;
@@ -96,6 +99,8 @@ mod other {
     pub(crate) struct Cpu;
 
     impl Cpu {
+        pub const UNKNOWN: Cpu = Cpu;
+
         pub fn find() -> Cpu {
             Cpu
         }

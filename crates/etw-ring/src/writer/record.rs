@@ -13,13 +13,12 @@ pub(super) struct Grant {
     pub(super) sessions: u8,
 }
 
-/// Time, CPU and thread of a write, and the size of its payload.
+/// Time and CPU of a write, and the size of its payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     pub(super) time: u64,
     pub(super) cpu: u16,
     pub(super) filled: u32,
-    pub(super) tid: u32,
 }
 
 /// Writes the header of a record.
@@ -27,11 +26,11 @@ pub(super) struct Stamp {
 /// # Safety
 /// `RECORD`: the grant's record is 8-byte aligned, has space for a header, and belongs to the caller alone.
 #[inline(always)]
-pub(super) unsafe fn write_header(request: &Request, grant: &Grant, stamp: &Stamp) {
+pub(super) unsafe fn write_header(request: &Request, grant: &Grant, stamp: &Stamp, tid: u32) {
     // SAFETY: `RECORD`.
     unsafe {
         write_stamp(request, grant, stamp);
-        write_identity(request, grant, stamp);
+        write_identity(request, grant, tid);
     }
 }
 
@@ -52,15 +51,13 @@ pub(super) unsafe fn write_stamp(request: &Request, grant: &Grant, stamp: &Stamp
     }
 }
 
-/// Writes the rest of the header. Of the stamp it uses the thread id alone.
+/// Writes the rest of the header, with the thread's id.
 ///
 /// # Safety
 /// `RECORD` of [`write_header`].
 #[inline(always)]
-pub(super) unsafe fn write_identity(request: &Request, grant: &Grant, stamp: &Stamp) {
-    for (i, half) in
-        [request.site, grant.seq, request.registration, stamp.tid].into_iter().enumerate()
-    {
+pub(super) unsafe fn write_identity(request: &Request, grant: &Grant, tid: u32) {
+    for (i, half) in [request.site, grant.seq, request.registration, tid].into_iter().enumerate() {
         // SAFETY: `RECORD`.
         unsafe { grant.record.cast::<u32>().add(4 + i).write(half) };
     }

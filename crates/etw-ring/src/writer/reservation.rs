@@ -95,9 +95,9 @@ impl<'a> Reservation<'a> {
         if self.time == 0 {
             self.stamp_now();
         }
-        let stamp = Stamp { time: self.time, cpu: self.cpu, filled, tid: self.tid };
+        let stamp = Stamp { time: self.time, cpu: self.cpu, filled };
         // SAFETY: `RECORD`, by the grant, until the stores below.
-        unsafe { write_header(&self.request, &self.grant, &stamp) };
+        unsafe { write_header(&self.request, &self.grant, &stamp, self.tid) };
         match &self.location {
             Location::Owned(thread) => {
                 commit_owned(thread, self.grant.head, record_size(filled as usize) as u32);
@@ -154,7 +154,7 @@ impl Writer {
         thread: &'a ThreadState,
         request: &Request,
     ) -> Result<Reservation<'a>, Refused> {
-        match self.try_begin::<false>(thread, request) {
+        match self.try_begin(thread, request) {
             Some(grant) => {
                 let tid = thread.tid.get();
                 Ok(Reservation::new(self, request, grant, tid, Location::Owned(thread)))

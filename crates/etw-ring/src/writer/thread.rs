@@ -3,9 +3,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::MAX_ATTACHMENTS;
 use super::line::{Counters, Line};
+use super::{MAX_ATTACHMENTS, NEVER_OPEN, Writer};
+use crate::control::Gate;
 use crate::proto::Head;
+use crate::sys::Cpu;
 
 /// A thread's own state for one attachment. It has no destructor and a const constructor, so a `thread_local!` that a signal
 /// handler touches first can hold it. A thread uses one state with each writer.
@@ -14,8 +16,17 @@ pub struct ThreadState {
     /// Set during a write. Only a signal handler inside that write can find it set: no other thread reads it, and it is atomic only
     /// because of the compiler.
     pub(super) busy: AtomicBool,
-    /// The writer that the other fields belong to.
+    /// The epoch of the writer that the other fields belong to.
     pub(super) epoch: Cell<u64>,
+    /// A word that has the epoch's value while a write on the usual machine may use this state: the writer's, or another one while the
+    /// thread has a [word](replace_thread_word).
+    pub(super) open: Cell<&'static AtomicU64>,
+    /// The writer's word.
+    pub(super) open_of_writer: Cell<&'static AtomicU64>,
+    /// Copies of the writer's, for the same writes.
+    pub(super) gate: Cell<*const Gate>,
+    pub(super) cpu: Cell<Cpu>,
+    pub(super) writer: Cell<*const Writer>,
     pub(super) tid: Cell<u32>,
     pub(super) slot: Cell<u16>,
     pub(super) class: Cell<u8>,
@@ -42,6 +53,11 @@ impl ThreadState {
         ThreadState {
             busy: AtomicBool::new(false),
             epoch: Cell::new(0),
+            open: Cell::new(&NEVER_OPEN),
+            open_of_writer: Cell::new(&NEVER_OPEN),
+            gate: Cell::new(std::ptr::null()),
+            cpu: Cell::new(Cpu::UNKNOWN),
+            writer: Cell::new(std::ptr::null()),
             tid: Cell::new(0),
             slot: Cell::new(0),
             class: Cell::new(0),
@@ -81,8 +97,7 @@ pub(super) fn this_thread<'a>() -> &'a Thread {
         thread = pointer::find();
     }
     // SAFETY: the thread's own data, valid until the thread ends, even later than other locals, since it has no destructor. A
-    // reference leaves this crate only in a reservation, which cannot leave the thread (it holds raw pointers), and in
-    // `with_thread_word`.
+    // reference leaves this crate only in a reservation, which cannot leave the thread (it holds raw pointers).
     unsafe { &*thread }
 }
 
@@ -172,7 +187,7 @@ mod pointer {
     }
 }
 
-/// The calling thread's data, if an earlier call of [`with_thread_word`] or an earlier write has found them.
+/// The calling thread's data, if an earlier look at its word or an earlier write has found them.
 #[inline(always)]
 pub fn try_this_thread() -> Option<&'static Thread> {
     // SAFETY: null, or as in `this_thread`: a reference cannot leave the thread, since the data are not `Sync`, and no code of the thread
@@ -181,7 +196,7 @@ pub fn try_this_thread() -> Option<&'static Thread> {
 }
 
 impl Thread {
-    /// The bytes of [`with_thread_word`].
+    /// The bytes of [`thread_word`].
     #[inline(always)]
     pub fn word(&self) -> [u64; 2] {
         self.word.get()
@@ -194,11 +209,29 @@ pub(super) fn thread_state<'a>(attachment: usize) -> &'a ThreadState {
     &this_thread().states[attachment % MAX_ATTACHMENTS]
 }
 
-/// Calls `f` with sixteen bytes of the calling thread that belong to the caller, zero at first. They lie beside the thread's state, so
-/// a look at them costs nothing more than the write. Async-signal-safe if `f` is.
-///
-/// [`Thread::word`] is cheaper.
+/// Sixteen bytes of the calling thread that belong to the caller, zero at first. They lie beside the thread's state, so a look at them costs
+/// nothing more than the write. Async-signal-safe. [`Thread::word`] is cheaper.
 #[inline(always)]
-pub fn with_thread_word<R>(f: impl FnOnce(&Cell<[u64; 2]>) -> R) -> R {
-    f(&this_thread().word)
+pub fn thread_word() -> [u64; 2] {
+    this_thread().word()
+}
+
+/// Sets the bytes of [`thread_word`], and returns the earlier ones. While they are not zero, [`try_begin_usual`](super::try_begin_usual) and
+/// [`try_write_usual`](super::try_write_usual) do nothing. Async-signal-safe.
+pub fn replace_thread_word(word: [u64; 2]) -> [u64; 2] {
+    let thread = this_thread();
+    let before = thread.word.replace(word);
+    thread.states.iter().for_each(ThreadState::open_if_free);
+    before
+}
+
+impl ThreadState {
+    /// Chooses the word that [`ThreadState::open`] leads to.
+    pub(super) fn open_if_free(&self) {
+        self.open.set(if thread_word() == [0; 2] {
+            self.open_of_writer.get()
+        } else {
+            &NEVER_OPEN
+        });
+    }
 }

@@ -12,4 +12,5 @@ mod replay;
 mod signals;
 mod support;
 mod threads;
+mod usual;
 mod writes;

@@ -51,6 +51,12 @@ pub fn put(writer: &Writer, bytes: &[u8]) -> Result<(), Refused> {
     writer.write(&request(bytes.len()), |r| r.put(bytes))
 }
 
+/// Writes on the usual machine alone, to the pool to which this thread wrote last.
+pub fn put_usual(cache: Option<&SiteCache>, bytes: &[u8]) -> Option<Result<(), Refused>> {
+    // SAFETY: a rig's writer stays at its place until the rig is dropped.
+    unsafe { try_write_usual(try_this_thread()?, 0, cache, request(bytes.len()), bytes) }
+}
+
 pub fn patient() -> DrainOptions<'static> {
     DrainOptions { patience: PATIENCE, ..Default::default() }
 }

@@ -6,7 +6,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, Writer, prefix, prefix::Prefix};
+use etw_ring::{
+    FillRoom, MAX_ATTACHMENTS, Request, Room, prefix, prefix::Prefix, try_begin_usual,
+    try_this_thread, try_write_usual,
+};
 use etw_types::{EventDescriptor, Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
@@ -76,10 +79,10 @@ pub unsafe fn try_write_described_inline(
     payload_size: usize,
     fill: impl FillRoom,
 ) -> Option<Status> {
-    let thread = activity::thread_without()?;
-    let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
-    let fill = DescriptorThen(descriptor, fill);
-    Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
+    let request = request_of_descriptor(provider, sessions, payload_size)?;
+    let (thread, fill) = (try_this_thread()?, DescriptorThen(descriptor, fill));
+    // SAFETY: writers are `&'static`.
+    Some(status_of_begun(unsafe { try_write_usual(thread, 0, None, request, fill)? }))
 }
 
 /// [`try_write_described_inline`] of a descriptor's two words.
@@ -95,26 +98,25 @@ pub(crate) fn try_write_described_fast(
     unsafe { try_write_described_inline(provider, descriptor, sessions, payload_size, fill) }
 }
 
-/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `FAST`: only on the usual machine
-/// and into the thread's chunk, without a call. `None`: nothing happened.
+/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `USUAL`: only on the usual
+/// machine and into the thread's chunk, without a call. `None`: nothing happened.
 ///
 /// # Safety
 /// `descriptor` points to sixteen readable bytes, aligned or not. `BEGUN`: the caller fills all bytes at once, and then calls
 /// [`commit_described`] with the same size on the same thread.
 #[inline(always)]
-pub unsafe fn try_begin_described<const FAST: bool>(
+pub unsafe fn try_begin_described<const USUAL: bool>(
     provider: &Provider,
     descriptor: *const [u64; 2],
     sessions: u8,
     payload_size: usize,
 ) -> Option<NonNull<u8>> {
-    let thread = activity::thread_without()?;
-    let (writer, request) = request_of_descriptor(provider, sessions, payload_size)?;
-    // SAFETY: `BEGUN`; the record's payload begins with sixteen bytes for the descriptor.
+    let request = request_of_descriptor(provider, sessions, payload_size)?;
+    // SAFETY: `BEGUN`; writers are `&'static`; the record's payload begins with sixteen bytes for the descriptor.
     unsafe {
-        let room = match FAST {
-            true => writer.try_begin_write_fast(thread, 0, request)?,
-            false => writer.try_begin_write(thread, 0, request)?,
+        let room = match USUAL {
+            true => try_begin_usual(try_this_thread()?, 0, None, request)?,
+            false => writer(0)?.try_begin_write(activity::thread_without()?, 0, request)?,
         };
         room.cast::<[u64; 2]>().write_unaligned(descriptor.read_unaligned());
         Some(room.add(16))
@@ -131,18 +133,18 @@ pub unsafe fn commit_described(payload_size: u32) {
     unsafe { etw_ring::commit_begun(0, payload_size + 16) }
 }
 
-/// The first host's writer, and the request for an event in no activity. `None`: the host has gone, or the payload is large.
+/// The request to the first host for an event in no activity. `None`: the payload is large.
 #[inline(always)]
 fn request_of_descriptor(
     provider: &Provider,
     sessions: u8,
     payload_size: usize,
-) -> Option<(&'static Writer, Request)> {
+) -> Option<Request> {
     if payload_size > MAX_PAYLOAD_SIZE - 16 {
         etw_types::cold_path();
         return None;
     }
-    let request = Request {
+    Some(Request {
         sessions,
         kind: prefix::DESCRIPTOR,
         registration: provider.registrations[0].load(Ordering::Relaxed),
@@ -150,8 +152,7 @@ fn request_of_descriptor(
         payload_size: payload_size as u32 + 16,
         event_size: provider.size_of_static(0) + payload_size as u32,
         ..Request::default()
-    };
-    Some((writer(0)?, request))
+    })
 }
 
 /// Puts a descriptor as it lies in memory at that moment, then what the inner fill puts.

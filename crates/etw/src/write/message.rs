@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, MAX_ATTACHMENTS, Request, Room, classic, prefix, try_this_thread};
+use etw_ring::{
+    FillRoom, MAX_ATTACHMENTS, Request, Room, classic, prefix, try_this_thread, try_write_usual,
+};
 use etw_types::{MessageFlags, Status};
 
 use super::status::status_of_begun;
-use crate::pools::writer;
 use crate::provider::{Provider, STACKS};
 
 /// The size of a message's header in a record, and of its GUID.
@@ -57,8 +58,9 @@ pub(crate) unsafe fn try_write_message(
         event_size: (size_on_disk + payload_size as u32) | provider.size_of_static(0) & STACKS,
         ..Request::default()
     };
-    let (thread, writer) = (try_this_thread()?, writer(attachment)?);
-    let written = writer.try_write_fast(thread, attachment, request, Filled(message, fill))?;
+    let (thread, fill) = (try_this_thread()?, Filled(message, fill));
+    // SAFETY: writers are `&'static`.
+    let written = unsafe { try_write_usual(thread, attachment, None, request, fill)? };
     Some(status_of_begun(written))
 }
 

@@ -4,7 +4,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{FillRoom, MAX_ATTACHMENTS, Refused, Request, Room, Writer, prefix, prefix::Prefix};
+use etw_ring::{
+    FillRoom, MAX_ATTACHMENTS, Refused, Request, Room, Writer, prefix, prefix::Prefix,
+    try_begin_usual, try_this_thread, try_write_usual,
+};
 use etw_types::{Guid, Status};
 
 use super::any::{Event, TOO_LARGE, write_any};
@@ -54,6 +57,8 @@ where
     };
     // A panic of `fill` abandons the event.
     let guard = Begun;
+    // SAFETY: `begin_site` refuses more. So the compiler knows that sums of sizes have not wrapped.
+    unsafe { std::hint::assert_unchecked(payload_size <= MAX_PAYLOAD_SIZE) };
     // SAFETY: the payload of the begun write belongs to this thread until the commit.
     let room = unsafe { std::slice::from_raw_parts_mut(begun.as_ptr().cast(), payload_size) };
     if Room::fill_whole(room, fill).is_none() {
@@ -72,7 +77,7 @@ impl Drop for Begun {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: `write_site` has begun a write and not committed it.
-        unsafe { etw_ring::abandon_begun(0, writer(0)) };
+        unsafe { etw_ring::abandon_begun(0) };
     }
 }
 
@@ -162,31 +167,34 @@ pub fn try_write_site_inline(
     payload_size: usize,
     fill: impl FillRoom,
 ) -> Option<Status> {
-    let thread = activity::thread_without()?;
-    let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
-    Some(status_of_begun(writer.try_write_fast(thread, 0, request, fill)?))
+    let request = request_of(0, 0, sessions, provider, site, payload_size)?;
+    // SAFETY: writers are `&'static`.
+    let written =
+        unsafe { try_write_usual(try_this_thread()?, 0, Some(&site.cache), request, fill)? };
+    Some(status_of_begun(written))
 }
 
-/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `FAST`: only on the usual machine and into the thread's
-/// chunk, without a call. `None`: nothing happened, call [`write_site`].
+/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `USUAL`: only on the usual machine and into the
+/// thread's chunk, without a call. `None`: nothing happened, call [`write_site`].
 ///
 /// # Safety
 /// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_site`] with the same size on the same thread.
 #[inline(always)]
-pub unsafe fn try_begin_site<const FAST: bool>(
+pub unsafe fn try_begin_site<const USUAL: bool>(
     provider: &Provider,
     site: &'static Site,
     sessions: u8,
     payload_size: usize,
 ) -> Option<NonNull<u8>> {
-    let thread = activity::thread_without()?;
-    let (writer, request) = request_of_known_site(sessions, provider, site, payload_size)?;
-    // SAFETY: `BEGUN`.
+    let request = request_of(0, 0, sessions, provider, site, payload_size)?;
+    // SAFETY: `BEGUN`; writers are `&'static`.
     unsafe {
-        match FAST {
-            true => writer.try_begin_write_fast(thread, 0, request),
-            false => writer.try_begin_write(thread, 0, request),
+        if USUAL {
+            return try_begin_usual(try_this_thread()?, 0, Some(&site.cache), request);
         }
+        let (thread, writer) = (activity::thread_without()?, writer(0)?);
+        let id = writer.interned_at(0, &site.cache)?;
+        writer.try_begin_write(thread, 0, Request { site: id, ..request })
     }
 }
 
@@ -255,10 +263,10 @@ fn try_write_site_to(
         return try_write_site_in_activity(routes, provider, site, payload_size, fill);
     };
     let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
-    let written = match writer.try_write_fast(thread, attachment, request, Called(fill)) {
-        Some(written) => written,
-        None => writer.try_write(attachment, request, fill)?,
-    };
+    let cache = Some(&site.cache);
+    // SAFETY: writers are `&'static`.
+    let written = unsafe { try_write_usual(thread, attachment, cache, request, Called(fill)) };
+    let written = written.or_else(|| writer.try_write(attachment, request, fill))?;
     Some(status_of_begun(written))
 }
 
@@ -278,19 +286,6 @@ fn request_of_site(
         return None;
     }
     Some((writer, request_of(attachment, id, sessions, provider, site, payload_size)?))
-}
-
-/// [`request_of_site`] for the first host. `None` for a site that was not written to its pool before, too.
-#[inline(always)]
-fn request_of_known_site(
-    sessions: u8,
-    provider: &Provider,
-    site: &'static Site,
-    payload_size: usize,
-) -> Option<(&'static Writer, Request)> {
-    let writer = writer(0)?;
-    let id = writer.interned_at(0, &site.cache)?;
-    Some((writer, request_of(0, id, sessions, provider, site, payload_size)?))
 }
 
 #[inline(always)]

@@ -8,7 +8,9 @@ const RANGES: usize = 128;
 static RANGE_PTR: [AtomicPtr<u8>; RANGES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; RANGES];
 static RANGE_LEN: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
-static FORK_WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+/// The fork page: the process's generation, then words of writers.
+type ForkPage = [AtomicU64; 512];
+static FORK_PAGE: AtomicPtr<ForkPage> = AtomicPtr::new(std::ptr::null_mut());
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 static AT_FORK: Once = Once::new();
 
@@ -44,10 +46,10 @@ pub(in crate::sys) fn zeros(ptr: *mut u8, len: usize) -> io::Result<()> {
 }
 
 extern "C" fn in_child() {
-    let word = FORK_WORD.load(Ordering::Acquire);
-    if !word.is_null() {
-        // SAFETY: a page that is never unmapped. WIPEONFORK has zeroed it already, if the kernel supports it.
-        unsafe { (*word).store(0, Ordering::Relaxed) };
+    // SAFETY: null, or a page that is never unmapped.
+    if let Some(page) = unsafe { FORK_PAGE.load(Ordering::Acquire).as_ref() } {
+        // WIPEONFORK has zeroed it already, if the kernel supports it.
+        page.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
     for (p, l) in RANGE_PTR.iter().zip(&RANGE_LEN) {
         let (ptr, len) = (p.load(Ordering::Acquire), l.load(Ordering::Acquire));
@@ -59,10 +61,25 @@ extern "C" fn in_child() {
     }
 }
 
-/// The fork page: a child of any kind but vfork finds it zeroed. Made once in a process, never freed.
+/// The word of the process's generation.
 pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
-    let mut word = FORK_WORD.load(Ordering::Acquire);
-    if word.is_null() {
+    let [generation, ..] = fork_page()?;
+    Ok(generation)
+}
+
+/// A word that has this value until its owner makes it 0; a child finds 0. `None` while 511 others are in use.
+pub(crate) fn claim_fork_word(value: u64) -> Option<&'static AtomicU64> {
+    let [_, words @ ..] = fork_page().ok()?;
+    let claim = |word: &&AtomicU64| {
+        word.compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    words.iter().find(claim)
+}
+
+/// The fork page: a child of any kind but vfork finds it zeroed. Made once in a process, never freed.
+fn fork_page() -> io::Result<&'static ForkPage> {
+    let mut fork_page = FORK_PAGE.load(Ordering::Acquire);
+    if fork_page.is_null() {
         // SAFETY: a new anonymous page; the result is checked.
         let page = unsafe {
             libc::mmap(
@@ -79,17 +96,17 @@ pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
         }
         // SAFETY: the page mapped above. If the kernel does not know the advice (before 4.14), the fork handler clears the page.
         unsafe { libc::madvise(page, 4096, libc::MADV_WIPEONFORK) };
-        match FORK_WORD.compare_exchange(
+        match FORK_PAGE.compare_exchange(
             std::ptr::null_mut(),
             page.cast(),
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            Ok(_) => word = page.cast(),
+            Ok(_) => fork_page = page.cast(),
             Err(other) => {
                 // SAFETY: the page mapped above, which no other thread has seen.
                 unsafe { libc::munmap(page, 4096) };
-                word = other;
+                fork_page = other;
             }
         }
         AT_FORK.call_once(|| {
@@ -97,8 +114,8 @@ pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
     }
-    // SAFETY: page-aligned, never unmapped.
-    Ok(unsafe { &*word })
+    // SAFETY: page-aligned, as large as the type, never unmapped.
+    Ok(unsafe { &*fork_page })
 }
 
 /// This process's generation; a new one if the page was wiped.
