@@ -17,7 +17,7 @@ use etw_api::evntprov::{self, MAX_DATA_DESCRIPTORS, RegHandle};
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-use etw_api::rt::{self, FillRoom, LevelAndKeyword, Piece, Room, Site};
+use etw_api::rt::{self, FillRoom, LevelAndKeyword, NotUsual, Piece, Room, Site};
 use etw_api::{Keyword, Level, Provider, Status};
 
 use crate::abi::{RawData, RawDescriptor, RawGuid, guarded, guid_of};
@@ -214,9 +214,10 @@ pub unsafe extern "C" fn etw_begin_described(
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     // SAFETY: ONE, BEGUN.
     unsafe {
-        match rt::try_begin_described::<true>(provider, words, 1, size) {
-            Some(begun) => begun.as_ptr(),
-            None => begin_described_slowly(provider, words, size),
+        match rt::try_begin_described_usual(provider, words, 1, size) {
+            Ok(begun) => begun.as_ptr(),
+            Err(NotUsual::State) => begin_described_slowly(provider, words, size),
+            Err(NotUsual::Gate) => none,
         }
     }
 }
@@ -234,7 +235,7 @@ unsafe extern "C" fn begin_described_slowly(
     size: usize,
 ) -> *mut u8 {
     // SAFETY: ONE, BEGUN.
-    let begun = unsafe { rt::try_begin_described::<false>(provider, descriptor, 1, size) };
+    let begun = unsafe { rt::try_begin_described(provider, descriptor, 1, size) };
     begun.map_or(std::ptr::null_mut(), NonNull::as_ptr)
 }
 
@@ -266,9 +267,10 @@ pub unsafe extern "C" fn etw_begin_site(handle: u64, site: *const Site, size: u6
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     // SAFETY: BEGUN.
     unsafe {
-        match rt::try_begin_site::<true>(provider, site, 1, size) {
-            Some(begun) => begun.as_ptr(),
-            None => begin_site_slowly(provider, site, size),
+        match rt::try_begin_site_usual(provider, site, 1, size) {
+            Ok(begun) => begun.as_ptr(),
+            Err(NotUsual::State) => begin_site_slowly(provider, site, size),
+            Err(NotUsual::Gate) => std::ptr::null_mut(),
         }
     }
 }
@@ -285,7 +287,7 @@ unsafe extern "C" fn begin_site_slowly(
     size: usize,
 ) -> *mut u8 {
     // SAFETY: BEGUN.
-    let begun = unsafe { rt::try_begin_site::<false>(provider, site, 1, size) };
+    let begun = unsafe { rt::try_begin_site(provider, site, 1, size) };
     begun.map_or(std::ptr::null_mut(), NonNull::as_ptr)
 }
 

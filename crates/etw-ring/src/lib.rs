@@ -108,7 +108,7 @@ pub use sys::{Barrier, Memory, Pages, RawClock, Region, copy_past_caches, proces
 pub use sys::{check_pool_fd, is_thread_busy, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
-    MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, Thread, ThreadState,
-    Writer, abandon_begun, commit_begun, replace_thread_word, thread_word, try_begin_usual,
-    try_this_thread, try_write_usual,
+    MAX_ATTACHMENTS, NotUsual, Payload, PoolOptions, Refused, Request, Reservation, Thread,
+    ThreadState, Writer, abandon_begun, commit_begun, replace_thread_word, thread_word,
+    try_begin_usual, try_this_thread, try_write_usual,
 };

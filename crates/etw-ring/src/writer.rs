@@ -47,7 +47,7 @@ pub use request::{Refused, Request};
 pub use reservation::Reservation;
 use thread::thread_state;
 pub use thread::{Thread, ThreadState, replace_thread_word, thread_word, try_this_thread};
-pub use usual::{try_begin_usual, try_write_usual};
+pub use usual::{NotUsual, try_begin_usual, try_write_usual};
 
 /// The number of hosts that a process can be attached to at a time.
 pub const MAX_ATTACHMENTS: usize = 8;

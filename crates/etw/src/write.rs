@@ -57,13 +57,14 @@ pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
 pub(crate) use described::try_write_described_fast;
 pub use described::{
-    Described, commit_described, try_begin_described, try_write_described_inline, write_described,
+    Described, commit_described, try_begin_described, try_begin_described_usual,
+    try_write_described_inline, write_described,
 };
 pub(crate) use message::{Message, try_write_message};
 pub use site::{LevelAndKeyword, Site, descriptor_bytes};
 pub use site_event::{
-    Extras, commit_site, try_begin_site, try_write_site_inline, write_site, write_site_of_bytes,
-    write_site_with,
+    Extras, commit_site, try_begin_site, try_begin_site_usual, try_write_site_inline, write_site,
+    write_site_of_bytes, write_site_with,
 };
 
 use etw_ring::Room;

@@ -1,7 +1,7 @@
 //! Writes on the usual machine: x86-64 with TSC, membarrier and rseq. All that they need is in the thread's state, so they do not look for the
 //! pool's writer, and without calls but that of `fill` they stay in few registers.
 //!
-//! They do nothing (`None`) on any other machine, if the thread needs another chunk, and if it has not written to the pool before:
+//! They do nothing on any other machine, if the thread needs another chunk, and if it has not written to the pool before:
 //! [`Writer::try_write`] and [`Writer::write`] do then.
 
 use std::ptr::NonNull;
@@ -18,8 +18,21 @@ use crate::room::FillRoom;
 use crate::site::SiteCache;
 use crate::sync::Light;
 
+/// The reason why nothing was written here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotUsual {
+    /// The machine, the thread's pool or its chunk: mostly [`Writer::try_begin_write`](super::Writer::try_begin_write) can write the event.
+    State,
+    /// The host refuses events of this size or to these sessions, has taken a chunk from a thread, or this thread's first event to these
+    /// sessions: [`Writer::write`](super::Writer::write) finds out more.
+    Gate,
+}
+
 /// The first half of a write, for a caller that puts the payload into memory by itself: the address of `payload_size` bytes. The site is the
 /// one of `cache`, or that of the request.
+///
+/// # Errors
+/// Nothing happened. A caller that answers the two reasons in different ways need not keep its values as long.
 ///
 /// # Safety
 /// `BEGUN` of [`Writer::try_begin_write`](super::Writer::try_begin_write).
@@ -29,12 +42,13 @@ pub unsafe fn try_begin_usual(
     attachment: usize,
     cache: Option<&SiteCache>,
     request: Request,
-) -> Option<NonNull<u8>> {
+) -> Result<NonNull<u8>, NotUsual> {
     // SAFETY: `BEGUN`.
-    Some(unsafe { try_begin_on(thread, attachment, cache, request)? }.payload)
+    Ok(unsafe { try_begin_on(thread, attachment, cache, request)? }.payload)
 }
 
-/// Writes one event whose payload has exactly the announced size. The site is the one of `cache`, or that of the request.
+/// Writes one event whose payload has exactly the announced size. The site is the one of `cache`, or that of the request. `None`: nothing
+/// happened.
 ///
 /// # Safety
 /// The attachment's writer is neither moved nor freed while it is one of the process's.
@@ -47,7 +61,7 @@ pub unsafe fn try_write_usual(
     fill: impl FillRoom,
 ) -> Option<Result<(), Refused>> {
     // SAFETY: by the caller.
-    let begun = unsafe { try_begin_on(thread, attachment, cache, request)? };
+    let begun = unsafe { try_begin_on(thread, attachment, cache, request).ok()? };
     // SAFETY: by the caller; a thread that has begun a write has registered with its writer.
     let writer = unsafe { &*thread.states[attachment % MAX_ATTACHMENTS].writer.get() };
     Some(begun.write(writer, request.payload_size, fill))
@@ -59,41 +73,39 @@ unsafe fn try_begin_on<'t>(
     attachment: usize,
     cache: Option<&SiteCache>,
     mut request: Request,
-) -> Option<Begun<'t>> {
+) -> Result<Begun<'t>, NotUsual> {
     let thread = &thread.states[attachment % MAX_ATTACHMENTS];
-    enter(thread)?;
-    let site = match cache {
-        // Only inside of the write: a signal handler before it can register the thread with another writer.
-        Some(cache) => cache.id_of(attachment, thread.epoch.get()),
-        None => Some(request.site),
-    };
-    let grant = site.and_then(|site| {
-        request.site = site;
-        // SAFETY: by the caller, the writer is where it was when the thread registered.
-        unsafe { try_begin_busy(thread, &request) }
-    });
-    let Some(grant) = grant else {
-        leave(thread);
-        return None;
-    };
+    enter(thread).ok_or(NotUsual::State)?;
+    // SAFETY: by the caller, the writer is where it was when the thread registered.
+    let grant = unsafe { try_begin_busy(thread, attachment, cache, &mut request) };
+    let grant = grant.inspect_err(|_| leave(thread))?;
     // SAFETY: `GRANT`: it comes from `try_begin_busy`.
     unsafe {
         put_identity(thread, &request, &grant);
-        Some(put_stamp(thread, &request, &grant, thread.cpu.get().stamp()))
+        Ok(put_stamp(thread, &request, &grant, thread.cpu.get().stamp()))
     }
 }
 
 /// # Safety
 /// The writer with which the thread registered last is neither moved nor freed while it is open.
 #[inline(always)]
-unsafe fn try_begin_busy(thread: &ThreadState, request: &Request) -> Option<Grant> {
+unsafe fn try_begin_busy(
+    thread: &ThreadState,
+    attachment: usize,
+    cache: Option<&SiteCache>,
+    request: &mut Request,
+) -> Result<Grant, NotUsual> {
+    if let Some(cache) = cache {
+        // Only inside of the write: a signal handler before it can register the thread with another writer.
+        request.site = cache.id_of(attachment, thread.epoch.get()).ok_or(NotUsual::State)?;
+    }
     // The word has another value once the pool is closed and in the child of a fork. A thread without a slot or a chunk has no free bytes.
     // They are a multiple of eight, so the rounded size fits too.
     if request.payload_size as usize > MAX_PAYLOAD_SIZE
         || thread.open.get().load(Ordering::Relaxed) != thread.epoch.get()
         || request.payload_size + RECORD_HEADER_SIZE as u32 > thread.free.get()
     {
-        return None;
+        return Err(NotUsual::State);
     }
     // SAFETY: a thread with free bytes has a chunk, so `register` and `new_chunk` have set the pointers for the writer of its epoch, which
     // keeps the memory alive.
@@ -108,8 +120,8 @@ unsafe fn try_begin_busy(thread: &ThreadState, request: &Request) -> Option<Gran
         etw_types::cold_path();
         // Nothing was written: withdraw the announcement.
         line.head.store(head.0, Ordering::Release);
-        return None;
+        return Err(NotUsual::Gate);
     }
     // SAFETY: an announced write, whose record fits behind the committed offset.
-    Some(unsafe { grant(thread, line, head, summary, request.sessions) })
+    Ok(unsafe { grant(thread, line, head, summary, request.sessions) })
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
 use etw_ring::{
-    FillRoom, MAX_ATTACHMENTS, Request, Room, prefix, prefix::Prefix, try_begin_usual,
+    FillRoom, MAX_ATTACHMENTS, NotUsual, Request, Room, prefix, prefix::Prefix, try_begin_usual,
     try_this_thread, try_write_usual,
 };
 use etw_types::{EventDescriptor, Guid, Status};
@@ -98,28 +98,54 @@ pub(crate) fn try_write_described_fast(
     unsafe { try_write_described_inline(provider, descriptor, sessions, payload_size, fill) }
 }
 
-/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor. `USUAL`: only on the usual
-/// machine and into the thread's chunk, without a call. `None`: nothing happened.
+/// [`try_write_described_inline`] in two halves: the address of `payload_size` bytes behind the descriptor.
+///
+/// # Errors
+/// Nothing happened: call [`try_begin_described`] or [`write_described`], as [`NotUsual`] says.
 ///
 /// # Safety
 /// `descriptor` points to sixteen readable bytes, aligned or not. `BEGUN`: the caller fills all bytes at once, and then calls
 /// [`commit_described`] with the same size on the same thread.
 #[inline(always)]
-pub unsafe fn try_begin_described<const USUAL: bool>(
+pub unsafe fn try_begin_described_usual(
+    provider: &Provider,
+    descriptor: *const [u64; 2],
+    sessions: u8,
+    payload_size: usize,
+) -> Result<NonNull<u8>, NotUsual> {
+    let request = request_of_descriptor(provider, sessions, payload_size);
+    let (request, thread) = request.zip(try_this_thread()).ok_or(NotUsual::State)?;
+    // SAFETY: `BEGUN`; writers are `&'static`; the record's payload begins with sixteen bytes for the descriptor.
+    unsafe { Ok(put_descriptor(try_begin_usual(thread, 0, None, request)?, descriptor)) }
+}
+
+/// [`try_begin_described_usual`] on any machine, and if the thread needs another chunk. `None`: nothing happened.
+///
+/// # Safety
+/// As of that function.
+#[inline(always)]
+pub unsafe fn try_begin_described(
     provider: &Provider,
     descriptor: *const [u64; 2],
     sessions: u8,
     payload_size: usize,
 ) -> Option<NonNull<u8>> {
+    let (thread, writer) = (activity::thread_without()?, writer(0)?);
     let request = request_of_descriptor(provider, sessions, payload_size)?;
-    // SAFETY: `BEGUN`; writers are `&'static`; the record's payload begins with sixteen bytes for the descriptor.
+    // SAFETY: as in `try_begin_described_usual`.
+    unsafe { Some(put_descriptor(writer.try_begin_write(thread, 0, request)?, descriptor)) }
+}
+
+/// Puts a descriptor; the address behind it.
+///
+/// # Safety
+/// Sixteen bytes can be written at `room` and read at `descriptor`, aligned or not.
+#[inline(always)]
+unsafe fn put_descriptor(room: NonNull<u8>, descriptor: *const [u64; 2]) -> NonNull<u8> {
+    // SAFETY: by the caller.
     unsafe {
-        let room = match USUAL {
-            true => try_begin_usual(try_this_thread()?, 0, None, request)?,
-            false => writer(0)?.try_begin_write(activity::thread_without()?, 0, request)?,
-        };
         room.cast::<[u64; 2]>().write_unaligned(descriptor.read_unaligned());
-        Some(room.add(16))
+        room.add(16)
     }
 }
 

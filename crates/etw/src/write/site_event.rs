@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
 use etw_ring::{
-    FillRoom, MAX_ATTACHMENTS, Refused, Request, Room, Writer, prefix, prefix::Prefix,
+    FillRoom, MAX_ATTACHMENTS, NotUsual, Refused, Request, Room, Writer, prefix, prefix::Prefix,
     try_begin_usual, try_this_thread, try_write_usual,
 };
 use etw_types::{Guid, Status};
@@ -97,7 +97,7 @@ unsafe fn begin_site(
         return None;
     }
     // SAFETY: `BEGUN`.
-    unsafe { try_begin_site::<true>(provider, site, wanted as u8, payload_size) }
+    unsafe { try_begin_site_usual(provider, site, wanted as u8, payload_size).ok() }
 }
 
 /// The second half of [`write_site`].
@@ -174,28 +174,42 @@ pub fn try_write_site_inline(
     Some(status_of_begun(written))
 }
 
-/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes. `USUAL`: only on the usual machine and into the
-/// thread's chunk, without a call. `None`: nothing happened, call [`write_site`].
+/// [`try_write_site_inline`] in two halves: the address of `payload_size` bytes.
+///
+/// # Errors
+/// Nothing happened: call [`try_begin_site`] or [`write_site`], as [`NotUsual`] says.
 ///
 /// # Safety
 /// `BEGUN`: the caller fills all of these bytes at once, and then calls [`commit_site`] with the same size on the same thread.
 #[inline(always)]
-pub unsafe fn try_begin_site<const USUAL: bool>(
+pub unsafe fn try_begin_site_usual(
+    provider: &Provider,
+    site: &'static Site,
+    sessions: u8,
+    payload_size: usize,
+) -> Result<NonNull<u8>, NotUsual> {
+    let request = request_of(0, 0, sessions, provider, site, payload_size);
+    let (request, thread) = request.zip(try_this_thread()).ok_or(NotUsual::State)?;
+    // SAFETY: `BEGUN`; writers are `&'static`.
+    unsafe { try_begin_usual(thread, 0, Some(&site.cache), request) }
+}
+
+/// [`try_begin_site_usual`] on any machine, and if the thread needs another chunk. `None`: nothing happened, call [`write_site`].
+///
+/// # Safety
+/// `BEGUN` of that function.
+#[inline(always)]
+pub unsafe fn try_begin_site(
     provider: &Provider,
     site: &'static Site,
     sessions: u8,
     payload_size: usize,
 ) -> Option<NonNull<u8>> {
-    let request = request_of(0, 0, sessions, provider, site, payload_size)?;
+    let (thread, writer) = (activity::thread_without()?, writer(0)?);
+    let id = writer.interned_at(0, &site.cache)?;
+    let request = request_of(0, id, sessions, provider, site, payload_size)?;
     // SAFETY: `BEGUN`; writers are `&'static`.
-    unsafe {
-        if USUAL {
-            return try_begin_usual(try_this_thread()?, 0, Some(&site.cache), request);
-        }
-        let (thread, writer) = (activity::thread_without()?, writer(0)?);
-        let id = writer.interned_at(0, &site.cache)?;
-        writer.try_begin_write(thread, 0, Request { site: id, ..request })
-    }
+    unsafe { writer.try_begin_write(thread, 0, request) }
 }
 
 /// Publishes the event that [`try_begin_site`] began.
