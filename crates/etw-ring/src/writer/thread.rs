@@ -19,10 +19,11 @@ pub struct ThreadState {
     /// The epoch of the writer that the other fields belong to.
     pub(super) epoch: Cell<u64>,
     /// A word that has the epoch's value while a write on the usual machine may use this state: the writer's, or another one while the
-    /// thread has a [word](replace_thread_word).
-    pub(super) open: Cell<&'static AtomicU64>,
+    /// thread has a [word](replace_thread_word). Neither is ever freed. Not a
+    /// reference: Rust 1.85 refuses constants with references to atomics.
+    pub(super) open: Cell<*const AtomicU64>,
     /// The writer's word.
-    pub(super) open_of_writer: Cell<&'static AtomicU64>,
+    pub(super) open_of_writer: Cell<*const AtomicU64>,
     /// Copies of the writer's, for the same writes.
     pub(super) gate: Cell<*const Gate>,
     pub(super) cpu: Cell<Cpu>,
@@ -53,8 +54,8 @@ impl ThreadState {
         ThreadState {
             busy: AtomicBool::new(false),
             epoch: Cell::new(0),
-            open: Cell::new(&NEVER_OPEN),
-            open_of_writer: Cell::new(&NEVER_OPEN),
+            open: Cell::new(&raw const NEVER_OPEN),
+            open_of_writer: Cell::new(&raw const NEVER_OPEN),
             gate: Cell::new(std::ptr::null()),
             cpu: Cell::new(Cpu::UNKNOWN),
             writer: Cell::new(std::ptr::null()),

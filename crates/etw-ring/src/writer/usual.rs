@@ -99,10 +99,12 @@ unsafe fn try_begin_busy(
         // Only inside of the write: a signal handler before it can register the thread with another writer.
         request.site = cache.id_of(attachment, thread.epoch.get()).ok_or(NotUsual::State)?;
     }
+    // SAFETY: it leads to a word that is never freed.
+    let open = unsafe { (*thread.open.get()).load(Ordering::Relaxed) };
     // The word has another value once the pool is closed and in the child of a fork. A thread without a slot or a chunk has no free bytes.
     // They are a multiple of eight, so the rounded size fits too.
     if request.payload_size as usize > MAX_PAYLOAD_SIZE
-        || thread.open.get().load(Ordering::Relaxed) != thread.epoch.get()
+        || open != thread.epoch.get()
         || request.payload_size + RECORD_HEADER_SIZE as u32 > thread.free.get()
     {
         return Err(NotUsual::State);
