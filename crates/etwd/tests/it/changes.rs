@@ -34,8 +34,14 @@ impl Told {
 /// Holds the worker at the end of a round, which an event of the program begins.
 fn hold_in_round<'m>(mined: &'m Mined, program: &mut Told) -> Held<'m> {
     let held = mined.hold();
-    program.write(1);
-    held.wait(&mined.daemon.rig);
+    // A program that a busy host has not answered in time records nothing until it does.
+    mined.daemon.rig.wait_until(|_| {
+        program.write(1);
+        (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            held.is_there()
+        })
+    });
     held
 }
 

@@ -17,7 +17,11 @@ pub struct Held<'a>(&'a std::path::Path);
 impl Held<'_> {
     /// Waits until the worker has come to the kill point.
     pub fn wait(&self, rig: &Rig) {
-        rig.wait_until(|_| std::fs::read(self.0).is_ok_and(|content| content == b"held"));
+        rig.wait_until(|_| self.is_there());
+    }
+
+    pub fn is_there(&self) -> bool {
+        std::fs::read(self.0).is_ok_and(|content| content == b"held")
     }
 }
 

@@ -147,8 +147,10 @@ fn each_file_of_a_series_is_complete_by_itself() {
         open -= ended;
         assert!(std::fs::metadata(file).unwrap().len() <= max_size);
     }
-    let complete = all.iter().filter(|one| **one == Alone::complete(1)).count();
-    assert!(open == 0 && complete * 2 >= all.len(), "{all:?}");
+    // On a busy machine, each second file can have the end of the one before, too.
+    let begun = all.iter().filter(|one| one.began == 1).count();
+    let with_end = all.iter().filter(|one| one.ended > 0).count();
+    assert!(open == 0 && begun * 2 > all.len() && with_end * 2 >= all.len(), "{all:?}");
     let (chains, unmarked) = chains_of(&files);
     assert!(unmarked.is_empty(), "{unmarked:?}");
     assert!(chains.gaps_behind_unseen + chains.gaps_behind_others <= status.lost, "{chains:?}");
