@@ -13,8 +13,8 @@
 //!              └────► reserve_in_overflow ◄────────────────────┘ ─► Reservation ─► commit  (overflow.rs)
 //! ```
 //!
-//! Several paths exist because nearly every write needs only the first, which keeps its request in registers. `try_…` answers `None` if it did
-//! nothing; `…_slow` may enter the kernel to register a thread or to wake the host; `…_in_overflow` works where a thread has no chunk of its own.
+//! Several paths exist because nearly every write needs only the first, which keeps its request in registers. `try_…` answers `None` or
+//! [`NotUsual`] if it did nothing; `…_slow` may enter the kernel to register a thread or to wake the host; `…_in_overflow` works where a thread has no chunk of its own.
 //! `try_begin_…` and `commit_begun` are a write in two calls.
 
 use std::io;

@@ -19,8 +19,8 @@ pub struct ThreadState {
     /// The epoch of the writer that the other fields belong to.
     pub(super) epoch: Cell<u64>,
     /// A word that has the epoch's value while a write on the usual machine may use this state: the writer's, or another one while the
-    /// thread has a [word](replace_thread_word). Neither is ever freed. Not a
-    /// reference: Rust 1.85 refuses constants with references to atomics.
+    /// thread has a [word](replace_thread_word). Neither is ever freed. Not a reference, as Rust 1.85 refuses constants with references to
+    /// atomics.
     pub(super) open: Cell<*const AtomicU64>,
     /// The writer's word.
     pub(super) open_of_writer: Cell<*const AtomicU64>,

@@ -21,10 +21,11 @@ use crate::sync::Light;
 /// The reason why nothing was written here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotUsual {
-    /// The machine, the thread's pool or its chunk: mostly [`Writer::try_begin_write`](super::Writer::try_begin_write) can write the event.
+    /// The machine is another one, or the thread has no room or no chunk in this pool, or is inside of a write. Mostly
+    /// [`Writer::try_begin_write`](super::Writer::try_begin_write) can write the event.
     State,
-    /// The host refuses events of this size or to these sessions, has taken a chunk from a thread, or this thread's first event to these
-    /// sessions: [`Writer::write`](super::Writer::write) finds out more.
+    /// The host refuses such an event, or has taken a chunk from a thread, or the thread writes to these sessions for the first time.
+    /// [`Writer::write`](super::Writer::write) finds out which.
     Gate,
 }
 
@@ -67,6 +68,8 @@ pub unsafe fn try_write_usual(
     Some(begun.write(writer, request.payload_size, fill))
 }
 
+/// # Safety
+/// The attachment's writer is neither moved nor freed while it is one of the process's.
 #[inline(always)]
 unsafe fn try_begin_on<'t>(
     thread: &'t Thread,
