@@ -62,9 +62,16 @@ pub enum Level {
 /// The stream holds at most `input.len() * 9 / 8 + 4` bytes. It does not say how long `input` was.
 /// The work is proportional to the length of `input` at worst, whatever is in it.
 pub fn compress(input: &[u8], output: &mut Vec<u8>, level: Level) {
+    let end = compress_at(input, output, output.len(), level);
+    output.truncate(end);
+}
+
+/// Puts the stream of `input` into `output` from a position on, over what is there, and returns its end. `output` gets longer if the longest
+/// possible stream needs that, but never shorter: an output that is used again is not filled with zeros again.
+pub(crate) fn compress_at(input: &[u8], output: &mut Vec<u8>, start: usize, level: Level) -> usize {
     match level {
-        Level::Fast => fast_search::compress(input, output),
-        Level::Small => encoder::compress(input, output),
+        Level::Fast => fast_search::compress_at(input, output, start),
+        Level::Small => encoder::compress_at(input, output, start),
     }
 }
 

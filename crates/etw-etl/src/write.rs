@@ -18,6 +18,7 @@
 //! ```
 
 mod buffer_builder;
+mod compressed_buffer;
 mod compressor;
 mod file_builder;
 mod header_buffer;
@@ -26,7 +27,8 @@ mod record;
 pub mod sample;
 mod trace_writer;
 
-pub use buffer_builder::{BufferBuilder, compress_buffer};
+pub use buffer_builder::BufferBuilder;
+pub use compressed_buffer::CompressedBuffer;
 pub use file_builder::FileBuilder;
 pub use header_buffer::{FileHeader, Starter, logfile_buffer, logfile_builder};
 pub use record::{EncodeError, encode};

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use etw_etl::write::compress_buffer;
+use etw_etl::lzxpress::Level;
+use etw_etl::write::CompressedBuffer;
 use etw_session::{Compression, Cut, Place};
 use etw_types::BufferHeader;
 
@@ -54,8 +55,10 @@ pub struct Files {
     /// The event log that the session's file is.
     log: Option<Box<dyn BufferLog>>,
     compression: Compression,
-    /// A compressed buffer, before it is written.
+    /// A buffer for the event log, before it is written.
     scratch: Vec<u8>,
+    /// A compressed buffer, before it is written.
+    compressed: CompressedBuffer,
     /// Why the first file of a series could not be completed whose completion failed.
     earlier_error: Option<io::Error>,
 }
@@ -155,19 +158,19 @@ impl Current {
         slot: u64,
         header: &BufferHeader,
         records: &[u8],
-        scratch: &mut Vec<u8>,
+        compressed: &mut CompressedBuffer,
     ) -> io::Result<()> {
-        scratch.clear();
-        compress_buffer(header, records, scratch);
+        compressed.compress(header, records, Level::default());
         let (file, at) = (self.file.file(), self.end);
-        let (header, records) = scratch.split_at(BufferHeader::SIZE);
+        let bytes = compressed.bytes();
+        let (header, records) = bytes.split_at(BufferHeader::SIZE);
         write_at(file, records, at + header.len() as u64)?;
         // A process is killed between two pages: the first page, with the size, is written last.
         let in_page = (PAGE - at % PAGE).min(header.len() as u64);
         let (head, tail) = header.split_at(in_page as usize);
         write_at(file, tail, at + in_page)?;
         write_at(file, head, at)?;
-        self.end += scratch.len() as u64;
+        self.end += bytes.len() as u64;
         self.ends.push(CompressedEnd { slot, end: self.end });
         Ok(())
     }
@@ -244,6 +247,7 @@ impl Files {
             log: None,
             compression,
             scratch: Vec::new(),
+            compressed: CompressedBuffer::default(),
             earlier_error: None,
         }
     }
@@ -514,11 +518,11 @@ impl Files {
         }
         let (count, before) = (current.ends.len(), current.end);
         let marks = self.lost.take_marks(current.number);
-        let scratch = &mut self.scratch;
+        let compressed = &mut self.compressed;
         let mut write = || {
             for mark in &marks {
                 let (header, records) = mark.parts();
-                current.append_compressed(mark.place.slot, &header, records, scratch)?;
+                current.append_compressed(mark.place.slot, &header, records, compressed)?;
             }
             if !how.compresses {
                 return current.append_plain(slot, pieces, how);
@@ -529,7 +533,7 @@ impl Files {
                 let header = BufferHeader::read(&header);
                 let records = piece.bytes.get(BufferHeader::SIZE..header.offset as usize);
                 let records = records.unwrap_or_default();
-                current.append_compressed(slot, &header, records, scratch)?;
+                current.append_compressed(slot, &header, records, compressed)?;
             }
             Ok(())
         };

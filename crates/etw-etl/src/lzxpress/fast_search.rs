@@ -13,16 +13,17 @@ const HASH_BITS: u32 = 13;
 const NICE_LENGTH: usize = 16;
 /// A match of this length is taken without a look at the next byte's.
 const LAZY_LENGTH: usize = 8;
-/// One of so many positions inside of a match is remembered: most later matches begin where one ended before.
+/// The distance of the first two positions inside of a match that are remembered; each further distance is twice the one before. Most later
+/// matches begin where one ended before.
 const STEP: usize = 32;
 /// Up to so many bytes that differ, between two matches at one distance, become literals without a search.
 const MOST_DIFFERENT: usize = 3;
 /// Bytes that are compared at once. The last ones of the input become literals, unless a match reaches into them.
 const WORD: usize = 8;
 
-/// Appends the stream of `input` to `output`.
-pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
-    let mut encoder = Encoder::new(input, output);
+/// Puts the stream of `input` into `output`, as [`compress_at`](super::compress_at) says.
+pub(super) fn compress_at(input: &[u8], output: &mut Vec<u8>, start: usize) -> usize {
+    let mut encoder = Encoder::new(input, output, start);
     let head = &input[..input.len().saturating_sub(1)];
     let mut search = Search { input, head, places: [0; 1 << HASH_BITS], last: 1, before_last: 1 };
     // There is nothing before the first byte.
@@ -52,7 +53,7 @@ pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
         search.use_distance(found.distance);
         at = search.go_past(at, found.length);
     }
-    encoder.finish();
+    encoder.finish()
 }
 
 struct Search<'a> {
@@ -107,11 +108,12 @@ impl Search<'_> {
     #[inline(always)]
     fn go_past(&mut self, at: usize, length: usize) -> usize {
         let behind = at + length;
-        let mut covered = at + 1;
+        let (mut covered, mut step) = (at + 1, STEP);
         while covered < behind {
             let Some(word) = self.word(covered) else { return behind };
             self.remember(covered, word);
-            covered += STEP;
+            covered += step;
+            step *= 2;
         }
         // A later match may end a little before this one does.
         let ending = self.word(behind).and_then(|_| self.word(behind - 2));

@@ -1,6 +1,6 @@
 //! Round trips, streams of every form, and hostile streams beside a decoder that follows the specification.
 
-use super::encoder::NICE_LENGTH;
+use super::encoder::{MATCH_MAX, NICE_LENGTH, SHORT, WIDE, common_length};
 use super::*;
 use etw_types::BufferHeader;
 use std::time::{Duration, Instant};
@@ -529,4 +529,26 @@ fn errors_name_the_offset() {
     let error = decompress(&[0; 3], &mut [0; 9]).unwrap_err();
     let text = "compressed data ends at compressed byte 0, after 0 bytes of output";
     assert_eq!(error.to_string(), text);
+}
+
+/// The length of a match is the same by words, by more bytes at once and byte by byte, wherever it ends and however near the input's end is.
+#[test]
+fn a_match_has_the_length_that_its_bytes_have() {
+    let longest = SHORT + 3 * WIDE;
+    for distance in [1, 3, 8, 100] {
+        for equal in 0..longest {
+            for behind in [0, 1, 7, 8, WIDE, 2 * WIDE] {
+                let mut input = vec![7; distance + equal + behind];
+                if let Some(different) = input.get_mut(distance + equal) {
+                    *different = 8;
+                }
+                for known in [0, 3, 8].into_iter().filter(|known| *known <= equal) {
+                    let found = common_length(&input, distance, distance, known);
+                    assert_eq!(found, equal, "distance {distance}, {behind} behind, {known} known");
+                }
+            }
+        }
+    }
+    let input = vec![7; MATCH_MAX + 100];
+    assert_eq!(common_length(&input, 10, 10, 8), MATCH_MAX);
 }

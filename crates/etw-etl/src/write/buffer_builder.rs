@@ -1,9 +1,10 @@
 //! Builds single buffers.
 
-use crate::lzxpress::{self, Level};
-use etw_types::{BufferFlags, BufferHeader, EventRecord};
+use crate::lzxpress::Level;
+use etw_types::{BufferHeader, EventRecord};
 use std::io::{self, Write};
 
+use super::CompressedBuffer;
 use super::record::{EncodeError, encode};
 
 /// Builds one buffer. The header is public, so that a test can make it wrong.
@@ -79,9 +80,9 @@ impl BufferBuilder {
 
     /// The buffer with compressed records and without filler; uncompressed if compression does not make it shorter.
     pub fn finish_compressed(mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.compress_into(&mut bytes, Level::Small);
-        bytes
+        let mut compressed = CompressedBuffer::default();
+        self.compress_into(&mut compressed, Level::Small);
+        compressed.into_bytes()
     }
 
     /// Writes what [`finish`](BufferBuilder::finish) returns, and empties the buffer.
@@ -95,11 +96,11 @@ impl BufferBuilder {
         Ok(())
     }
 
-    /// Appends the buffer with compressed records to `out`, as [`finish_compressed`](BufferBuilder::finish_compressed) returns it for
+    /// Puts the buffer with compressed records into `out`, as [`finish_compressed`](BufferBuilder::finish_compressed) returns it for
     /// [`Level::Small`].
-    pub fn compress_into(&mut self, out: &mut Vec<u8>, level: Level) {
+    pub fn compress_into(&mut self, out: &mut CompressedBuffer, level: Level) {
         self.set_filled();
-        compress_buffer_at(level, &self.header, &self.bytes[BufferHeader::SIZE..], out);
+        out.compress(&self.header, &self.bytes[BufferHeader::SIZE..], level);
     }
 
     /// Resets it to [`new`](BufferBuilder::new) and keeps the memory.
@@ -129,25 +130,4 @@ impl BufferBuilder {
         bytes.resize(bytes.len().max(self.header.buffer_size as usize), 0xff);
         bytes
     }
-}
-
-/// Appends a buffer as a compressed file stores it: the header with flag and size set, then its records as one LZ77
-/// stream. Records that compression does not make shorter are stored uncompressed.
-pub fn compress_buffer(header: &BufferHeader, records: &[u8], out: &mut Vec<u8>) {
-    compress_buffer_at(Level::default(), header, records, out);
-}
-
-fn compress_buffer_at(level: Level, header: &BufferHeader, records: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    let mut header = *header;
-    out.resize(start + BufferHeader::SIZE, 0);
-    lzxpress::compress(records, out, level);
-    if out.len() - start < BufferHeader::SIZE + records.len() {
-        header.flags |= BufferFlags::COMPRESSED;
-    } else {
-        out.truncate(start + BufferHeader::SIZE);
-        out.extend_from_slice(records);
-    }
-    header.buffer_size = (out.len() - start) as u32;
-    out[start..start + BufferHeader::SIZE].copy_from_slice(&header.to_bytes());
 }

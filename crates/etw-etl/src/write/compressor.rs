@@ -1,6 +1,6 @@
 //! [`Compressor`]: compresses buffers on two threads, and gives them back in order.
 
-use super::BufferBuilder;
+use super::{BufferBuilder, CompressedBuffer};
 use crate::lzxpress::Level;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -20,13 +20,13 @@ pub(super) struct Compressor {
     jobs: Option<SyncSender<Job>>,
     /// Buffers in their order.
     waiting: VecDeque<Slot>,
-    spares: Vec<Vec<u8>>,
+    spares: Vec<CompressedBuffer>,
 }
 
 /// A buffer, and its compressed form.
 pub(super) struct Compressed {
     pub buffer: BufferBuilder,
-    pub bytes: Vec<u8>,
+    pub compressed: CompressedBuffer,
 }
 
 struct Job {
@@ -47,16 +47,16 @@ impl Compressor {
 
     /// Takes the next buffer.
     pub fn push(&mut self, buffer: BufferBuilder) {
-        let bytes = self.spares.pop().unwrap_or_default();
-        let work = Compressed { buffer, bytes };
+        let compressed = self.spares.pop().unwrap_or_default();
+        let work = Compressed { buffer, compressed };
         let slot = match &self.jobs {
-            None => Slot::Ready(compressed(work, self.level)),
+            None => Slot::Ready(compress(work, self.level)),
             Some(jobs) => {
                 let (done, result) = sync_channel(1);
                 match jobs.try_send(Job { work, done }) {
                     Ok(()) => Slot::Helper(result),
                     Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
-                        Slot::Ready(compressed(job.work, self.level))
+                        Slot::Ready(compress(job.work, self.level))
                     }
                 }
             }
@@ -85,9 +85,8 @@ impl Compressor {
     }
 
     /// Takes the memory of a buffer that was written.
-    pub fn recycle(&mut self, mut bytes: Vec<u8>) {
-        bytes.clear();
-        self.spares.push(bytes);
+    pub fn recycle(&mut self, compressed: CompressedBuffer) {
+        self.spares.push(compressed);
     }
 }
 
@@ -95,8 +94,8 @@ impl Compressor {
 #[derive(Debug)]
 pub(super) struct HelperFailed;
 
-fn compressed(mut work: Compressed, level: Level) -> Compressed {
-    work.buffer.compress_into(&mut work.bytes, level);
+fn compress(mut work: Compressed, level: Level) -> Compressed {
+    work.buffer.compress_into(&mut work.compressed, level);
     work
 }
 
@@ -106,7 +105,7 @@ fn start(level: Level) -> Option<SyncSender<Job>> {
     let run = move || {
         for Job { work, done } in queue {
             // A writer that gave up takes no result.
-            let _ = done.send(compressed(work, level));
+            let _ = done.send(compress(work, level));
         }
     };
     thread::Builder::new().name("etl-compress".into()).spawn(run).ok()?;

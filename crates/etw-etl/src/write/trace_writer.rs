@@ -279,9 +279,10 @@ impl<W: Write + Seek> TraceWriter<W> {
     /// Writes buffers that are compressed; with `all`, it waits for those that are not.
     fn write_compressed(&mut self, all: bool) -> Result<(), WriteError> {
         let failed = |_| io::Error::other("the thread that compresses failed");
-        while let Some(Compressed { buffer, bytes }) = self.compressor.pop(all).map_err(failed)? {
-            self.out.write_all(&bytes)?;
-            self.compressor.recycle(bytes);
+        while let Some(one) = self.compressor.pop(all).map_err(failed)? {
+            let Compressed { buffer, compressed } = one;
+            self.out.write_all(compressed.bytes())?;
+            self.compressor.recycle(compressed);
             self.open.recycle(buffer);
         }
         Ok(())

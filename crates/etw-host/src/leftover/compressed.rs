@@ -57,7 +57,8 @@ impl Walked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etw_etl::write::compress_buffer;
+    use etw_etl::lzxpress::Level;
+    use etw_etl::write::CompressedBuffer;
 
     fn buffer(sequence: i64, records: usize) -> Vec<u8> {
         let length = (BufferHeader::SIZE + records) as u32;
@@ -68,10 +69,10 @@ mod tests {
             sequence_number: sequence,
             ..BufferHeader::read(&[0; BufferHeader::SIZE])
         };
-        let mut out = Vec::new();
+        let mut out = CompressedBuffer::default();
         let records: Vec<u8> = (0..records).map(|n| (n * n / 2048) as u8).collect();
-        compress_buffer(&header, &records, &mut out);
-        out
+        out.compress(&header, &records, Level::default());
+        out.into_bytes()
     }
 
     /// A header in two pages, of which only the second was written, is not a buffer of the file. Other systems map no files.
