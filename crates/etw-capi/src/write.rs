@@ -253,17 +253,15 @@ pub unsafe extern "C" fn etw_commit_described(size: u32) {
 /// the caller calls [`etw_write_site`].
 ///
 /// # Safety
-/// ONE `site`. BEGUN: the caller fills all bytes at once, and then calls [`etw_commit_site`] with the same size on the same thread.
+/// ONE `site`, which is not NULL, and whose level and keyword passed the gate in the provider's storage. BEGUN: the caller fills all bytes at once, and then calls [`etw_commit_site`] with the same size on the same thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_begin_site(handle: u64, site: *const Site, size: u64) -> *mut u8 {
     // SAFETY: ONE, as in `etw_write_site`.
-    let site: Option<&'static Site> = unsafe { site.as_ref() };
+    let site: &'static Site = unsafe { &*site };
     let provider = evntprov::provider_of_handle(RegHandle(handle));
-    let (Some(site), Some(provider)) = (site, provider) else { return std::ptr::null_mut() };
-    let LevelAndKeyword { level, keyword } = site.level_and_keyword();
-    if rt::only_route(provider, level, keyword) != Some(1) {
-        return std::ptr::null_mut();
-    }
+    let provider =
+        provider.filter(|provider| rt::only_route_behind_gate(provider, site) == Some(1));
+    let Some(provider) = provider else { return std::ptr::null_mut() };
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     // SAFETY: BEGUN.
     unsafe {

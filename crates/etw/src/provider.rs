@@ -219,6 +219,14 @@ impl Provider {
         }
     }
 
+    /// [`only_route`](Self::only_route) of an event whose level and keyword passed a gate that has the level and masks of all sessions
+    /// together, as [`aggregate`](Self::aggregate) returns them. `None`: the provider has to look at the event's level and keyword.
+    #[inline(always)]
+    pub(crate) fn route_behind_gate(&self) -> Option<u64> {
+        let is_simple = self.only.load(Ordering::Acquire) != 0;
+        is_simple.then(|| self.slots[0].route.load(Ordering::Relaxed))
+    }
+
     #[cold]
     #[inline(never)]
     fn routes_of_any(&self, level: Level, keyword: Keyword) -> u64 {

@@ -16,9 +16,9 @@ pub use etw_macros::{define_provider, event_error, provider_enabled, provider_er
 
 pub use crate::write::{
     Described, Extras, Fill, LevelAndKeyword, Routes, Site, commit_described, commit_site,
-    only_route, routes, try_begin_described, try_begin_described_usual, try_begin_site,
-    try_begin_site_usual, try_write_described_inline, try_write_site_inline, write_described,
-    write_site, write_site_of_bytes, write_site_with,
+    only_route, only_route_behind_gate, routes, try_begin_described, try_begin_described_usual,
+    try_begin_site, try_begin_site_usual, try_write_described_inline, try_write_site_inline,
+    write_described, write_site, write_site_of_bytes, write_site_with,
 };
 pub use etw_ring::{FillRoom, NotUsual, Piece, Room};
 pub use field::{

@@ -106,3 +106,17 @@ pub fn routes(provider: &Provider, level: Level, keyword: Keyword) -> Routes {
 pub fn only_route(provider: &Provider, level: Level, keyword: Keyword) -> Option<u64> {
     provider.only_route(level, keyword)
 }
+
+/// [`only_route`] of a site whose event passed a gate of the caller's with the level and masks that enable callbacks get: the same question
+/// is not asked twice. While a session changes what it wants, the gate may be that of a moment before.
+#[inline(always)]
+pub fn only_route_behind_gate(provider: &Provider, site: &Site) -> Option<u64> {
+    match provider.route_behind_gate() {
+        None => {
+            etw_types::cold_path();
+            let LevelAndKeyword { level, keyword } = site.level_and_keyword();
+            provider.only_route(level, keyword)
+        }
+        route => route,
+    }
+}
