@@ -116,7 +116,11 @@ impl ShapedRun<'_> {
                 event.encode(time, size, room);
                 self.staged = end;
             }
-            None => self.put_behind_stage(event, time, size),
+            None => {
+                // A copy of its own: an event whose address a call gets would lie in memory on the usual way, too.
+                let event = *event;
+                self.put_behind_stage(&event, time, size);
+            }
         }
         self.last_time = time;
         self.count += 1;
