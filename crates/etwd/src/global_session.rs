@@ -132,6 +132,8 @@ pub(crate) struct SeriesRundowns {
     /// When it began, and the session's bytes of records before it.
     began: Instant,
     bytes_before: u64,
+    /// How long the last change to another file took.
+    change: Duration,
     /// The files have no room for rundowns.
     pub is_too_small: bool,
 }
@@ -139,12 +141,25 @@ pub(crate) struct SeriesRundowns {
 impl SeriesRundowns {
     /// Another recording with its rundown costs about a twentieth of this time.
     const LEAST_TIME: Duration = Duration::from_secs(1);
-    /// Another recording begins in about so many milliseconds on a busy machine.
-    const BEGIN_MS: u64 = 250;
+    /// A change to another file takes about so long on a machine with other work, and much longer if there is a lot of it.
+    const LEAST_CHANGE: Duration = Duration::from_millis(250);
+    const MOST_CHANGE: Duration = Duration::from_secs(2);
 
     /// A file begins with a rundown, behind so many bytes of the session's records.
     pub fn in_file(file: u32, bytes_before: u64) -> SeriesRundowns {
-        SeriesRundowns { file, began: Instant::now(), bytes_before, is_too_small: false }
+        let (began, change) = (Instant::now(), SeriesRundowns::LEAST_CHANGE);
+        SeriesRundowns { file, began, bytes_before, change, is_too_small: false }
+    }
+
+    /// Another file begins with a rundown.
+    pub fn begin_file(&mut self, file: u32, bytes_before: u64) {
+        let change = self.change;
+        *self = SeriesRundowns { change, ..SeriesRundowns::in_file(file, bytes_before) };
+    }
+
+    /// A change to another file took so long; the next one gets as much time.
+    pub fn changed_in(&mut self, time: Duration) {
+        self.change = time.clamp(SeriesRundowns::LEAST_CHANGE, SeriesRundowns::MOST_CHANGE);
     }
 
     /// Whether there may be another rundown. Files that are filled sooner do not have one each.
@@ -155,8 +170,8 @@ impl SeriesRundowns {
     /// Bytes of the records that come while a rundown is made, if they come as fast as in this file so far. `bytes`: those of the session.
     pub fn bytes_meanwhile(&self, bytes: u64) -> u64 {
         let elapsed_ms = self.began.elapsed().as_millis().max(1) as u64;
-        bytes.saturating_sub(self.bytes_before).saturating_mul(SeriesRundowns::BEGIN_MS)
-            / elapsed_ms
+        let change_ms = self.change.as_millis() as u64;
+        bytes.saturating_sub(self.bytes_before).saturating_mul(change_ms) / elapsed_ms
     }
 }
 
@@ -408,5 +423,31 @@ pub(crate) fn answer_completed(completed: Vec<CompletedFile>) {
                 refused(Status::ERROR_WRITE_FAULT, what)
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next change to another file has room for the records of the time that the last one took, within bounds.
+    #[test]
+    fn a_slow_change_leaves_more_room_for_the_next_one() {
+        let mut series = SeriesRundowns::in_file(1, 1000);
+        series.began -= Duration::from_secs(10);
+        // A megabyte a second.
+        let bytes = 1000 + (10 << 20);
+        let room =
+            |series: &SeriesRundowns| series.bytes_meanwhile(bytes) as f64 / f64::from(1 << 20);
+        let is_near = |is: f64, expected: f64| (is / expected - 1.0).abs() < 0.1;
+        assert!(is_near(room(&series), 0.25), "{}", room(&series));
+        for (took, expected) in [(10, 0.25), (800, 0.8), (60_000, 2.0), (300, 0.3)] {
+            series.changed_in(Duration::from_millis(took));
+            assert!(is_near(room(&series), expected), "{took}: {}", room(&series));
+        }
+        series.changed_in(Duration::from_millis(800));
+        series.begin_file(2, bytes);
+        assert_eq!((series.file, series.change), (2, Duration::from_millis(800)));
+        assert_eq!(series.bytes_meanwhile(bytes), 0);
     }
 }

@@ -1,12 +1,12 @@
 //! Rundowns of the system in each file of a session, also in snapshots, so that each is complete by itself.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etw_session::State;
 use etw_wire::requests::Response;
 
 use super::HostThread;
-use crate::global_session::{GlobalSession, SeriesRundowns};
+use crate::global_session::GlobalSession;
 
 /// How long the end of a recording waits for buffers of its file.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ impl HostThread {
         self.engine.release_source(slot);
         if let Some((hosted, session)) = self.engine.session_mut(slot) {
             let (file, bytes) = (session.next_place().file, session.facts().bytes);
-            hosted.host.series = SeriesRundowns::in_file(file, bytes);
+            hosted.host.series.begin_file(file, bytes);
             hosted.repeat_modules();
         }
     }
@@ -89,6 +89,7 @@ impl HostThread {
     pub(super) fn continue_series(&mut self) {
         for slot in self.engine.session_slots() {
             let Some(DueChange { file }) = self.due_change(slot) else { continue };
+            let began = Instant::now();
             self.end_file_with_system(slot);
             let now = self.engine.session_time(slot);
             let is_still = |host: &HostThread| {
@@ -107,6 +108,9 @@ impl HostThread {
                 session.begin_file();
             }
             self.begin_file_with_system(slot);
+            if let Some((hosted, _)) = self.engine.session_mut(slot) {
+                hosted.host.series.changed_in(began.elapsed());
+            }
         }
     }
 
