@@ -1,6 +1,6 @@
 //! The writers' counts: attempts, losses by cause and by registration, sequence numbers of lost attempts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::Writer;
 use super::line::{Counters, Line};
@@ -16,9 +16,10 @@ impl Writer {
     }
 
     pub(super) fn attempted(&self, thread: Option<&ThreadState>, sessions: u8) {
-        match (thread.and_then(|thread| self.line(thread)), self.counters(thread)) {
-            (Some(line), Some(counters)) => count_attempt(line, counters, sessions),
-            _ => {
+        let own = thread.and_then(|thread| Some((thread, self.line(thread)?)));
+        match own.zip(self.counters(thread)) {
+            Some(((thread, line), counters)) => count_attempt(thread, line, counters, sessions),
+            None => {
                 for slot in bits(sessions) {
                     let at = P_SHARED_ATTEMPTED + slot * 8;
                     self.first().word(at).fetch_add(1, Ordering::Relaxed);
@@ -87,37 +88,30 @@ impl Writer {
 /// [`count_attempt`] for a mask that the thread has used, as nearly every write does. `false`: nothing happened. Plain loads and stores: the
 /// owner is the only writer, and a signal handler on its thread uses other counters.
 #[inline(always)]
-pub(super) fn try_count_attempt(line: &Line, sessions: u8) -> bool {
+pub(super) fn try_count_attempt(thread: &ThreadState, line: &Line, sessions: u8) -> bool {
     if sessions == 0 {
         // An unused word has the mask 0.
         return false;
     }
-    if try_count(&line.together[0], sessions) {
-        return true;
+    // The masks are also in the thread's state: to take one out of its word takes two registers more, which had to be saved.
+    for (count, mask) in line.together.iter().zip(&thread.masks) {
+        if mask.get() == sessions {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            return true;
+        }
+        etw_types::cold_path();
     }
-    // Not a function of its own: around a call, the path of the first word would keep its values in registers that it has to save.
-    etw_types::cold_path();
-    line.together[1..].iter().any(|count| try_count(count, sessions))
-}
-
-/// Adds one to the count if it is of this mask.
-#[inline(always)]
-fn try_count(count: &AtomicU64, sessions: u8) -> bool {
-    let word = count.load(Ordering::Relaxed);
-    let is_of_mask = word >> TOGETHER_COUNT_BITS == u64::from(sessions);
-    if is_of_mask {
-        count.store(word + 1, Ordering::Relaxed);
-    }
-    is_of_mask
+    false
 }
 
 /// Counts an attempt by the mask of its sessions, while there are few masks: a thread's events mostly go to the same sessions.
 #[inline(never)]
-pub(super) fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
+pub(super) fn count_attempt(thread: &ThreadState, line: &Line, counters: &Counters, sessions: u8) {
     let mask = u64::from(sessions) << TOGETHER_COUNT_BITS;
-    for count in &line.together {
+    for (count, known) in line.together.iter().zip(&thread.masks) {
         let word = count.load(Ordering::Relaxed);
         if word == 0 || word >> TOGETHER_COUNT_BITS == u64::from(sessions) {
+            known.set(sessions);
             return count.store((word | mask) + 1, Ordering::Relaxed);
         }
     }

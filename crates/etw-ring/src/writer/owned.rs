@@ -169,7 +169,7 @@ impl Writer {
             return None;
         }
         // SAFETY: set together with `line`.
-        count_attempt(line, unsafe { &*thread.counters.get() }, sessions);
+        count_attempt(thread, line, unsafe { &*thread.counters.get() }, sessions);
         // SAFETY: an announced write, whose record fits behind the committed offset.
         Some(unsafe { grant(thread, line, head, summary, sessions) })
     }

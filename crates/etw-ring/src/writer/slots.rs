@@ -34,6 +34,7 @@ impl Writer {
         thread.free.set(0);
         thread.class.set(0);
         thread.retry.set(0);
+        thread.masks.iter().for_each(|mask| mask.set(0));
         thread.open_of_writer.set(self.open);
         thread.open_if_free();
         thread.gate.set(self.gate);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::line::{Counters, Line};
 use super::{MAX_ATTACHMENTS, NEVER_OPEN, Writer};
 use crate::control::Gate;
+use crate::layout::TOGETHER;
 use crate::proto::Head;
 use crate::sys::Cpu;
 
@@ -45,6 +46,8 @@ pub struct ThreadState {
     /// The control page's count of revocations up to which the chunk's word is known.
     pub(super) revocations: Cell<u64>,
     pub(super) opened: Cell<u64>,
+    /// The masks of the line's counts that this thread has used; 0: none.
+    pub(super) masks: [Cell<u8>; TOGETHER],
 }
 
 impl ThreadState {
@@ -72,6 +75,7 @@ impl ThreadState {
             closing_key: Cell::new(0),
             revocations: Cell::new(0),
             opened: Cell::new(0),
+            masks: [const { Cell::new(0) }; TOGETHER],
         }
     }
 }

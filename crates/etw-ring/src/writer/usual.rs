@@ -120,7 +120,7 @@ unsafe fn try_begin_busy(
     let (summary, revocations) = (gate.summary(), gate.revocations.load(Ordering::Acquire));
     if revocations != thread.revocations.get()
         || !summary.admits(request.sessions, request.event_size)
-        || !try_count_attempt(line, request.sessions)
+        || !try_count_attempt(thread, line, request.sessions)
     {
         etw_types::cold_path();
         // Nothing was written: withdraw the announcement.

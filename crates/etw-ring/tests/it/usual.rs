@@ -95,3 +95,44 @@ fn a_write_that_is_not_filled_is_counted_as_abandoned() {
     assert_eq!(rig.reader.ledger().lost_total(0), 1);
     balance(&rig.reader);
 }
+
+/// A thread's first write to some sessions takes the general path, and so does every one beyond four sets of sessions.
+#[test]
+fn attempts_are_counted_for_each_set_of_sessions() {
+    let Some(mut rig) = rig_with(b"first") else { return };
+    for slot in 1..4 {
+        rig.control.set_admission(slot, open());
+    }
+    let mut expected = [0; 4];
+    expected[0] = 2;
+    let of = |sessions| Request { sessions, ..request(4) };
+    for round in 0..3 {
+        for (number, sessions) in [1, 2, 3, 9, 8, 15].into_iter().enumerate() {
+            // SAFETY: the rig's writer stays at its place.
+            let usual = unsafe {
+                try_write_usual(try_this_thread().unwrap(), 0, None, of(sessions), &b"four"[..])
+            };
+            let is_known = number == 0 || (round > 0 && number < 4);
+            assert_eq!(usual, is_known.then_some(Ok(())), "{round} {sessions}");
+            if usual.is_none() {
+                rig.writer.write(&of(sessions), |room| room.put(b"four")).unwrap();
+            }
+            for (slot, count) in expected.iter_mut().enumerate() {
+                *count += u64::from(sessions >> slot & 1);
+            }
+        }
+    }
+    assert_eq!(all(&mut rig.reader).len(), 2 + 3 * 6);
+    assert_eq!(rig.reader.ledger().attempted[..4], expected);
+    assert_eq!(rig.reader.drained()[..4], expected);
+    balance(&rig.reader);
+
+    // The counts of another pool are others.
+    let other = crate::support::rig(1 << 20);
+    other.control.set_admission(1, open());
+    put(&other.writer, b"other").unwrap();
+    // SAFETY: the rig's writer stays at its place.
+    let usual =
+        unsafe { try_write_usual(try_this_thread().unwrap(), 0, None, of(2), &b"four"[..]) };
+    assert_eq!(usual, None);
+}
