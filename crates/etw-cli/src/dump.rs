@@ -19,7 +19,7 @@ use crate::where_filter::{TraceNames, WhereOption};
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
 use etw_etl::read::{PartsOptions, Records, RecordsOptions, TraceFile};
-use etw_types::FileTime;
+use etw_types::{EventRecord, FileTime};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -310,6 +310,11 @@ mod tests {
     use super::*;
     use crate::threads::samples::{self, PROVIDER};
     use etw_etl::write::FileBuilder;
+    Arc::new(gather_with_records(&traces, parts).0)
+}
+
+/// As [`gather`], with what the reader found: damage and notes.
+pub fn gather_with_records(traces: &[TraceFile], parts: PartsOptions) -> (Store, Records) {
     use etw_types::{EventRecord, HeaderType};
 
     #[test]

@@ -97,7 +97,10 @@ pub fn notes(file: &TraceFile) -> Vec<String> {
     }
     let totals = file.totals();
     if !file.is_finalised() {
-        let what = "not finalised: the session did not complete its header; events that were only in its memory are not in this file";
+        let what = match file.has_changed() {
+            true => "a session was writing this file while it was read: what came later, and what was only in memory, is not shown",
+            false => "not finalised: the session did not complete its header; events that were only in its memory are not in this file",
+        };
         notes.push(what.into());
     }
     if totals.wrapped {
@@ -132,6 +135,15 @@ pub fn notes_and_losses(file: &TraceFile) -> Vec<String> {
 /// Prints the notes and every damage on standard error.
 pub fn report(records: &Records) -> Outcome {
     report_named(records, TraceFile::path)
+}
+
+/// The outcome of reading; damage and notes are printed unless they were told before.
+pub fn outcome(records: &Records, is_told: bool) -> Outcome {
+    match is_told {
+        true if records.damage().is_empty() => Outcome::Done,
+        true => Outcome::Damaged,
+        false => report(records),
+    }
 }
 
 /// As [`report`], with other names of the files.

@@ -22,6 +22,13 @@ pub enum Outcome {
     OfCommand(u8),
 }
 
+impl Outcome {
+    /// The outcome of two steps of a command.
+    pub fn worse(self, other: Outcome) -> Outcome {
+        if self == Outcome::Done { other } else { self }
+    }
+}
+
 /// Why a command could not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {

@@ -3,9 +3,10 @@
 mod sources;
 mod windows;
 
-use crate::dump::gather;
+use crate::dump::gather_with_records;
 use crate::output::{Failure, JsonOption, Outcome, Output, counted, file_size};
 use crate::output_file::{NewFile, ReplaceOption};
+use crate::threads::ThreadsOption;
 use crate::{files, pack_show, schemas};
 use clap::{Args, Subcommand, ValueEnum};
 use etw_decode::pack::PackBuilder;
@@ -113,8 +114,11 @@ fn store() -> Result<PathBuf, Failure> {
 
 fn learn(learn: &Learn) -> Result<Outcome, Failure> {
     let mut builder = PackBuilder::default();
+    let mut outcome = Outcome::Done;
     for path in &learn.traces {
-        let learnt = gather(vec![files::open(path)?]);
+        let parts = ThreadsOption::default().parts();
+        let (learnt, records) = gather_with_records(&[files::open(path)?], parts);
+        outcome = outcome.worse(files::report(&records));
         if learnt.refused() > 0 {
             eprintln!(
                 "etw: note: {}: {} descriptions found no room",
@@ -137,7 +141,8 @@ fn learn(learn: &Learn) -> Result<Outcome, Failure> {
         }
     };
     write(&builder, &path, &learn.traces, force)?;
-    print_result(learn.json, &builder, &path)
+    print_result(learn.json, &builder, &path)?;
+    Ok(outcome)
 }
 
 /// FNV-1a

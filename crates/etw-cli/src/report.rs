@@ -40,6 +40,11 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf
     </style></head><body>\n";
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    run_told(arguments, false)
+}
+
+/// As [`run`]; `is_told`: damage was told before.
+pub fn run_told(arguments: &Arguments, is_told: bool) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let catalog = arguments.schemas.load_for(&traces)?;
@@ -47,9 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Done;
     for trace in traces {
         let counted = stat::count(trace, &catalog, true);
-        if !counted.records.damage().is_empty() {
-            outcome = Outcome::Damaged;
-        }
+        outcome = outcome.worse(files::outcome(&counted.records, is_told));
         put_trace(&mut html, &counted);
     }
     html.push_str("</body></html>\n");

@@ -72,19 +72,19 @@ pub fn read_all<T: Default + Send>(
     (records, ended.records)
 }
 
-/// Reads traces in parts, and visits the records that are picked, in the order of one thread.
+/// Reads traces in parts, and visits the records that are picked, in the order of one thread. Returns what the reader found: damage and notes.
 pub fn visit_picked(
     traces: &[TraceFile],
     options: PartsOptions,
     is_picked: impl Fn(&EventRecord<'_>) -> bool + Sync,
     mut visit: impl FnMut(&EventRecord<'_>) + Send,
-) {
+) -> Records {
     let pick = |picked: &mut StoredRecords, record: &EventRecord<'_>, stored: StoredRecord<'_>| {
         if is_picked(record) {
             picked.push(record, stored);
         }
     };
-    read_all(traces.to_vec(), options, pick, |picked| picked.each(traces, &mut visit));
+    read_all(traces.to_vec(), options, pick, |picked| picked.each(traces, &mut visit)).1
 }
 
 #[cfg(test)]

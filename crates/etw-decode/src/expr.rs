@@ -105,6 +105,19 @@ impl<'r> Owned<'r> {
     }
 }
 
+
+    fn process_id(self) -> Option<u32> {
+        self.record.process_id.or(self.stored.process_id.filter(is_no_id))
+    }
+
+    fn thread_id(self) -> Option<u32> {
+        self.record.thread_id.or(self.stored.thread_id.filter(is_no_id))
+    }
+}
+
+/// Whether a stored id stands for none. It is compared as it is, whether a command looks for owners or not.
+fn is_no_id(id: &u32) -> bool {
+    *id == u32::MAX
 /// Names in an expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExprNames {

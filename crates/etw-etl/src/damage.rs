@@ -83,6 +83,13 @@ pub enum DamageKind {
     LogfileHeader,
     /// The file changed while it was read: an indexed buffer was replaced or removed.
     Changed,
+    /// The header of another trace: files were joined byte by byte. Its records are read, but their times are by the clock of the first one.
+    SecondHeader,
+    /// The bytes of the buffer before it in its stream, again; its records were read once.
+    RepeatedBuffer {
+        /// Offset of the first one.
+        first: u64,
+    },
     /// Opening the buffer would have exceeded the memory limit for open buffers.
     OpenBuffers {
         /// Bytes allowed.
@@ -160,6 +167,12 @@ impl fmt::Display for DamageKind {
                 f.write_str("the logfile header cannot be read: no clock, session or pointer size")
             }
             DamageKind::Changed => f.write_str("the file changed while it was read"),
+            DamageKind::SecondHeader => f.write_str(
+                "another trace begins here; the times of its records are wrong, as they are by the first one's clock",
+            ),
+            DamageKind::RepeatedBuffer { first } => {
+                write!(f, "the buffer at {first:#x} again; its records were read once")
+            }
             DamageKind::OpenBuffers { limit } => {
                 write!(f, "skipped: open buffers would take more than {limit} bytes of memory")
             }

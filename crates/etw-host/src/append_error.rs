@@ -44,10 +44,13 @@ impl fmt::Display for AppendError {
             AppendError::BufferSize { file, session } => {
                 write!(f, "the file's buffers have {file} bytes, the session's {session}")
             }
-            AppendError::Clock { file, session } => write!(
-                f,
-                "both the file and the session must use system time; the file uses {file:?}, the session {session:?}"
-            ),
+            AppendError::Clock { file, session } => {
+                let [file, session] = [file, session].map(|clock| clock.name().unwrap_or("unknown"));
+                write!(
+                    f,
+                    "both the file and the session must use system time; the clock of the file is {file}, that of the session {session}"
+                )
+            }
             AppendError::Machine => f.write_str(
                 "the file is of a machine with another number of processors or another pointer size",
             ),

@@ -425,7 +425,7 @@ impl<S: Sink> Engine<S> {
         session.trim();
         let (process, thread) = (std::process::id(), hosted.facts.thread_id);
         let ledger = self.ledger(slot);
-        let reports = LedgerReport::of(&ledger).into_reports();
+        let reports = LedgerReport::of(&ledger, 0).into_reports();
         let reports: Vec<_> =
             reports.iter().map(|report| report.event(now, process, thread)).collect();
         let Some((hosted, session)) = self.session_mut(slot) else {

@@ -51,10 +51,11 @@ pub(crate) struct LedgerReport {
 }
 
 impl LedgerReport {
-    pub fn of(ledger: &Ledger) -> LedgerReport {
+    /// `files_before`: files of the session that the ledger counts, too.
+    pub fn of(ledger: &Ledger, files_before: u32) -> LedgerReport {
         let mut rows: Vec<Row> = ledger.losses().map(|loss| Row { loss, origins: 1 }).collect();
         rows.sort_by_key(|row| Reverse(row.loss.count));
-        let totals = totals_report(ledger);
+        let totals = totals_report(ledger, files_before);
         LedgerReport { note: None, totals, rows: rows.into(), is_rest: false }
     }
 
@@ -159,7 +160,7 @@ mod tests {
         }
         session.begin_report();
         let ledger = session.ledger().clone();
-        let mut report = LedgerReport::of(&ledger);
+        let mut report = LedgerReport::of(&ledger, 0);
         assert!(report.write(&mut session, WRITER, false));
         session.stop(10);
         session.seal(1);

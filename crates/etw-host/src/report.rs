@@ -81,17 +81,23 @@ pub struct Totals {
     pub overwritten: u64,
     /// Events that were lost.
     pub lost: u64,
+    /// Files of the session before this one, which the totals and all losses count, too.
+    pub files_before: u32,
 }
 
 /// Reads a `Ledger` event of [`LEDGER_PROVIDER`]; `None` for every other record.
 ///
 /// ```text
-/// u64 attempted, stored, overwritten, filtered, lost
+/// u64 attempted, stored, overwritten, filtered, lost   u32 files before, if there are any
 /// ```
 pub fn read_totals(record: &EventRecord<'_>) -> Option<Totals> {
     let payload = record.payload;
-    let is_ledger = name_of(record)? == b"Ledger" && payload.len() == 5 * 8;
-    let totals = Totals { overwritten: le::u64(payload, 16)?, lost: le::u64(payload, 32)? };
+    let is_ledger = name_of(record)? == b"Ledger" && [5 * 8, 5 * 8 + 4].contains(&payload.len());
+    let totals = Totals {
+        overwritten: le::u64(payload, 16)?,
+        lost: le::u64(payload, 32)?,
+        files_before: le::u32(payload, 40).unwrap_or(0),
+    };
     is_ledger.then_some(totals)
 }
 
@@ -148,7 +154,7 @@ fn described_name<'a>(record: &EventRecord<'a>) -> Option<&'a [u8]> {
 }
 
 /// `Ledger`: the totals.
-pub(crate) fn totals_report(ledger: &Ledger) -> Option<Report> {
+pub(crate) fn totals_report(ledger: &Ledger, files_before: u32) -> Option<Report> {
     let mut metadata = MetadataBuilder::new("Ledger", 0);
     let mut payload = PayloadBuilder::new();
     for (name, value) in [
@@ -160,6 +166,10 @@ pub(crate) fn totals_report(ledger: &Ledger) -> Option<Report> {
     ] {
         metadata = metadata.field(name, InType::UINT64, OutType::NULL, Count::Scalar, 0);
         payload = payload.u64(value);
+    }
+    if files_before > 0 {
+        metadata = metadata.field("files_before", InType::UINT32, OutType::NULL, Count::Scalar, 0);
+        payload = payload.u32(files_before);
     }
     report(metadata, payload, Level::INFO)
 }

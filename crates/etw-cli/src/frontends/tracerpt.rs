@@ -201,12 +201,16 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
     if let Some(summary) = &command.summary {
         check_replaceable(summary, command.replaces)?;
-        write_summary(summary, &command.traces, &command.schemas)?;
+        let is_told = command.output.is_some();
+        let of_summary = write_summary(summary, &command.traces, &command.schemas, is_told)?;
+        outcome = outcome.worse(of_summary);
     }
     if let Some(output) = command.report {
         let replace = ReplaceOption { force: command.replaces };
         let (schemas, files) = (command.schemas, command.traces);
-        report::run(&report::Arguments { output, replace, schemas, files })?;
+        let is_told = command.output.is_some() || command.summary.is_some();
+        let arguments = report::Arguments { output, replace, schemas, files };
+        outcome = outcome.worse(report::run_told(&arguments, is_told)?);
     }
     Ok(outcome)
 }
@@ -219,8 +223,14 @@ fn check_replaceable(path: &Path, replaces: bool) -> Result<(), Failure> {
     }
 }
 
-/// Writes tracerpt's summary: the files, and the count of each kind of event.
-fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<(), Failure> {
+/// Writes tracerpt's summary: the files, and the count of each kind of event. `is_told`: damage was told before.
+fn write_summary(
+    path: &Path,
+    paths: &[PathBuf],
+    schemas: &Schemas,
+    is_told: bool,
+) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::Done;
     let catalog = schemas.load()?;
     let mut text = String::from("Files Processed:\n");
     let (mut buffers, mut total, mut lost) = (0, 0, 0);
@@ -234,6 +244,7 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
         let counted = stat::count(trace, &catalog, false);
         buffers += counted.trace().totals().buffers;
         total += counted.total;
+        outcome = outcome.worse(files::outcome(&counted.records, is_told));
         if let Some(header) = counted.trace().header() {
             lost += u64::from(header.events_lost);
             start = start.into_iter().chain([header.start_time]).min();
@@ -253,7 +264,8 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
         );
     }
     put_tables(&mut text, &rows);
-    std::fs::write(path, text).map_err(|error| schemas::refused(path, error))
+    std::fs::write(path, text).map_err(|error| schemas::refused(path, error))?;
+    Ok(outcome)
 }
 
 /// tracerpt's two tables: classic events by class and type, and events of manifests by their number.

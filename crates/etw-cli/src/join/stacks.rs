@@ -99,7 +99,9 @@ impl Stacks {
     }
 
     fn of(&self, record: &EventRecord<'_>) -> &[Stack] {
-        let time = record.raw_timestamp().filter(|_| !record.hook.is_some_and(is_stack));
+        // The trace's own records (EventTrace) and stacks have no stack: one of their time belongs to another event.
+        let has_none = |hook: Hook| is_stack(hook) || hook.group() == 0;
+        let time = record.raw_timestamp().filter(|_| !record.hook.is_some_and(has_none));
         let found = time.and_then(|time| self.by_time.get(&(record.position.file_index, time)));
         found.map_or(&[], Vec::as_slice)
     }
@@ -159,6 +161,10 @@ mod tests {
         assert_eq!(found(0), (None, vec![]));
         assert_eq!(found(1), (Some(77), vec![0x10, 0x11]));
         assert_eq!(found(2), (Some(88), vec![0x20]));
+        // A record of the trace itself at the same time.
+        let mut of_trace = record(1, &[]);
+        of_trace.hook = Some(Hook(0x0020));
+        assert_eq!((stacks.thread_of(&of_trace), stacks.frames_of(&of_trace).count()), (None, 0));
         // The user's side may be walked on the CPU to which the thread has moved.
         let mut event = record(1, &[]);
         event.thread_id = Some(88);

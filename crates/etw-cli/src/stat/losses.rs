@@ -98,6 +98,12 @@ impl Losses {
             } else if let Some(totals) = etw_host::report::read_totals(record) {
                 self.overwritten = self.overwritten.saturating_add(totals.overwritten);
                 self.lost = self.lost.saturating_add(totals.lost);
+                if totals.files_before > 0 && (totals.lost > 0 || totals.overwritten > 0) {
+                    let before = counted(totals.files_before, "file");
+                    self.notes.insert(format!(
+                        "losses are those of the whole session, which wrote {before} before this one"
+                    ));
+                }
             } else if let Some(note) = etw_host::report::read_note(record)
                 && self.notes.len() < NOTE_LIMIT
             {

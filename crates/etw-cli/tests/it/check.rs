@@ -42,3 +42,31 @@ fn a_file_that_was_not_finalised_is_sound_with_a_note() {
     assert!(text.contains("only in its memory are not in this file"), "{text}");
     assert!(text.contains("131072 bytes reserved"), "{text}");
 }
+
+/// Commands that make a file of a trace: damage is told, and the exit status is 1.
+#[test]
+fn damage_is_told_by_commands_that_write_files() {
+    let mut bytes = crate::dump::described_trace();
+    bytes.extend([0xee; 100]);
+    let damaged = TempFile::new(&bytes);
+    let folder = damaged.path().with_extension("made");
+    std::fs::create_dir_all(&folder).unwrap();
+    let output = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let [summary, page, both, pack] = ["s.txt", "r.html", "b.html", "p.etwpack"].map(output);
+    let csv = output("o.csv");
+    for (before, behind) in [
+        (&["tracerpt"][..], &["-summary", &summary][..]),
+        (&["tracerpt"], &["-report", &page]),
+        (&["tracerpt"], &["-of", "CSV", "-o", &csv, "-summary", &summary, "-report", &both, "-y"]),
+        (&["report", "--force", "-o", &page], &[]),
+        (&["pack", "learn", "-o", &pack], &[]),
+    ] {
+        let behind = behind.iter().map(std::path::Path::new);
+        let files: Vec<_> = [damaged.path()].into_iter().chain(behind).collect();
+        let output = etw(before, &files);
+        let told = crate::fixture::stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{before:?} {files:?}: {told}");
+        assert_eq!(told.matches("damaged: ").count(), 1, "{before:?} {files:?}: {told}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

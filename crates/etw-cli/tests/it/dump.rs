@@ -624,7 +624,7 @@ fn json_integers_can_be_quoted() {
 
 /// An EventMetadata record behind the event it describes: only two passes know it in time.
 /// An event, its description, and the event again.
-fn described_trace() -> Vec<u8> {
+pub fn described_trace() -> Vec<u8> {
     let mut info = vec![0; 0x70];
     info[..16].copy_from_slice(&PROVIDER.0);
     info[0x20..0x22].copy_from_slice(&9u16.to_le_bytes());

@@ -71,8 +71,8 @@ fn number(name: NumberName, owned: Owned<'_>) -> Option<i128> {
     let is_event = record.header.is_event();
     let is_message = record.header == HeaderType::Message;
     Some(match name {
-        NumberName::Pid => record.process_id?.into(),
-        NumberName::Tid => record.thread_id?.into(),
+        NumberName::Pid => owned.process_id()?.into(),
+        NumberName::Tid => owned.thread_id()?.into(),
         NumberName::HeaderPid => stored.process_id?.into(),
         NumberName::HeaderTid => stored.thread_id?.into(),
         NumberName::Cpu => record.cpu.into(),
@@ -168,7 +168,7 @@ impl Node {
             Node::Number(name, test) => self.by_number(owned).or_else(|| {
                 Some(number(*name, owned).is_some_and(|number| test.holds(Subject::Number(number))))
             }),
-            Node::Process(test) => Some(owned.record.process_id.is_some_and(|id| {
+            Node::Process(test) => Some(owned.process_id().is_some_and(|id| {
                 test.holds(match owned.process_name {
                     Some(name) => Subject::Named(id.into(), name),
                     None => Subject::Number(id.into()),

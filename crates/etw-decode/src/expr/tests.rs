@@ -172,6 +172,27 @@ fn malicious_cut_and_changed_expressions_give_an_error() {
     }
 }
 
+/// Some commands look for the owner of a record, and find none: a filter selects the same records in all of them.
+#[test]
+fn an_id_that_stands_for_none_is_compared_with_and_without_owners() {
+    let mut stored = EventRecord::new(HeaderType::Event64, &[]);
+    (stored.process_id, stored.thread_id) = (Some(4), Some(u32::MAX));
+    let mut record = stored;
+    record.thread_id = None;
+    let joined = Owned { record: &record, ..Owned::stored(&stored) };
+    for (text, expected) in [
+        ("tid == 4294967295", true),
+        ("tid != 5", true),
+        ("pid == 4 and not (tid == 5)", true),
+        ("tid in (0..10)", false),
+        ("process == 4", true),
+    ] {
+        let expr = parse(text).unwrap();
+        let found = [joined, Owned::stored(&stored)].map(|owned| expr.by_owned_header(owned, None));
+        assert_eq!(found, [Some(expected); 2], "{text}");
+    }
+}
+
 #[test]
 fn header_pid_is_the_stored_id_where_pid_is_the_owners() {
     let mut stored = EventRecord::new(HeaderType::PerfInfo64, &[]);

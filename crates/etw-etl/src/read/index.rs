@@ -67,6 +67,12 @@ impl Index {
         self.streams[stream].cpu
     }
 
+    /// The last buffer of a CPU so far.
+    pub(crate) fn last(&self, cpu: u16) -> Option<Entry> {
+        let slot = *self.by_cpu.get(usize::from(cpu))?;
+        Some(self.streams.get(usize::from(slot).checked_sub(1)?)?.last)
+    }
+
     pub(crate) fn push(&mut self, cpu: u16, entry: Entry) -> io::Result<()> {
         let slot = usize::from(cpu);
         if self.by_cpu.len() <= slot {

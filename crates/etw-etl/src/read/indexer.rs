@@ -322,6 +322,13 @@ impl Walk {
             let other = read_logfile(&first_bytes(&*self.source, offset)?);
             let size = other.map_or(0, |(other, ..)| other.buffer_size);
             self.limit = self.limit.max(size.min(BufferHeader::MAX_BUFFER_SIZE));
+            self.report(offset, DamageKind::SecondHeader);
+        }
+        if let Some(first) = self.repeated(offset, header, size)? {
+            self.report(offset, DamageKind::RepeatedBuffer { first });
+            self.number += 1;
+            self.totals.buffers += 1;
+            return Ok(());
         }
         let entry = Entry { index: self.number, offset, sequence: header.sequence_number };
         self.index.push(header.cpu(), entry)?;
@@ -341,6 +348,24 @@ impl Walk {
             self.cut_buffer(offset, header, end - self.source.size());
         }
         Ok(())
+    }
+
+    /// The buffer before this one in its stream, if this one repeats its bytes.
+    fn repeated(&self, offset: u64, header: &BufferHeader, size: u32) -> io::Result<Option<u64>> {
+        let before = self.index.last(header.cpu());
+        let before = before.filter(|before| before.sequence == header.sequence_number);
+        let Some(Entry { offset: first, .. }) = before else { return Ok(None) };
+        // Sessions that do not number their buffers write other times.
+        if header_at(&*self.source, first)?.as_ref() != Some(header) {
+            return Ok(None);
+        }
+        let read = |offset| {
+            let mut bytes = vec![0; size as usize];
+            let count = read_full(&*self.source, &mut bytes, offset)?;
+            bytes.truncate(count);
+            io::Result::Ok(bytes)
+        };
+        Ok((read(first)? == read(offset)?).then_some(first))
     }
 
     /// The file ends inside a buffer.

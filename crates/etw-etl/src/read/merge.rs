@@ -696,7 +696,10 @@ impl Records {
             let told = |damage: &Damage| {
                 damage.file_index == file_index && damage.kind == DamageKind::Changed
             };
-            if file.has_changed() && !self.damage.kept().iter().any(told) {
+            // A session may still write a file that is not finalised. What it puts behind the bytes of the opening is not read; a buffer
+            // that it replaces is found out by its number.
+            let may_change = !file.is_finalised() && file.header().is_some();
+            if !may_change && file.has_changed() && !self.damage.kept().iter().any(told) {
                 self.damage.push(Damage { file_index, offset: 0, kind: DamageKind::Changed });
             }
         }

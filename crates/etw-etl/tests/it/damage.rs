@@ -8,7 +8,7 @@ use etw_etl::read::{ByteSource, Records, TraceFile};
 use etw_etl::write::{BufferBuilder, FileBuilder};
 use etw_etl::{DamageKind, Error};
 use etw_types::{BufferHeader, ExtType, ExtendedItemsBuf, LogFileMode};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -563,6 +563,8 @@ fn concatenated_files_are_all_read() {
             let mut bytes = first.clone();
             bytes.extend(second);
             let outcome = read(&bytes);
+            let second_header = (first.len() as u64, DamageKind::SecondHeader);
+            assert!(outcome.damage.contains(&second_header), "{:?}", outcome.damage);
             let mut expected = Sound::new(first.clone()).rows;
             expected.extend(Sound::new(second.clone()).rows);
             assert_eq!(outcome.rows.len(), expected.len());
@@ -572,6 +574,21 @@ fn concatenated_files_are_all_read() {
             expected.sort();
             assert_eq!(found, expected);
         }
+    }
+}
+
+/// A buffer that was written twice: its records are there once, and the repetition is told.
+#[test]
+fn a_repeated_buffer_is_read_once() {
+    for sound in [Sound::uniform(), Sound::compressed()] {
+        let [start, end] = [sound.offsets[3], sound.offsets[4]];
+        let mut bytes = sound.bytes.clone();
+        bytes.splice(end..end, sound.bytes[start..end].to_vec());
+        let outcome = read(&bytes);
+        let told = DamageKind::RepeatedBuffer { first: start as u64 };
+        assert_eq!(outcome.damage, damages([(end, told)]));
+        let stored = |rows: &[Row]| rows.iter().map(|row| row.stored.clone()).collect::<Vec<_>>();
+        assert_eq!(stored(&outcome.rows), stored(&sound.rows));
     }
 }
 
@@ -722,6 +739,36 @@ fn a_file_that_grows() {
         std::fs::write(path, bytes).unwrap();
     });
     assert_eq!(outcome.rows.len() + 1, sound.rows.len());
+}
+
+/// The file of a running session: it is not finalised, and grows. What was there at the opening is sound.
+#[test]
+fn a_file_that_a_session_still_writes() {
+    let mut file = builder(GRID as u32);
+    file.finalised = false;
+    push_numbered(&mut file, 3, 600);
+    let bytes = file.finish();
+    let temporary = Temporary::new("running", &bytes);
+    let read = |change: &dyn Fn(&mut std::fs::File)| {
+        let mut records = Records::new(vec![TraceFile::open(&temporary.0).unwrap()]);
+        assert!(records.next().is_some() && !records.files()[0].is_finalised());
+        change(&mut std::fs::OpenOptions::new().write(true).open(&temporary.0).unwrap());
+        let mut count = 1;
+        while records.next().is_some() {
+            count += 1;
+        }
+        (count, records.damage().clone())
+    };
+    let (count, damage) = read(&|_| ());
+    assert!(damage.is_empty());
+    let grown = read(&|file| {
+        std::io::Seek::seek(file, io::SeekFrom::End(0)).unwrap();
+        file.write_all(&bytes[bytes.len() - GRID..]).unwrap();
+    });
+    assert_eq!((grown.0, grown.1.count()), (count, 0));
+    // Buffers that were there and are replaced are lost.
+    let (_, damage) = read(&|file| file.write_all(&vec![0; bytes.len()]).unwrap());
+    assert!(damage.kept().iter().any(|damage| damage.kind == DamageKind::Changed));
 }
 
 #[test]

@@ -391,12 +391,14 @@ impl<S: Sink> HostedSession<S> {
         let (process_id, thread_id) = (std::process::id(), self.facts.thread_id);
         let writer = Writer { time: now, process_id, thread_id };
         let report = self.report.get_or_insert_with(|| {
-            let size = LedgerReport::of(session.ledger()).size(writer);
+            let files_before = session.next_place().file.saturating_sub(1);
+            let of = |ledger| LedgerReport::of(ledger, files_before);
+            let size = of(session.ledger()).size(writer);
             let note = session.size_for_end(size + NOTE_SIZE).map(too_small);
             let note = self.size_note.take().or(note);
             let report = || note.as_deref().and_then(note_report);
-            let size = LedgerReport::of(session.ledger()).behind(report()).size(writer);
-            let all = LedgerReport::of(&session.ledger_at_end(size)).behind(report());
+            let size = of(session.ledger()).behind(report()).size(writer);
+            let all = of(&session.ledger_at_end(size)).behind(report());
             self.notes.extend(note.filter(|note| !self.notes.contains(note)));
             all
         });

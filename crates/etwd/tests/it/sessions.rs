@@ -1,5 +1,6 @@
 //! Sessions: limits, modes, changes, leases.
 
+use etw_etl::read::{Records, TraceFile};
 use etw_session::{Compression, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, StartRequest, Update};
@@ -210,6 +211,17 @@ fn a_running_session_is_changed() {
     assert_eq!((all.len() as u64, status.lost), (status.stored, 0));
     let from = all[0].number;
     assert!(all.iter().zip(from..).all(|(event, number)| event.number == number));
+    // The ledger, which counts the events of both files, says so.
+    let totals = |file| {
+        let mut records = Records::new(vec![TraceFile::open(file).unwrap()]);
+        while let Some(record) = records.next() {
+            if let Some(totals) = etw_host::report::read_totals(&record) {
+                return Some(totals.files_before);
+            }
+        }
+        None
+    };
+    assert_eq!([totals(&first), totals(&second)], [None, Some(1)]);
 }
 
 /// OV-5: changes of the file that arrive at once, with buffers on their way, are executed in order. None is refused, and each
