@@ -100,8 +100,17 @@ fn never_registered(
     if let Some(asked) = asked {
         let name = asked.strip_prefix('*').unwrap_or(asked);
         let star = &asked[..asked.len() - name.len()];
+        let same_name = recent.iter().find(|known| known.name.eq_ignore_ascii_case(name));
+        // A session that asks for a name has its provider whatever the GUID: it was there before.
+        if let Some(known) = same_name.filter(|_| star.is_empty()) {
+            return format!(
+                "no program had {} registered while the session ran; {} did before, with {host}",
+                shown_name(known),
+                process(known)
+            );
+        }
         // The name is right and the GUID is not its hash.
-        if let Some(known) = recent.iter().find(|known| known.name.eq_ignore_ascii_case(name)) {
+        if let Some(known) = same_name {
             return format!(
                 "{start}, but {} registered {} as {}, which is not the GUID of that name; enable it with -p {}",
                 process(known),
@@ -169,6 +178,11 @@ mod tests {
         assert!(text.contains("process 7 registered Tickr; did you mean"), "{text}");
         let text = of(&[known("ticker", Guid::from_u128(1))]);
         assert!(text.contains("not the GUID of that name"), "{text}");
+        let by_name = [(id, "Ticker".to_owned())];
+        let recent = [known("ticker", Guid::from_u128(1))];
+        let text = reasons(&status, &recent, &by_name, "the host").remove(0);
+        assert!(text.starts_with("no program had ticker registered while the session"), "{text}");
+        assert!(!text.contains("GUID"), "{text}");
         let text = of(&[known("Other", Guid::from_u128(1))]);
         assert!(text.contains("registered were Other (process 7)"), "{text}");
         let text = of(&[known("Ticker", id)]);

@@ -137,14 +137,20 @@ pub fn check_provider(
         return Ok(());
     }
     let same_name = |known: &&ProviderStatus| known.name.eq_ignore_ascii_case(name);
+    let mut enabled_as = match &named {
+        Named::Id(id) => *id,
+        Named::Name(name) => Guid::from_name(name),
+    };
     if let Some(known) = providers.iter().chain(recent).find(|k| same_name(k) && !is(k)) {
         let what =
             format!("{name} is registered as {}, which is not the GUID of that name", known.id);
         report.wrong(LINK, what, format!("enable it as -p {}", known.id));
+        enabled_as = known.id;
     } else if let Some(known) = recent.iter().find(is) {
         let pid = known.pids.first().copied().unwrap_or(0);
         let what = format!("process {pid} had registered {name}, and has ended or unregistered it");
         report.wrong(LINK, what, "keep the registration as long as the program runs");
+        enabled_as = known.id;
     } else {
         let registered = providers.iter().filter(|known| !known.pids.is_empty()).chain(recent);
         let names = registered.map(|known| known.name.as_str());
@@ -156,15 +162,9 @@ pub fn check_provider(
         };
         report.wrong(LINK, format!("no program has registered {name} with this host"), fix);
     }
-    let id = match named {
-        Named::Id(id) => id,
-        Named::Name(name) => Guid::from_name(&name),
-    };
-    check_enablement(
-        report,
-        &ProviderStatus { id, name: name.to_owned(), ..ProviderStatus::default() },
-        sessions,
-    );
+    let known =
+        ProviderStatus { id: enabled_as, name: name.to_owned(), ..ProviderStatus::default() };
+    check_enablement(report, &known, sessions);
     Ok(())
 }
 
@@ -238,8 +238,13 @@ fn check_enablement(report: &mut Report, known: &ProviderStatus, sessions: &[Ses
     let mut is_enabled = false;
     for status in sessions {
         for (id, info) in &status.enabled {
-            let id = id.parse::<Guid>().ok();
-            if id != Some(known.id) && (id.is_none() || id != known.group) {
+            let Ok(id) = id.parse::<Guid>() else { continue };
+            // A session that asks for the name, which its provider had registered with another GUID than the name's hash.
+            let by_name = status.names.iter().any(|(name, of)| {
+                of.first() == Some(&id) && name.eq_ignore_ascii_case(&known.name)
+            });
+            let is_hash_of_other = by_name && status.enabled.contains_key(&known.id.to_string());
+            if id != known.id && Some(id) != known.group && (!by_name || is_hash_of_other) {
                 continue;
             }
             is_enabled = true;
@@ -412,6 +417,30 @@ mod tests {
             free_buffers: of.free_buffers,
             ..of
         }
+    }
+
+    /// Its name's hash is another GUID, with which neither an enablement nor an advice helps.
+    #[test]
+    fn a_provider_with_a_guid_of_its_own_is_enabled_by_that_or_by_name() {
+        let (id, hash) = (Guid::from_u128(5), Guid::from_name("Own.Guid"));
+        let name = "Own.Guid".to_owned();
+        let recent =
+            [ProviderStatus { id, name: name.clone(), pids: vec![7], ..ProviderStatus::default() }];
+        let check = |text: &str, sessions: &[SessionStatus]| {
+            let mut report = Report::default();
+            assert!(check_provider(&mut report, text, &[], &recent, sessions).is_ok());
+            report.text
+        };
+        let text = check("Own.Guid", &[]);
+        assert!(text.contains(&format!("-p {id}")) && !text.contains(&hash.to_string()), "{text}");
+        let text = check("*Own.Guid", &[]);
+        assert!(text.contains(&format!("-p {id}")), "{text}");
+        assert!(!text.contains(&format!("-p {hash}")), "{text}");
+        let mut by_name = session(SessionStatus::default());
+        by_name.enabled.insert(hash.to_string(), etw_host::EnableInfo::default());
+        by_name.names.insert(name, vec![hash]);
+        let text = check("Own.Guid", &[by_name]);
+        assert!(text.contains("session s enables Own.Guid up to level"), "{text}");
     }
 
     fn checked(status: SessionStatus) -> Report {
