@@ -180,6 +180,40 @@ mod tests {
         (rows, ledger)
     }
 
+    /// Each CPU has a buffer of its own, and a file of the series has room for one: the last one has the ledger.
+    #[test]
+    fn the_ledger_is_in_the_last_buffer() {
+        let config = SessionConfig {
+            file: Some("x%d.etl".into()),
+            buffer_size: 4096,
+            mode: LogMode::NewFile { max_size: 3 * 4096 },
+            ..SessionConfig::default()
+        };
+        let facts = HostFacts::default();
+        let mut session = Session::new(&config, facts, vec![vec![0; 4096]; 8]).unwrap();
+        session.enable(Guid::ZERO, etw_session::EnableInfo::default());
+        for cpu in 0..4 {
+            session.push(&Event { cpu, ..Event::default() }).unwrap();
+        }
+        session.begin_report();
+        let mut report = LedgerReport::of(session.ledger(), 0);
+        assert!(report.write(&mut session, WRITER, false));
+        session.stop(10);
+        session.seal(1);
+        let mut has_ledger = Vec::new();
+        while let Some(full) = session.take_full() {
+            let records = &full.bytes()[etw_types::BufferHeader::SIZE..full.filled()];
+            let context = etw_etl::record::RecordContext::default();
+            let totals = BufferRecords::new(records, &context).filter_map(|item| match item {
+                Item::Record { record, .. } => crate::report::read_totals(&record),
+                _ => None,
+            });
+            has_ledger.push(totals.count() == 1);
+            session.stored(full);
+        }
+        assert_eq!(has_ledger, [false, false, false, true]);
+    }
+
     /// A full file has the sum of the losses for which it has no room.
     #[test]
     fn a_full_file_has_the_largest_losses_and_the_sum_of_the_others() {

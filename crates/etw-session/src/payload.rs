@@ -1,7 +1,7 @@
 //! Filters on the fields of an event.
 
 use etw_tracelogging::{Count, EventMetadata, Field, InType};
-use etw_types::{Guid, le};
+use etw_types::{Guid, fold_case, le};
 
 use crate::event::Event;
 use crate::filter_error::FilterError;
@@ -123,9 +123,11 @@ impl From<Condition> for Text {
 #[derive(Clone, Debug, PartialEq)]
 struct Value {
     text: String,
-    lower: String,
+    folded: String,
     integer: Option<i128>,
     float: Option<f64>,
+    /// The nearest single, if one is near.
+    single: Option<f32>,
     guid: Option<Guid>,
 }
 
@@ -227,24 +229,38 @@ impl Value {
             None => (1, text),
         };
         let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+        // Wider than any field, so that a value beyond all of them is not taken for the nearest double.
         let magnitude = match hex {
-            Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            None => digits.parse::<u64>().ok(),
+            Some(digits) => i128::from_str_radix(digits, 16).ok(),
+            None => digits.parse::<i128>().ok(),
         };
+        let magnitude = magnitude.filter(|magnitude| *magnitude >= 0);
         let boolean = match text {
             "true" => Some(1),
             "false" => Some(0),
             _ => None,
         };
-        let integer = boolean.or(magnitude.map(|magnitude| sign * i128::from(magnitude)));
+        let integer = boolean.or(magnitude.map(|magnitude| sign * magnitude));
+        let float = integer.map(|value| value as f64).or_else(|| text.parse().ok());
+        let single = integer.map(|value| value as f32).or_else(|| text.parse().ok());
+        let is_near = |single: &f32| {
+            (single.is_finite() || float.is_none_or(|float| !float.is_finite()))
+                && (*single != 0.0 || float == Some(0.0))
+        };
         Value {
             text: text.to_owned(),
-            lower: text.to_lowercase(),
+            folded: folded(text),
             integer,
-            float: integer.map(|value| value as f64).or_else(|| text.parse().ok()),
+            float,
+            single: single.filter(is_near),
             guid: text.trim_matches(['{', '}']).parse().ok(),
         }
     }
+}
+
+/// The form of a text that compares without case.
+fn folded(text: &str) -> String {
+    text.chars().map(fold_case).collect()
 }
 
 /// Whether an event passes. `name`: the name of a TraceLogging event.
@@ -350,7 +366,7 @@ impl Search<'_> {
             | InType::HEXINT64
             | InType::FILETIME => self.integer(unsigned(value) as i128),
             InType::BOOL32 => self.integer(i128::from(value.iter().any(|byte| *byte != 0))),
-            InType::FLOAT => self.float(f32::from_le_bytes(value.try_into().ok()?).into()),
+            InType::FLOAT => self.single(f32::from_le_bytes(value.try_into().ok()?)),
             InType::DOUBLE => self.float(f64::from_le_bytes(value.try_into().ok()?)),
             InType::GUID => self.guid(Guid(value.try_into().ok()?)),
             InType::UNICODESTRING | InType::COUNTEDSTRING => {
@@ -375,6 +391,15 @@ impl Search<'_> {
         match self.op {
             PayloadOp::Modulo => Some(value % integers[0] == 0),
             _ => self.ordered(&value, &integers),
+        }
+    }
+
+    /// Compares as singles: 0.1 is the field's number that is shown so.
+    fn single(&self, value: f32) -> Option<bool> {
+        let singles: Option<Vec<f32>> = self.values.iter().map(|value| value.single).collect();
+        match singles {
+            Some(singles) => self.ordered(&value, &singles),
+            None => self.float(value.into()),
         }
     }
 
@@ -408,8 +433,8 @@ impl Search<'_> {
         let wanted = &self.values[0];
         match self.op {
             PayloadOp::Eq => Some(text == wanted.text),
-            PayloadOp::Is => Some(text.to_lowercase() == wanted.lower),
-            PayloadOp::Contains => Some(text.to_lowercase().contains(&wanted.lower)),
+            PayloadOp::Is => Some(folded(text) == wanted.folded),
+            PayloadOp::Contains => Some(folded(text).contains(&wanted.folded)),
             _ => None,
         }
     }

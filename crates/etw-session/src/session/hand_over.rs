@@ -300,16 +300,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             return;
         }
         let filled = |buffer: &Option<Buffer<B>>| buffer.as_ref().is_some_and(|b| b.events > 0);
-        let last = self.open.iter().rposition(filled);
-        for index in 0..self.open.len() {
-            if filled(&self.open[index]) {
-                if Some(index) == last {
-                    if let Some(buffer) = &mut self.open[index] {
-                        buffer.mark_flush();
-                    }
-                }
-                self.close(index, now);
+        let mut order: Vec<usize> =
+            (0..self.open.len()).filter(|index| filled(&self.open[*index])).collect();
+        if self.is_reporting && order.first() == Some(&0) {
+            // The ledger, which is in the first one, ends the last file of a series.
+            order.rotate_left(1);
+        }
+        let last = order.last().copied();
+        for index in order {
+            if Some(index) == last
+                && let Some(buffer) = &mut self.open[index]
+            {
+                buffer.mark_flush();
             }
+            self.close(index, now);
         }
     }
 

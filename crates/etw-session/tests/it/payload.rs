@@ -131,6 +131,52 @@ fn each_operator_compares_each_type_of_field() {
     }
 }
 
+/// A single compares as it is shown, an integer is not rounded, and texts compare without case in all scripts.
+#[test]
+fn values_at_the_edge_of_a_type_compare_exactly() {
+    use PayloadOp::*;
+    let field = |builder: MetadataBuilder, name: &str, in_type| {
+        builder.field(name, in_type, OutType::NULL, Count::Scalar, 0)
+    };
+    let builder = field(MetadataBuilder::new("Sold", 0), "size", InType::UINT64);
+    let builder = field(builder, "tenth", InType::FLOAT);
+    let builder = field(builder, "large", InType::FLOAT);
+    let metadata = field(builder, "name", InType::UNICODESTRING).finish().unwrap();
+    let payload = PayloadBuilder::new()
+        .u64(u64::MAX)
+        .f32(0.1)
+        .f32(123_456_790.0)
+        .utf16_z("ΣΑΣΑ Straße".encode_utf16())
+        .finish()
+        .unwrap();
+    let chain = chain(&metadata);
+    let event = Event { chain: &chain, payload: &payload, provider: PROVIDER, ..Event::default() };
+    let rows: &[(&str, PayloadOp, &[&str], bool)] = &[
+        ("size", Eq, &["18446744073709551615"], true),
+        ("size", Eq, &["18446744073709551616"], false),
+        ("size", Ne, &["18446744073709551616"], true),
+        ("size", Lt, &["18446744073709551616"], true),
+        ("size", Ge, &["0x10000000000000000"], false),
+        ("size", Gt, &["-18446744073709551616"], true),
+        ("tenth", Eq, &["0.1"], true),
+        ("tenth", Le, &["0.1"], true),
+        ("tenth", Gt, &["0.1"], false),
+        ("tenth", Between, &["0.1", "0.1"], true),
+        ("tenth", Lt, &["1e300"], true),
+        ("tenth", Gt, &["1e-300"], true),
+        ("large", Eq, &["123456790"], true),
+        ("large", Lt, &["1e300"], true),
+        ("name", Contains, &["σας"], true),
+        ("name", Contains, &["STRAẞE"], true),
+        ("name", Is, &["σασα STRAẞE"], true),
+        ("name", Contains, &["strasse"], false),
+    ];
+    for (field, op, values, expected) in rows {
+        let found = passes(vec![sold(vec![one(field, *op, values)], false)], &event);
+        assert_eq!(found, *expected, "{field} {op:?} {values:?}");
+    }
+}
+
 /// OV-17: all conditions or one, filters for other events, events of manifests.
 #[test]
 fn which_events_and_how_many_conditions() {
