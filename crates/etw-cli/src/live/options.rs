@@ -132,9 +132,26 @@ impl SessionOptions {
             ..SessionConfig::default()
         };
         self.check_max_size()?;
+        if let (None, Some(option)) = (file, self.option_of_file()) {
+            return Err(Failure::Usage(format!(
+                "session {name}: {option} is about a file, and this session has none: give -o FILE"
+            )));
+        }
         config.set_log_mode(false, self.mode, self.max_size).map_err(Failure::new)?;
         config.clock = self.clock.unwrap_or(SessionClock::default_of(config.mode));
         Ok(config)
+    }
+
+    /// The first option that says how a file is written.
+    fn option_of_file(&self) -> Option<&'static str> {
+        [
+            ("--mode", self.mode != FileMode::Sequential),
+            ("--max-size", self.max_size.is_some()),
+            ("--preallocate", self.preallocate),
+            ("--compress", self.compress != Compression::Off),
+        ]
+        .into_iter()
+        .find_map(|(option, is_given)| is_given.then_some(option))
     }
 
     /// Rejects modes that need a maximum size or have none, in the words of the options.

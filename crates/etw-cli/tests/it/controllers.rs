@@ -703,6 +703,8 @@ fn options_are_spelt_alike_everywhere() {
     for (line, status, why) in [
         ("session enable s", 2, "PROVIDER"),
         ("session start t", 2, "session start t: no output is named: give -o FILE"),
+        ("session start t --real-time --max-size 1M", 2, "--max-size is about a file"),
+        ("session start t --buffering --compress", 2, "--compress is about a file"),
         ("tail", 2, "tail: name a session (etw tail SESSION) or a provider"),
         ("session list --system-host", 3, "/run/openetw"),
         ("wpa -i x.etl", 2, "ui.perfetto.dev"),
