@@ -13,6 +13,7 @@ pub fn evtx_chunk(data: &[u8]) {
         is_dirty: first & 1 != 0,
         without_checksums: first & 2 != 0,
         stale: first & 4 != 0,
+        is_complete: first & 8 != 0,
     };
     let chunk = || Chunk::new(bytes.to_vec(), 4096, options);
     same_json(chunk(), chunk());

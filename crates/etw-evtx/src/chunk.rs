@@ -71,6 +71,8 @@ struct Cursor {
 pub struct Options {
     /// The header may be older than the records: the log is in use, or was not closed.
     pub is_dirty: bool,
+    /// Newer records are in another chunk: the checksums must match, also while the log is dirty.
+    pub is_complete: bool,
     /// The log keeps no checksums.
     pub without_checksums: bool,
     /// Stale records are read too: those behind the last record, left over from an earlier use of the chunk.
@@ -321,7 +323,9 @@ impl Cursor {
             self.end = header.free as usize;
         }
         self.trusted_end = (header.free as usize).min(self.end);
-        if self.options.without_checksums || self.options.is_dirty || size < CHUNK_SIZE {
+        // The header of the chunk that is being written may be older than its records.
+        let may_be_old = self.options.is_dirty && !self.options.is_complete;
+        if self.options.without_checksums || may_be_old || size < CHUNK_SIZE {
             self.is_checked = true;
             return;
         }
@@ -456,9 +460,14 @@ impl Cursor {
                     self.last_id = Some(extent.id);
                     return Some(extent);
                 }
-                // Stale records or zeros follow the last record of a log in use.
+                // Stale records or zeros follow the last record of a log in use. Without a header, zeros may stand where records were.
                 Some(extent) if extent.is_closed => break,
-                None if is_zero(bytes, self.at) && self.at >= self.trusted_end => break,
+                None if self.header.is_some()
+                    && self.at >= self.trusted_end
+                    && is_zero(bytes, self.at) =>
+                {
+                    break;
+                }
                 _ => {
                     skipped_at.get_or_insert(self.at);
                     self.at += 8;
@@ -493,6 +502,12 @@ impl Cursor {
             self.report(from, DamageKind::Skipped { size: to - from });
         }
     }
+}
+
+/// The id of the first whole record in a chunk.
+pub(crate) fn first_record_id(bytes: &[u8]) -> Option<u64> {
+    let mut extents = (FIRST_RECORD..bytes.len()).step_by(8).filter_map(|at| extent(bytes, at));
+    extents.find(|extent| extent.is_closed).map(|extent| extent.id)
 }
 
 fn is_zero(bytes: &[u8], at: usize) -> bool {

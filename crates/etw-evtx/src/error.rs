@@ -86,6 +86,24 @@ pub struct Damage {
 pub enum DamageKind {
     /// The file header's checksum does not match. The header is not used.
     FileHeader,
+    /// The file ends inside of its header of 4096 bytes, after this many of them.
+    TruncatedHeader(u64),
+    /// The file ends before the last chunk that its header counts.
+    MissingChunks {
+        /// Chunks that the header counts.
+        counted: u64,
+        /// Chunks that the file has.
+        found: u64,
+    },
+    /// No chunk has the newest records that the file header counts.
+    MissingRecords {
+        /// Number of the first one.
+        first: u64,
+        /// Number of the last one.
+        last: u64,
+    },
+    /// Chunks of zeros in front of chunks with records.
+    ZeroChunks(u64),
     /// The file ends inside of a chunk, after this many bytes of it.
     TruncatedChunk(u64),
     /// A chunk does not begin with `ElfChnk`. Its records are searched for all the same.
@@ -140,6 +158,23 @@ impl fmt::Display for DamageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DamageKind::FileHeader => f.write_str("the file header's checksum does not match"),
+            DamageKind::TruncatedHeader(size) => {
+                write!(f, "the file ends in its header, after {size} of 4096 bytes")
+            }
+            DamageKind::MissingChunks { counted, found } => write!(
+                f,
+                "the file header counts {counted} chunks, and the file has {found}: it was cut"
+            ),
+            DamageKind::MissingRecords { first, last } => write!(
+                f,
+                "records {first} to {last} are missing: the file header counts them, and no chunk has them"
+            ),
+            DamageKind::ZeroChunks(1) => {
+                f.write_str("a chunk of zeros in front of chunks with records")
+            }
+            DamageKind::ZeroChunks(count) => {
+                write!(f, "{count} chunks of zeros in front of chunks with records")
+            }
             DamageKind::TruncatedChunk(size) => {
                 write!(f, "the file ends in this chunk, after {size} of 65536 bytes")
             }

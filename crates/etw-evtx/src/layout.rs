@@ -4,6 +4,8 @@ use etw_types::{Guid, le};
 
 /// Bytes of the file header with its padding. Chunks follow.
 pub const FILE_HEADER_SIZE: usize = 4096;
+/// Bytes of the file header without its padding, and of a chunk's header without its tables.
+pub(crate) const HEADER_SIZE: usize = 128;
 /// Bytes of a chunk.
 pub const CHUNK_SIZE: usize = 65536;
 /// Offset of the first record in a chunk.

@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::chunk::{Chunk, Options};
+use crate::chunk::{Chunk, Options, first_record_id};
 use crate::layout::{
     CHUNK_SIZE, ChunkHeader, FILE_DIRTY, FILE_FULL, FILE_HEADER_SIZE, FILE_NO_CHECKSUM,
-    FIRST_RECORD, FileHeader,
+    FILE_SIGNATURE, FIRST_RECORD, FileHeader, HEADER_SIZE,
 };
 use crate::library::Library;
 use crate::query::Selector;
@@ -23,6 +23,8 @@ pub struct Log {
     file: Input,
     header: FileHeader,
     locations: Vec<ChunkLocation>,
+    /// Offset of the chunk with the newest records, of those with a header.
+    newest: Option<u64>,
     options: Options,
     damage: Vec<Damage>,
     /// Templates of all chunks.
@@ -42,6 +44,8 @@ pub struct ChunkLocation {
     pub size: usize,
     /// Times and event ids of its records, where its writer noted them.
     pub(crate) summary: Option<Summary>,
+    /// The id by which chunks are sorted: that of its first record, if one is known.
+    order: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -143,47 +147,38 @@ impl Log {
     }
 
     fn with(input: Input) -> Result<Log, Error> {
-        let header = FileHeader::read(&input.read(0, 128)?).ok_or(Error::NotEvtx)?;
+        let mut head = input.read(0, HEADER_SIZE)?;
+        let size = input.size()?;
+        if head.starts_with(FILE_SIGNATURE) {
+            // What a cut header lacks does not match its checksum.
+            head.resize(HEADER_SIZE, 0);
+        }
+        let header = FileHeader::read(&head).ok_or(Error::NotEvtx)?;
         // A header with a wrong checksum proves nothing about the version.
         if header.major != 3 && header.is_sound {
             return Err(Error::Unsupported { major: header.major, minor: header.minor });
         }
         let mut damage = Vec::new();
-        if !header.is_sound {
+        if !header.is_sound && size >= HEADER_SIZE as u64 {
             damage.push(Damage { offset: 0, kind: DamageKind::FileHeader });
         }
-        let size = input.size()?;
-        let flags = header.flags;
-        let mut locations = Vec::new();
-        let mut offset = FILE_HEADER_SIZE as u64;
-        let mut start = Vec::new();
-        while offset < size {
-            let rest = (size - offset).min(CHUNK_SIZE as u64) as usize;
-            input.read_into(offset, FIRST_RECORD, &mut start)?;
-            let header = ChunkHeader::read(&start);
-            let is_unused = start.iter().take(128).all(|byte| *byte == 0);
-            if !is_unused {
-                let summary = header.as_ref().and_then(|header| Summary::read(&start, header));
-                locations.push(ChunkLocation {
-                    offset,
-                    first_id: header.map_or(0, |header| header.first_id),
-                    last_id: header.map_or(0, |header| header.last_id),
-                    size: rest,
-                    summary: summary.filter(|_| flags & FILE_NO_CHECKSUM == 0),
-                });
-            }
-            offset += CHUNK_SIZE as u64;
+        if size < FILE_HEADER_SIZE as u64 {
+            damage.push(Damage { offset: size, kind: DamageKind::TruncatedHeader(size) });
         }
-        in_order(&mut locations);
+        let without_checksums = header.flags & FILE_NO_CHECKSUM != 0;
+        let mut chunks = Chunks::find(&input, size, without_checksums)?;
+        in_order(&mut chunks.used);
+        let is_dirty = header.flags & FILE_DIRTY != 0 || !header.is_sound;
+        let newest = chunks.used.iter().rev().find(|one| one.first_id != 0);
+        let newest = newest.map(|newest| newest.offset);
+        chunks.report_missing(&header, size, &mut damage);
+        chunks.report_zeros(&header, is_dirty, newest, &mut damage);
         Ok(Log {
             file: input,
             header,
-            locations,
-            options: Options {
-                is_dirty: header.flags & FILE_DIRTY != 0 || !header.is_sound,
-                without_checksums: header.flags & FILE_NO_CHECKSUM != 0,
-                stale: false,
-            },
+            locations: chunks.used,
+            newest,
+            options: Options { is_dirty, without_checksums, ..Options::default() },
             damage,
             library: Arc::default(),
         })
@@ -232,7 +227,8 @@ impl Log {
     /// [`Error::Io`]. The chunk is empty then.
     pub fn load(&self, location: &ChunkLocation, chunk: &mut Chunk) -> Result<(), Error> {
         let ChunkLocation { offset, size, .. } = *location;
-        chunk.replace(&self.library, offset, self.options, |bytes| {
+        let options = Options { is_complete: !self.is_open(location), ..self.options };
+        chunk.replace(&self.library, offset, options, |bytes| {
             self.file.read_into(offset, size, bytes).map_err(Error::Io)
         })
     }
@@ -314,10 +310,15 @@ impl Log {
                 && (self.is_open(location) || *ids.start() <= location.last_id)
     }
 
+    /// The chunk with the newest records, also if its header is lost.
+    pub(crate) fn newest(&self) -> Option<&ChunkLocation> {
+        let known = self.locations.iter().rev().find(|one| one.order.is_some());
+        known.or(self.locations.last())
+    }
+
     /// Whether a chunk may have more records than its header says.
     fn is_open(&self, location: &ChunkLocation) -> bool {
-        let newest = self.locations.last().map(|last| last.offset);
-        self.options.is_dirty && newest == Some(location.offset)
+        self.options.is_dirty && self.newest == Some(location.offset)
     }
 
     /// Whether a chunk can have records that a selector selects, by the times and event ids that its header notes.
@@ -330,16 +331,135 @@ impl Log {
     }
 }
 
+/// The chunks of a file.
+struct Chunks {
+    /// Those with other bytes than zeros, in the order of the file.
+    used: Vec<ChunkLocation>,
+    /// Offsets of the others.
+    zeros: Vec<u64>,
+    /// Bytes of the last one.
+    last_size: usize,
+}
+
+impl Chunks {
+    fn find(input: &Input, size: u64, without_checksums: bool) -> io::Result<Chunks> {
+        let mut chunks = Chunks { used: Vec::new(), zeros: Vec::new(), last_size: CHUNK_SIZE };
+        let mut offset = FILE_HEADER_SIZE as u64;
+        let mut bytes = Vec::new();
+        while offset < size {
+            let rest = (size - offset).min(CHUNK_SIZE as u64) as usize;
+            chunks.last_size = rest;
+            input.read_into(offset, FIRST_RECORD.min(rest), &mut bytes)?;
+            let header = ChunkHeader::read(&bytes);
+            let mut order = header.map(|header| header.first_id);
+            let summary = header.as_ref().and_then(|header| Summary::read(&bytes, header));
+            if header.is_none() {
+                // Records may follow zeros or other bytes in place of the header.
+                input.read_into(offset, rest, &mut bytes)?;
+                order = first_record_id(&bytes);
+            }
+            if header.is_none() && bytes.iter().all(|byte| *byte == 0) {
+                chunks.zeros.push(offset);
+            } else {
+                chunks.used.push(ChunkLocation {
+                    offset,
+                    first_id: header.map_or(0, |header| header.first_id),
+                    last_id: header.map_or(0, |header| header.last_id),
+                    size: rest,
+                    summary: summary.filter(|_| !without_checksums),
+                    order: order.filter(|id| *id != 0),
+                });
+            }
+            offset += CHUNK_SIZE as u64;
+        }
+        Ok(chunks)
+    }
+
+    /// Reports what a file has less than its header counts.
+    fn report_missing(&self, header: &FileHeader, size: u64, damage: &mut Vec<Damage>) {
+        if !header.is_sound {
+            return;
+        }
+        // A header that is older than the chunks counts no chunk that was never there.
+        let counted = u64::from(header.chunk_count);
+        let found = self.count() - u64::from(self.ends_in_zeros());
+        if found < counted {
+            damage
+                .push(Damage { offset: size, kind: DamageKind::MissingChunks { counted, found } });
+        }
+        let have_headers = self.used.iter().all(|one| one.first_id != 0);
+        // An empty chunk's last id is not one.
+        let filled = self.used.iter().filter(|one| one.first_id <= one.last_id);
+        let last = filled.map(|one| one.last_id).max();
+        if header.flags & FILE_DIRTY == 0
+            && have_headers
+            && let Some(first) = last.and_then(|last| last.checked_add(1))
+            && first < header.next_record_id
+        {
+            let last = header.next_record_id - 1;
+            damage.push(Damage { offset: 0, kind: DamageKind::MissingRecords { first, last } });
+        }
+    }
+
+    fn count(&self) -> u64 {
+        (self.used.len() + self.zeros.len()) as u64
+    }
+
+    /// Whether the file ends inside of a chunk that has only zeros up to there.
+    fn ends_in_zeros(&self) -> bool {
+        let last_used = self.used.iter().map(|one| one.offset).max();
+        self.last_size < CHUNK_SIZE && self.zeros.last() > last_used.as_ref()
+    }
+
+    /// Reports chunks of zeros that are followed by chunks with records. A writer begins with the first chunk, and makes zeros of the
+    /// chunk that it will write next.
+    fn report_zeros(
+        &self,
+        header: &FileHeader,
+        is_dirty: bool,
+        newest: Option<u64>,
+        damage: &mut Vec<Damage>,
+    ) {
+        let index_of = |offset: u64| (offset - FILE_HEADER_SIZE as u64) / CHUNK_SIZE as u64;
+        let is_next = |index: u64| match newest.map(index_of).filter(|_| is_dirty) {
+            // The header may be older than the chunk. The writer may begin again before it has reached the last chunk.
+            Some(newest) => {
+                (newest + 1) % self.count() == index || index == 0 && header.last_chunk == 0
+            }
+            None => index == header.last_chunk,
+        };
+        let last_used = self.used.iter().map(|one| one.offset).max().unwrap_or(0);
+        let mut run: Option<(u64, u64)> = None;
+        for offset in self.zeros.iter().copied().filter(|offset| *offset < last_used) {
+            if is_next(index_of(offset)) {
+                continue;
+            }
+            match &mut run {
+                Some((first, count)) if *first + *count * CHUNK_SIZE as u64 == offset => {
+                    *count += 1
+                }
+                _ => {
+                    damage.extend(run.map(zero_chunks));
+                    run = Some((offset, 1));
+                }
+            }
+        }
+        damage.extend(run.map(zero_chunks));
+    }
+}
+
+fn zero_chunks((offset, count): (u64, u64)) -> Damage {
+    Damage { offset, kind: DamageKind::ZeroChunks(count) }
+}
+
 /// Sorts chunks by record id: a log that has wrapped has its oldest chunk behind its newest. A chunk without a header
-/// stays behind the chunk that it follows in the file.
+/// and records stays behind the chunk that it follows in the file.
 fn in_order(locations: &mut [ChunkLocation]) {
     let mut known = 0;
     let mut keyed: Vec<(u64, ChunkLocation)> = locations
         .iter()
         .map(|location| {
-            if location.first_id != 0 {
-                known = location.first_id;
-            }
+            known = location.order.unwrap_or(known);
             (known, *location)
         })
         .collect();

@@ -163,6 +163,16 @@ impl ChunkWriter {
         self.head_with(&self.summary.to_bytes(self.bytes.len() as u32))
     }
 
+    /// The header and the tables of the chunk as it was before its first record, which is known.
+    pub(super) fn empty_head(&self) -> [u8; FIRST_RECORD] {
+        let before = ChunkWriter {
+            first_id: self.first_id,
+            last_id: self.first_id.wrapping_sub(1),
+            ..ChunkWriter::default()
+        };
+        before.head()
+    }
+
     fn head_with(&self, summary: &[u8; SUMMARY_SIZE]) -> [u8; FIRST_RECORD] {
         let mut head = [0; FIRST_RECORD];
         head.copy_from_slice(&self.bytes[..FIRST_RECORD]);

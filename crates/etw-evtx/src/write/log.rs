@@ -186,13 +186,14 @@ impl LogWriter {
         let size = self.file.metadata()?.len();
         let chunks = size.saturating_sub(FILE_HEADER_SIZE as u64) / CHUNK_SIZE as u64;
         self.chunks = chunks.max(1);
-        let Some(newest) = log.chunks().iter().max_by_key(|location| location.last_id) else {
+        let Some(newest) = log.newest() else {
             self.next_id = log.header().next_record_id.max(1);
             self.put(FILE_HEADER_SIZE as u64, &vec![0; CHUNK_SIZE])?;
             return Ok(());
         };
         self.current = (newest.offset - FILE_HEADER_SIZE as u64) / CHUNK_SIZE as u64;
         let mut chunk = log.chunk(newest)?;
+        // A chunk that was begun says that its last record is the one before its first.
         let mut last_id = newest.last_id;
         while let Some(record) = chunk.next() {
             last_id = last_id.max(record.id());
@@ -201,7 +202,11 @@ impl LogWriter {
                 break;
             }
         }
-        self.next_id = last_id + 1;
+        self.next_id = last_id.saturating_add(1);
+        if self.chunk.is_empty() && newest.last_id < newest.first_id {
+            self.put(newest.offset, &vec![0; CHUNK_SIZE])?;
+            return Ok(());
+        }
         let is_same = self.chunk.last_id() == last_id
             && chunk.bytes().get(..self.chunk.size()).is_some_and(|bytes| {
                 bytes[FIRST_RECORD..] == self.chunk.to_bytes()[FIRST_RECORD..self.chunk.size()]
@@ -368,9 +373,13 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes the new part of the chunk: first the records, then the tables and header that refer to them.
+    /// Writes the new part of the chunk: first the records, then the tables and header that refer to them. A new chunk first gets a header
+    /// without records: zeros in front of records are damage.
     fn sync_chunk(&mut self) -> Result<(), Error> {
         let offset = offset_of(self.current);
+        if self.written == 0 {
+            self.put(offset, &self.chunk.empty_head())?;
+        }
         let from = self.written.max(FIRST_RECORD);
         let to = self.chunk.size();
         self.file.seek(SeekFrom::Start(offset + from as u64))?;

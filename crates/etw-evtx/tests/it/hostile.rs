@@ -74,6 +74,7 @@ fn changed_bytes_cost_records_and_nothing_else() {
         let options = Options {
             is_dirty: random.below(2) == 0,
             stale: random.below(3) == 0,
+            is_complete: random.below(2) == 0,
             ..Options::default()
         };
         let chunk = || Chunk::new(bytes.clone(), 4096, options);

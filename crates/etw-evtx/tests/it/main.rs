@@ -1,6 +1,7 @@
 //! Tests of the `.evtx` container.
 
 mod corpus;
+mod damage;
 mod evt;
 mod hostile;
 mod library;
