@@ -147,7 +147,7 @@ fn put_event(record: &Record<'_>, fields: &[DataField<'_>], time: i64, out: &mut
     let parts: [(ExtType, Option<&[u8]>); 5] = [
         (ExtType::EVENT_LOG, Some(&item.to_bytes())),
         (ExtType::RELATED_ACTIVITYID, related.as_ref().map(|id| &id[..])),
-        (ExtType::SID, sid),
+        (ExtType::SID, sid.as_deref()),
         (ExtType::PROV_TRAITS, traits.as_deref()),
         (ExtType::EVENT_SCHEMA_TL, Some(&metadata)),
     ];

@@ -37,6 +37,7 @@ use etw_types::FileTime;
 
 use crate::{Error, Record};
 
+pub(crate) use eval::parse_time;
 pub(crate) use screen::Screen;
 
 pub use list::{ListError, QueryList, Select, Selection};

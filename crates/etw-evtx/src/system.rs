@@ -1,12 +1,14 @@
 //! The fields of an event's `System` element.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use etw_types::{FileTime, Guid};
 
+use crate::query::parse_time;
 use crate::system_plan::{FIELDS, Field, Plan, Source};
-use crate::tree::{Argument, Content, Element, Fragment, Node, Template};
-use crate::value::{Scalar, Value};
+use crate::tree::{Argument, Content, Element, Fragment, Node, Template, entity};
+use crate::value::{Scalar, Value, sid_of};
 
 /// Element, attribute (empty: its content), field.
 const NAMES: [(&str, &str, Field); FIELDS] = [
@@ -48,7 +50,7 @@ impl Plan {
     fn of(nodes: &[Node]) -> Plan {
         let mut plan = Plan::default();
         let event = nodes.iter().find_map(element);
-        let Some(system) = event.and_then(|event| child(event, "System")) else { return plan };
+        let Some(system) = system_of(nodes) else { return plan };
         let is_one = |parent: &[Node], name: &str| {
             parent.iter().filter_map(element).filter(|one| &*one.name == name).count() == 1
         };
@@ -59,22 +61,47 @@ impl Plan {
                 _ => false,
             });
         for (name, attribute, field) in NAMES {
-            let Some(element) = child(system, name) else { continue };
-            let value = match attribute {
-                "" => Some(&element.children),
-                _ => {
-                    let mut attributes = element.attributes.iter();
-                    attributes.find(|one| &*one.name == attribute).map(|one| &one.value)
-                }
-            };
-            plan.sources[field as usize] = match value.map(|nodes| &nodes[..]) {
-                Some([Node::Substitution(one)]) => Some(Source::Argument(one.index)),
-                Some([Node::Text(text)]) => Some(Source::Constant(text.clone())),
-                _ => None,
-            };
+            let value = value_of(system, name, attribute);
+            plan.sources[field as usize] = value.and_then(source_of);
         }
         plan
     }
+}
+
+/// The content of an element of `System`, or of an attribute of it.
+fn value_of<'e>(system: &'e Element, name: &str, attribute: &str) -> Option<&'e [Node]> {
+    let element = child(system, name)?;
+    if attribute.is_empty() {
+        return Some(&element.children);
+    }
+    let attribute = element.attributes.iter().find(|one| &*one.name == attribute)?;
+    Some(&attribute.value)
+}
+
+/// The source of a field with this content: constant text, or a value of the record.
+fn source_of(nodes: &[Node]) -> Option<Source> {
+    match nodes {
+        [] => None,
+        [Node::Substitution(one)] => Some(Source::Argument(one.index)),
+        _ => {
+            let mut text = String::new();
+            for node in nodes {
+                match node {
+                    Node::Text(part) | Node::CData(part) => text.push_str(part),
+                    Node::CharacterReference(code) => {
+                        text.extend(char::from_u32(u32::from(*code)));
+                    }
+                    Node::EntityReference(name) => text.extend(entity(name)),
+                    _ => return None,
+                }
+            }
+            Some(Source::Constant(text))
+        }
+    }
+}
+
+fn system_of(nodes: &[Node]) -> Option<&Element> {
+    child(nodes.iter().find_map(element)?, "System")
 }
 
 fn element(node: &Node) -> Option<&Element> {
@@ -93,43 +120,60 @@ fn child<'e>(parent: &'e Element, name: &str) -> Option<&'e Element> {
 #[derive(Clone, Copy, Debug)]
 pub struct System<'f> {
     content: Content<'f, 'f>,
-    plan: Option<&'f Plan>,
+    form: Form<'f>,
 }
 
-/// A field: text of the template, or a value of the record.
+/// The form of an event.
+#[derive(Clone, Copy, Debug)]
+enum Form<'f> {
+    /// A template with values.
+    Planned(&'f Plan),
+    /// Elements without a template: the `System` among them.
+    Inline(Option<&'f Element>),
+}
+
+/// A field: text of the template or of the event, or a value of the record.
 enum Found<'f> {
-    Text(&'f str),
+    Text(Cow<'f, str>),
     Value(Value<'f>),
 }
 
 impl<'f> System<'f> {
     pub(crate) fn of<'a: 'f>(fragment: &'f Fragment<'a>) -> System<'f> {
-        let plan = match fragment {
+        let form = match fragment {
             Fragment::Instance(instance) => {
                 let template = &*instance.template;
-                Some(template.plan())
+                Form::Planned(template.plan())
             }
-            Fragment::Nodes(_) => None,
+            Fragment::Nodes(nodes) => Form::Inline(system_of(nodes)),
         };
-        System { content: fragment.content(), plan }
+        System { content: fragment.content(), form }
     }
 
     fn find(&self, field: Field) -> Option<Found<'f>> {
-        let plan = self.plan?;
-        match plan.get(field)? {
-            Source::Constant(text) => Some(Found::Text(text)),
-            Source::Argument(index) => match self.content.argument(*index)? {
-                Argument::Value(value) if !value.is_null() => Some(Found::Value(*value)),
-                _ => None,
+        match self.form {
+            Form::Planned(plan) => match plan.get(field)? {
+                Source::Constant(text) => Some(Found::Text(Cow::Borrowed(text))),
+                Source::Argument(index) => match self.content.argument(*index)? {
+                    Argument::Value(value) if !value.is_null() => Some(Found::Value(*value)),
+                    _ => None,
+                },
             },
+            Form::Inline(system) => {
+                let (name, attribute, _) = NAMES.iter().find(|(_, _, of)| *of == field)?;
+                match source_of(value_of(system?, name, attribute)?)? {
+                    Source::Constant(text) => Some(Found::Text(Cow::Owned(text))),
+                    Source::Argument(_) => None,
+                }
+            }
         }
     }
 
     fn number(&self, field: Field) -> Option<u64> {
         match self.find(field)? {
-            Found::Text(text) => match text.strip_prefix("0x") {
+            Found::Text(text) => match text.trim().strip_prefix("0x") {
                 Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                None => text.parse().ok(),
+                None => text.trim().parse().ok(),
             },
             Found::Value(value) => match value.scalar()? {
                 Scalar::Unsigned(number) | Scalar::Hex(number) => Some(number),
@@ -141,14 +185,14 @@ impl<'f> System<'f> {
 
     fn text(&self, field: Field) -> Option<String> {
         match self.find(field)? {
-            Found::Text(text) => Some(text.to_owned()),
+            Found::Text(text) => Some(text.into_owned()),
             Found::Value(value) => Some(text_of(&value.scalar()?)),
         }
     }
 
     fn guid(&self, field: Field) -> Option<Guid> {
         match self.find(field)? {
-            Found::Text(text) => text.parse().ok(),
+            Found::Text(text) => text.trim().parse().ok(),
             Found::Value(value) => match value.scalar()? {
                 Scalar::Guid(guid) => Some(guid),
                 other => text_of(&other).parse().ok(),
@@ -214,7 +258,7 @@ impl<'f> System<'f> {
                 Scalar::SystemTime(time) => FileTime::from_system_time(&time),
                 _ => None,
             },
-            Found::Text(_) => None,
+            Found::Text(text) => parse_time(&text),
         }
     }
 
@@ -254,13 +298,13 @@ impl<'f> System<'f> {
     }
 
     /// The bytes of the user's SID.
-    pub fn user_sid(&self) -> Option<&'f [u8]> {
+    pub fn user_sid(&self) -> Option<Cow<'f, [u8]>> {
         match self.find(Field::UserId)? {
             Found::Value(value) => match value.scalar()? {
-                Scalar::Sid(bytes) => Some(bytes),
+                Scalar::Sid(bytes) => Some(Cow::Borrowed(bytes)),
                 _ => None,
             },
-            Found::Text(_) => None,
+            Found::Text(text) => sid_of(&text).map(Cow::Owned),
         }
     }
 

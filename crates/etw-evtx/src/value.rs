@@ -502,6 +502,25 @@ pub(crate) fn push_sid(out: &mut impl Text, bytes: &[u8]) {
     }
 }
 
+/// The bytes of the SID with a text, as [`push_sid`] writes it; `None`: it is none.
+pub(crate) fn sid_of(text: &str) -> Option<Vec<u8>> {
+    let mut numbers = text.trim().strip_prefix("S-")?.split('-');
+    let revision = numbers.next()?.parse::<u8>().ok()?;
+    let authority = numbers.next()?;
+    let authority = match authority.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => authority.parse().ok()?,
+    };
+    let parts = numbers.map(|part| part.parse::<u32>().ok()).collect::<Option<Vec<u32>>>()?;
+    if parts.len() > 15 || authority >> 48 != 0 {
+        return None;
+    }
+    let mut bytes = vec![revision, parts.len() as u8];
+    bytes.extend_from_slice(&authority.to_be_bytes()[2..]);
+    bytes.extend(parts.into_iter().flat_map(u32::to_le_bytes));
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -522,6 +541,19 @@ mod tests {
         assert_eq!(text(ValueType::SID, &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0]), "S-1-5-18");
         let time = 0x01d2_fb32_9911_2bb0_u64.to_le_bytes();
         assert_eq!(text(ValueType::FILETIME, &time), "2017-07-12T17:16:28.2141616Z");
+    }
+
+    #[test]
+    fn sids_are_read_from_their_text() {
+        let user = "S-1-5-21-1865599463-3925841745-1112279863-500";
+        assert_eq!(text(ValueType::SID, &sid_of(user).unwrap()), user);
+        assert_eq!(sid_of("S-1-5-18").unwrap(), [1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0]);
+        let large = "S-1-0x123456789abc";
+        assert_eq!(text(ValueType::SID, &sid_of(large).unwrap()), large);
+        let many = format!("S-1-5{}", "-1".repeat(16));
+        for wrong in ["", "S-", "S-1", "S-1-", "S-1-5-", "S-1-5-x", "S-256-5", &many] {
+            assert_eq!(sid_of(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn eventlog_record(record: &Record<'_>, text: Text) -> Vec<u8> {
     out.resize(out.len().next_multiple_of(8), 0);
     let sid = system.user_sid().unwrap_or_default();
     let sid_at = out.len();
-    out.extend_from_slice(sid);
+    out.extend_from_slice(&sid);
     let strings_at = out.len();
     for string in &strings {
         push_text(&mut out, string, text);

@@ -166,7 +166,7 @@ fn system(record: &Record<'_>, out: &mut Variants) {
     out.text(system.channel().as_deref());
     out.text(system.computer().as_deref());
     match system.user_sid() {
-        Some(bytes) => out.value(Value { value_type: ValueType::SID, bytes }),
+        Some(bytes) => out.value(Value { value_type: ValueType::SID, bytes: &bytes }),
         None => out.null(),
     }
     out.number(ValueType::UINT8, system.version());

@@ -431,7 +431,7 @@ fn time(atom: &Atom) -> Option<FileTime> {
 }
 
 /// `2017-07-12T17:16:28.214161600Z`: to nine decimals, with or without `Z`, a date alone too.
-pub(super) fn parse_time(text: &str) -> Option<FileTime> {
+pub(crate) fn parse_time(text: &str) -> Option<FileTime> {
     let text = text.trim();
     let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
     let mut parts = date.split('-').map(|part| part.parse::<u16>().ok());

@@ -4,6 +4,7 @@ mod corpus;
 mod damage;
 mod evt;
 mod hostile;
+mod inline;
 mod library;
 mod log_writer;
 mod query;
