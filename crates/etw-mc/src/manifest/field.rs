@@ -15,6 +15,9 @@ const MAX_FIELDS: usize = 127;
 /// Values of one template, as many as the inserts of a message.
 const MAX_INSERTS: usize = 99;
 
+/// Elements of `UserData` inside of each other: what makes and reads them recurses.
+const MAX_DEPTH: usize = 64;
+
 pub fn templates(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut Diagnostics) {
     let mut known = HashSet::new();
     let all = children(node, "templates").flat_map(|one| children(one, "template"));
@@ -36,7 +39,8 @@ pub fn templates(node: Node<'_, '_>, provider: &mut Provider, diagnostics: &mut 
         }
         let user_data = children(node, "UserData").next().map(|data| {
             check_user_data(data, fields.len(), diagnostics);
-            let elements = data.children().filter(Node::is_element).map(user_element);
+            let elements = data.children().filter(Node::is_element);
+            let elements = elements.map(|element| user_element(element, 1, diagnostics));
             UserData { elements: elements.collect() }
         });
         provider.templates.push(Template {
@@ -61,7 +65,8 @@ fn check_user_data(data: Node<'_, '_>, count: usize, diagnostics: &mut Diagnosti
     }
 }
 
-fn user_element(node: Node<'_, '_>) -> UserElement {
+/// `depth`: how many elements of `UserData` there are down to this one, which counts.
+fn user_element(node: Node<'_, '_>, depth: usize, diagnostics: &mut Diagnostics) -> UserElement {
     let mut attributes = Vec::new();
     // A default namespace that is declared here stands in front of the other attributes.
     let outer = node.parent_element().and_then(|parent| parent.default_namespace());
@@ -70,7 +75,15 @@ fn user_element(node: Node<'_, '_>) -> UserElement {
     }
     attributes.extend(node.attributes().map(|one| (one.name().to_owned(), one.value().to_owned())));
     let children = node.children().filter_map(|child| match child {
-        child if child.is_element() => Some(UserNode::Element(user_element(child))),
+        child if child.is_element() && depth == MAX_DEPTH => {
+            let message =
+                format!("elements of `UserData` are nested deeper than {MAX_DEPTH} levels");
+            diagnostics.error(child, message);
+            None
+        }
+        child if child.is_element() => {
+            Some(UserNode::Element(user_element(child, depth + 1, diagnostics)))
+        }
         child if child.is_text() => {
             let text = child.text().unwrap_or_default().trim();
             (!text.is_empty()).then(|| UserNode::Text(text.to_owned()))

@@ -16,6 +16,10 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 /// Bytes of the largest manifest that is read.
 pub const MAX_SIZE: usize = 64 << 20;
 
+/// Declarations of namespaces in one manifest. The XML reader copies those in scope for each element that adds one, so memory
+/// grows with the square of their number.
+const MAX_NAMESPACES: usize = 8192;
+
 pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Diagnostic>> {
     let at = |line, column, message: String| {
         vec![Diagnostic { severity: Severity::Error, line, column, message }]
@@ -27,6 +31,11 @@ pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Diagnostic>> {
         Ok(text) => text,
         Err(NotText { line, column, message }) => return Err(at(line, column, message)),
     };
+    if let Some((offset, _)) = text.match_indices("xmlns").nth(MAX_NAMESPACES) {
+        let TextPos { row: line, col: column } = end_of(&text[..offset]);
+        let message = format!("the manifest declares more than {MAX_NAMESPACES} namespaces");
+        return Err(at(line, column, message));
+    }
     let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
     let document = match Document::parse_with_options(&text, options) {
         Ok(document) => document,

@@ -249,6 +249,35 @@ fn elements_of_a_list_differ_in_names_values_and_symbols() {
     assert_eq!(error.to_string(), "2:1: error: two providers have symbol `S`");
 }
 
+/// Elements of `UserData` that are nested, with line feeds where the depth is too much.
+#[test]
+fn malicious_nesting_is_an_error_with_its_place() {
+    let nested = |depth: usize| {
+        let (open, close) = ("<A>".repeat(depth.min(64)), "</A>".repeat(depth));
+        let deeper = "\n<A>".repeat(depth.saturating_sub(64));
+        let data = format!("<UserData>{open}{deeper}%1{close}</UserData>");
+        let template = format!("<data name=\"a\" inType=\"win:Int8\"/>{data}");
+        of_content(&format!("<templates><template tid=\"T\">{template}</template></templates>"), "")
+    };
+    assert!(Manifest::parse(nested(64).as_bytes()).is_ok());
+    // Without a bound, the last one overflows the stack of the test's thread.
+    for depth in [65, 200_000] {
+        let error = error_of(nested(depth).as_bytes()).to_string();
+        let expected = "2:1: error: elements of `UserData` are nested deeper than 64 levels";
+        assert_eq!(error, expected);
+    }
+}
+
+/// The XML reader keeps all namespaces in scope for each element that adds one.
+#[test]
+fn malicious_namespaces_are_bounded() {
+    let open: String = (0..20_000).map(|n| format!("<A xmlns:n{n}=\"u{n}\">\n")).collect();
+    let data = format!("<UserData>{open}{}</UserData>", "</A>".repeat(20_000));
+    let content = format!("<templates><template tid=\"T\">{data}</template></templates>");
+    let error = error_of(of_content(&content, "").as_bytes()).to_string();
+    assert!(error.ends_with("the manifest declares more than 8192 namespaces"), "{error}");
+}
+
 #[test]
 fn a_message_has_at_most_what_a_message_table_holds() {
     let strings = |count: usize| {
