@@ -411,9 +411,13 @@ impl Walk {
     fn close_gap(&mut self, offset: u64, at_end: bool) -> io::Result<()> {
         let Some((start, zeros)) = self.gap.take() else { return Ok(()) };
         let end = offset.min(self.source.size());
-        if at_end && zeros && self.may_reserve() && is_zero(&*self.source, start, end)? {
-            self.totals.reserved_bytes = end - start;
-            return Ok(());
+        if at_end && zeros && self.may_reserve() {
+            // What a session has written there since the headers were looked for is not damage.
+            let is_written = |source: &dyn ByteSource| !self.is_finalised() && source.has_changed();
+            if is_zero(&*self.source, start, end)? || is_written(&*self.source) {
+                self.totals.reserved_bytes = end - start;
+                return Ok(());
+            }
         }
         self.report(start, DamageKind::NoBuffer { length: end - start, zeros });
         Ok(())

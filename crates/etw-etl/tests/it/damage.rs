@@ -771,6 +771,46 @@ fn a_file_that_a_session_still_writes() {
     assert!(damage.kept().iter().any(|damage| damage.kind == DamageKind::Changed));
 }
 
+/// The session reserved space, and writes there while the file is opened, behind the search for headers.
+#[test]
+fn reserved_space_that_a_session_fills_meanwhile_is_no_damage() {
+    struct Filling {
+        bytes: Vec<u8>,
+        reserved_from: u64,
+        reads: std::sync::atomic::AtomicU64,
+    }
+    impl ByteSource for Filling {
+        fn size(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let count = self.bytes.read_at(buffer, offset)?;
+            // A long read is the one that looks whether all of it is zero.
+            if offset >= self.reserved_from && count > HEAD {
+                self.reads.fetch_add(1, Ordering::Relaxed);
+                buffer[0] = 1;
+            }
+            Ok(count)
+        }
+        fn has_changed(&self) -> bool {
+            self.reads.load(Ordering::Relaxed) > 0
+        }
+    }
+    for finalised in [false, true] {
+        let mut file = builder(GRID as u32);
+        file.finalised = finalised;
+        file.header.logfile.log_file_mode |= LogFileMode::PREALLOCATE;
+        push_numbered(&mut file, 3, 600);
+        let mut bytes = file.finish();
+        let reserved_from = bytes.len() as u64;
+        bytes.resize(bytes.len() + 8 * GRID, 0);
+        let source = Filling { bytes, reserved_from, reads: Default::default() };
+        let file = TraceFile::from_source(Path::new("filling"), Box::new(source)).unwrap();
+        let damage = read_files(vec![file], options(0)).damage;
+        assert_eq!(damage.is_empty(), !finalised, "{damage:?}");
+    }
+}
+
 #[test]
 fn a_file_that_is_rewritten() {
     let sound = Sound::uniform();
