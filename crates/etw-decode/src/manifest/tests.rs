@@ -128,6 +128,32 @@ fn an_id_with_a_severity_is_that_of_its_lower_word() {
     let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><events>
         <event value="1073742896" message="low"/></events></provider></m>"#;
     let manifest = parse(text.as_bytes()).unwrap();
+#[test]
+fn a_hexadecimal_status_has_the_name_of_its_code() {
+    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><templates>
+        <template tid="T"><data name="n" inType="win:HexInt32" outType="win:NTSTATUS"/>
+        <data name="w" inType="win:HexInt32" outType="win:Win32Error"/>
+        <data name="h" inType="win:HexInt32" outType="win:HResult"/>
+        <data name="x" inType="win:HexInt32"/></template></templates>
+        <events><event value="1" template="T" message="%1 %2"/></events></provider></m>"#;
+    let mut catalog = crate::Catalog::default();
+    assert_eq!(catalog.add_manifest(text.as_bytes()).unwrap(), [""; 0]);
+    let mut decoder = crate::Decoder::new();
+    decoder.set_catalog(std::sync::Arc::new(catalog));
+    let payload = [0xc000_0022u32, 5, 0x8000_4005, 5].map(u32::to_le_bytes).concat();
+    let mut record = etw_types::EventRecord::new(etw_types::HeaderType::Event64, &payload);
+    record.provider = "11111111-2222-3333-4444-555555555555".parse().ok();
+    record.descriptor.id = 1;
+    let decoded = decoder.decode(&record);
+    let fields = decoded.fields_text(&record, &crate::Style::default()).unwrap();
+    let texts: Vec<_> = fields.iter().map(|(_, text)| text.as_str()).collect();
+    let wanted =
+        ["0xc0000022(STATUS_ACCESS_DENIED)", "5(ERROR_ACCESS_DENIED)", "0x80004005(E_FAIL)", "0x5"];
+    assert_eq!(texts, wanted);
+    let message = decoded.message(&record, &crate::Style::default()).unwrap();
+    assert_eq!(message, "0xc0000022(STATUS_ACCESS_DENIED) 5(ERROR_ACCESS_DENIED)");
+}
+
     assert!(manifest.providers[0].events.contains_key(&(1072, 0)) && manifest.warnings.is_empty());
 }
 

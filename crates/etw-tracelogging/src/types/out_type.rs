@@ -259,11 +259,12 @@ impl tdh::InType {
             InType::UNICODECHAR | InType::ANSICHAR => Show::Character,
             _ => Show::Plain,
         };
-        // These in-types have one form.
-        if default != Show::Plain {
-            return default;
-        }
         match (self.wire(), out.row()) {
+            // These in-types have one form. A hexadecimal number may also be a status code.
+            (_, Some(Row { show: show @ Show::Status(_), .. })) if self == InType::HEXINT32 => {
+                *show
+            }
+            _ if default != Show::Plain => default,
             (Some(wire), Some(row)) if row.wires & wire.group() != 0 => row.show,
             _ => default,
         }
@@ -374,7 +375,8 @@ mod tests {
         assert_eq!(In::UINT16.show(Out::STRING), Show::Character);
         assert_eq!(In::UINT32.show(Out::STRING), Show::Plain);
         assert_eq!(In::POINTER.show(Out::NULL), Show::Hex);
-        assert_eq!(In::HEXINT32.show(Out::NTSTATUS), Show::Hex);
+        assert_eq!(In::HEXINT32.show(Out::NTSTATUS), Show::Status(StatusKind::NtStatus));
+        assert_eq!(In::HEXINT64.show(Out::NTSTATUS), Show::Hex);
         assert_eq!(In::HEXINT32.show(Out::BOOLEAN), Show::Hex);
         assert_eq!(In::HEXINT64.show(Out::DATETIME), Show::Hex);
         assert_eq!(In::BOOLEAN.show(Out::HEXINT32), Show::Boolean);
