@@ -20,7 +20,7 @@ use etw_eventlog::result_set;
 use etw_eventlog::translate::Translator;
 use etw_evtx::bookmark::{BookmarkError, BookmarkList};
 use etw_evtx::chunk::Chunk;
-use etw_evtx::query::{QueryList, Selector};
+use etw_evtx::query::{Query, QueryList, Selector};
 use etw_evtx::{Damage, Log, Record};
 use etw_types::{Clock, ClockType, FileTime};
 use std::fmt::Write as _;
@@ -167,18 +167,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             print(&show.printing, inputs.flat_map(Result::transpose).collect::<Result<_, _>>()?)
         }
         LogCommand::Query(query) => {
-            let selector = selector(Some(&query.query))?;
-            print(&query.printing, Input::of(&query.log, selector)?.into_iter().collect())
+            let file = channels::existing_log_file(&query.log)?;
+            print(&query.printing, inputs(file, Some(&query.query))?)
         }
         LogCommand::Export(arguments) => {
             let ExportArguments { output, replace, log, query } = arguments;
             let file = channels::existing_log_file(log)?;
-            let count = export(file, query.as_deref(), output, replace.force)?;
-            crate::frontends::answer::print(&format!(
-                "{}: {}\n",
-                output.display(),
-                counted(count, "record")
-            ))
+            let exported = export(file, query.as_deref(), output, replace.force)?;
+            let records = counted(exported.records, "record");
+            crate::frontends::answer::print(&format!("{}: {records}\n", output.display()))?;
+            Ok(exported.outcome)
         }
         LogCommand::Info(arguments) => info(arguments),
         LogCommand::List(arguments) => channels::list(arguments),
@@ -189,18 +187,30 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-/// The records that a query or a query list selects; without one, every record.
-fn selector(query: Option<&str>) -> Result<Selector, Failure> {
+/// The logs of a query, each with the records that are wanted; without a query, every record of `file`, the log that is asked. `None`:
+/// nothing was written to that log yet.
+///
+/// A query list selects from the files that it names, as on Windows. Its other paths name channels, which the records of `file` name, too.
+fn inputs(file: Option<PathBuf>, query: Option<&str>) -> Result<Vec<Input>, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("query: {error}"));
-    match query {
-        None => Ok(Selector::all()),
-        Some(list) if list.trim_start().starts_with('<') => {
-            let list = QueryList::parse(list).map_err(|error| usage(&error))?;
-            // Its paths name channels, which a record names, too.
-            Ok(Selector::list(list, None, now()))
-        }
-        Some(query) => Ok(Selector::query(query.parse().map_err(|error| usage(&error))?, now())),
+    let of_file = |selector| file.map(|file| Input { file, selector }).into_iter();
+    let Some(list) = query.filter(|query| query.trim_start().starts_with('<')) else {
+        let query = query.map(str::parse::<Query>).transpose().map_err(|error| usage(&error))?;
+        let selector = query.map_or_else(Selector::all, |query| Selector::query(query, now()));
+        return Ok(of_file(selector).collect());
+    };
+    let list = QueryList::parse(list).map_err(|error| usage(&error))?;
+    let paths = list.paths();
+    let names_channels = paths.iter().any(|path| QueryList::file_of(path).is_none());
+    let mut inputs = Vec::new();
+    if names_channels || paths.is_empty() {
+        inputs.extend(of_file(Selector::list(list.clone(), None, now())));
     }
+    inputs.extend(paths.iter().filter_map(|path| {
+        let selector = Selector::list(list.clone(), Some(*path), now());
+        Some(Input { file: QueryList::file_of(path)?.into(), selector })
+    }));
+    Ok(inputs)
 }
 
 /// A log, and the records of it that are wanted.
@@ -226,11 +236,36 @@ struct Source {
     chunks: Vec<usize>,
     /// Printed records of the current chunk, the next one last.
     ready: Vec<Ready>,
+    problems: Problems,
+}
+
+/// What could not be read of a log.
+struct Problems {
     damage: Vec<Damage>,
     /// Damage of a trace, in lines.
     notes: Vec<String>,
     /// Records that expand beyond the limits.
     too_large: u64,
+}
+
+impl Problems {
+    /// Tells them on standard error.
+    fn report(&self, path: &str) -> Outcome {
+        for damage in &self.damage {
+            eprintln!("etw: {path}: {damage}");
+        }
+        for note in &self.notes {
+            eprintln!("etw: {path}: {note}");
+        }
+        if self.too_large > 0 {
+            let records = counted(self.too_large, "record");
+            eprintln!("etw: {path}: left out {records} with more text than is allowed");
+        }
+        match self.damage.is_empty() && self.notes.is_empty() && self.too_large == 0 {
+            true => Outcome::Done,
+            false => Outcome::Damaged,
+        }
+    }
 }
 
 /// A record that is printed when it is the next one of all logs.
@@ -254,7 +289,8 @@ impl Source {
             chunks.reverse();
         }
         damage.extend_from_slice(log.records().damage());
-        Ok(Source { log, path, selector, chunks, ready: Vec::new(), damage, notes, too_large: 0 })
+        let problems = Problems { damage, notes, too_large: 0 };
+        Ok(Source { log, path, selector, chunks, ready: Vec::new(), problems })
     }
 
     /// Reads chunks until a selected record is ready.
@@ -267,7 +303,7 @@ impl Source {
                 .chunk(&location)
                 .map_err(|error| Failure::new(format!("{}: {error}", self.path.display())))?;
             self.print_chunk(&mut chunk, what);
-            self.damage.append(&mut chunk.take_damage());
+            self.problems.damage.append(&mut chunk.take_damage());
             if !what.printing.reverse {
                 self.ready.reverse();
             }
@@ -297,7 +333,7 @@ impl Source {
             match printed {
                 Ok(Some(printed)) => self.ready.push(printed),
                 Ok(None) => {}
-                Err(_) => self.too_large += 1,
+                Err(_) => self.problems.too_large += 1,
             }
         }
     }
@@ -473,30 +509,34 @@ pub fn windows_query(query: WindowsQuery) -> Result<Outcome, Failure> {
         windows: Some(WindowsForm { is_xml, is_rendered, root }),
         ..Printing::default()
     };
-    let selector = selector(query.query.as_deref())?;
     let inputs = match query.file {
         Some(list) if query.is_query_file => inputs_of(&list)?,
-        Some(file) => vec![Input { file, selector }],
-        None => Vec::new(),
+        file => inputs(file, query.query.as_deref())?,
     };
     print(&printing, inputs)
 }
 
-/// Writes the records that a query selects to another log, with their numbers. Returns how many they are. Without a file, nothing was
-/// written to the log yet, and the copy has no records.
+/// The result of an export.
+pub struct Exported {
+    /// Records that were written.
+    pub records: u64,
+    pub outcome: Outcome,
+}
+
+/// Writes the records that a query selects to another log, with their numbers, and reports what could not be read. Without a file,
+/// nothing was written to the log yet, and the copy has no records.
 pub fn export(
     file: Option<PathBuf>,
     query: Option<&str>,
     output: &Path,
     replaces: bool,
-) -> Result<u64, Failure> {
-    let selector = selector(query)?;
-    let inputs = file.map(|file| Input { file, selector });
-    export_inputs(inputs.into_iter().collect(), Vec::new(), output, replaces)
+) -> Result<Exported, Failure> {
+    export_inputs(inputs(file, query)?, Vec::new(), output, replaces)
 }
 
-/// Writes the records that a file with a query list selects of its logs to another log, in order of time.
-pub fn export_list(list: &Path, output: &Path, replaces: bool) -> Result<u64, Failure> {
+/// Writes the records that a file with a query list selects of its logs to another log, in order of time, and reports what could not
+/// be read.
+pub fn export_list(list: &Path, output: &Path, replaces: bool) -> Result<Exported, Failure> {
     export_inputs(inputs_of(list)?, vec![list.to_owned()], output, replaces)
 }
 
@@ -506,25 +546,31 @@ fn export_inputs(
     mut read: Vec<PathBuf>,
     output: &Path,
     replaces: bool,
-) -> Result<u64, Failure> {
+) -> Result<Exported, Failure> {
     read.extend(inputs.iter().map(|input| input.file.clone()));
     let mut sources = Vec::new();
+    let mut problems = Vec::new();
     for Input { file, selector } in inputs {
         let LogSource { log, damage, notes } = log_source::open(&file, &Schemas::default())?;
-        let path = file.display();
-        damage.iter().for_each(|damage| eprintln!("etw: {path}: {damage}"));
-        notes.iter().for_each(|note| eprintln!("etw: {path}: {note}"));
-        sources.push(result_set::Source { name: path.to_string(), log, selector });
+        let name = file.display().to_string();
+        problems.push((name.clone(), Problems { damage, notes, too_large: 0 }));
+        sources.push(result_set::Source { name, log, selector });
     }
     let new = NewFile::create(output, &read, replaces)?;
     let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
     let written = etw_eventlog::export::export_merged(sources, copy);
-    let count = written.map_err(|error| match error {
+    let written = written.map_err(|error| match error {
         ExportError::Read(error) => Failure::new(format!("a log that was exported: {error}")),
         ExportError::Write(error) => write_failure(&new, error),
     })?;
     new.keep()?;
-    Ok(count)
+    let mut outcome = Outcome::Done;
+    for ((path, mut problems), found) in problems.into_iter().zip(written.problems) {
+        problems.damage.extend(found.damage);
+        problems.too_large += found.too_large;
+        outcome = outcome.worse(problems.report(&path));
+    }
+    Ok(Exported { records: written.records, outcome })
 }
 
 /// Opens a log for its facts.
@@ -552,7 +598,7 @@ fn inputs_of(path: &Path) -> Result<Vec<Input>, Failure> {
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let input = |name: &str| {
         let selector = Selector::list(list.clone(), Some(name), now());
-        match name.strip_prefix("file://") {
+        match QueryList::file_of(name) {
             Some(file) => Ok(Some(Input { file: file.into(), selector })),
             None => Input::of(name, selector),
         }
@@ -609,20 +655,7 @@ fn print(printing: &Printing, inputs: Vec<Input>) -> Result<Outcome, Failure> {
 fn report(sources: &[Source]) -> Outcome {
     let mut outcome = Outcome::Done;
     for source in sources {
-        let path = source.path.display();
-        for damage in &source.damage {
-            eprintln!("etw: {path}: {damage}");
-        }
-        for note in &source.notes {
-            eprintln!("etw: {path}: {note}");
-        }
-        if source.too_large > 0 {
-            let records = counted(source.too_large, "record");
-            eprintln!("etw: {path}: left out {records} with more text than is allowed");
-        }
-        if !source.damage.is_empty() || !source.notes.is_empty() || source.too_large > 0 {
-            outcome = Outcome::Damaged;
-        }
+        outcome = outcome.worse(source.problems.report(&source.path.display().to_string()));
     }
     outcome
 }

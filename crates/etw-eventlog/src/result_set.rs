@@ -3,7 +3,7 @@
 use crate::stored_record::{StoredRecord, number};
 use etw_evtx::bookmark::BookmarkList;
 use etw_evtx::query::Selector;
-use etw_evtx::{Error, Log};
+use etw_evtx::{Damage, Error, Log};
 use etw_types::FileTime;
 use std::sync::Arc;
 
@@ -82,6 +82,24 @@ struct Part {
     chunks: Vec<usize>,
     /// Selected records of the current chunk, the next one last.
     ready: Vec<(FileTime, Found)>,
+    problems: Problems,
+}
+
+/// What could not be read of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problems {
+    /// Damage of the chunks that were read.
+    pub damage: Vec<Damage>,
+    /// Records that expand beyond all bounds. They are not selected.
+    pub too_large: u64,
+}
+
+impl Problems {
+    /// The damage of the file itself, before a chunk was read.
+    pub(crate) fn of(log: &Log) -> Problems {
+        Problems { damage: log.records().damage().to_vec(), too_large: 0 }
+    }
 }
 
 /// The position of a record.
@@ -101,7 +119,8 @@ impl ResultSet {
             if !is_reverse {
                 chunks.reverse();
             }
-            Part { name: name.into(), log, selector, chunks, ready: Vec::new() }
+            let problems = Problems::of(&log);
+            Part { name: name.into(), log, selector, chunks, ready: Vec::new(), problems }
         };
         let sources = sources.into_iter().map(part).collect();
         ResultSet { sources, is_reverse, found: Vec::new(), next: 0, chunk: None }
@@ -110,6 +129,11 @@ impl ResultSet {
     /// The names of the logs.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(|part| &*part.name)
+    }
+
+    /// What could not be read so far, for each log, in the order of the sources.
+    pub fn into_problems(self) -> Vec<Problems> {
+        self.sources.into_iter().map(|part| part.problems).collect()
     }
 
     /// Returns the next record.
@@ -219,14 +243,18 @@ impl Part {
             let location = self.log.chunks()[index];
             let mut chunk = self.log.chunk(&location)?;
             while let Some(record) = chunk.next_candidate(&self.selector) {
-                // A record that expands without end is not selected.
-                if self.selector.matches(&record).unwrap_or(false) {
+                let is_selected = self.selector.matches(&record).unwrap_or_else(|_| {
+                    self.problems.too_large += 1;
+                    false
+                });
+                if is_selected {
                     let time = record.system().time().unwrap_or(record.time());
                     let at = (record.offset() - location.offset) as usize;
                     self.ready
                         .push((time, Found { source, chunk: index, at, number: number(&record) }));
                 }
             }
+            self.problems.damage.append(&mut chunk.take_damage());
             if !is_reverse {
                 self.ready.reverse();
             }

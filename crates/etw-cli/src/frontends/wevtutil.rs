@@ -324,14 +324,14 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
             Err(Failure::new(format!("{output}: exists; /ow:true replaces it")))
         }
         ("epl", [list, output]) if command.is_query_file => {
-            event_log::export_list(Path::new(list), Path::new(output), command.overwrites)?;
-            Ok(Outcome::Done)
+            event_log::export_list(Path::new(list), Path::new(output), command.overwrites)
+                .map(|exported| exported.outcome)
         }
         ("epl", [log, output]) => {
             let file = command.queried_file(log)?;
             let query = command.query.as_deref();
-            event_log::export(file, query, Path::new(output), command.overwrites)?;
-            Ok(Outcome::Done)
+            event_log::export(file, query, Path::new(output), command.overwrites)
+                .map(|exported| exported.outcome)
         }
         ("al", [file]) => archive::write(Path::new(file), command.locale.as_deref()),
         ("qe" | "gli", _) => Err(usage(format!("wevtutil {action}: name one log"))),

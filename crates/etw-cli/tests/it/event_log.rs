@@ -452,6 +452,128 @@ fn wevtutil_reads_a_file_with_a_query_list() {
     assert_eq!(found, ["10", "30", "59", "60"]);
 }
 
+/// Every command that reads a damaged log says so, and ends with status 1.
+#[test]
+fn damage_of_a_log_is_told_by_all_commands() {
+    let folder = scratch("event_log_damage");
+    let (log_path, name) = path(&folder, "a.evtx");
+    log(&log_path, 1..=3000);
+    let whole = std::fs::read(&log_path).unwrap();
+    assert!(whole.len() > 4096 + 3 * 65536, "{}", whole.len());
+    let (_, output) = path(&folder, "out.evtx");
+    let commands = [
+        vec!["check", &name],
+        vec!["dump", &name],
+        vec!["log", "show", &name],
+        vec!["log", "info", &name],
+        vec!["log", "query", &name, "*"],
+        vec!["log", "export", "--force", "-o", &output, &name],
+        vec!["wevtutil", "epl", &name, &output, "/lf:true", "/ow:true"],
+    ];
+    let mut zero_start = whole.clone();
+    zero_start[4096 + 65536..4096 + 65536 + 512].fill(0);
+    let mut wrong_record = whole.clone();
+    wrong_record[4096 + 0x4000..4096 + 0x5000].fill(0x5a);
+    for (bytes, text) in [
+        (&zero_start[..], "offset 0x11000: a chunk does not begin with ElfChnk"),
+        (&wrong_record, "the checksum of the chunk's records does not match"),
+        (&whole[..4096 + 2 * 65536], "the file has 2: it was cut"),
+        (&whole[..4096], "the file has 0: it was cut"),
+        (&whole[..1000], "the file ends in its header, after 1000 of 4096 bytes"),
+    ] {
+        std::fs::write(&log_path, bytes).unwrap();
+        for command in &commands {
+            let output = fixture::etw(command, &[]);
+            let all =
+                format!("{}{}", fixture::stderr(&output), String::from_utf8_lossy(&output.stdout));
+            assert!(all.contains(text), "{command:?}, {text}: {all}");
+            assert_eq!(output.status.code(), Some(1), "{command:?}, {text}: {all}");
+        }
+    }
+    // The records of the chunk are there, and the copy is sound.
+    std::fs::write(&log_path, zero_start).unwrap();
+    fixture::etw(&["log", "export", "--force", "-o", &output, &name], &[]);
+    assert!(etw(&["check", &output]).contains("sound, 3000 records"));
+    // A list of logs tells the damage of each.
+    let (_, second) = path(&folder, "b.evtx");
+    std::fs::write(&second, &whole[..4096 + 65536]).unwrap();
+    let (_, list) = path(&folder, "list.xml");
+    let text = format!(
+        "<QueryList><Query Path='file://{name}'><Select>*</Select>\
+         <Select Path='file://{second}'>*</Select></Query></QueryList>"
+    );
+    std::fs::write(&list, text).unwrap();
+    let epl = ["wevtutil", "epl", &list, &output, "/sq:true", "/ow:true"];
+    let (status, message) = etw_fails(&epl);
+    assert_eq!(status, 1, "{message}");
+    assert!(message.contains("a.evtx: offset 0x11000: a chunk does not begin"), "{message}");
+    assert!(message.contains("b.evtx: offset 0x11000: the file header counts"), "{message}");
+}
+
+#[test]
+fn damage_of_a_trace_that_is_exported_is_told() {
+    let folder = scratch("event_log_damaged_trace");
+    let (trace, name) = path(&folder, "a.etl");
+    let mut bytes = fixture::greetings(300);
+    bytes.truncate(bytes.len() - 100);
+    std::fs::write(&trace, bytes).unwrap();
+    let (_, output) = path(&folder, "out.evtx");
+    let (status, shown) = etw_fails(&["log", "show", "-n", "0", &name]);
+    assert_eq!(status, 1);
+    for command in [
+        &["log", "export", "--force", "-o", &output, &name][..],
+        &["wevtutil", "epl", &name, &output, "/lf:true", "/ow:true"],
+    ] {
+        let (status, message) = etw_fails(command);
+        assert_eq!((status, &*message), (1, &*shown), "{command:?}");
+        assert!(message.contains("a.etl: offset "), "{message}");
+    }
+}
+
+/// A query list selects from the files that it names, whatever log the command names.
+#[test]
+fn a_query_list_selects_from_the_files_that_it_names() {
+    let folder = scratch("event_log_list_files");
+    let (first, first_name) = path(&folder, "a.evtx");
+    // On Linux, names that differ in case are of different files.
+    let (second, second_name) = path(&folder, "A.evtx");
+    let (other, other_name) = path(&folder, "other.evtx");
+    log(&first, 1..=30);
+    log(&second, 31..=60);
+    log(&other, 61..=90);
+    let list = |selects: &str| format!("<QueryList><Query Id='0'>{selects}</Query></QueryList>");
+    let of_first = format!(
+        "<Select Path='file://{first_name}'>*[EventData[Data[@Name='Number']&lt;3]]</Select>"
+    );
+    let of_second = format!(
+        "<Select Path='FILE://{second_name}'>*[System[Level=2]]</Select>\
+         <Suppress Path='file://{second_name}'>*[EventData[Data[@Name='Number']=50]]</Suppress>"
+    );
+    let of_channel =
+        "<Select Path='test/operational'>*[EventData[Data[@Name='Number']=77]]</Select>";
+    let (_, output) = path(&folder, "out.evtx");
+    for (selects, expected) in [
+        (of_first.clone(), vec![1, 2]),
+        (format!("{of_first}{of_second}"), vec![1, 2, 40, 60]),
+        (format!("{of_first}{of_channel}"), vec![1, 2, 77]),
+        (of_channel.to_owned(), vec![77]),
+    ] {
+        let list = list(&selects);
+        let found = etw(&["log", "query", "--json", &other_name, &list]);
+        assert_eq!(numbers(&found), expected, "{list}");
+        let text = etw(&["log", "export", "--force", "-o", &output, &other_name, &list]);
+        assert!(text.contains(&format!(": {} record", expected.len())), "{text}");
+        assert_eq!(numbers(&etw(&["dump", "--json", &output])), expected, "{list}");
+        let query = format!("/q:{list}");
+        let xml = etw(&["wevtutil", "qe", &other_name, "/lf:true", &query]);
+        assert_eq!(xml.lines().count(), expected.len(), "{xml}");
+    }
+    // A file that is not there is an error.
+    let list = list("<Select Path='file:///no/such.evtx'>*</Select>");
+    let (status, message) = etw_fails(&["log", "query", &other_name, &list]);
+    assert!(status == 3 && message.contains("/no/such.evtx: "), "{status} {message}");
+}
+
 /// A log with one event of a provider with a manifest, and one whose message was stored with it by a forwarder.
 pub fn log_with_messages(path: &Path) {
     let record = |id: &str, more: Option<Node>| {

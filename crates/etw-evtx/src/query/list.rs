@@ -177,16 +177,32 @@ impl QueryList {
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
         for select in self.queries.iter().flat_map(|one| &one.select) {
-            if !paths.iter().any(|known| known.eq_ignore_ascii_case(&select.path)) {
+            if !paths.iter().any(|known| is_same(known, &select.path)) {
                 paths.push(&select.path);
             }
         }
         paths
     }
+
+    /// The file that a path of a list names: what follows `file://`. `None`: the path names a channel.
+    pub fn file_of(path: &str) -> Option<&str> {
+        let (scheme, file) = path.split_at_checked(FILE.len())?;
+        scheme.eq_ignore_ascii_case(FILE).then_some(file)
+    }
+}
+
+const FILE: &str = "file://";
+
+/// Whether two paths of a list name the same channel, or the same file: names of channels have no case, those of files may.
+fn is_same(one: &str, other: &str) -> bool {
+    match (QueryList::file_of(one), QueryList::file_of(other)) {
+        (Some(one), Some(other)) if !cfg!(windows) => one == other,
+        _ => one.eq_ignore_ascii_case(other),
+    }
 }
 
 fn any(selects: &[Select], path: &str, record: &Record<'_>, now: FileTime) -> Result<bool, Error> {
-    for select in selects.iter().filter(|select| select.path.eq_ignore_ascii_case(path)) {
+    for select in selects.iter().filter(|select| is_same(&select.path, path)) {
         if select.query.matches(record, now)? {
             return Ok(true);
         }
