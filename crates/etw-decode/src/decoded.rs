@@ -182,7 +182,11 @@ impl<'d> Decoded<'d> {
     pub fn event_name(&self) -> Option<&str> {
         match &self.event_name {
             Some(name) => Some(name),
-            None if self.source == Some(Source::EventLog) => self.described?.names.event.as_deref(),
+            None if self.source == Some(Source::EventLog) => {
+                let described = self.described.and_then(|schema| schema.names.event.as_deref());
+                let own = || self.schema?.names.event.as_deref().filter(|name| !name.is_empty());
+                described.or_else(own)
+            }
             None => self.schema?.names.event.as_deref(),
         }
     }

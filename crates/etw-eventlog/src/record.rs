@@ -57,7 +57,7 @@ impl RecordBuilder {
         let mut values = std::mem::take(&mut self.values);
         values.clear();
         let shape = Shape::of(event, decoded, &mut values);
-        let data = self.data_template(event, decoded, &shape);
+        let data = self.data_template(event, &shape);
         let body = Body { template: &data, values: &values };
         let result = self.finish(event, decoded, facts, body, then);
         self.values = values;
@@ -77,8 +77,10 @@ impl RecordBuilder {
         cut.payload = &event.payload[..event.payload.len().min(0x7000)];
         let mut values = std::mem::take(&mut self.values);
         values.clear();
-        values.push_bytes(ValueType::BINARY, cut.payload);
-        let data = self.data_template(event, decoded, &Shape::undecoded());
+        let reason = decoded.reason_text();
+        let reason = reason.as_deref().unwrap_or("the fields do not fit a record");
+        let shape = Shape::undecoded(reason, cut.payload, &mut values);
+        let data = self.data_template(event, &shape);
         let body = Body { template: &data, values: &values };
         let result = self.finish(&cut, decoded, facts, body, then);
         self.values = values;
@@ -209,12 +211,7 @@ impl RecordBuilder {
         template
     }
 
-    fn data_template(
-        &mut self,
-        event: &EventRecord<'_>,
-        decoded: &Decoded<'_>,
-        shape: &Shape,
-    ) -> Arc<Template> {
+    fn data_template(&mut self, event: &EventRecord<'_>, shape: &Shape) -> Arc<Template> {
         let mut key = shape.key().to_vec();
         key.extend_from_slice(&event.provider.unwrap_or_default().0);
         if let Some(known) = self.data.get(&key) {
@@ -224,7 +221,7 @@ impl RecordBuilder {
             self.data.clear();
         }
         let nodes = match shape.is_undecoded() {
-            true => vec![error_element(decoded)],
+            true => vec![error_element()],
             false => vec![data_element(shape)],
         };
         let template = Arc::new(Template::new(guid_of(&key), nodes));
@@ -307,7 +304,8 @@ fn event_element(computer: &str) -> Node {
 fn data_element(shape: &Shape) -> Node {
     let mut index = 0;
     let children = shape.leaves().iter().map(|leaf| leaf_node(leaf, &mut index)).collect();
-    let mut data = Element::new("EventData", Vec::new(), children);
+    let name = shape.name().map(|name| Attribute::new("Name", Node::Text(name.to_owned())));
+    let mut data = Element::new("EventData", name.into_iter().collect(), children);
     data.is_empty = false;
     Node::Element(data)
 }
@@ -341,17 +339,14 @@ fn leaf_node(leaf: &Leaf, index: &mut u16) -> Node {
     }
 }
 
-/// The payload of an event without a schema.
-fn error_element(decoded: &Decoded<'_>) -> Node {
-    let text = |name: &str, text: String| {
-        Node::Element(Element::new(name, Vec::new(), vec![Node::Text(text)]))
-    };
-    let reason = decoded.reason_text().unwrap_or_default().into_owned();
-    let payload = Node::value(0, ValueType::BINARY);
+/// The payload of an event without a schema. Substitution 0 is the reason, 1 the payload.
+fn error_element() -> Node {
+    let code = Node::Text(ERROR_NO_TEMPLATE.to_string());
+    let element = |name: &str, node| Node::Element(Element::new(name, Vec::new(), vec![node]));
     let children = vec![
-        text("ErrorCode", ERROR_NO_TEMPLATE.to_string()),
-        text("DataItemName", reason),
-        Node::Element(Element::new("EventPayload", Vec::new(), vec![payload])),
+        element("ErrorCode", code),
+        element("DataItemName", Node::value(0, ValueType::STRING)),
+        element("EventPayload", Node::value(1, ValueType::BINARY)),
     ];
     Node::Element(Element::new("ProcessingErrorData", Vec::new(), children))
 }

@@ -1,13 +1,13 @@
 //! The fields of an event as an event log stores them: names and types apart from values.
 
-use etw_decode::{Decoded, Field, Kind, Source, Style, Value, Visitor};
+use etw_decode::{Decoded, Field, Kind, Reason, Source, Style, Value, Visitor};
 use etw_evtx::value::ValueType;
 use etw_tracelogging::Wire;
 use etw_tracelogging::tdh::InType;
 use etw_types::{EventRecord, Guid};
 use std::ops::Range;
 
-/// Values of one event; more come from a hostile schema, and the record has no place for them.
+/// Values of one event. One with more, which a hostile schema has, is stored as one without a schema.
 const VALUE_LIMIT: usize = 4096;
 
 /// Typed values in one piece of memory.
@@ -79,6 +79,8 @@ impl Leaf {
 /// Names and types of an event's fields.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
+    /// The name of an event that nothing else names: a TraceLogging event has no id.
+    name: Option<String>,
     leaves: Vec<Leaf>,
     /// Equal for equal names, types and structure.
     key: Vec<u8>,
@@ -88,34 +90,53 @@ pub(crate) struct Shape {
 impl Shape {
     /// The shape of an event's fields; their values are appended to `values`.
     pub fn of(event: &EventRecord<'_>, decoded: &Decoded<'_>, values: &mut Values) -> Shape {
-        let mut fields = Fields { values, open: vec![Vec::new()], array: None, key: Vec::new() };
-        let visited = decoded.visit_part(event, &mut fields);
-        match visited.filter(|visited| visited.failure().is_none()) {
-            Some(visited) => {
-                if decoded.source() == Some(Source::Wpp)
-                    && let Some(message) = decoded.message(event, &Style::default())
-                {
-                    fields.put_text("Message", &message);
-                }
-                if !visited.rest.is_empty() {
-                    fields.put("rest", ValueType::BINARY, |out| {
-                        out.extend_from_slice(visited.rest);
-                    });
-                }
-                let leaves = fields.open.into_iter().next().unwrap_or_default();
-                Shape { leaves, key: fields.key, is_undecoded: false }
-            }
-            None => {
-                values.clear();
-                values.push_bytes(ValueType::BINARY, event.payload);
-                Shape::undecoded()
-            }
+        let name = own_name(decoded);
+        let mut key = Vec::new();
+        if let Some(name) = name {
+            key.extend_from_slice(name.as_bytes());
+            key.extend_from_slice(&[0, NAME]);
         }
+        let mut fields = Fields {
+            values,
+            open: vec![Vec::new()],
+            array: None,
+            key,
+            limit: VALUE_LIMIT,
+            is_over: false,
+        };
+        let visited = decoded.visit_part(event, &mut fields);
+        let reason = match &visited {
+            None => decoded.reason_text(),
+            Some(_) if fields.is_over => Some("too many fields for a record".into()),
+            Some(visited) => visited.failure().map(Reason::text),
+        };
+        let Some(visited) = visited.filter(|_| reason.is_none()) else {
+            values.clear();
+            return Shape::undecoded(&reason.unwrap_or_default(), event.payload, values);
+        };
+        // Message and rest.
+        fields.limit += 2;
+        if decoded.source() == Some(Source::Wpp)
+            && let Some(message) = decoded.message(event, &Style::default())
+        {
+            fields.put_text("Message", &message);
+        }
+        if !visited.rest.is_empty() {
+            fields.put("rest", ValueType::BINARY, |out| out.extend_from_slice(visited.rest));
+        }
+        let leaves = fields.open.into_iter().next().unwrap_or_default();
+        Shape { name: name.map(str::to_owned), leaves, key: fields.key, is_undecoded: false }
     }
 
-    /// The shape of an event without a schema: its payload is the one value.
-    pub fn undecoded() -> Shape {
-        Shape { leaves: Vec::new(), key: b"undecoded".to_vec(), is_undecoded: true }
+    /// The shape of an event without fields: the reason and its payload are the values. Each event has its own reason.
+    pub fn undecoded(reason: &str, payload: &[u8], values: &mut Values) -> Shape {
+        values.push_text(reason);
+        values.push_bytes(ValueType::BINARY, payload);
+        Shape { key: b"reason and payload".to_vec(), is_undecoded: true, ..Shape::default() }
+    }
+
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     pub fn is_undecoded(&self) -> bool {
@@ -131,10 +152,38 @@ impl Shape {
     }
 }
 
+/// The name in the metadata of a TraceLogging event, or of a record of an event log.
+fn own_name<'d>(decoded: &Decoded<'d>) -> Option<&'d str> {
+    let has_own = matches!(decoded.source()?, Source::TraceLogging | Source::EventLog);
+    let name = decoded.schema()?.names.event.as_deref();
+    name.filter(|name| has_own && !name.is_empty())
+}
+
 /// An array of values under construction.
+#[derive(Default)]
 struct Array {
-    value_type: Option<ValueType>,
     bytes: Vec<u8>,
+    items: Vec<(ValueType, Range<usize>)>,
+}
+
+impl Array {
+    /// The type of an array value that has the items as they are. `None`: they have no such type, as binary values, or differ in theirs.
+    fn item_type(&self) -> Option<ValueType> {
+        let (first, _) = self.items.first()?;
+        let is_whole = |bytes: &[u8]| match *first {
+            ValueType::NULL | ValueType::BINARY => false,
+            // A NUL ends an item.
+            ValueType::STRING => bytes.chunks_exact(2).all(|unit| unit != [0, 0]),
+            ValueType::SID => {
+                bytes.get(1).is_some_and(|count| bytes.len() == 8 + 4 * usize::from(*count))
+            }
+            _ => first.fixed_size() == Some(bytes.len()),
+        };
+        let mut items = self.items.iter();
+        let is_one =
+            items.all(|(item, range)| item == first && is_whole(&self.bytes[range.clone()]));
+        is_one.then_some(*first)
+    }
 }
 
 struct Fields<'v> {
@@ -143,11 +192,16 @@ struct Fields<'v> {
     open: Vec<Vec<Leaf>>,
     array: Option<Array>,
     key: Vec<u8>,
+    /// Most values.
+    limit: usize,
+    /// There were more.
+    is_over: bool,
 }
 
 impl Fields<'_> {
     fn put(&mut self, name: &str, value_type: ValueType, put: impl FnOnce(&mut Vec<u8>)) {
-        if self.values.list.len() >= VALUE_LIMIT {
+        if self.values.list.len() >= self.limit {
+            self.is_over = true;
             return;
         }
         self.values.push_with(value_type, put);
@@ -168,6 +222,7 @@ impl Fields<'_> {
 }
 
 /// Marks of the key beside types of values.
+const NAME: u8 = 0x7d;
 const OPEN: u8 = 0x7e;
 const CLOSE: u8 = 0x7f;
 
@@ -191,30 +246,39 @@ impl Visitor for Fields<'_> {
         let Some(array) = &mut self.array else {
             return self.put(&field.name, value_type, |out| out.extend_from_slice(&bytes));
         };
-        array.value_type = Some(value_type);
+        let start = array.bytes.len();
         array.bytes.extend_from_slice(&bytes);
-        if value_type == ValueType::STRING {
-            array.bytes.extend_from_slice(&[0, 0]);
-        }
+        array.items.push((value_type, start..array.bytes.len()));
     }
 
     fn begin_array(&mut self, field: &Field, _: usize) {
         // An array of structs is a sequence of structs.
         if !matches!(field.kind, Kind::Struct { .. }) {
-            self.array = Some(Array { value_type: None, bytes: Vec::new() });
+            self.array = Some(Array::default());
         }
     }
 
     fn end_array(&mut self, field: &Field) {
         let Some(array) = self.array.take() else { return };
-        match array.value_type {
-            Some(item) if item != ValueType::BINARY => {
-                let value_type = ValueType(item.0 | ValueType::ARRAY);
-                self.put(&field.name, value_type, |out| out.extend_from_slice(&array.bytes));
-            }
-            Some(item) => self.put(&field.name, item, |out| out.extend_from_slice(&array.bytes)),
-            None => self.put(&field.name, ValueType::NULL, |_| {}),
+        if array.items.is_empty() {
+            return self.put(&field.name, ValueType::NULL, |_| {});
         }
+        let items = array.items.iter().map(|(item, range)| (*item, &array.bytes[range.clone()]));
+        let Some(item_type) = array.item_type() else {
+            for (value_type, bytes) in items {
+                self.put(&field.name, value_type, |out| out.extend_from_slice(bytes));
+            }
+            return;
+        };
+        let value_type = ValueType(item_type.0 | ValueType::ARRAY);
+        self.put(&field.name, value_type, |out| {
+            for (_, bytes) in items {
+                out.extend_from_slice(bytes);
+                if item_type == ValueType::STRING {
+                    out.extend_from_slice(&[0, 0]);
+                }
+            }
+        });
     }
 
     fn begin_struct(&mut self, field: &Field) {
@@ -252,8 +316,12 @@ fn put_value(wire: Option<Wire>, value: Value<'_>, out: &mut Vec<u8>) -> ValueTy
             Some(1..=4) => put(ValueType::HEX32, &(value as u32).to_le_bytes()),
             _ => put(ValueType::HEX64, &value.to_le_bytes()),
         },
-        Value::Int(value) | Value::Status { value, .. } => integer(wire, value as u64, true, out),
+        Value::Int(value) => integer(wire, value as u64, true, out),
         Value::UInt(value) | Value::Mapped { value, .. } => integer(wire, value, false, out),
+        // A status code has the sign of its type.
+        Value::Status { value, .. } => {
+            integer(wire, value as u64, wire.is_none_or(Wire::is_signed), out)
+        }
         other => {
             let mut text = Vec::new();
             other.write_text(&mut text, &Style::default());

@@ -123,15 +123,19 @@ fn event_of<'p>(record: &Record<'_>, time: i64, payload: &'p [u8]) -> EventRecor
 
 /// Appends the event; `false` if it does not fit, and `out` is as it was.
 fn put_event(record: &Record<'_>, fields: &[DataField<'_>], time: i64, out: &mut Vec<u8>) -> bool {
+    let system = record.system();
+    // An id says more than the name.
+    let has_id = system.event_id().is_some_and(|id| id != 0);
+    let name = if has_id { None } else { record.data_name() };
+    let name = name.unwrap_or_default().replace('\0', "\u{fffd}");
     let mut builder =
-        Builder { metadata: MetadataBuilder::new("", 0), payload: PayloadBuilder::new() };
+        Builder { metadata: MetadataBuilder::new(name, 0), payload: PayloadBuilder::new() };
     for field in fields {
         builder = builder.field(field);
     }
     let (Ok(metadata), Ok(payload)) = (builder.metadata.finish(), builder.payload.finish()) else {
         return false;
     };
-    let system = record.system();
     let (channel, computer) = (system.channel(), system.computer());
     let message = record.rendered_message();
     let item = LogItem {

@@ -43,6 +43,16 @@ impl<'a> Record<'a> {
         Ok(list.fields)
     }
 
+    /// The `Name` of its `EventData`: the name of an event without an id.
+    pub fn data_name(&self) -> Option<String> {
+        let data = self.data();
+        let (element, content) = data.iter().find(|(element, _)| &*element.name == "EventData")?;
+        let attribute = content.attributes(element).find(|one| &*one.name == "Name")?;
+        let mut name = String::new();
+        push_plain(&mut name, &attribute.value, *content, &mut Budget::new()).ok()?;
+        Some(name).filter(|name| !name.is_empty())
+    }
+
     /// The message that was stored with the record, as a forwarded event has it.
     pub fn rendered_message(&self) -> Option<String> {
         let data = self.data();
