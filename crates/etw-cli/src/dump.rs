@@ -243,6 +243,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             json_strings64: arguments.json_strings64,
             code_page: arguments.codepage,
             custom: custom_decoders(&arguments.custom),
+            ..Style::default()
         },
     };
     if let Some(path) = &arguments.output {

@@ -107,6 +107,11 @@ impl Options {
         text.to_owned()
     }
 
+    /// How messages are written, which may name the time of their record.
+    fn message_style(&self, file: &FileFacts) -> Style {
+        Style { clock: Some(file.clock), ..self.style }
+    }
+
     /// Visits the fields that are shown, as far as the payload goes.
     fn visit<'p>(
         &self,

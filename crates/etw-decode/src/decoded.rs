@@ -10,8 +10,9 @@ use crate::text::Text;
 use crate::value::{Style, Value};
 use crate::visitor::Visitor;
 use crate::walk::{PayloadError, walk, walk_part};
+use crate::wpp::PrefixFacts;
 use etw_tracelogging::ProviderTraits;
-use etw_types::{EventRecord, Guid, le};
+use etw_types::{EventRecord, FileTime, Guid, le};
 use std::borrow::Cow;
 use std::num::NonZeroU64;
 
@@ -282,6 +283,17 @@ impl<'d> Decoded<'d> {
     /// The message with its inserts, if the schema has one and the payload fits it. The record of an event log may bring its
     /// own.
     pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
+        let time = || record.timestamp(style.clock.as_ref()?);
+        self.message_at(record, time, style)
+    }
+
+    /// [`message`](Decoded::message) of a record whose wall-clock time the caller knows.
+    pub(crate) fn message_at(
+        &self,
+        record: &EventRecord<'_>,
+        time: impl FnOnce() -> Option<FileTime>,
+        style: &Style,
+    ) -> Option<String> {
         let mut schema = self.schema?;
         if self.source == Some(Source::EventLog) {
             if let Some(message) = record.log_item().and_then(|item| item.message) {
@@ -290,7 +302,8 @@ impl<'d> Decoded<'d> {
             schema = self.described?;
         }
         if let Some(format) = &schema.wpp {
-            let mut text = format.writer(style, record.pointer_size);
+            let facts = PrefixFacts::of(record, time());
+            let mut text = format.writer(style, self.pointer_size(record), facts);
             self.visit(record, &mut text).ok()?;
             return Some(text.finish());
         }

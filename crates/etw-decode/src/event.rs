@@ -68,7 +68,8 @@ impl<'d> Event<'d> {
 
     /// The formatted message, if the schema has one and the payload fits it.
     pub fn message(&self) -> Option<String> {
-        self.decoded.message(&self.record, &Style::default())
+        let style = Style { clock: self.clock, ..Style::default() };
+        self.decoded.message(&self.record, &style)
     }
 
     /// All fields as owned values; `None` if there is no schema.

@@ -7,7 +7,7 @@ use crate::map::Map;
 use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_tracelogging::{Show, StatusKind};
-use etw_types::{FileTime, Guid, SystemTime, eight_digits, le};
+use etw_types::{Clock, FileTime, Guid, SystemTime, eight_digits, le};
 use std::net::Ipv6Addr;
 
 /// How values are written.
@@ -19,6 +19,8 @@ pub struct Style {
     pub code_page: CodePage,
     /// Decoders of custom-serialised fields. Without a decoder, or if it fails, a field is shown as protocol, schema and bytes.
     pub custom: Option<&'static CustomDecoders>,
+    /// The clock of the records' trace, for texts of WPP messages that name the time (`%4`), which stays as it is without a clock.
+    pub clock: Option<Clock>,
 }
 
 impl Style {

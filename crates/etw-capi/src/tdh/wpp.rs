@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use etw_api::Status;
 use etw_decode::{Decoded, Kind, Source, Style};
-use etw_types::EventRecord;
+use etw_types::{Clock, ClockType, EventRecord};
 
 use super::context::{
     Contexts, PDB_PATH, POINTER_SIZE, RawContext, TMF_FILE, TMF_SEARCH_PATH, WPP_GMT,
@@ -25,7 +25,12 @@ pub fn property(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> 
         return None;
     }
     match name {
-        "FormattedString" => decoded.message(record, &Style::default()).map(|text| utf16_z(&text)),
+        "FormattedString" => {
+            // Times of delivered records are FILETIMEs.
+            let clock = Clock { kind: ClockType::SYSTEM, ..Clock::UNUSABLE };
+            let style = Style { clock: Some(clock), ..Style::default() };
+            decoded.message(record, &style).map(|text| utf16_z(&text))
+        }
         "TraceGuid" => Some(record.provider.unwrap_or_default().0.to_vec()),
         "SystemTime" => Some(record.order_time.to_le_bytes().to_vec()),
         // These are texts of the format. A missing text is empty.

@@ -33,7 +33,7 @@ pub fn write(
             decoded,
             time: record.timestamp(&file.clock),
             names,
-            style: &options.style,
+            style: &options.message_style(file),
             times: &options.view.times,
         },
     );

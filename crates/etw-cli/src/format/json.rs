@@ -44,7 +44,7 @@ pub fn write(
     if has_items {
         put_items(out, record);
     }
-    put_content(options, (head, inserts), out, record, decoded);
+    put_content(options, (head, inserts), out, (record, file), decoded);
     if options.raw {
         for (key, item) in
             [("traits", ExtType::PROV_TRAITS), ("metadata", ExtType::EVENT_SCHEMA_TL)]
@@ -336,7 +336,7 @@ fn put_content(
     options: &Options,
     (head, inserts): (&Head, &mut Inserts),
     out: &mut Vec<u8>,
-    record: &EventRecord<'_>,
+    (record, file): (&EventRecord<'_>, &FileFacts),
     decoded: &Decoded<'_>,
 ) {
     let start = out.len();
@@ -376,7 +376,7 @@ fn put_content(
     }
     let event = (record, decoded, visited.as_ref());
     let around = (&b",\"message\":\""[..], &b"\""[..]);
-    inserts.put_message(out, event, around, &options.style, Escape::Json);
+    inserts.put_message(out, event, around, &options.message_style(file), Escape::Json);
     if options.raw {
         put_payload(out, record);
     }

@@ -56,7 +56,7 @@ pub fn write(
         let start = out.len();
         let event = (record, decoded, visited.as_ref());
         let around = (&b"<Message>"[..], &b"</Message>"[..]);
-        inserts.put_message(out, event, around, &options.style, Escape::With(escape));
+        inserts.put_message(out, event, around, &options.message_style(file), Escape::With(escape));
         if out.len() == start {
             out.extend_from_slice(b"<Message/>");
         }

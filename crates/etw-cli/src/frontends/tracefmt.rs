@@ -162,14 +162,11 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
             &PrefixFacts {
                 component: component.as_deref().unwrap_or("Unknown"),
                 place: decoded.event_name().unwrap_or("Unknown"),
-                thread: record.thread_id.unwrap_or(0),
-                process: record.process_id.unwrap_or(0),
-                cpu: record.cpu,
-                sequence: record.sequence.unwrap_or(0),
-                time: record.timestamp(&clock),
+                ..PrefixFacts::of(&record, record.timestamp(&clock))
             },
         );
-        put_message(&mut line, &record, &decoded, &mut counts);
+        let style = Style { clock: Some(clock), ..Style::default() };
+        put_message(&mut line, (&record, &decoded), &style, &mut counts);
         // One line per message, whatever its arguments contain.
         let mut line = line.replace("\r\n", "\n").replace(['\r', '\n'], " ");
         line.push('\n');
@@ -203,11 +200,11 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
 /// Appends the text of a message, or why there is none.
 fn put_message(
     line: &mut String,
-    record: &EventRecord<'_>,
-    decoded: &Decoded<'_>,
+    (record, decoded): (&EventRecord<'_>, &Decoded<'_>),
+    style: &Style,
     counts: &mut Counts,
 ) {
-    if let Some(message) = decoded.message(record, &Style::default()) {
+    if let Some(message) = decoded.message(record, style) {
         counts.formatted += 1;
         line.push_str(&message);
         return;

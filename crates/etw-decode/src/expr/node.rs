@@ -221,7 +221,10 @@ impl Node {
                         context.owned.record.log_item().map(|item| item.channel.into())
                     }
                     TextName::Message => {
-                        context.decoded.message(context.owned.record, context.style).map(Into::into)
+                        let record = context.owned.record;
+                        let message =
+                            context.decoded.message_at(record, || context.time, context.style);
+                        message.map(Into::into)
                     }
                 };
                 text.is_some_and(|text| test.holds(Subject::Text(&text)))

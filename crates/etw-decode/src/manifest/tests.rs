@@ -122,12 +122,6 @@ fn a_struct_that_lost_its_members_is_not_read_as_texts() {
     assert_eq!((&*fields[0], rest), ("hi", 0));
 }
 
-/// Ids of a classic event source, as WEPExplorer and PerfView list them.
-#[test]
-fn an_id_with_a_severity_is_that_of_its_lower_word() {
-    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><events>
-        <event value="1073742896" message="low"/></events></provider></m>"#;
-    let manifest = parse(text.as_bytes()).unwrap();
 #[test]
 fn a_hexadecimal_status_has_the_name_of_its_code() {
     let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><templates>
@@ -154,6 +148,12 @@ fn a_hexadecimal_status_has_the_name_of_its_code() {
     assert_eq!(message, "0xc0000022(STATUS_ACCESS_DENIED) 5(ERROR_ACCESS_DENIED)");
 }
 
+/// Ids of a classic event source, as WEPExplorer and PerfView list them.
+#[test]
+fn an_id_with_a_severity_is_that_of_its_lower_word() {
+    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><events>
+        <event value="1073742896" message="low"/></events></provider></m>"#;
+    let manifest = parse(text.as_bytes()).unwrap();
     assert!(manifest.providers[0].events.contains_key(&(1072, 0)) && manifest.warnings.is_empty());
 }
 

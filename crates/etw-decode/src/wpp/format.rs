@@ -1,5 +1,6 @@
 //! The text of a message: its format and its arguments.
 
+use super::prefix::PrefixFacts;
 use super::printf::{Spec, float, integer};
 use crate::field::Field;
 use crate::status::status_text;
@@ -7,6 +8,7 @@ use crate::value::{Style, Value};
 use crate::visitor::Visitor;
 use etw_tracelogging::StatusKind;
 use etw_types::FileTime;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Bytes of a formatted message, past which the rest is left out: a width can ask for any number of blanks.
@@ -43,6 +45,8 @@ pub(super) enum Part {
     Text(String),
     /// A field, by its index.
     Argument(usize, Spec),
+    /// A variable of the prefix that differs from message to message, by its number.
+    Fact(u8, Spec),
 }
 
 /// Cuts a format at its inserts.
@@ -90,28 +94,42 @@ pub(super) fn parts(
                 None => None,
             };
             let field = items.iter().position(|(index, _)| *index == number && number >= 10);
-            match (number, field) {
+            let spec = spec.unwrap_or(Spec { conversion: b's', ..Spec::default() });
+            let insert = match (number, field) {
                 // The prefix stands in columns of its own.
-                (0, _) => {}
-                (1, _) => text.push_str(component),
-                (2, _) => text.push_str(place),
-                (_, Some(field)) => {
-                    parts.push(Part::Text(std::mem::take(&mut text)));
-                    let spec = spec.unwrap_or(Spec { conversion: b's', ..Spec::default() });
-                    parts.push(Part::Argument(field, spec));
+                (0, _) => continue,
+                (1, _) => {
+                    spec.pad(&mut text, component);
+                    continue;
                 }
-                // Writing to a String cannot fail.
-                (_, None) => drop(write!(text, "%{number}")),
-            }
+                (2, _) => {
+                    spec.pad(&mut text, place);
+                    continue;
+                }
+                (3..=9, _) => Part::Fact(number as u8, spec),
+                (_, Some(field)) => Part::Argument(field, spec),
+                (_, None) => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "%{number}");
+                    continue;
+                }
+            };
+            parts.push(Part::Text(std::mem::take(&mut text)));
+            parts.push(insert);
         } else if let Some((name, behind)) =
             rest.strip_prefix('!').and_then(|rest| rest.split_once('!'))
         {
-            if name == "STDPREFIX" {
-                rest = behind;
-                continue;
-            }
-            text.push_str(&named(name));
             rest = behind;
+            match name {
+                "STDPREFIX" => {}
+                _ => match fact(name) {
+                    Some(part) => {
+                        parts.push(Part::Text(std::mem::take(&mut text)));
+                        parts.push(part);
+                    }
+                    None => text.push_str(&named(name)),
+                },
+            }
         } else {
             match rest.as_bytes().first() {
                 Some(b'%') => text.push('%'),
@@ -135,17 +153,35 @@ pub(super) fn parts(
     parts
 }
 
+/// The variable of the prefix that a name stands for, where a preprocessor has left it.
+fn fact(name: &str) -> Option<Part> {
+    let number = match name {
+        "TID" => 3,
+        "NOW" => return Some(Part::Fact(4, Spec::parse("s"))),
+        "SEQ" => 7,
+        "PID" => 8,
+        "CPU" => 9,
+        _ => return None,
+    };
+    Some(Part::Fact(number, Spec::parse("x")))
+}
+
 impl WppFormat {
-    /// A collector of arguments.
-    pub fn writer<'f>(&'f self, style: &'f Style, pointer_size: u8) -> WppText<'f> {
+    /// A collector of arguments. `facts`: of the record, for variables of the prefix in the text.
+    pub fn writer<'f>(
+        &'f self,
+        style: &'f Style,
+        pointer_size: u8,
+        facts: PrefixFacts<'f>,
+    ) -> WppText<'f> {
         let texts = self.items.iter().map(|_| Vec::new()).collect();
-        WppText { format: self, style, pointer_size, place: 0, texts }
+        WppText { format: self, style, pointer_size, facts, place: 0, texts }
     }
 
     pub fn size(&self) -> usize {
         let parts = self.parts.iter().map(|part| match part {
             Part::Text(text) => text.len(),
-            Part::Argument(..) => 0,
+            Part::Argument(..) | Part::Fact(..) => 0,
         });
         parts.sum::<usize>() + self.parts.len() * size_of::<Part>() + self.items.len() * 16
     }
@@ -156,6 +192,7 @@ pub(crate) struct WppText<'f> {
     format: &'f WppFormat,
     style: &'f Style,
     pointer_size: u8,
+    facts: PrefixFacts<'f>,
     place: usize,
     /// For each field, a text for each of its inserts.
     texts: Vec<Vec<String>>,
@@ -168,17 +205,25 @@ impl WppText<'_> {
         let mut used = vec![0; self.texts.len()];
         for part in &self.format.parts {
             let text = match part {
-                Part::Text(text) => text.as_str(),
+                Part::Text(text) => Cow::Borrowed(text.as_str()),
                 Part::Argument(field, _) => {
                     used[*field] += 1;
-                    self.texts[*field].get(used[*field] - 1).map_or("", String::as_str)
+                    let text = self.texts[*field].get(used[*field] - 1);
+                    Cow::Borrowed(text.map_or("", String::as_str))
+                }
+                // Without a time, the text says that there is one to know.
+                Part::Fact(4, _) if self.facts.time.is_none() => Cow::Borrowed("%4"),
+                Part::Fact(number, spec) => {
+                    let mut text = String::new();
+                    self.facts.put(&mut text, *number, spec);
+                    Cow::Owned(text)
                 }
             };
             if out.len() + text.len() > SIZE_LIMIT {
                 out.push('…');
                 break;
             }
-            out.push_str(text);
+            out.push_str(&text);
         }
         out
     }

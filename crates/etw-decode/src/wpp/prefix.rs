@@ -3,7 +3,7 @@
 use super::format::short_time;
 use super::printf::{Spec, integer};
 use crate::value::Value;
-use etw_types::FileTime;
+use etw_types::{CpuTimes, EventRecord, FileTime};
 
 /// The prefix of a message: a format with `%1` component, `%2` file and line, `%3` thread, `%4` time, `%5` and `%6` kernel and user
 /// time, `%7` sequence number, `%8` process, `%9` CPU.
@@ -29,6 +29,41 @@ pub struct PrefixFacts<'f> {
     pub cpu: u16,
     pub sequence: u32,
     pub time: Option<FileTime>,
+    pub cpu_times: CpuTimes,
+}
+
+impl<'f> PrefixFacts<'f> {
+    /// The facts that a record has; what its header lacks is 0. `time`: its wall-clock time.
+    pub fn of(record: &EventRecord<'_>, time: Option<FileTime>) -> PrefixFacts<'f> {
+        PrefixFacts {
+            component: "",
+            place: "",
+            thread: record.thread_id.unwrap_or(0),
+            process: record.process_id.unwrap_or(0),
+            cpu: record.cpu,
+            sequence: record.sequence.unwrap_or(0),
+            time,
+            cpu_times: record.cpu_times.unwrap_or_default(),
+        }
+    }
+
+    /// Appends the variable of this number.
+    pub(super) fn put(&self, out: &mut String, number: u8, spec: &Spec) {
+        let count = |value: u32| integer(value.into(), Value::UInt(value.into()), spec);
+        let text = match number {
+            1 => self.component.to_owned(),
+            2 => self.place.to_owned(),
+            3 => count(self.thread),
+            4 => self.time.map(short_time).unwrap_or_default(),
+            // Headers of messages have no CPU times, those of classic events do.
+            5 => count(self.cpu_times.kernel),
+            6 => count(self.cpu_times.user),
+            7 => count(self.sequence),
+            8 => count(self.process),
+            _ => count(self.cpu.into()),
+        };
+        spec.pad(out, &text);
+    }
 }
 
 impl Prefix {
@@ -67,26 +102,10 @@ impl Prefix {
     /// Appends it.
     pub fn write(&self, out: &mut String, facts: &PrefixFacts<'_>) {
         for part in &self.parts {
-            let (number, spec) = match part {
-                PrefixPart::Text(text) => {
-                    out.push_str(text);
-                    continue;
-                }
-                PrefixPart::Value(number, spec) => (number, spec),
-            };
-            let count = |value: u32| integer(value.into(), Value::UInt(value.into()), spec);
-            let text = match number {
-                1 => facts.component.to_owned(),
-                2 => facts.place.to_owned(),
-                3 => count(facts.thread),
-                4 => facts.time.map(short_time).unwrap_or_default(),
-                7 => count(facts.sequence),
-                8 => count(facts.process),
-                9 => count(facts.cpu.into()),
-                // Kernel and user time: messages have none.
-                _ => count(0),
-            };
-            spec.pad(out, &text);
+            match part {
+                PrefixPart::Text(text) => out.push_str(text),
+                PrefixPart::Value(number, spec) => facts.put(out, *number, spec),
+            }
         }
     }
 }

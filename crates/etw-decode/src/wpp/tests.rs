@@ -4,7 +4,7 @@ use super::printf::{Spec, WIDTH_LIMIT};
 use super::*;
 use crate::Style;
 use crate::{Catalog, Decoder, Source};
-use etw_types::{EventRecord, FileTime, HeaderType};
+use etw_types::{Clock, ClockType, CpuTimes, EventRecord, FileTime, HeaderType};
 use std::sync::Arc;
 
 const TMF: &str = "// PDB:  driver.pdb\n\
@@ -106,6 +106,33 @@ fn digits_behind_the_prefix_are_text() {
     assert_eq!(decoded.message(&record, &Style::default()).unwrap(), "100% of 70");
 }
 
+/// `%1` to `%9` inside a text, and the names that stand for them.
+#[test]
+fn variables_of_the_prefix_have_their_values_inside_a_text() {
+    let tmf = "00112233-4455-6677-8899-aabbccddeeff D // SRC=a.c\n#typev a_c1 10 \"%0%1!-4s!|%2|%3!04X!|%4!s!|%4|%5!d!|%6|%7!05d!|%8!x!|%9!d!|%!TID! %!SEQ! %!PID! %!CPU! %!NOW!|%10!d!%7\" // FUNC=F\n{\nn, ItemLong -- 10\n}\n";
+    let mut catalog = Catalog::default();
+    assert!(catalog.add_tmf(tmf.as_bytes()).is_empty());
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let payload = 7i32.to_le_bytes();
+    let mut record = EventRecord::new(HeaderType::Message, &payload);
+    record.provider = Some(GUID);
+    record.descriptor.id = 10;
+    (record.thread_id, record.process_id, record.cpu) = (Some(0xc64), Some(0xaf4), 3);
+    record.sequence = Some(26);
+    record.order_time = 127_036_185_399_980_000;
+    let clock = Clock { kind: ClockType::SYSTEM, ..Clock::UNUSABLE };
+    let style = Style { clock: Some(clock), ..Style::default() };
+    let time = "07/25/2003-14:55:39.998";
+    let text = decoder.decode(&record).message(&record, &style).unwrap();
+    let wanted = format!("D   |a_c1|0C64|{time}|{time}|0|0|00026|af4|3|c64 1a af4 3 {time}|726");
+    assert_eq!(text, wanted);
+    // Without a time, its variable stays visible; headers of classic events have CPU times.
+    record.cpu_times = Some(CpuTimes { kernel: 5, user: 6 });
+    let text = decoder.decode(&record).message(&record, &Style::default()).unwrap();
+    assert!(text.contains("|0C64|%4|%4|5|6|00026|"), "{text}");
+}
+
 #[test]
 fn numbers_have_the_texts_that_printf_gives_them() {
     let tmf = "00112233-4455-6677-8899-aabbccddeeff D // SRC=a.c\n#typev a_c1 10 \"%0%10!u!|%10!x!|%10!hd!|%11!02x!|%11!d!|%12!#06x!|%12!+05d!|%12! d!|%12!#o!|%13!.2e!|%13!E!\" // FUNC=F\n{\nn, ItemShort -- 10\nc, ItemChar -- 11\ni, ItemLong -- 12\nd, ItemDouble -- 13\n}\n";
@@ -149,6 +176,7 @@ fn a_prefix_shows_what_its_format_asks_for() {
         cpu: 0,
         sequence: 7,
         time: Some(FileTime(127_036_185_399_980_000)),
+        ..PrefixFacts::default()
     };
     let text = |format: &str| {
         let mut out = String::new();
