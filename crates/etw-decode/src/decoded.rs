@@ -222,9 +222,12 @@ impl<'d> Decoded<'d> {
             walked.used = visit_compressed(schema, record.payload, walked.used, visitor);
         }
         let incomplete = || schema.incomplete.clone().map(Reason::Incomplete);
+        let missing = walked.missing.and_then(|index| schema.fields.get(index)).map(|field| {
+            PayloadError::Missing { field: field.name.clone(), offset: record.payload.len() }
+        });
         Some(Visited {
             rest: record.payload.get(walked.used..).unwrap_or_default(),
-            reason: walked.error.map(Reason::Payload).or_else(incomplete),
+            reason: walked.error.or(missing).map(Reason::Payload).or_else(incomplete),
             used: walked.used,
         })
     }

@@ -138,6 +138,7 @@ fn schema(name: &str, text: &str, needs_exact_fit: bool) -> Schema {
     let mut fields: Vec<Field> = Vec::new();
     // The struct at the end of the fields, and its members.
     let mut members: Option<Vec<Field>> = None;
+    let mut optional_from = usize::MAX;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     for token in lines.flat_map(str::split_ascii_whitespace) {
         if let Some((name, source)) = token.split_once("{@") {
@@ -147,6 +148,13 @@ fn schema(name: &str, text: &str, needs_exact_fit: bool) -> Schema {
             continue;
         }
         let Some((name, code)) = token.split_once(':') else { continue };
+        let code = match code.strip_suffix('?') {
+            Some(code) => {
+                optional_from = optional_from.min(fields.len());
+                code
+            }
+            None => code,
+        };
         let list = members.as_mut().unwrap_or(&mut fields);
         if let Some((code, count)) = code.split_once('#') {
             let numbers = 1..=count.parse().unwrap_or(0);
@@ -173,6 +181,7 @@ fn schema(name: &str, text: &str, needs_exact_fit: bool) -> Schema {
     }
     Schema {
         ends_early: !needs_exact_fit,
+        optional_from,
         ends_compressed,
         needs_exact_fit,
         ..Schema::new(names, fields, count)
@@ -276,6 +285,43 @@ mod tests {
         }
         let (name, fields) = decoded(0x0270, 2, &pages(23));
         assert_eq!((name.as_deref(), fields.len()), (Some("PageFault/SystemMemInfo"), 0));
+    }
+
+    /// A record that is cut behind a field is told like one that is cut in it; older versions, and fields that builds may lack, are not cut.
+    #[test]
+    fn a_record_that_ends_between_two_fields_says_so() {
+        let reason = |hook: u16, version: u8, size: usize| {
+            let payload = [&[7; 8][..], &vec![0; size.saturating_sub(8)]].concat();
+            let mut decoder = crate::Decoder::new();
+            let mut record = EventRecord::new(HeaderType::PerfInfo64, &payload[..size]);
+            record.hook = Some(etw_types::Hook(hook));
+            record.descriptor.version = version;
+            let decoded = decoder.decode(&record);
+            let fit = decoded.fit(&record).unwrap();
+            let reason = decoded.visit_part(&record, &mut ()).unwrap().reason;
+            assert_eq!(fit.is_cut, reason.is_some());
+            reason.map(|reason| reason.to_string())
+        };
+        const DISK_READ: u16 = 0x010a;
+        let names = ["IrpFlags", "TransferSize", "Reserved", "ByteOffset", "FileObject", "Irp"];
+        let names = names.into_iter().chain(["HighResResponseTime", "IssuingThreadId"]);
+        for (name, size) in names.zip([4, 8, 12, 16, 24, 32, 40, 48]) {
+            let told = format!("payload ends before field \"{name}\" at offset {size}");
+            assert!(reason(DISK_READ, 3, size).is_some_and(|reason| reason.ends_with(&told)));
+            // Inside the field behind it.
+            let told = format!("payload ends inside field \"{name}\" at offset {size}");
+            assert!(reason(DISK_READ, 3, size + 1).is_some_and(|reason| reason.ends_with(&told)));
+        }
+        assert_eq!((reason(DISK_READ, 3, 52), reason(DISK_READ, 2, 48)), (None, None));
+        const THREAD_START: u16 = 0x0501;
+        assert_eq!((reason(THREAD_START, 3, 72), reason(THREAD_START, 3, 76)), (None, None));
+        assert!(reason(THREAD_START, 3, 71).unwrap().contains("ends before field \"ThreadFlags\""));
+        const FILE_READ: u16 = 0x0443;
+        assert_eq!((reason(FILE_READ, 3, 44), reason(FILE_READ, 3, 48)), (None, None));
+        assert!(reason(FILE_READ, 3, 40).unwrap().contains("ends before field \"IoFlags\""));
+        // A stack without frames, and lists without elements.
+        assert_eq!((reason(0x1820, 2, 16), reason(0x1820, 2, 24)), (None, None));
+        assert!(reason(0x1820, 2, 12).is_some());
     }
 
     /// The working sets of two processes, in the forms of Windows 7 and 10.

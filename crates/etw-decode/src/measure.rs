@@ -2,7 +2,7 @@
 
 use crate::extent::{Extent, FixedFields};
 use crate::field::{Count, Kind, Length};
-use crate::read::read;
+use crate::read::{is_half_character, read};
 use crate::schema::Schema;
 use crate::walk::{BUDGET, walk_part};
 use etw_tracelogging::Wire;
@@ -84,7 +84,7 @@ pub(crate) fn measure(schema: &Schema, payload: &[u8], pointer_size: u8) -> Meas
 
 fn measure_by_walk(schema: &Schema, payload: &[u8], pointer_size: u8) -> Measured {
     let walked = walk_part(schema, payload, pointer_size, &mut ());
-    Measured { used: walked.used, is_cut: walked.error.is_some() }
+    Measured { used: walked.used, is_cut: walked.error.is_some() || walked.missing.is_some() }
 }
 
 /// Fields without arrays and structs, of which the first have a fixed size.
@@ -100,7 +100,7 @@ fn measure_single(
     }
     for (number, field) in schema.fields[..schema.top_level].iter().enumerate().skip(fixed.count) {
         if schema.ends_early && used == payload.len() && number > 0 {
-            break;
+            return Measured { used, is_cut: number < schema.optional_from };
         }
         let (wire, show) = match &field.kind {
             Kind::Scalar { wire, show } => (wire, show),
@@ -114,6 +114,10 @@ fn measure_single(
         match read(*wire, *show, &payload[used..], length, pointer_size) {
             Some((_, taken)) => used += taken,
             None => return Measured { used, is_cut: true },
+        }
+        let has_more = number + 1 < schema.top_level;
+        if has_more && is_half_character(field, payload, used) {
+            return Measured { used, is_cut: true };
         }
     }
     Measured { used, is_cut: false }

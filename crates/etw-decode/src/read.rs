@@ -1,6 +1,6 @@
 //! One value out of a payload, by its wire form.
 
-use crate::field::{Field, Kind};
+use crate::field::{Field, Kind, Length};
 use crate::text::Text;
 use crate::value::{Integer, Value};
 use etw_tracelogging::{Show, Wire};
@@ -87,7 +87,10 @@ pub(crate) fn read<'a>(
             let (data, taken) = counted(rest, false)?;
             Some((shown_bytes(data, show), taken))
         }
-        Wire::RestUtf16 => Some((Value::Text(Text::Utf16(rest)), rest.len())),
+        Wire::RestUtf16 => {
+            let data = whole_units(rest);
+            Some((Value::Text(Text::Utf16(data)), data.len()))
+        }
         Wire::RestAnsi => Some((Value::Text(narrow(rest, show)), rest.len())),
         Wire::HexDump => {
             let size = usize::try_from(le::u32(rest, 0)?).ok()?;
@@ -128,10 +131,33 @@ fn text16(rest: &[u8], length: Option<usize>) -> Option<(Value<'_>, usize)> {
             let data = rest.get(..size)?;
             (le::utf16_z(data).map_or(data, |(text, _)| text), size)
         }
-        None if rest.is_empty() => return None,
-        None => le::utf16_z(rest).unwrap_or((rest, rest.len())),
+        None if rest.len() < 2 => return None,
+        None => le::utf16_z(rest).unwrap_or_else(|| {
+            let data = whole_units(rest);
+            (data, data.len())
+        }),
     };
     Some((Value::Text(Text::Utf16(data)), taken))
+}
+
+/// UTF-16 without half a character at its end, which stays behind the text.
+fn whole_units(text: &[u8]) -> &[u8] {
+    &text[..text.len() & !1]
+}
+
+/// Whether what is left of the payload behind the value of a field is half a character of it. A field behind it has no bytes then.
+#[inline]
+pub(crate) fn is_half_character(field: &Field, payload: &[u8], at: usize) -> bool {
+    if payload.len() != at + 1 {
+        return false;
+    }
+    match field.kind {
+        Kind::Scalar { wire: Wire::Utf16, .. } if field.length == Length::Own => {
+            at < 2 || payload[at - 2..at] != [0, 0]
+        }
+        Kind::Scalar { wire: Wire::RestUtf16, .. } => true,
+        _ => false,
+    }
 }
 
 fn text8(rest: &[u8], length: Option<usize>, show: Show) -> Option<(Value<'_>, usize)> {

@@ -34,6 +34,8 @@ pub struct Schema {
     pub(crate) has_references: bool,
     /// Fields at the end may be missing: the walk ends where the payload does.
     pub(crate) ends_early: bool,
+    /// The first field that builds of one version may lack. A record that lacks a field before it was cut.
+    pub(crate) optional_from: usize,
     /// It describes only payloads that its fields fill: its layout is known from one source, or differs between builds.
     pub(crate) needs_exact_fit: bool,
     /// The bytes behind the walked fields are text, compressed with LZNT1: the field behind them, and its size is the last number.
@@ -117,6 +119,7 @@ impl Schema {
             incomplete: None,
             origin: None,
             ends_early: false,
+            optional_from: usize::MAX,
             needs_exact_fit: false,
             ends_compressed: false,
             wpp: None,

@@ -82,7 +82,11 @@ impl<'a> Text<'a> {
     /// The text as UTF-8. Invalid Unicode becomes U+FFFD.
     pub fn to_str(&self, code_page: CodePage) -> Cow<'a, str> {
         match *self {
-            Text::Utf16(bytes) => Cow::Owned(etw_types::le::utf16_lossy(bytes)),
+            Text::Utf16(bytes) => {
+                let mut text = String::with_capacity(bytes.len() / 2);
+                each_utf16(bytes, |c| text.push(c));
+                Cow::Owned(text)
+            }
             Text::Utf8(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Cow::Borrowed(text),
                 Err(_) => String::from_utf8_lossy(bytes),
@@ -236,6 +240,10 @@ fn each_utf16(bytes: &[u8], mut each: impl FnMut(char)) {
     for unit in char::decode_utf16(rest) {
         each(unit.unwrap_or(char::REPLACEMENT_CHARACTER));
     }
+    // Half a character, as at the end of a counted text with an odd count.
+    if bytes.len() % 2 == 1 {
+        each(char::REPLACEMENT_CHARACTER);
+    }
 }
 
 #[inline]
@@ -349,6 +357,14 @@ mod tests {
         assert_eq!(Text::Ansi(b"\xcf").to_str(CodePage::parse("1251").unwrap()), "П");
         assert_eq!(Text::Utf8(b"gr\xfcn").to_str(page), "gr\u{fffd}n");
         assert_eq!(Text::Utf16(&[0x00, 0xd8, 0x41, 0x00]).to_str(page), "\u{fffd}A");
+        // Half a character.
+        for (odd, wanted) in [(&b"A\0B"[..], "A\u{fffd}"), (b"B", "\u{fffd}")] {
+            let text = Text::Utf16(odd);
+            let mut out = Vec::new();
+            text.write(&mut out, page);
+            assert_eq!((text.to_str(page).as_ref(), &*out), (wanted, wanted.as_bytes()));
+            assert_eq!(json(text), format!("{wanted:?}"));
+        }
         assert_eq!(CodePage::parse("no such page"), None);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::field::{Count, Field, Kind, Length};
 use crate::integers::{Integers, Number};
-use crate::read::{counted, read, stored_integer};
+use crate::read::{counted, is_half_character, read, stored_integer};
 use crate::schema::Schema;
 use crate::text::Text;
 use crate::value::Value;
@@ -21,6 +21,13 @@ pub enum PayloadError {
         /// The offset of its start in the payload.
         offset: usize,
     },
+    /// The payload ends before a field, where it may be shorter than the schema.
+    Missing {
+        /// The name of the field.
+        field: String,
+        /// The size of the payload.
+        offset: usize,
+    },
     /// Nested arrays make more values of the payload than an event can hold.
     TooMuch,
     /// A struct's members are not behind it.
@@ -32,6 +39,9 @@ impl fmt::Display for PayloadError {
         match self {
             PayloadError::Short { field, offset } => {
                 write!(f, "payload ends inside field {field:?} at offset {offset}")
+            }
+            PayloadError::Missing { field, offset } => {
+                write!(f, "payload ends before field {field:?} at offset {offset}")
             }
             PayloadError::TooMuch => {
                 f.write_str("nested arrays of more values than an event holds")
@@ -58,6 +68,9 @@ const FEW: usize = 16;
 pub struct Walked {
     /// Bytes of the payload that the visited fields take; the rest begins behind them.
     pub used: usize,
+    /// The first field that is missing, if the payload ends behind the field before it and the schema does not say that builds differ there.
+    /// Fields before it are whole.
+    pub missing: Option<usize>,
     /// Why the walk ended before the last field.
     pub error: Option<PayloadError>,
 }
@@ -74,7 +87,7 @@ pub fn walk(
     pointer_size: u8,
     visitor: &mut impl Visitor,
 ) -> Result<usize, PayloadError> {
-    let Walked { used, error } = walk_part(schema, payload, pointer_size, visitor);
+    let Walked { used, error, .. } = walk_part(schema, payload, pointer_size, visitor);
     match error {
         None => Ok(used),
         Some(error) => Err(error),
@@ -120,10 +133,12 @@ fn walk_any(
         referred,
         budget: BUDGET,
         depth: 0,
+        is_cut: false,
+        missing: None,
         visitor,
     };
     let error = walker.fields(0, schema.top_level).err();
-    Walked { used: walker.at, error }
+    Walked { used: walker.at, missing: walker.missing, error }
 }
 
 /// [`walk_part`] of fields without arrays and structs, whose lengths do not refer to other fields and whose walk cannot exceed its budget.
@@ -133,10 +148,12 @@ fn walk_single(
     pointer_size: u8,
     visitor: &mut impl Visitor,
 ) -> Walked {
+    let fields = &schema.fields[..schema.top_level];
     let mut at = 0;
-    for (number, field) in schema.fields[..schema.top_level].iter().enumerate() {
+    for (number, field) in fields.iter().enumerate() {
         if schema.ends_early && at == payload.len() && number > 0 {
-            break;
+            let missing = (number < schema.optional_from).then_some(number);
+            return Walked { used: at, missing, error: None };
         }
         let length = match field.length {
             Length::Fixed(length) => Some(usize::from(length)),
@@ -144,7 +161,7 @@ fn walk_single(
         };
         let Some((mut value, taken)) = value_of(field, &payload[at..], length, pointer_size) else {
             let error = PayloadError::Short { field: field.name.clone(), offset: at };
-            return Walked { used: at, error: Some(error) };
+            return Walked { used: at, missing: None, error: Some(error) };
         };
         visitor.place(at..at + taken);
         at += taken;
@@ -156,8 +173,14 @@ fn walk_single(
         if visitor.is_done() {
             break;
         }
+        if is_half_character(field, payload, at) {
+            let behind = fields.get(number + 1);
+            let error =
+                behind.map(|field| PayloadError::Short { field: field.name.clone(), offset: at });
+            return Walked { used: at, missing: None, error };
+        }
     }
-    Walked { used: at, error: None }
+    Walked { used: at, missing: None, error: None }
 }
 
 /// The value of a field at the front of `rest`, and its size in bytes. `None` if `rest` is too short, or for a struct.
@@ -189,6 +212,10 @@ struct Walker<'a, V> {
     referred: &'a mut [u64],
     budget: usize,
     depth: usize,
+    /// The payload ends with half a character of a text.
+    is_cut: bool,
+    /// See [`Walked::missing`].
+    missing: Option<usize>,
     visitor: &'a mut V,
 }
 
@@ -198,6 +225,9 @@ impl<'a, V: Visitor> Walker<'a, V> {
         for (number, field) in fields.iter().enumerate() {
             let is_over = self.at == self.payload.len() && number > 0;
             if self.schema.ends_early && self.depth == 0 && is_over {
+                let is_needed = |number: &usize| self.needs_bytes(&fields[*number]);
+                let missing = (number..fields.len()).find(is_needed);
+                self.missing = missing.filter(|number| *number < self.schema.optional_from);
                 break;
             }
             self.field(first + number, field)?;
@@ -209,6 +239,9 @@ impl<'a, V: Visitor> Walker<'a, V> {
     }
 
     fn field(&mut self, index: usize, field: &'a Field) -> Result<(), PayloadError> {
+        if self.is_cut {
+            return Err(self.short(field));
+        }
         // Also for an array that turns out empty: it is named like any other.
         self.charge(1 + field.name.len())?;
         let count = match field.count {
@@ -319,6 +352,7 @@ impl<'a, V: Visitor> Walker<'a, V> {
         let (mut value, taken) = read.ok_or_else(|| self.short(field))?;
         self.visitor.place(self.at..self.at + taken);
         self.at += taken;
+        self.is_cut = is_half_character(field, self.payload, self.at);
         if let Some(slot) = self.referred.get_mut(index) {
             *slot = stored_integer(field, &rest[..taken]);
         }
@@ -334,6 +368,16 @@ impl<'a, V: Visitor> Walker<'a, V> {
         }
         self.visitor.value(field, value);
         Ok(())
+    }
+
+    /// Whether a field that begins where the payload ends is missing, and not an array without elements.
+    fn needs_bytes(&self, field: &Field) -> bool {
+        match field.count {
+            Count::One | Count::Prefixed => true,
+            Count::Fixed(count) => count > 0,
+            Count::Field(source) => self.refer(source) > 0,
+            Count::Rest => false,
+        }
     }
 
     #[inline]

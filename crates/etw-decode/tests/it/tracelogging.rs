@@ -121,6 +121,44 @@ fn every_type_and_format() {
     }
 }
 
+/// UTF-16 with an odd number of bytes: the byte behind the last character is left, and nothing takes it for another field. In a
+/// counted text, it is a character that is none.
+#[test]
+fn half_a_character_is_told() {
+    let text = |in_type| field(in_type, OutType::NULL, Count::Scalar);
+    let followed = MetadataBuilder::new("e", 0)
+        .field("f", InType::UNICODESTRING, OutType::NULL, Count::Scalar, 0)
+        .field("n", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .finish()
+        .unwrap();
+    let in_struct = MetadataBuilder::new("e", 0)
+        .structure("s", 1, Count::Scalar, 0)
+        .field("f", InType::UNICODESTRING, OutType::NULL, Count::Scalar, 0)
+        .field("n", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .finish()
+        .unwrap();
+    let short = |field: &str, offset| {
+        let error = PayloadError::Short { field: field.to_owned(), offset };
+        Some(Reason::Payload(error))
+    };
+    for (blob, payload, json, rest, reason) in [
+        (text(InType::UNICODESTRING), &b"h\0i\0!"[..], "{\"f\":\"hi\"}", &b"!"[..], None),
+        (text(InType::UNICODESTRING), b"!", "{}", b"!", short("f", 0)),
+        (followed.clone(), b"h\0i\0!", "{\"f\":\"hi\"}", b"!", short("n", 4)),
+        (followed.clone(), b"h\0\0\0!", "{\"f\":\"h\",\"n\":33}", b"", None),
+        (followed, b"\0\0!", "{\"f\":\"\",\"n\":33}", b"", None),
+        (in_struct, b"h\0!", "{\"s\":{\"f\":\"h\"}}", b"!", short("n", 2)),
+        (text(InType::COUNTEDSTRING), b"\x03\0h\0!", "{\"f\":\"h\u{fffd}\"}", b"", None),
+    ] {
+        with_tracelogging(&blob, payload, |decoded, record| {
+            let mut shown = Json::default();
+            let visited = decoded.visit_part(record, &mut shown).unwrap();
+            assert_eq!(shown.finish(), json);
+            assert_eq!((visited.rest, visited.reason), (rest, reason), "{json}");
+        });
+    }
+}
+
 #[test]
 fn structs_arrays_and_repeated_names() {
     let blob = MetadataBuilder::new("Nested", 0x0fe0_0000)
