@@ -154,6 +154,9 @@ fn field(property: &Property, before: &[Field]) -> Option<Field> {
     let sized_by = qualifier("wmisizeis").and_then(Value::text);
     let source = sized_by
         .and_then(|name| before.iter().rposition(|field| field.name.eq_ignore_ascii_case(name)));
+    if sized_by.is_some() && source.is_none() {
+        return None;
+    }
     // Characters in a row are text.
     let text = match (&*property.kind, format) {
         ("char16", _) => Some(Wire::Utf16),
@@ -169,7 +172,6 @@ fn field(property: &Property, before: &[Field]) -> Option<Field> {
         // An IPv6 address is declared as sixteen bytes.
         (_, Some(_), None) if show == Show::Ipv6 || wire == Wire::Guid => {}
         (_, Some(count), None) => field.count = Count::Fixed(count),
-        _ if property.count.is_some() && sized_by.is_some() => return None,
         _ => {}
     }
     field.map = map(property).map(Arc::new);
@@ -178,29 +180,24 @@ fn field(property: &Property, before: &[Field]) -> Option<Field> {
 
 fn map(property: &Property) -> Option<Map> {
     let list = |name: &str| property.qualifiers.get(name).map(Value::texts);
-    let numbers = |name: &str| -> Option<Vec<i64>> {
-        Some(
-            property
-                .qualifiers
-                .get(name)?
-                .texts()
-                .iter()
-                .map(|text| parse_number(text).unwrap_or(0))
-                .collect(),
-        )
+    // A text that is no number names no value.
+    let numbers = |name: &str| -> Option<Vec<Option<i64>>> {
+        let texts = property.qualifiers.get(name)?.texts();
+        Some(texts.iter().map(|text| parse_number(text)).collect())
     };
     let value_type = property.qualifiers.get("valuetype").and_then(Value::text).unwrap_or_default();
     let (kind, names, values) = if let Some(names) = list("bitvalues") {
-        let bits = numbers("bitmap").unwrap_or_else(|| (0..names.len() as i64).collect());
-        let masks = bits.into_iter().map(|bit| 1i64.checked_shl(bit as u32).unwrap_or(0)).collect();
+        let bits = numbers("bitmap").unwrap_or_else(|| (0..names.len() as i64).map(Some).collect());
+        let mask = |bit: Option<i64>| 1i64.checked_shl(u32::try_from(bit?).ok()?);
+        let masks = bits.into_iter().map(mask).collect();
         (MapKind::Bits, names, masks)
     } else {
         let names = list("values")?;
         let is_flag = value_type.eq_ignore_ascii_case("flag");
         let kind = if is_flag { MapKind::Bits } else { MapKind::Value };
         let implied = || match is_flag {
-            true => (0..names.len().min(32)).map(|bit| 1i64 << bit).collect(),
-            false => (0..names.len() as i64).collect(),
+            true => (0..names.len().min(32)).map(|bit| Some(1i64 << bit)).collect(),
+            false => (0..names.len() as i64).map(Some).collect(),
         };
         let values = numbers("valuemap").unwrap_or_else(implied);
         (kind, names, values)
@@ -208,7 +205,9 @@ fn map(property: &Property) -> Option<Map> {
     let entries: Vec<(u32, String)> = values
         .into_iter()
         .zip(names)
-        .filter_map(|(value, name): (i64, String)| Some((u32::try_from(value).ok()?, name)))
+        .filter_map(|(value, name): (Option<i64>, String)| {
+            Some((u32::try_from(value?).ok()?, name))
+        })
         .collect();
     (!entries.is_empty()).then(|| Map { name: property.name.clone(), kind, entries })
 }

@@ -48,7 +48,7 @@ pub(super) fn parse_number(text: &str) -> Option<i64> {
         Some(hex) => i64::try_from(u64::from_str_radix(hex, 16).ok()?).ok()?,
         None => digits.parse().ok()?,
     };
-    Some(if negative { -value } else { value })
+    if negative { value.checked_neg() } else { Some(value) }
 }
 
 /// By name in lower case.

@@ -60,6 +60,32 @@ fn a_class_is_compiled_to_events_of_its_types() {
     assert_eq!(texts, ["0x1234", "hi", "Yes", "0xff", "10.0.0.1", "2", "[7, 8]", "ab"]);
 }
 
+/// Texts of a `ValueMap` that are no numbers, bits that no integer has, and arrays whose size is that of a property that is not there.
+#[test]
+fn what_a_class_does_not_say_is_not_guessed() {
+    let of = |property: &str| {
+        let text = format!(
+            "[Guid(\"{{aaaaaaaa-2222-3333-4444-555555555555}}\"), EventVersion(2)] class Job : EventTrace {{ }};
+             [EventType(1)] class Job_Type : Job {{ [WmiDataId(1), {property}] uint32 X; }};"
+        );
+        let mut parsed = parse(text.as_bytes());
+        (parsed.value.pop(), parsed.warnings)
+    };
+    let names = |property: &str| {
+        let (event, warnings) = of(property);
+        let map = event.unwrap().schema.fields[0].map.clone();
+        (map.map_or(Vec::new(), |map| map.entries.clone()), warnings)
+    };
+    let one = vec![(1, "one".to_owned())];
+    let values = "Values{\"odd\", \"one\", \"low\", \"least\"}";
+    let numbers = "ValueMap{\"..\", \"1\", \"-1\", \"--9223372036854775808\"}";
+    assert_eq!(names(&format!("{values}, {numbers}")).0, one);
+    let bits = "BitValues{\"one\", \"far\", \"low\"}, BitMap{\"0\", \"64\", \"-1\"}";
+    assert_eq!(names(bits).0, one);
+    let (event, warnings) = of("WmiSizeIs(\"Nothing\")");
+    assert!(event.is_none() && warnings[0].contains("Job_Type.X"), "{warnings:?}");
+}
+
 #[test]
 fn damaged_text_gives_warnings_and_ends() {
     for end in 0..MOF.len() {
