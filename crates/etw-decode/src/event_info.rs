@@ -22,7 +22,7 @@ pub use describe::{event_record, map_record, map_records_of, provider_records};
 pub use writer::{Companion, EventInfoParts, is_split_binary, utf16_z};
 
 use crate::field::{Count, Field, Kind, Length};
-use crate::layout::whole_part;
+use crate::layout::{sized_part, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::schema::{Names, Schema};
@@ -262,7 +262,7 @@ impl<'a> EventInfo<'a> {
             return Err(EventInfoError::Index { property: top_level });
         }
         // A property of an unknown type costs the properties behind it.
-        let mut whole = whole_part(fields, top_level);
+        let mut whole = sized_part(whole_part(fields, top_level));
         self.mark_custom_lengths(&mut whole.fields);
         let mut schema = Schema::new(self.names(), whole.fields, whole.top_level);
         schema.incomplete = whole.incomplete.map(String::into_boxed_str);

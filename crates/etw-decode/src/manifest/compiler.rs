@@ -3,7 +3,7 @@
 use super::named_values;
 use super::xml::{Tree, number};
 use crate::field::{Count, Field, Kind, Length};
-use crate::layout::{lost_struct, unsized_field, whole_part};
+use crate::layout::{lost_struct, sized_part, unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::provider::{
@@ -335,9 +335,12 @@ impl<'t> Compiler<'t> {
         let top_level = fields.len();
         for (owner, element) in structs {
             let first = fields.len();
-            for item in tree.children(element, "data") {
-                // A member refers to its siblings, or to a field before the struct.
-                let member = self.field(item, &fields, first..fields.len(), maps);
+            for item in tree.elements[element].children.iter().copied() {
+                let member = match &*tree.elements[item].name {
+                    // A member refers to its siblings, or to a field before the struct.
+                    "data" | "binary" => self.field(item, &fields, first..fields.len(), maps),
+                    other => Err(format!("the element {other:?} in a struct is not known")),
+                };
                 fields.push(member);
             }
             let count = fields.len() - first;
@@ -351,6 +354,7 @@ impl<'t> Compiler<'t> {
                 "{provider}: template {tid:?}: the binary field {name:?} has no length, so what follows it cannot be decoded"
             ));
         }
+        let whole = sized_part(whole);
         let incomplete = whole.incomplete.or(incomplete);
         if let Some(what) = &incomplete {
             let kept = whole.top_level;
@@ -425,7 +429,11 @@ impl<'t> Compiler<'t> {
     ) -> Result<Field, String> {
         let tree = self.tree;
         let name = tree.get(item, "name").unwrap_or_default().to_owned();
-        let in_type = tree.get(item, "inType").unwrap_or("win:UnicodeString");
+        let default = match &*tree.elements[item].name {
+            "binary" => "win:Binary",
+            _ => "win:UnicodeString",
+        };
+        let in_type = tree.get(item, "inType").unwrap_or(default);
         let in_type =
             in_type_of(in_type).ok_or_else(|| format!("{name:?} has the type {in_type:?}"))?;
         let out_type = match tree.get(item, "outType") {
@@ -444,7 +452,8 @@ impl<'t> Compiler<'t> {
         field.count = self.count(item, fields, near.clone())?;
         if matches!(wire, Wire::Utf16 | Wire::Ansi | Wire::Binary) {
             field.length = match self.reference(item, "length", fields, near)? {
-                None => Length::Own,
+                // `mc` compiles a length of zero as none.
+                None | Some(Ok(0)) => Length::Own,
                 Some(Ok(number)) => Length::Fixed(number),
                 Some(Err(index)) => Length::Field(index),
             };

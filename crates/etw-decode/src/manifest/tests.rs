@@ -3,6 +3,7 @@
 use super::*;
 use crate::field::{Count, Kind, Length};
 use crate::provider::KeywordName;
+use etw_tracelogging::Wire;
 use etw_types::Keyword;
 
 const SMALL: &str = r#"<?xml version="1.0"?>
@@ -291,6 +292,30 @@ fn a_public_wepexplorer_file_decodes() {
         events[&(17, 0)].names.keywords,
         ["KERNEL_NETWORK_KEYWORD_IPV4", "KERNEL_NETWORK_KEYWORD_IPV6"]
     );
+}
+
+/// As `mc` compiles them: `binary` without a type, a length of zero, and `binary` in a struct.
+#[test]
+fn fields_that_a_manifest_leaves_open_have_the_types_that_mc_gives_them() {
+    let text = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}"><templates>
+        <template tid="T"><data name="n" inType="win:UInt8"/><binary name="b" length="n"/>
+        <data name="t" inType="win:UnicodeString" length="0"/>
+        <struct name="s"><data name="m" inType="win:UInt8"/><binary name="c" length="2"/></struct></template>
+        <template tid="U"><data name="n" inType="win:UInt8"/>
+        <struct name="s"><data name="m" inType="win:UInt8"/><dat name="c"/></struct></template></templates>
+        <events><event value="1" template="T"/><event value="2" template="U"/></events></provider></m>"#;
+    let manifest = parse(text.as_bytes()).unwrap();
+    let events = &manifest.providers[0].events;
+    let fields = &events[&(1, 0)].fields;
+    let wire = |index: usize| match &fields[index].kind {
+        Kind::Scalar { wire, .. } => *wire,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((fields.len(), wire(1), fields[1].length), (6, Wire::Binary, Length::Field(0)));
+    assert_eq!((wire(2), fields[2].length), (Wire::Utf16, Length::Own));
+    assert_eq!((wire(5), fields[5].length), (Wire::Binary, Length::Fixed(2)));
+    assert_eq!((events[&(1, 0)].incomplete.as_deref(), events[&(2, 0)].fields.len()), (None, 1));
+    assert!(events[&(2, 0)].incomplete.as_ref().unwrap().contains("\"dat\" in a struct"));
 }
 
 #[test]

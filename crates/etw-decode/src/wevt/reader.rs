@@ -4,7 +4,7 @@ use super::WevtError;
 use super::messages::Messages;
 use crate::field::{Count, Field, Kind, Length};
 use crate::known_providers::known_provider_name;
-use crate::layout::{unsized_field, whole_part};
+use crate::layout::{sized_part, unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::provider::{
@@ -489,6 +489,7 @@ impl<'b> Reader<'b> {
                 "the template at offset {at:#x}: the binary field {name:?} has no length, so what follows it cannot be decoded"
             ));
         }
+        let whole = sized_part(whole);
         Ok(Template {
             fields: whole.fields,
             top_level: whole.top_level,

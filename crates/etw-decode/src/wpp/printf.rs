@@ -123,7 +123,9 @@ pub(super) fn integer(number: i128, value: Value<'_>, spec: &Spec) -> String {
         b'o' => format!("{unsigned:o}"),
         b'u' => unsigned.to_string(),
         b'c' => {
-            return char::from_u32(unsigned as u32 & 0xffff).map_or(String::new(), String::from);
+            // Half of a character is none.
+            let unit = char::from_u32(unsigned as u32 & 0xffff);
+            return String::from(unit.unwrap_or(char::REPLACEMENT_CHARACTER));
         }
         _ if matches!(value, Value::Hex(_)) && spec.conversion == b's' => format!("{unsigned:x}"),
         _ if matches!(value, Value::UInt(_)) && bits == 64 => unsigned.to_string(),
@@ -210,6 +212,13 @@ fn shortest(size: f64, precision: usize, keeps_zeros: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_a_character_is_no_empty_text() {
+        let spec = Spec::parse("c");
+        assert_eq!(integer(0x20ac, Value::UInt(0x20ac), &spec), "€");
+        assert_eq!(integer(0xd83d, Value::UInt(0xd83d), &spec), "\u{fffd}");
+    }
 
     /// The texts of glibc's `printf`.
     #[test]
