@@ -267,6 +267,11 @@ impl<'d> Decoded<'d> {
         Ok(pairs.collect())
     }
 
+    /// The language of the event's message and names, as in `en-US`: `und` if their source does not say. `None`: they are not translated.
+    pub fn language(&self) -> Option<&'d str> {
+        self.described.or(self.schema)?.language.as_deref()
+    }
+
     /// Names of the event's level, task, keywords and channel.
     pub fn names(&self) -> Option<&'d Names> {
         self.described.or(self.schema).map(|schema| &schema.names)

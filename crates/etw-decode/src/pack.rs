@@ -329,8 +329,13 @@ fn split(mut joined: &[u8]) -> Vec<(u8, &[u8])> {
 fn compiled(joined: &[u8]) -> Result<Manifest, wevt::WevtError> {
     let parts = split(joined);
     let mut messages = Messages::default();
-    for (_, table) in parts.iter().filter(|(kind, _)| *kind == wevt::MESSAGES) {
-        messages.add_table(table);
+    let mut language = None;
+    for (kind, part) in &parts {
+        match *kind {
+            wevt::LANGUAGE => language = le::u16(part, 0),
+            wevt::MESSAGES => messages.add_table_of(language, part),
+            _ => {}
+        }
     }
     let templates = parts.iter().filter(|(kind, _)| *kind == wevt::TEMPLATES);
     wevt::parse_all(templates.map(|(_, blob)| *blob), &messages)

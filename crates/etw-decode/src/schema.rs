@@ -22,6 +22,9 @@ pub struct Schema {
     pub top_level: usize,
     /// The message of the event.
     pub message: Option<Message>,
+    /// The language of the message, or of the names if there is none: `en-US`. `und`: its source does not say. `None`: it has no
+    /// texts that are translated.
+    pub language: Option<Arc<str>>,
     /// 28 bits whose meaning the provider and its consumers define.
     pub tag: u32,
     /// The numbers that the manifest gives the event.
@@ -114,6 +117,7 @@ impl Schema {
             fields,
             top_level,
             message: None,
+            language: None,
             tag: 0,
             descriptor: None,
             incomplete: None,

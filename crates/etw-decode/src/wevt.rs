@@ -31,6 +31,7 @@ mod pe;
 mod reader;
 
 pub use language::Language;
+pub(crate) use language::UNDETERMINED;
 pub use messages::Messages;
 
 use crate::provider::Manifest;
@@ -102,7 +103,7 @@ pub fn parse_pe(file: &[u8], messages: &Messages) -> Result<Manifest, WevtError>
     let mut texts = Messages::default();
     let lost = texts.add_pe(file).err();
     texts.fill(messages);
-    let mut all = parse_all(blobs.into_iter(), &texts)?;
+    let mut all = parse_all(blobs.into_iter().map(|blob| blob.bytes), &texts)?;
     lost.into_iter().for_each(|error| all.warn(lost_texts(&error)));
     if all.providers.is_empty() { Err(WevtError::NoTemplates) } else { Ok(all) }
 }
@@ -140,6 +141,8 @@ pub(crate) fn parse_all<'b>(
 /// Kinds of the parts of a PE file that describe events.
 pub(crate) const TEMPLATES: u8 = 1;
 pub(crate) const MESSAGES: u8 = 2;
+/// The number of the language of the messages behind it.
+pub(crate) const LANGUAGE: u8 = 3;
 
 /// The WEVT_TEMPLATE resources of a PE file.
 pub(crate) fn template_parts(file: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
@@ -147,12 +150,13 @@ pub(crate) fn template_parts(file: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, WevtErro
     if templates.is_empty() {
         return Err(WevtError::NoTemplates);
     }
-    Ok(templates.into_iter().map(|blob| (TEMPLATES, blob.to_vec())).collect())
+    Ok(templates.into_iter().map(|blob| (TEMPLATES, blob.bytes.to_vec())).collect())
 }
 
 /// The binary MOF in a PE file.
 pub(crate) fn binary_mof(file: &[u8]) -> Vec<&[u8]> {
-    resources(file, &Kind::MOF_DATA, None).unwrap_or_default()
+    let found = resources(file, &Kind::MOF_DATA, None).unwrap_or_default();
+    found.into_iter().map(|resource| resource.bytes).collect()
 }
 
 /// The message tables of a PE file: those in the wanted language, then those in English, come first.
@@ -161,7 +165,11 @@ pub(crate) fn message_parts(
     language: Option<&Language>,
 ) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
     let tables = resources(file, &Kind::MESSAGE_TABLE, language)?;
-    Ok(tables.into_iter().map(|table| (MESSAGES, table.to_vec())).collect())
+    let parts = tables.into_iter().flat_map(|table| {
+        let language = table.language.unwrap_or(0).to_le_bytes();
+        [(LANGUAGE, language.to_vec()), (MESSAGES, table.bytes.to_vec())]
+    });
+    Ok(parts.collect())
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::fmt::Write;
 /// The texts that a record's schema has for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendering {
+    /// The language of the message and the names: `en-US`, or `und` if their source does not say.
+    pub language: String,
     /// The message, with the values of the record.
     pub message: Option<String>,
     /// Name of the level.
@@ -50,6 +52,7 @@ impl Renderer {
         let decoded = self.decoder.decode(&event);
         let names = decoded.names();
         Ok(Rendering {
+            language: decoded.language().unwrap_or("en-US").to_owned(),
             message: decoded.message(&event, &Style::default()),
             level: level_name(event.descriptor.level),
             task: names.and_then(|names| names.task.clone()),
@@ -75,7 +78,8 @@ impl Rendering {
 
     /// The element that Windows adds to rendered XML.
     fn info(&self) -> String {
-        let mut xml = String::from("<RenderingInfo Culture='en-US'>");
+        let language = escaped(&self.language).replace('\'', "&apos;");
+        let mut xml = format!("<RenderingInfo Culture='{language}'>");
         for (element, value) in [
             ("Message", &self.message),
             ("Level", &self.level),

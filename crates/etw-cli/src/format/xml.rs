@@ -268,7 +268,9 @@ fn put_class_rendering(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &De
 
 /// From the level to the task.
 fn put_rendering_start(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>) {
-    out.extend_from_slice(b"<RenderingInfo Culture=\"en-US\">");
+    out.extend_from_slice(b"<RenderingInfo Culture=\"");
+    escape(out, decoded.language().unwrap_or("en-US"));
+    out.extend_from_slice(b"\">");
     put_text(out, "Level", names.level.as_deref());
     put_text(out, "Opcode", names.opcode.as_deref());
     out.extend_from_slice(b"<Keywords>");

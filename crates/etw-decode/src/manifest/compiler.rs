@@ -10,6 +10,7 @@ use crate::provider::{
     ChannelConfig, KeywordName, Manifest, ManifestChannel, ManifestProvider, ProviderTexts,
 };
 use crate::schema::{Names, Schema};
+use crate::wevt::UNDETERMINED;
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
 use etw_types::{EventDescriptor, Guid, Keyword, Level, Opcode, message_id, winmeta};
@@ -19,9 +20,17 @@ use std::sync::Arc;
 pub(super) struct Compiler<'t> {
     tree: &'t Tree<'t>,
     /// By reference, as `string.ID` or `mc.ID`.
-    strings: HashMap<String, String>,
+    strings: HashMap<String, LocalText>,
+    /// The language of the first texts.
+    language: Option<Arc<str>>,
     pub manifest: Manifest,
     limit: usize,
+}
+
+/// A text of one of the manifest's languages.
+struct LocalText {
+    value: String,
+    language: Option<Arc<str>>,
 }
 
 /// A level, task or opcode: its value and what is shown of it.
@@ -66,7 +75,13 @@ struct Template {
 
 impl<'t> Compiler<'t> {
     pub fn new(tree: &'t Tree<'t>, limit: usize) -> Compiler<'t> {
-        Compiler { tree, strings: HashMap::new(), manifest: Manifest::default(), limit }
+        Compiler {
+            tree,
+            strings: HashMap::new(),
+            language: None,
+            manifest: Manifest::default(),
+            limit,
+        }
     }
 
     pub fn warn(&mut self, what: impl Into<String>) {
@@ -83,18 +98,29 @@ impl<'t> Compiler<'t> {
         let mut resources: Vec<usize> = tree.all("resources").collect();
         resources.sort_by_key(|element| !english(*element));
         for resource in resources {
+            let culture = tree.get(resource, "culture").filter(|culture| !culture.is_empty());
+            let language: Arc<str> = culture.unwrap_or(UNDETERMINED).into();
             for string in tree.grandchildren(resource, "stringTable", "string") {
                 if let (Some(id), Some(value)) = (tree.get(string, "id"), tree.get(string, "value"))
                 {
-                    self.strings.entry(format!("string.{id}")).or_insert_with(|| value.to_owned());
+                    self.language.get_or_insert_with(|| Arc::clone(&language));
+                    self.strings.entry(format!("string.{id}")).or_insert_with(|| LocalText {
+                        value: value.to_owned(),
+                        language: Some(Arc::clone(&language)),
+                    });
                 }
             }
         }
         for message in tree.all("messageTable").flat_map(|table| tree.children(table, "message")) {
-            let text = tree.get(message, "message").and_then(|text| self.text(text));
+            let reference = tree.get(message, "message");
+            let text = reference.and_then(|text| self.text(text));
+            let language = reference.and_then(|text| self.language_of(text));
             for id in ["symbol", "mid"].into_iter().filter_map(|key| tree.get(message, key)) {
                 if let Some(text) = &text {
-                    self.strings.entry(format!("mc.{id}")).or_insert_with(|| text.clone());
+                    self.strings.entry(format!("mc.{id}")).or_insert_with(|| LocalText {
+                        value: text.clone(),
+                        language: language.clone(),
+                    });
                 }
             }
         }
@@ -102,11 +128,16 @@ impl<'t> Compiler<'t> {
 
     /// A text or what `$(…)` stands for; `None` for a reference to nothing.
     fn text(&self, text: &str) -> Option<String> {
-        match text.strip_prefix("$(").and_then(|text| text.strip_suffix(')')) {
-            Some(reference) => self.strings.get(reference.trim()).cloned(),
+        match reference(text) {
+            Some(reference) => self.strings.get(reference).map(|text| text.value.clone()),
             None => Some(text.to_owned()),
         }
         .filter(|text| !text.is_empty())
+    }
+
+    /// The language of what `$(…)` stands for. A text in its place has none.
+    fn language_of(&self, text: &str) -> Option<Arc<str>> {
+        self.strings.get(reference(text)?)?.language.clone()
     }
 
     /// Message, else name: what Windows shows.
@@ -517,9 +548,13 @@ impl<'t> Compiler<'t> {
         schema.descriptor = Some(descriptor);
         schema.incomplete = template.incomplete.clone().map(String::into_boxed_str);
         schema.needs_exact_fit = template.needs_exact_fit;
+        schema.language.clone_from(&self.language);
         if let Some(message) = get("message") {
             match self.text(message) {
-                Some(text) => schema.message = Some(Message::parse(&text)),
+                Some(text) => {
+                    schema.message = Some(Message::parse(&text));
+                    schema.language = self.language_of(message);
+                }
                 None => self.warn(format!("{}: event {id} has no text {message}", provider.name)),
             }
         }
@@ -606,6 +641,11 @@ impl<'t> Compiler<'t> {
         descriptor.keyword = keyword;
         names
     }
+}
+
+/// The name in `$(name)`.
+fn reference(text: &str) -> Option<&str> {
+    Some(text.strip_prefix("$(")?.strip_suffix(')')?.trim())
 }
 
 /// The in-type of a name. PerfView's regenerated manifests have names of their own for some types, and numbers for others.

@@ -59,6 +59,11 @@ fn mistakes_in_a_manifest_cost_no_more_than_themselves() {
     assert_eq!(schema.fields[3].map.as_ref().unwrap().name_of(2).unwrap(), "two");
     let message = schema.message.as_ref().unwrap();
     assert_eq!(message.format(|n| Some(n.to_string())), "0 of 1 & 2");
+    assert_eq!(schema.language.as_deref(), Some("en-US"));
+    let german = SMALL.replace("culture=\"en-US\"", "culture=\"de-AT\"");
+    let german = parse(german.as_bytes()).unwrap();
+    let language = |id| german.providers[0].events[&id].language.as_deref();
+    assert_eq!((language((7, 2)), language((9, 0))), (Some("de-AT"), Some("de-DE")));
     assert_eq!(provider.events[&(9, 0)].names.event.as_deref(), Some("Nine"));
     let cut = &provider.events[&(8, 0)];
     assert_eq!(cut.fields.len(), 0);

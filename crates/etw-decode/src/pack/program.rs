@@ -68,7 +68,11 @@ impl ProgramSources {
         for text in texts {
             match text.starts_with(b"MZ") {
                 true => self.add_texts(&mut parts, text, language),
-                false => parts.push((wevt::MESSAGES, text.clone())),
+                // A bare table does not say its language.
+                false => {
+                    parts.push((wevt::LANGUAGE, vec![0, 0]));
+                    parts.push((wevt::MESSAGES, text.clone()));
+                }
             }
         }
         let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));

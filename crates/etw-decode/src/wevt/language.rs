@@ -62,6 +62,24 @@ const IDS: [(&str, u16); 44] = [
 const PRIMARY: u16 = 0x3ff;
 const ENGLISH: u16 = 9;
 
+/// The name of a language that is not known: "undetermined", as BCP 47 has it.
+pub(crate) const UNDETERMINED: &str = "und";
+
+/// The name of a language by its number; without the country if that is not known.
+pub(crate) fn tag_of(id: Option<u16>) -> &'static str {
+    let Some(id) = id else { return UNDETERMINED };
+    if let Some((tag, _)) = IDS.iter().find(|(_, known)| *known == id) {
+        return tag;
+    }
+    let kin = IDS.iter().filter(|(_, known)| known & PRIMARY == id & PRIMARY);
+    let mut names = kin.filter_map(|entry| entry.0.split('-').next());
+    match names.next() {
+        // Several languages may have one number, such as Croatian and Serbian.
+        Some(first) if names.all(|other| other == first) => first,
+        _ => UNDETERMINED,
+    }
+}
+
 impl Language {
     /// Windows' number of the language (`LANGID`), if it is a language of Windows' own texts.
     pub fn id(&self) -> Option<u16> {
@@ -110,6 +128,8 @@ mod tests {
         let rank = |found: u16| Language::rank(Some(&german), Some(found));
         assert_eq!([rank(0x407), rank(0x807), rank(0x409), rank(0x40c)], [0, 1, 2, 3]);
         assert_eq!(Language::rank(None, Some(0x409)), 2);
+        let tags = [0x407, 0x807, 0xc1a, 0, 0xffff].map(|id| tag_of(Some(id)));
+        assert_eq!(tags, ["de-DE", "de", "und", "und", "und"]);
         assert!("../etc".parse::<Language>().is_err() && "".parse::<Language>().is_err());
         assert_eq!("mi-NZ".parse::<Language>().unwrap().id, None);
     }

@@ -1,6 +1,7 @@
 //! [`Messages`]: the texts of message tables.
 
 use super::WevtError;
+use super::language::tag_of;
 use super::pe::{Kind, resources};
 use etw_types::le;
 use std::collections::HashMap;
@@ -13,23 +14,42 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Texts by message id, from any number of tables; of several texts for one id the first is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
-    texts: HashMap<u32, String>,
+    texts: HashMap<u32, Entry>,
+}
+
+/// A text and the name of its language.
+#[derive(Clone, Debug)]
+struct Entry {
+    text: String,
+    language: &'static str,
 }
 
 impl Messages {
     /// The text without the white space at its end.
     pub(super) fn get(&self, id: u32) -> Option<&str> {
-        let text = self.texts.get(&id).filter(|_| id != NONE)?.trim_end();
+        let text = self.texts.get(&id).filter(|_| id != NONE)?.text.trim_end();
         (!text.is_empty()).then_some(text)
     }
 
-    /// Adds the texts of a message table resource.
+    /// The name of the language of a text; `und` where its table does not say.
+    pub(super) fn language(&self, id: u32) -> Option<&'static str> {
+        self.get(id)?;
+        Some(self.texts.get(&id)?.language)
+    }
+
+    /// Adds the texts of a message table that does not say in which language they are.
+    pub fn add_table(&mut self, table: &[u8]) {
+        self.add_table_of(None, table);
+    }
+
+    /// Adds the texts of a message table resource. `language`: Windows' number of it.
     ///
     /// ```text
     /// u32 blocks, each { u32 lowest id, u32 highest id, u32 offset of its entries }
     /// entry: u16 size with these four bytes, u16 flags (1: UTF-16, else 8-bit), text, padding
     /// ```
-    pub fn add_table(&mut self, table: &[u8]) {
+    pub(crate) fn add_table_of(&mut self, language: Option<u16>, table: &[u8]) {
+        let language = tag_of(language);
         let blocks = le::u32(table, 0).unwrap_or(0) as usize;
         let mut size = 0;
         for block in 0..blocks.min(table.len() / 12) {
@@ -56,7 +76,8 @@ impl Messages {
                 if size > TEXT_LIMIT {
                     return;
                 }
-                self.texts.entry(id).or_insert_with(|| text.trim_end_matches('\0').to_owned());
+                let text = text.trim_end_matches('\0');
+                self.texts.entry(id).or_insert_with(|| Entry { text: text.to_owned(), language });
                 at += length;
             }
         }
@@ -68,15 +89,15 @@ impl Messages {
     /// [`WevtError::NotPe`].
     pub fn add_pe(&mut self, file: &[u8]) -> Result<(), WevtError> {
         for table in resources(file, &Kind::MESSAGE_TABLE, None)? {
-            self.add_table(table);
+            self.add_table_of(table.language, table.bytes);
         }
         Ok(())
     }
 
     /// Adds the texts of `others` that are missing here.
     pub(super) fn fill(&mut self, others: &Messages) {
-        for (id, text) in &others.texts {
-            self.texts.entry(*id).or_insert_with(|| text.clone());
+        for (id, entry) in &others.texts {
+            self.texts.entry(*id).or_insert_with(|| entry.clone());
         }
     }
 }

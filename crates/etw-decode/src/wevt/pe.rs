@@ -20,6 +20,13 @@ impl Kind {
     pub const MOF_DATA: Kind = Kind::Name("MOFDATA");
 }
 
+/// A resource.
+pub(super) struct Resource<'f> {
+    /// The number of its language; `None`: it has none.
+    pub language: Option<u16>,
+    pub bytes: &'f [u8],
+}
+
 /// The resources of a kind: those in the wanted language, then those in English, come first.
 ///
 /// # Errors
@@ -28,7 +35,7 @@ pub(super) fn resources<'f>(
     file: &'f [u8],
     kind: &Kind,
     wanted: Option<&Language>,
-) -> Result<Vec<&'f [u8]>, WevtError> {
+) -> Result<Vec<Resource<'f>>, WevtError> {
     let not_pe = |error: object::Error| WevtError::NotPe(error.to_string());
     match object::FileKind::parse(file).map_err(not_pe)? {
         object::FileKind::Pe32 => of_image::<object::pe::ImageNtHeaders32>(file, kind, wanted),
@@ -57,7 +64,7 @@ fn of_image<'f, Pe: ImageNtHeaders>(
     file: &'f [u8],
     kind: &Kind,
     wanted: Option<&Language>,
-) -> Result<Vec<&'f [u8]>, WevtError> {
+) -> Result<Vec<Resource<'f>>, WevtError> {
     let not_pe = |error: object::Error| WevtError::NotPe(error.to_string());
     let image = object::read::pe::PeFile::<Pe>::parse(file).map_err(not_pe)?;
     let sections = image.section_table();
@@ -74,7 +81,7 @@ fn of_image<'f, Pe: ImageNtHeaders>(
     };
     let directory = ResourceDirectory::new(bytes.get(..size as usize).unwrap_or(bytes));
     let mut missing = None;
-    let mut found: Vec<(u8, &[u8])> = Vec::new();
+    let mut found: Vec<(u8, Resource<'f>)> = Vec::new();
     let root = directory.root().map_err(not_pe)?;
     for entry in root.entries {
         let is_kind = match (entry.name_or_id(), kind) {
@@ -104,10 +111,11 @@ fn of_image<'f, Pe: ImageNtHeaders>(
                 };
                 // Its reader says where it is cut.
                 let bytes = bytes.get(..size).unwrap_or(bytes);
-                let rank = Language::rank(wanted, language.name_or_id().id());
-                let is_new = found.iter().all(|(_, known)| !std::ptr::eq(*known, bytes));
+                let language = language.name_or_id().id();
+                let rank = Language::rank(wanted, language);
+                let is_new = found.iter().all(|(_, known)| !std::ptr::eq(known.bytes, bytes));
                 if found.len() < RESOURCE_LIMIT && is_new {
-                    found.push((rank, bytes));
+                    found.push((rank, Resource { language, bytes }));
                 }
             }
         }
@@ -116,5 +124,5 @@ fn of_image<'f, Pe: ImageNtHeaders>(
         return Err(WevtError::Bad { offset, what: "bytes in the file" });
     }
     found.sort_by_key(|(rank, _)| *rank);
-    Ok(found.into_iter().map(|(_, bytes)| bytes).collect())
+    Ok(found.into_iter().map(|(_, resource)| resource).collect())
 }

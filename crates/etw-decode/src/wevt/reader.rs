@@ -43,8 +43,15 @@ const EVENT_NAME: u8 = 0x11;
 /// `Bad` if the resource does not begin as one; `TooMuch`. Other damage costs the block or the item that has it, and a warning
 /// names it.
 pub(super) fn read(blob: &[u8], messages: &Messages) -> Result<Manifest, WevtError> {
-    let mut reader =
-        Reader { blob, messages, items: 0, size: 0, out: Manifest::default(), name: String::new() };
+    let mut reader = Reader {
+        blob,
+        messages,
+        items: 0,
+        size: 0,
+        out: Manifest::default(),
+        name: String::new(),
+        language: None,
+    };
     reader.signature(0, b"CRIM")?;
     let mut first_error = None;
     for number in 0..reader.u32(12)? as usize {
@@ -80,6 +87,8 @@ struct Reader<'b> {
     out: Manifest,
     /// The provider that is being read, for warnings.
     name: String,
+    /// The language of the first text of the provider.
+    language: Option<Arc<str>>,
 }
 
 /// A block of a provider.
@@ -187,6 +196,9 @@ impl<'b> Reader<'b> {
     fn shown(&mut self, message: u32, name: u32) -> Result<Option<String>, WevtError> {
         match self.messages.get(message).map(str::to_owned) {
             Some(text) => {
+                if self.language.is_none() {
+                    self.language = self.messages.language(message).map(Arc::from);
+                }
                 self.charge_bytes(text.len())?;
                 Ok(Some(text))
             }
@@ -203,6 +215,7 @@ impl<'b> Reader<'b> {
         provider.name = name.map_or_else(|| guid.to_string(), str::to_owned);
         provider.texts.message = self.messages.get(message).unwrap_or_default().trim().to_owned();
         self.name.clone_from(&provider.name);
+        self.language = None;
         let mut blocks = Vec::new();
         for number in 0..self.u32(at + 12)? as usize {
             self.charge(1)?;
@@ -586,6 +599,10 @@ impl<'b> Reader<'b> {
         schema.descriptor = Some(descriptor);
         schema.incomplete = incomplete.map(String::into_boxed_str);
         schema.message = self.messages.get(message).map(Message::parse);
+        schema.language = match self.messages.language(message) {
+            Some(language) if self.language.as_deref() != Some(language) => Some(language.into()),
+            _ => self.language.clone(),
+        };
         self.charge_bytes(schema.size())?;
         provider.events.entry((id, version)).or_insert(schema);
         Ok(())

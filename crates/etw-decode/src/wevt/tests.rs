@@ -348,6 +348,44 @@ fn resources_in_several_languages_are_one_manifest() {
     assert_eq!(pack.event(GUID, 7, 2).unwrap().names.task.as_deref(), Some("Work"));
 }
 
+/// Texts of a library in one language, of one in several, and of a bare table, which does not say its language: alone and in a pack.
+#[test]
+fn a_text_has_the_language_of_its_table() {
+    let mut german = table();
+    let at = german.windows(4).position(|bytes| bytes == b"Work").unwrap();
+    german[at..at + 4].copy_from_slice(b"Werk");
+    let library = |tables| Library { tables, ..Library::new() }.bytes();
+    let only_german = library(vec![(0x407, german.clone())]);
+    let both = library(vec![(0x407, german.clone()), (0x409, table())]);
+    let swiss = library(vec![(0x807, german.clone())]);
+    let without_texts = library(Vec::new());
+    let german_first: Language = "de-DE".parse().unwrap();
+    let tables = |table: &[u8]| vec![table.to_vec()];
+    for (file, texts, wanted, task, language) in [
+        (&only_german, Vec::new(), None, "Werk", "de-DE"),
+        (&both, Vec::new(), None, "Work", "en-US"),
+        (&both, Vec::new(), Some(&german_first), "Werk", "de-DE"),
+        (&swiss, Vec::new(), None, "Werk", "de"),
+        (&without_texts, tables(&german), None, "Werk", "und"),
+        (&without_texts, vec![only_german.clone(), table()], None, "Werk", "de-DE"),
+    ] {
+        let mut builder = crate::pack::PackBuilder::default();
+        let program = crate::pack::ProgramSources::read(file, &texts, wanted).unwrap();
+        builder.add_program("a.dll", program);
+        let pack = crate::pack::Pack::open(builder.finish().into()).unwrap();
+        let schema = pack.event(GUID, 7, 2).unwrap();
+        assert_eq!(schema.names.task.as_deref(), Some(task));
+        assert_eq!(schema.language.as_deref(), Some(language));
+    }
+    let alone = parse_pe(&only_german, &Messages::default()).unwrap();
+    assert_eq!(alone.providers[0].events[&(7, 2)].language.as_deref(), Some("de-DE"));
+    let bare = parse(&resource(8), &messages()).unwrap();
+    assert_eq!(bare.providers[0].events[&(7, 2)].language.as_deref(), Some("und"));
+    // Without a text there is no language.
+    let none = parse(&resource(8), &Messages::default()).unwrap();
+    assert_eq!(none.providers[0].events[&(7, 2)].language, None);
+}
+
 #[test]
 fn a_resource_behind_the_end_of_the_file_is_told() {
     let whole = pe();
