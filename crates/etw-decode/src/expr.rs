@@ -21,12 +21,14 @@
 //! Names of every record: `provider` (a GUID or a name) `provider_name` `event` `id` `version` `level` `opcode` `channel` `task`
 //! `keyword` `process` (an id, or a name where it is known) `pid` `tid` `cpu` `time` `raw_timestamp` `header` `decoded` `message`
 //! `activity_id` `related_activity_id` `size`. `file` (also `file_name`) is the event's file where it is known, else a field. Every other name is a field of the event, at any depth, in any case; an array has a value if one of its elements has. Texts are those of JSON
-//! without their quotes. A test of what an event lacks is false.
+//! without their quotes. Case is ignored as [`fold_case`](etw_types::fold_case) does, in names for ASCII letters. A number is compared in the
+//! precision of the field: 0.1 is a single that is shown so. A test of what an event lacks is false.
 
 mod comparison;
 mod lexer;
 mod node;
 mod parser;
+mod pattern;
 
 use crate::decoded::Decoded;
 use crate::value::Style;
@@ -103,8 +105,6 @@ impl<'r> Owned<'r> {
     pub fn stored(record: &'r EventRecord<'r>) -> Owned<'r> {
         Owned { record, stored: record, process_name: None, file: None }
     }
-}
-
 
     fn process_id(self) -> Option<u32> {
         self.record.process_id.or(self.stored.process_id.filter(is_no_id))
@@ -118,6 +118,8 @@ impl<'r> Owned<'r> {
 /// Whether a stored id stands for none. It is compared as it is, whether a command looks for owners or not.
 fn is_no_id(id: &u32) -> bool {
     *id == u32::MAX
+}
+
 /// Names in an expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExprNames {

@@ -37,6 +37,7 @@
 mod flags;
 
 mod buffer_header;
+mod case;
 mod classic;
 mod decimal;
 mod descriptor;
@@ -68,6 +69,7 @@ mod time_namespace;
 pub mod winmeta;
 
 pub use buffer_header::{BufferFlags, BufferHeader, BufferType};
+pub use case::fold_case;
 pub use classic::{Classic, ClassicHeader, EventClass, KernelClass, MessageId};
 pub use decimal::eight_digits;
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};

@@ -300,7 +300,7 @@ impl Visitor for Finder<'_> {
                 was_found.store(true, Ordering::Relaxed);
             }
             let holds = match value {
-                Value::F32(value) => test.holds(Subject::Float(value.into())),
+                Value::F32(value) => test.holds(Subject::Single(value)),
                 Value::F64(value) => test.holds(Subject::Float(value)),
                 Value::Guid(guid) => test.holds(Subject::Guid(guid)),
                 Value::Mapped { value, map } => match map.name_of(value) {

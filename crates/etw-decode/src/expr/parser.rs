@@ -3,8 +3,9 @@
 use super::comparison::{Literal, Operator, Test};
 use super::lexer::Lexer;
 use super::node::{GuidName, Node, NumberName, TextName};
+use super::pattern::with_all_cases;
 use super::{DEPTH, ExprError, FieldTest};
-use etw_types::{FileTime, Guid, Level};
+use etw_types::{FileTime, Guid, Level, fold_case};
 use regex_lite::Regex;
 use std::sync::atomic::AtomicBool;
 
@@ -203,9 +204,11 @@ impl<'t> Parser<'t> {
                 return self.lexer.error_at(from, "a text was expected");
             };
             if is_like {
-                return Ok(Test::Like(pattern.chars().flat_map(char::to_lowercase).collect()));
+                return Ok(Test::Like(pattern.chars().map(fold_case).collect()));
             }
-            return match Regex::new(&pattern) {
+            let regex = with_all_cases(&pattern)
+                .and_then(|pattern| Regex::new(&pattern).map_err(|error| error.to_string()));
+            return match regex {
                 Ok(regex) => Ok(Test::Matches(regex)),
                 Err(error) => self.lexer.error_at(from, format!("no regular expression: {error}")),
             };
@@ -248,7 +251,7 @@ impl<'t> Parser<'t> {
         };
         match (kind, &literal) {
             (Kind::Any, _)
-            | (Kind::Number | Kind::Level | Kind::Time, Literal::Number(_) | Literal::Float(_))
+            | (Kind::Number | Kind::Level | Kind::Time, Literal::Number(_) | Literal::Float(..))
             | (Kind::Guid, Literal::Guid(_))
             | (Kind::Text, Literal::Text(_)) => Ok(literal),
             (Kind::Text, Literal::Guid(_)) if is_provider => Ok(literal),
@@ -312,8 +315,8 @@ impl<'t> Parser<'t> {
             return Ok(Literal::Number(if negative { -number } else { number }));
         }
         if digits.starts_with(|c: char| c.is_ascii_digit()) {
-            if let Ok(number) = word.parse::<f64>() {
-                return Ok(Literal::Float(number));
+            if let (Ok(double), Ok(single)) = (word.parse(), word.parse()) {
+                return Ok(Literal::Float(double, single));
             }
         }
         let level = match word.to_ascii_lowercase().as_str() {
