@@ -55,6 +55,7 @@ impl WhereOption {
             expr,
             is_stream: false,
             ownerless: Ownerless::default(),
+            named: NamedProcesses::default(),
             is_shown: AtomicBool::new(false),
             checked: AtomicU32::new(0),
             hidden: Mutex::default(),
@@ -75,6 +76,7 @@ pub struct Filter {
     tests_owner: bool,
     tested: TestedNames,
     ownerless: Ownerless,
+    named: NamedProcesses,
     /// Whether a record was shown.
     is_shown: AtomicBool,
     checked: AtomicU32,
@@ -131,6 +133,45 @@ impl Ownerless {
             ));
         }
         notes
+    }
+}
+
+/// Whether the processes of records have names, for a test of one.
+#[derive(Debug, Default)]
+struct NamedProcesses {
+    /// A record is of a process.
+    has_process: AtomicBool,
+    /// A record is of a process whose name is known.
+    has_name: AtomicBool,
+}
+
+impl NamedProcesses {
+    fn learn(&self, owned: &Owned<'_>) {
+        let process = owned.record.process_id;
+        // The idle process needs no trace to name it.
+        let is_found = match owned.process_name {
+            Some(_) if process != Some(0) => &self.has_name,
+            _ if process.is_some() => &self.has_process,
+            _ => return,
+        };
+        if !is_found.load(Ordering::Relaxed) {
+            is_found.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Why no record is of a process of some name. `is_none_shown`: no record matched, and perhaps none came to be tested.
+    fn note(&self, is_stream: bool, is_none_shown: bool) -> Option<&'static str> {
+        let has_process = is_none_shown || self.has_process.load(Ordering::Relaxed);
+        (has_process && !self.has_name.load(Ordering::Relaxed)).then_some(match is_stream {
+            true => {
+                "the stream has named no process, so process can only be compared with ids; a rundown names them \
+                 (etw session capture-state)"
+            }
+            false => {
+                "the trace has no names of processes, so process can only be compared with ids \
+                 (--system process records the names)"
+            }
+        })
     }
 }
 
@@ -194,6 +235,9 @@ impl Filter {
     pub fn by_owned_header(&self, owned: Owned<'_>, time: Option<FileTime>) -> Option<bool> {
         if self.tests_owner {
             self.ownerless.learn(&owned);
+        }
+        if self.tested.processes {
+            self.named.learn(&owned);
         }
         self.expr.by_owned_header(owned, time)
     }
@@ -285,6 +329,9 @@ impl Filter {
         // Such a field is where the owner's id comes from.
         hidden.retain(|name| !OWNER_NAMES.contains(&name.as_str()));
         notes.extend(self.ownerless.notes(self.is_stream));
+        if self.tested.processes {
+            notes.extend(self.named.note(self.is_stream, shown == 0).map(str::to_owned));
+        }
         notes.extend(hidden.iter().map(|name| {
             format!("{name} is the header's; events also have a field of this name: fields.{name}")
         }));
@@ -451,7 +498,7 @@ Expressions of --where
   id in (1, 5, 10..20) and not (Status == 0) and time >= +1.5s
 
 Operators  == != < <= > >=   & (a bit is set)   in (values, first..last)
-           like (* and ?, in any case)   ~ (regular expression)   and or not ( )
+           like (* and ?, in any case)   ~ (regular expression; in any case: (?i))   and or not ( )
 Values     12 0x1f -3 1.5   \"text\" 'text'   GUID, *Name (a provider's GUID by its name)
            a negative number beside an unsigned field: its two's complement (Status == -2)
            true false   critical error warning informational verbose
