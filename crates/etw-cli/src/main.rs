@@ -60,6 +60,7 @@ mod where_filter;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use output::Outcome;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Event Tracing for Windows on any system: decode, count and check `.etl` traces
@@ -246,13 +247,21 @@ fn main() -> ExitCode {
 fn reject(error: &clap::Error) -> ! {
     let text = error.to_string();
     let plain = text.replace("invalid digit found in string", "a whole number is needed");
-    match plain == text {
+    let printed = match plain == text {
         // It may be in colours.
-        true => error.exit(),
+        true => error.print().and_then(|()| std::io::stdout().flush()),
         false => {
             eprint!("{plain}");
-            std::process::exit(error.exit_code())
+            Ok(())
         }
+    };
+    match printed {
+        // Nothing is left to say an error of standard error to.
+        Err(error_of_output) if !error.use_stderr() => {
+            let failure = Err(output::stdout_failure(&error_of_output));
+            std::process::exit(exit_status(failure).into())
+        }
+        _ => std::process::exit(error.exit_code()),
     }
 }
 
@@ -285,20 +294,25 @@ fn has_name_of_a_trace(path: &std::path::Path) -> bool {
 }
 
 fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {
+    ExitCode::from(exit_status(outcome))
+}
+
+/// The status that a command ends with. A failure is printed.
+fn exit_status(outcome: Result<Outcome, output::Failure>) -> u8 {
     match outcome {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Damaged) => ExitCode::from(1),
-        Ok(Outcome::OfCommand(status)) => ExitCode::from(status),
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Damaged) => 1,
+        Ok(Outcome::OfCommand(status)) => status,
         Err(failure) => match failure.message() {
             // A reader that closes the pipe has seen enough.
-            None => ExitCode::SUCCESS,
+            None => 0,
             Some(message) => {
                 eprintln!("etw: {message}");
-                ExitCode::from(match failure {
+                match failure {
                     output::Failure::Usage(_) => 2,
                     output::Failure::Recording { status, .. } => status,
                     _ => 3,
-                })
+                }
             }
         },
     }
