@@ -1,6 +1,7 @@
 //! Points in time on the command line.
 
-use etw_types::FileTime;
+use etw_types::{FileTime, SystemTime};
+use jiff::fmt::temporal::Pieces;
 use std::str::FromStr;
 
 /// An RFC 3339 time, or a distance from the start of the trace.
@@ -33,14 +34,42 @@ impl FromStr for When {
                 )
             });
         }
-        let time: jiff::Timestamp = text.parse().map_err(|_| {
-            format!("{text:?} is neither RFC 3339 (2026-01-02T03:04:05.5Z) nor a distance (+1.5s)")
-        })?;
+        let time: jiff::Timestamp = match text.parse() {
+            Ok(time) => time,
+            Err(_) => {
+                let no_time = || {
+                    format!(
+                        "{text:?} is neither RFC 3339 (2026-01-02T03:04:05.5Z) nor a distance (+1.5s)"
+                    )
+                };
+                return at_the_edge(text).map(When::At).ok_or_else(no_time);
+            }
+        };
         let ticks = time.as_nanosecond().div_euclid(100) + i128::from(FileTime::UNIX_EPOCH.0);
         i64::try_from(ticks)
             .map(|ticks| When::At(FileTime(ticks)))
             .map_err(|_| format!("{text:?} is out of range"))
     }
+}
+
+/// A time that timestamps of `jiff` do not reach, as they leave room for time zones: the last day of the year 9999, until which times are
+/// shown.
+fn at_the_edge(text: &str) -> Option<FileTime> {
+    let pieces = Pieces::parse(text).ok()?;
+    let (date, time, offset) = (pieces.date(), pieces.time()?, pieces.to_numeric_offset()?);
+    let part = |number: i8| u16::try_from(number).ok();
+    let second = FileTime::from_system_time(&SystemTime {
+        year: u16::try_from(date.year()).ok()?,
+        month: part(date.month())?,
+        day: part(date.day())?,
+        hour: part(time.hour())?,
+        minute: part(time.minute())?,
+        second: part(time.second())?,
+        ..SystemTime::default()
+    })?;
+    let ticks = i64::from(time.subsec_nanosecond() / 100);
+    let time = FileTime(second.0 + ticks - i64::from(offset.seconds()) * 10_000_000);
+    (time <= FileTime::MAX_SHOWN).then_some(time)
 }
 
 fn parse_distance(text: &str) -> Option<When> {
@@ -68,10 +97,33 @@ mod tests {
         let unix = FileTime::UNIX_EPOCH.0;
         assert_eq!("1970-01-01T00:00:01.5Z".parse(), Ok(When::At(FileTime(unix + 15_000_000))));
         assert_eq!("1970-01-01T01:00:00+01:00".parse(), Ok(When::At(FileTime(unix))));
+        for (text, ticks) in [
+            ("9999-12-31T23:59:59.9999999Z", 0),
+            ("9999-12-31T23:59:59.9999998Z", 1),
+            ("9999-12-31T22:59:59.9999999-01:00", 0),
+            ("9999-12-31T00:00:00Z", 24 * 36_000_000_000 - 1),
+        ] {
+            assert_eq!(
+                text.parse(),
+                Ok(When::At(FileTime(FileTime::MAX_SHOWN.0 - ticks))),
+                "{text}"
+            );
+        }
         assert_eq!("+1.5s".parse(), Ok(When::After(15_000_000)));
         assert_eq!("+250ms".parse(), Ok(When::After(2_500_000)));
         assert_eq!("+2".parse(), Ok(When::After(20_000_000)));
-        for bad in ["", "yesterday", "+", "+1.5x", "+-1s", "+infs", "2026-13-01T00:00:00Z"] {
+        for bad in [
+            "",
+            "yesterday",
+            "+",
+            "+1.5x",
+            "+-1s",
+            "+infs",
+            "2026-13-01T00:00:00Z",
+            "9999-12-31T23:59:59.9999999",
+            "9999-12-31T23:59:59.9999999-01:00",
+            "9999-12-32T00:00:00Z",
+        ] {
             assert!(bad.parse::<When>().is_err(), "{bad}");
         }
     }
