@@ -155,6 +155,15 @@ impl Arguments {
             _ if !self.symbols.is_empty() && !self.join => {
                 usage("--symbols and --perf-map need --join")
             }
+            _ if self.raw && !self.columns.is_empty() => {
+                usage("--raw adds to whole records; --columns shows only what it names")
+            }
+            Format::Csv | Format::Xml if self.join && self.columns.is_empty() => {
+                usage("--join has the formats text and json; with --columns, csv too")
+            }
+            format if self.json_strings64 && format != Format::Json => {
+                usage("--json-strings64 needs --format json")
+            }
             _ => Ok(()),
         }
     }
@@ -301,9 +310,15 @@ pub fn gather(traces: Vec<TraceFile>) -> Arc<Store> {
 
 /// As [`gather`], on some threads.
 pub fn gather_on(traces: Vec<TraceFile>, parts: PartsOptions) -> Arc<Store> {
+    Arc::new(gather_with_records(&traces, parts).0)
+}
+
+/// As [`gather`], with what the reader found: damage and notes.
+pub fn gather_with_records(traces: &[TraceFile], parts: PartsOptions) -> (Store, Records) {
     let mut store = Store::default();
-    threads::visit_picked(&traces, parts, Store::is_schema_record, |record| store.learn(record));
-    Arc::new(store)
+    let learn = |record: &EventRecord<'_>| store.learn(record);
+    let records = threads::visit_picked(traces, parts, Store::is_schema_record, learn);
+    (store, records)
 }
 
 #[cfg(test)]
@@ -311,11 +326,6 @@ mod tests {
     use super::*;
     use crate::threads::samples::{self, PROVIDER};
     use etw_etl::write::FileBuilder;
-    Arc::new(gather_with_records(&traces, parts).0)
-}
-
-/// As [`gather`], with what the reader found: damage and notes.
-pub fn gather_with_records(traces: &[TraceFile], parts: PartsOptions) -> (Store, Records) {
     use etw_types::{EventRecord, HeaderType};
 
     #[test]

@@ -54,6 +54,12 @@ pub fn write(
     } else {
         put_fields(options, &mut heads.scratch, out, record, decoded);
     }
+    if options.raw {
+        out.extend_from_slice(b",buffer=");
+        put_number(out, record.position.buffer_index);
+        out.extend_from_slice(b",offset=");
+        put_number(out, record.position.offset);
+    }
     out.push(b'\n');
 }
 
@@ -142,6 +148,11 @@ fn put_fields(
         out.extend_from_slice(b"rest=");
         put_hex(out, visited.rest);
     }
+    if options.raw {
+        separate(out, &mut is_first);
+        out.extend_from_slice(b"payload=");
+        put_hex(out, record.payload);
+    }
 }
 
 /// In place of the fields of a record that is not decoded, up to its payload.
@@ -168,7 +179,7 @@ fn text(out: &mut Vec<u8>, text: &str) {
     quote(out, text.as_bytes(), false);
 }
 
-fn quote(out: &mut Vec<u8>, bytes: &[u8], always: bool) {
+pub(super) fn quote(out: &mut Vec<u8>, bytes: &[u8], always: bool) {
     const NEEDS_QUOTES: [bool; 256] = {
         let mut needs = [false; 256];
         (needs[b',' as usize], needs[b'"' as usize]) = (true, true);

@@ -62,6 +62,12 @@ pub fn write(
         }
     }
     out.extend_from_slice(head.end());
+    if options.raw {
+        out.extend_from_slice(b"<Position");
+        attribute(out, "Buffer", |out| put_number(out, record.position.buffer_index));
+        attribute(out, "Offset", |out| put_number(out, record.position.offset));
+        out.extend_from_slice(b"/>");
+    }
     out.extend_from_slice(b"</Event>\n");
 }
 
