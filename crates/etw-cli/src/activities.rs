@@ -1,6 +1,6 @@
 //! `etw stat --by activity`: durations of activities by name, and related activities as a tree.
 
-use crate::column::{self, Row};
+use crate::column::{self, Form, Row};
 use crate::distribution::{Distribution, shown};
 use crate::format::safe;
 use crate::grouping::{Scan, Scanned, put_table};
@@ -107,7 +107,9 @@ pub fn read(scan: &Scan, top: Option<usize>) -> Activities<'_> {
 fn describe(activity: &mut Activity, scanned: &Scanned<'_>) {
     let Scanned { record, decoded, time, names } = *scanned;
     let style = Style::default();
-    let row = Row { record, decoded, time, names, style: &style, times: &Times::Utc };
+    let (form, gathers_numbers) = (Form::Text, false);
+    let times = &Times::Utc;
+    let row = Row { record, decoded, time, names, style: &style, times, form, gathers_numbers };
     let event = column::event(&row);
     let name = event.strip_suffix("Start").map(|name| name.trim_end_matches(['/', '_', '.']));
     activity.name = name.filter(|name| !name.is_empty()).unwrap_or(&event).to_owned();

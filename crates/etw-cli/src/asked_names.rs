@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::where_filter::{HEADER_NAMES, TraceNames, closest};
-use etw_decode::{Catalog, Decoder, Store};
+use etw_decode::{Catalog, Decoder, Schema, Store};
 use etw_etl::read::{Records, TraceFile};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +22,15 @@ pub struct AskedNames {
 #[derive(Debug)]
 struct AskedName {
     name: String,
+    /// The column of this name.
+    column: Option<Column>,
     is_found: AtomicBool,
 }
 
 impl AskedNames {
     /// The names of an option.
     pub fn new(option: &'static str, names: impl Iterator<Item = String>) -> AskedNames {
-        let name = |name| AskedName { name, is_found: AtomicBool::new(false) };
+        let name = |name| AskedName { name, column: None, is_found: AtomicBool::new(false) };
         AskedNames { option, words: &[], names: names.map(name).collect() }
     }
 
@@ -39,13 +41,12 @@ impl AskedNames {
 
     /// The fields among an option's columns; a name of a header is always found.
     pub fn of_columns(option: &'static str, columns: &[Column]) -> AskedNames {
-        let names = AskedNames::new(option, columns.iter().map(|column| column.name.clone()));
-        for (number, column) in columns.iter().enumerate() {
-            if !column.is_field() {
-                names.mark_found(number);
-            }
-        }
-        names
+        let name = |column: &Column| AskedName {
+            name: column.name.clone(),
+            column: Some(column.clone()),
+            is_found: AtomicBool::new(!column.is_field()),
+        };
+        AskedNames { option, words: &[], names: columns.iter().map(name).collect() }
     }
 
     /// Marks that a record had the name of this number.
@@ -69,8 +70,20 @@ impl AskedNames {
         if shown == 0 || self.names.iter().all(|asked| asked.is_found.load(Ordering::Relaxed)) {
             return;
         }
-        for note in self.notes(&names_in(&traces(), catalog)) {
+        let names = names_in(&traces(), catalog, |schema| self.mark_in(schema));
+        for note in self.notes(&names) {
             eprintln!("etw: note: {note}");
+        }
+    }
+
+    /// Marks the columns that events of a schema have, if only in arrays that are empty.
+    fn mark_in(&self, schema: &Schema) {
+        for asked in &self.names {
+            if !asked.is_found.load(Ordering::Relaxed)
+                && asked.column.as_ref().is_some_and(|column| column.is_of(schema))
+            {
+                asked.is_found.store(true, Ordering::Relaxed);
+            }
         }
     }
 
@@ -89,8 +102,8 @@ impl AskedNames {
     }
 }
 
-/// The names in the first records of traces.
-fn names_in(traces: &[TraceFile], catalog: &Arc<Catalog>) -> TraceNames {
+/// The names in the first records of traces. `see` is called with their schemas.
+fn names_in(traces: &[TraceFile], catalog: &Arc<Catalog>, see: impl Fn(&Schema)) -> TraceNames {
     let (mut names, mut store) = (TraceNames::default(), Store::default());
     let mut records = Records::new(traces.to_vec());
     for _ in 0..LOOKED_UP {
@@ -105,7 +118,9 @@ fn names_in(traces: &[TraceFile], catalog: &Arc<Catalog>) -> TraceNames {
     let mut records = Records::new(traces.to_vec());
     for _ in 0..LOOKED_UP {
         let Some(record) = records.next() else { break };
-        names.add(&record, &decoder.decode(&record));
+        let decoded = decoder.decode(&record);
+        decoded.schema().into_iter().for_each(&see);
+        names.add(&record, &decoded);
     }
     names
 }

@@ -1,10 +1,15 @@
 //! Columns: values of a record by name, for `--columns` of `etw dump` and `--by` of `etw stat`.
 
+mod cell;
+mod field_cells;
+
+pub use cell::{Cell, Form, put_shown};
+
 use crate::join::{Moment, Names};
 use crate::times::Times;
-use etw_decode::{Decoded, Field, Style, Value, Visitor};
+use etw_decode::{Decoded, Field, Kind, Schema, Style, Value};
 use etw_types::{EventRecord, FileTime, HeaderType, Level};
-use std::borrow::Cow;
+use field_cells::FieldCells;
 
 /// Names of header values, and what each is.
 pub const HEADER_COLUMNS: [(&str, &str); 22] = [
@@ -44,28 +49,12 @@ pub struct Column {
 enum Source {
     /// A name of [`HEADER_COLUMNS`].
     Header(&'static str),
-    Field,
-}
-
-/// A value of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
-    Number(i128),
-    /// A pointer, or another number that is shown in hex.
-    Hex(u64),
-    Float(f64),
-    Text(String),
-}
-
-impl Cell {
-    pub fn to_text(&self) -> Cow<'_, str> {
-        match self {
-            Cell::Number(number) => number.to_string().into(),
-            Cell::Hex(number) => format!("{number:#x}").into(),
-            Cell::Float(number) => number.to_string().into(),
-            Cell::Text(text) => crate::format::safe(text),
-        }
-    }
+    Field {
+        /// Names of structs stand before the field's.
+        is_path: bool,
+        /// It may be the second field of a name, or one behind that.
+        is_numbered: bool,
+    },
 }
 
 /// The source of a row's values: a record and its decoded event.
@@ -76,6 +65,10 @@ pub struct Row<'r> {
     pub names: Option<&'r Names>,
     pub style: &'r Style,
     pub times: &'r Times,
+    /// Of the cells that have another one in JSON than in text.
+    pub form: Form,
+    /// Whether the numbers of arrays and structs are gathered, too.
+    pub gathers_numbers: bool,
 }
 
 impl std::str::FromStr for Column {
@@ -91,20 +84,90 @@ impl std::str::FromStr for Column {
         let field = text.trim().strip_prefix("fields.").unwrap_or(text.trim());
         Ok(match header {
             Some((name, _)) => Column { name: lower, source: Source::Header(name) },
-            None => Column { name: field.to_owned(), source: Source::Field },
+            None => Column::of_field(field),
         })
     }
 }
 
 impl Column {
+    /// A field: by its name, by a path through structs (`Process.Id`), or of several by its number (`Id#2`), as JSON names them.
+    pub fn of_field(name: &str) -> Column {
+        let source = Source::Field { is_path: name.contains('.'), is_numbered: name.contains('#') };
+        Column { name: name.to_owned(), source }
+    }
+
     /// Whether the column is a field of the event.
     pub fn is_field(&self) -> bool {
-        self.source == Source::Field
+        matches!(self.source, Source::Field { .. })
     }
 
     /// Whether a field of the column's name is its value: of `file`, where no file is joined to the event.
     fn may_be_field(&self) -> bool {
-        matches!(self.source, Source::Field | Source::Header("file"))
+        self.is_field() || self.source == Source::Header("file")
+    }
+
+    /// Whether the name is a path through structs.
+    fn is_path(&self) -> bool {
+        matches!(self.source, Source::Field { is_path: true, .. })
+    }
+
+    /// Whether a field is meant, which lies in `structs`, the outermost first.
+    fn means(&self, field: &Field, structs: &[String]) -> bool {
+        let (is_path, is_numbered) = match self.source {
+            Source::Field { is_path, is_numbered } => (is_path, is_numbered),
+            Source::Header(_) => (false, false),
+        };
+        let name = if is_numbered { field.unique_name() } else { &field.name };
+        if !is_path {
+            return self.name.eq_ignore_ascii_case(name);
+        }
+        let Some(mut rest) = without_end(&self.name, name) else { return false };
+        for around in structs.iter().rev() {
+            if rest.is_empty() {
+                break;
+            }
+            match rest.strip_suffix('.').and_then(|rest| without_end(rest, around)) {
+                Some(before) => rest = before,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
+    /// Whether events of a schema have the field, though an array around it may be empty.
+    pub fn is_of(&self, schema: &Schema) -> bool {
+        let top = schema.fields.get(..schema.top_level).unwrap_or_default();
+        self.may_be_field() && self.is_among(schema, top, &mut Vec::new(), &mut LOOKED_AT.clone())
+    }
+
+    /// `left`: how many fields are looked at. Structs of a hostile schema share members.
+    fn is_among(
+        &self,
+        schema: &Schema,
+        fields: &[Field],
+        structs: &mut Vec<String>,
+        left: &mut usize,
+    ) -> bool {
+        for field in fields {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                return false;
+            }
+            if self.means(field, structs) {
+                return true;
+            }
+            if let Kind::Struct { first, count } = field.kind {
+                let members = schema.fields.get(first..first.saturating_add(count));
+                structs.push(field.unique_name().to_owned());
+                let is_inside = structs.len() < DEPTH
+                    && self.is_among(schema, members.unwrap_or_default(), structs, left);
+                structs.pop();
+                if is_inside {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// Whether the column's value is known only with the names of the whole trace.
@@ -113,17 +176,28 @@ impl Column {
     }
 }
 
+/// Fields of a schema among which a column is looked for.
+const LOOKED_AT: usize = 1 << 16;
+/// Structs in structs that are looked into, as many as a walk visits.
+const DEPTH: usize = 60;
+
+/// The text before an end that is this one in any case.
+fn without_end<'t>(text: &'t str, end: &str) -> Option<&'t str> {
+    let at = text.len().checked_sub(end.len()).filter(|at| text.is_char_boundary(*at))?;
+    text[at..].eq_ignore_ascii_case(end).then(|| &text[..at])
+}
+
 /// The values of columns in a record; `None` where the record has none.
 pub fn cells(columns: &[Column], row: &Row<'_>) -> Vec<Option<Cell>> {
     let mut cells: Vec<Option<Cell>> = columns
         .iter()
         .map(|column| match column.source {
             Source::Header(name) => header(name, row),
-            Source::Field => None,
+            Source::Field { .. } => None,
         })
         .collect();
     if columns.iter().any(Column::may_be_field) {
-        let mut found = FieldCells { columns, cells: &mut cells, style: row.style };
+        let mut found = FieldCells::new(columns, &mut cells, row);
         // Fields before damage have their values.
         let _ = row.decoded.visit_part(row.record, &mut found);
     }
@@ -135,7 +209,7 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
     let descriptor = &record.descriptor;
     let is_event = record.header.is_event();
     let is_message = record.header == HeaderType::Message;
-    let number = |number: i128| Some(Cell::Number(number));
+    let number = |number: u64| Some(Cell::Scalar(Value::UInt(number)));
     let text = |text: &str| Some(Cell::Text(text.to_owned()));
     match name {
         "time" => {
@@ -173,9 +247,9 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
         "file" => text(&row.names?.file_of(record, decoded)?),
         "message" => Some(Cell::Text(decoded.message(record, row.style)?)),
         "header" => text(record.header.name()),
-        "size" => number(record.payload.len() as i128),
+        "size" => number(record.payload.len() as u64),
         "channel_name" => text(record.log_item()?.channel),
-        "record_id" => number(record.log_item()?.record_id.into()),
+        "record_id" => number(record.log_item()?.record_id),
         _ => None,
     }
 }
@@ -197,46 +271,6 @@ pub fn event(row: &Row<'_>) -> String {
         }
         None if row.record.header == HeaderType::Message => format!("#{}", descriptor.id),
         None => format!("{}v{}", descriptor.opcode.0, descriptor.version),
-    }
-}
-
-/// Collects the first value of each field.
-struct FieldCells<'c> {
-    columns: &'c [Column],
-    cells: &'c mut [Option<Cell>],
-    style: &'c Style,
-}
-
-impl Visitor for FieldCells<'_> {
-    fn value(&mut self, field: &Field, value: Value<'_>) {
-        for (column, cell) in self.columns.iter().zip(self.cells.iter_mut()) {
-            let is_asked = column.may_be_field();
-            if cell.is_some() || !is_asked || !column.name.eq_ignore_ascii_case(&field.name) {
-                continue;
-            }
-            *cell = Some(match value {
-                Value::F32(value) => Cell::Float(value.into()),
-                Value::F64(value) => Cell::Float(value),
-                Value::Hex(value) => Cell::Hex(value),
-                _ => match value.as_integer().filter(|_| !matches!(value, Value::Mapped { .. })) {
-                    Some(number) => Cell::Number(number),
-                    None => {
-                        let mut text = Vec::new();
-                        value.write_text(&mut text, self.style);
-                        Cell::Text(String::from_utf8_lossy(&text).into_owned())
-                    }
-                },
-            });
-        }
-    }
-
-    fn begin_array(&mut self, _: &Field, _: usize) {}
-    fn end_array(&mut self, _: &Field) {}
-    fn begin_struct(&mut self, _: &Field) {}
-    fn end_struct(&mut self, _: &Field) {}
-
-    fn is_done(&self) -> bool {
-        self.cells.iter().all(Option::is_some)
     }
 }
 

@@ -88,12 +88,14 @@ impl Distribution {
         self.max
     }
 
-    /// The sum as a number of JSON.
-    pub fn sum_json(&self) -> serde_json::Value {
-        match (self.others == 0.0, i64::try_from(self.integers)) {
-            (true, Ok(sum)) => sum.into(),
-            _ => self.sum().into(),
+    /// The sum as JSON: integers with all their digits; a sum beyond a double is a text, as a value is.
+    pub fn sum_json(&self) -> String {
+        if self.others == 0.0 {
+            return self.integers.to_string();
         }
+        let mut out = Vec::new();
+        etw_decode::Value::F64(self.sum()).write_json(&mut out, &etw_decode::Style::default());
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     pub fn sum(&self) -> f64 {

@@ -1,7 +1,7 @@
 //! `etw stat --by COLUMNS`: counts, sums and percentiles by any columns.
 
 use crate::asked_names::AskedNames;
-use crate::column::{self, Cell, Column, Row};
+use crate::column::{self, Cell, Column, Form, Row};
 use crate::distribution::{Distribution, SHOWN, shown};
 use crate::event_kinds::EventKinds;
 use crate::files;
@@ -10,11 +10,11 @@ use crate::output::{Failure, Progress, counted};
 use crate::times::Times;
 use crate::where_filter::{Filter, TraceNames};
 use etw_decode::expr::Owned;
-use etw_decode::{Catalog, Decoded, Decoder, Style};
+use etw_decode::{Catalog, Decoded, Decoder, Style, Value as FieldValue, write_json_string};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{EventRecord, FileTime};
-use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ use std::sync::Arc;
 const TABLES: [&str; 4] = ["thread", "module", "function", "activity"];
 /// Groups past this many are counted together.
 const LIMIT: usize = 1 << 16;
+/// So are those past this many bytes of their columns: values of a field can be as large as an event.
+const SIZE_LIMIT: usize = 256 << 20;
 
 /// The columns that group events, and the figures of each group.
 pub struct Grouping {
@@ -32,6 +34,8 @@ pub struct Grouping {
     pub percentiles: bool,
     /// Rows that are shown.
     pub top: Option<usize>,
+    /// The form of the rows.
+    pub form: Form,
 }
 
 /// The records of one trace.
@@ -183,13 +187,16 @@ impl Grouping {
         let with_names = columns.iter().any(Column::needs_names);
         let (style, times) = (Style::default(), Times::Utc);
         let mut groups: HashMap<Vec<Option<String>>, Group> = HashMap::new();
+        let mut size_left = SIZE_LIMIT;
         let mut others = 0;
         let by = AskedNames::of_columns("--by", &self.columns).or_words(&TABLES);
         let sum = AskedNames::of_columns("--sum", self.sum.as_slice());
         let mut has_text = false;
         let scanned = scan.run(with_names, |scanned| {
             let Scanned { record, decoded, time, names } = *scanned;
-            let row = Row { record, decoded, time, names, style: &style, times: &times };
+            let (form, gathers_numbers) = (self.form, self.sum.is_some());
+            let (style, times) = (&style, &times);
+            let row = Row { record, decoded, time, names, style, times, form, gathers_numbers };
             let mut cells = column::cells(&columns, &row);
             let summed = self.sum.as_ref().and_then(|_| cells.pop()).flatten();
             if summed.is_some() {
@@ -199,22 +206,27 @@ impl Grouping {
                 |(number, cell): (usize, &Option<Cell>)| cell.is_some().then_some(number);
             cells.iter().enumerate().filter_map(has_cell).for_each(|number| by.mark_found(number));
             let key: Vec<Option<String>> =
-                cells.iter().map(|cell| Some(cell.as_ref()?.to_text().into_owned())).collect();
-            if groups.len() >= LIMIT && !groups.contains_key(&key) {
-                others += 1;
-                return;
+                cells.iter().map(|cell| Some(cell.as_ref()?.to_text())).collect();
+            if !groups.contains_key(&key) {
+                let size: usize = key.iter().flatten().map(String::len).sum();
+                if groups.len() >= LIMIT || size > size_left {
+                    others += 1;
+                    return;
+                }
+                size_left -= size;
             }
             let group = groups.entry(key).or_insert_with(|| Group {
-                cells,
+                cells: cells.into_iter().map(|cell| cell.map(Cell::without_numbers)).collect(),
                 count: 0,
                 sum: Distribution::default(),
             });
             group.count += 1;
-            match summed {
-                Some(Cell::Number(number)) => group.sum.add_integer(number),
-                Some(Cell::Hex(number)) => group.sum.add_integer(number.into()),
-                Some(Cell::Float(number)) => group.sum.add(number),
-                Some(Cell::Text(_)) => has_text = true,
+            match &summed {
+                Some(Cell::Scalar(number)) => add(&mut group.sum, number),
+                Some(Cell::Many { numbers, .. }) => {
+                    numbers.iter().for_each(|number| add(&mut group.sum, number));
+                }
+                Some(Cell::Text(_) | Cell::Json(_)) => has_text = true,
                 None => {}
             }
         });
@@ -251,38 +263,34 @@ impl Grouping {
 }
 
 impl Groups<'_> {
-    pub fn to_json(&self) -> Value {
-        let groups: Vec<Value> = self.rows.iter().map(|group| self.json_row(group)).collect();
-        json!({
-            "file": self.trace.path().to_string_lossy(),
-            "records": self.records,
-            "groups": groups,
-            "others": self.others,
-        })
+    pub fn to_json(&self) -> String {
+        let rows: Vec<String> = self.rows.iter().map(|group| self.json_row(group)).collect();
+        let (file, rows) = (json!(self.trace.path().to_string_lossy()), rows.join(","));
+        let (others, records) = (self.others, self.records);
+        format!("{{\"file\":{file},\"groups\":[{rows}],\"others\":{others},\"records\":{records}}}")
     }
 
-    fn json_row(&self, group: &Group) -> Value {
-        let mut row = Map::new();
-        let columns = self.grouping.columns.iter().zip(&group.cells);
-        let by: Map<String, Value> =
-            columns.map(|(column, cell)| (column.name.clone(), json_cell(cell.as_ref()))).collect();
-        row.insert("by".to_owned(), by.into());
-        row.insert("count".to_owned(), group.count.into());
-        if self.grouping.sum.is_some() {
-            row.insert("values".to_owned(), group.sum.count.into());
-            row.insert("sum".to_owned(), group.sum.sum_json());
-        }
+    fn json_row(&self, group: &Group) -> String {
+        let by = json_columns(&self.grouping.columns, &group.cells);
+        let mut row = format!("{{\"by\":{by},\"count\":{}", group.count);
+        let mut put = |name: &str, value: Value| {
+            // Writing to a String cannot fail.
+            let _ = write!(row, ",\"{name}\":{value}");
+        };
         if self.grouping.percentiles {
-            let has_values = group.sum.count > 0;
-            let mut put = |name: &str, number: f64| {
-                let value = if has_values { number.into() } else { Value::Null };
-                row.insert(name.to_owned(), value);
+            let number = |number: f64| match group.sum.count {
+                0 => Value::Null,
+                _ => number.into(),
             };
-            put("min", group.sum.min);
-            SHOWN.iter().for_each(|(name, part)| put(name, group.sum.quantile(*part)));
-            put("max", group.sum.max);
+            put("max", number(group.sum.max));
+            put("min", number(group.sum.min));
+            SHOWN.iter().for_each(|(name, part)| put(name, number(group.sum.quantile(*part))));
         }
-        row.into()
+        if self.grouping.sum.is_some() {
+            let sum = group.sum.sum_json();
+            let _ = write!(row, ",\"sum\":{sum},\"values\":{}", group.sum.count);
+        }
+        row + "}"
     }
 
     pub fn to_text(&self) -> String {
@@ -334,25 +342,41 @@ impl Groups<'_> {
             cells.extend(SHOWN.iter().map(|(_, part)| number(group.sum.quantile(*part))));
             cells.push(number(group.sum.max));
         }
-        let text = |cell: &Option<Cell>| {
-            cell.as_ref().map_or("-".to_owned(), |cell| cell.to_text().into_owned())
-        };
+        let text =
+            |cell: &Option<Cell>| cell.as_ref().map_or("-".to_owned(), |cell| cell.to_text());
         cells.extend(group.cells.iter().map(text));
         cells
     }
 }
 
-fn json_cell(cell: Option<&Cell>) -> Value {
-    match cell {
-        None => Value::Null,
-        Some(Cell::Text(text)) => text.as_str().into(),
-        Some(cell @ Cell::Hex(_)) => cell.to_text().into(),
-        Some(Cell::Float(number)) => (*number).into(),
-        Some(Cell::Number(number)) => match i64::try_from(*number) {
-            Ok(number) => number.into(),
-            Err(_) => u64::try_from(*number).map_or(Value::Null, Value::from),
-        },
+/// Adds a number to a sum.
+fn add(sum: &mut Distribution, number: &FieldValue<'_>) {
+    match *number {
+        FieldValue::F64(number) => sum.add(number),
+        // The double that is shown like it.
+        FieldValue::F32(number) => sum.add(number.to_string().parse().unwrap_or(number.into())),
+        number => number.as_integer().into_iter().for_each(|number| sum.add_integer(number)),
     }
+}
+
+/// The columns of a row as an object. Of a name that was given twice, there is one.
+fn json_columns(columns: &[Column], cells: &[Option<Cell>]) -> String {
+    let cells: BTreeMap<&str, &Option<Cell>> =
+        columns.iter().map(|column| column.name.as_str()).zip(cells).collect();
+    let mut out = vec![b'{'];
+    for (number, (name, cell)) in cells.into_iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        write_json_string(&mut out, name);
+        out.push(b':');
+        match cell {
+            Some(cell) => cell.put_json(&mut out, &Style::default()),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    out.push(b'}');
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Characters of a table's cell. Names of functions may have many thousands.

@@ -77,6 +77,11 @@ pub enum By {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let counting = Counting::of(arguments)?;
+    if !arguments.symbols.is_empty() && !counting.shows_code() {
+        return Err(Failure::Usage(
+            "stat: --symbols and --perf-map need --by function or --by module".to_owned(),
+        ));
+    }
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let catalog = arguments.schemas.load_for(&traces)?;

@@ -112,7 +112,12 @@ fn columns() -> String {
     for (name, about) in HEADER_COLUMNS {
         text += &format!("  {name:<20} {about}\n");
     }
-    text += "Every other name is a field of the event, at any depth; fields.pid is a field with the name of a column.\n";
+    text += "\
+Every other name is a field of the event, at any depth: Status; Process.Id, a member of a struct; Id#2, the
+second of two fields of a name; fields.pid, a field with the name of a column.
+Arrays and structs are shown whole. A field in an array of structs has the values of all of them.
+In text, a value with control characters stands in quotes, with the escapes of JSON.
+";
     text + "\nExample\n  etw dump t.etl --columns time,process,event,Status --relative\n"
 }
 

@@ -145,7 +145,7 @@ impl Field {
     }
 
     /// The name, made unique among its siblings like [`json_key`](Field::json_key).
-    pub(crate) fn unique_name(&self) -> &str {
+    pub fn unique_name(&self) -> &str {
         let key = self.json_key().strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\":"));
         match key.map(std::str::from_utf8) {
             // A name with escapes stays as it is.

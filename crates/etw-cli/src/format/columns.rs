@@ -1,17 +1,33 @@
 //! Records as rows of chosen columns: tab-separated text, CSV, JSON.
 
+use super::csv::quote;
 use super::{FileFacts, Format, Options};
-use crate::column::{self, Cell, Column, Row};
+use crate::column::{self, Cell, Column, Form, Row, put_shown};
 use etw_decode::{Decoded, write_json_string};
 use etw_types::EventRecord;
 
 /// The line with the columns' names.
 pub fn heading(format: Format, columns: &[Column]) -> String {
-    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    if format == Format::Json {
+        return String::new();
+    }
+    let mut out = Vec::new();
+    for (number, column) in columns.iter().enumerate() {
+        separate(format, number, &mut out);
+        match format {
+            Format::Csv => quote(&mut out, column.name.as_bytes(), false),
+            _ => put_shown(&mut out, &column.name),
+        }
+    }
+    out.push(b'\n');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn separate(format: Format, number: usize, out: &mut Vec<u8>) {
     match format {
-        Format::Json => String::new(),
-        Format::Csv => format!("{}\n", names.join(",")),
-        _ => format!("{}\n", names.join("\t")),
+        _ if number == 0 => {}
+        Format::Json | Format::Csv => out.push(b','),
+        _ => out.push(b'\t'),
     }
 }
 
@@ -35,8 +51,11 @@ pub fn write(
             names,
             style: &options.message_style(file),
             times: &options.view.times,
+            form: if options.format == Format::Json { Form::Json } else { Form::Text },
+            gathers_numbers: false,
         },
     );
+    let mut plain = Vec::new();
     if options.format == Format::Json {
         out.push(b'{');
     }
@@ -44,29 +63,24 @@ pub fn write(
         if cell.is_some() {
             options.view.asked.mark_found(number);
         }
+        separate(options.format, number, out);
         match options.format {
             Format::Json => {
-                if number > 0 {
-                    out.push(b',');
-                }
                 write_json_string(out, &column.name);
                 out.push(b':');
-                put_json(out, cell.as_ref());
+                match cell {
+                    Some(cell) => cell.put_json(out, &options.style),
+                    None => out.extend_from_slice(b"null"),
+                }
             }
             Format::Csv => {
-                if number > 0 {
-                    out.push(b',');
-                }
-                let text = cell.as_ref().map(Cell::to_text).unwrap_or_default();
-                match text.contains(['"', ',', '\n']) {
-                    true => put_quoted(out, &text),
-                    false => out.extend_from_slice(text.as_bytes()),
+                if let Some(cell) = cell {
+                    plain.clear();
+                    cell.put_plain(&mut plain);
+                    quote(out, &plain, false);
                 }
             }
             _ => {
-                if number > 0 {
-                    out.push(b'\t');
-                }
                 let text = cell.as_ref().map_or("-".into(), Cell::to_text);
                 let colour = options.view.colour_of(&column.name, record);
                 options.view.put_coloured(out, colour, text.as_bytes());
@@ -74,20 +88,4 @@ pub fn write(
         }
     }
     out.extend_from_slice(if options.format == Format::Json { b"}\n" } else { b"\n" });
-}
-
-fn put_json(out: &mut Vec<u8>, cell: Option<&Cell>) {
-    match cell {
-        None => out.extend_from_slice(b"null"),
-        Some(Cell::Float(number)) if !number.is_finite() => out.extend_from_slice(b"null"),
-        Some(Cell::Text(text)) => write_json_string(out, text),
-        Some(cell @ Cell::Hex(_)) => write_json_string(out, &cell.to_text()),
-        Some(number) => out.extend_from_slice(number.to_text().as_bytes()),
-    }
-}
-
-fn put_quoted(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-    out.push(b'"');
 }

@@ -95,7 +95,7 @@ pub fn write(
     if let Some(names) = &options.names {
         if let Some(name) = names.file_of(record, decoded) {
             out.extend_from_slice(b" file=");
-            write_json_string(out, &name);
+            put_escaped(out, &name);
         }
         if let Some(name) = names.function_of(record) {
             put(out, format_args!(" function={}", safe(&name)));
@@ -104,7 +104,9 @@ pub fn write(
     }
     let event = (record, decoded, Some(visited));
     let around = (&b" message=\""[..], &b"\""[..]);
-    inserts.put_message(out, event, around, &options.style, Escape::Json);
+    let start = out.len();
+    inserts.put_message(out, event, around, &options.message_style(file), Escape::Json);
+    escape_unsafe(out, start);
     if options.raw {
         put_payload(out, record);
     }
@@ -211,13 +213,26 @@ fn put_name(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) 
     }
 }
 
-/// Names come from the trace: nothing in them may move the terminal's cursor or break the line.
+/// Names come from the trace: nothing in them may move the terminal's cursor, turn its text around or break the line.
 pub fn safe(name: &str) -> std::borrow::Cow<'_, str> {
-    if !is_printable_ascii(name.as_bytes()) && name.chars().any(char::is_control) {
-        name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
+    if !is_printable_ascii(name.as_bytes()) && name.chars().any(is_unsafe) {
+        name.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect::<String>().into()
     } else {
         name.into()
     }
+}
+
+/// Whether a character is no part of a line: a control, the end of a line or paragraph, or one that turns the text behind it around.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Appends a text in quotes, with the escapes of JSON, also for characters that JSON leaves alone and a line has not.
+pub fn put_escaped(out: &mut Vec<u8>, text: &str) {
+    let start = out.len();
+    write_json_string(out, text);
+    escape_unsafe(out, start);
 }
 
 /// Whether all bytes are those of visible characters and blanks.
@@ -285,19 +300,9 @@ impl Visitor for Fields<'_> {
         if !field.is_custom_length && !field.no_print {
             self.name(field, field.is_array());
             start = self.out.len();
-            match value {
-                Value::Text(_) => {
-                    value.write_json(self.out, self.style);
-                    if escape_controls(self.out, start) {
-                        // The message has them.
-                        start = self.out.len();
-                    }
-                }
-                Value::Mapped { value: number, map } => match map.name_of(number) {
-                    Some(name) => self.out.extend_from_slice(safe(&name).as_bytes()),
-                    None => put_number(self.out, number),
-                },
-                _ => value.write_text(self.out, self.style),
+            if put_value(self.out, value, self.style) {
+                // The message escapes them itself.
+                start = self.out.len();
             }
         }
         let written = (&self.out[..], start..self.out.len());
@@ -340,16 +345,44 @@ impl Visitor for Fields<'_> {
     }
 }
 
-/// JSON leaves DEL and the C1 controls alone; a terminal does not. Returns whether there may have been one.
-fn escape_controls(out: &mut Vec<u8>, start: usize) -> bool {
-    let suspect = |bytes: &[u8]| bytes.iter().any(|&byte| byte == 0x7f || byte == 0xc2);
-    let is_suspect = !is_printable_ascii(&out[start..]) && suspect(&out[start..]);
-    if is_suspect {
-        let text = String::from_utf8_lossy(&out[start..]).into_owned();
-        out.truncate(start);
-        out.extend_from_slice(safe(&text).as_bytes());
+/// Appends a value. Returns whether it has escapes that are not those of JSON.
+pub fn put_value(out: &mut Vec<u8>, value: Value<'_>, style: &Style) -> bool {
+    let start = out.len();
+    match value {
+        Value::Text(_) => value.write_json(out, style),
+        Value::Mapped { value: number, map } => {
+            match map.name_of(number) {
+                Some(name) => out.extend_from_slice(safe(&name).as_bytes()),
+                None => put_number(out, number),
+            }
+            return false;
+        }
+        _ => value.write_text(out, style),
     }
-    is_suspect
+    // Numbers, times and the like have none; a decoder's text may have any.
+    matches!(value, Value::Text(_) | Value::Custom { .. }) && escape_unsafe(out, start)
+}
+
+/// Escapes what JSON leaves alone and a line has not, such as DEL and the C1 controls, which terminals obey. Returns whether there was one.
+fn escape_unsafe(out: &mut Vec<u8>, start: usize) -> bool {
+    // All but ASCII controls begin with one of these bytes.
+    let suspect = |byte: &u8| *byte < b' ' || matches!(byte, 0x7f | 0xc2 | 0xe2);
+    if is_printable_ascii(&out[start..]) || !out[start..].iter().any(suspect) {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&out[start..]);
+    if !text.chars().any(is_unsafe) {
+        return false;
+    }
+    let text = text.into_owned();
+    out.truncate(start);
+    for c in text.chars() {
+        match is_unsafe(c) {
+            true => put(out, format_args!("\\u{:04x}", c as u32)),
+            false => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    true
 }
 
 #[cfg(test)]

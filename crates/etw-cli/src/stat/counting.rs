@@ -2,7 +2,7 @@
 
 use super::{Arguments, By};
 use crate::activities;
-use crate::column::Column;
+use crate::column::{Column, Form};
 use crate::grouping::{Grouping, Scan};
 use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
@@ -69,7 +69,15 @@ impl Counting {
             sum: arguments.sum.clone(),
             percentiles: arguments.percentiles,
             top: arguments.top,
+            form: if arguments.format.is_json() { Form::Json } else { Form::Text },
         }))
+    }
+}
+
+impl Counting {
+    /// Whether functions, or the files that have them, are shown.
+    pub fn shows_code(&self) -> bool {
+        matches!(self, Counting::Profile(ProfileBy::Module | ProfileBy::Function))
     }
 }
 

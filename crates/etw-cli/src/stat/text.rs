@@ -83,7 +83,7 @@ impl Counted {
     /// The facts of an event log: it has neither a session nor buffers.
     fn put_log_facts(&self, text: &mut String) {
         let channel = self.trace().header().map_or("", |header| &header.logger_name);
-        let _ = writeln!(text, "  log      {channel}");
+        let _ = writeln!(text, "  log      {}", crate::format::safe(channel));
         if let Some((first, last)) = self.span {
             let seconds = last.0.saturating_sub(first.0) as f64 / 1e7;
             let _ = writeln!(text, "  events   {first} to {last} ({seconds:.3} s)");
@@ -176,8 +176,7 @@ impl Counted {
                 (None, None) => "-".into(),
             };
             let name = format!("{provider} / {}", row.event.as_deref().unwrap_or("-"));
-            let name: String =
-                name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            let name = crate::format::safe(&name);
             let fit = row.fit.to_text();
             let _ = writeln!(
                 text,

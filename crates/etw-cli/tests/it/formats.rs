@@ -3,6 +3,7 @@
 use crate::fixture::{TempFile, every_header, json_lines, push_event, push_tracelogging, stdout};
 use etw_etl::write::FileBuilder;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder};
+use etw_types::{EventRecord, HeaderType};
 use quick_xml::events::Event;
 use serde_json::json;
 
@@ -168,4 +169,36 @@ fn separators_do_not_depend_on_values() {
         r#"<ComplexData Name="pairs"/></EventData>"#
     );
     assert!(xml.contains(expected), "{xml}");
+}
+
+/// The message is made of the fields, and is as hostile as they are.
+#[test]
+fn messages_in_text_keep_to_their_line_and_leave_the_terminal_alone() {
+    let manifest = r#"<m><provider name="P" guid="{00000000-0000-0000-0000-000000000001}">
+ <templates><template tid="T"><data name="text" inType="win:UnicodeString"/></template></templates>
+ <events><event value="1" template="T" message="says %1"/><event value="2" message="a&#x9b;b&#x202e;"/></events>
+ </provider></m>"#;
+    let folder = std::env::temp_dir().join(format!("etw-cli-messages-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("p.man");
+    std::fs::write(&path, manifest).unwrap();
+    let mut file = FileBuilder::new();
+    let payload: Vec<u8> =
+        format!("{HOSTILE}\u{202e}\0").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (id, payload) in [(1, &payload[..]), (2, &[])] {
+        let mut record = EventRecord::new(HeaderType::Event64, payload);
+        record.provider = "00000000-0000-0000-0000-000000000001".parse().ok();
+        record.descriptor.id = id;
+        record.order_time = file.header.start_raw + i64::from(id);
+        file.push(0, &record).unwrap();
+    }
+    let file = TempFile::new(&file.finish());
+    let text = stdout(&["dump", "--manifest", path.to_str().unwrap()], &[file.path()], 0);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(text.lines().count(), 3, "{text}");
+    let is_unsafe = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!text.contains(is_unsafe), "{text:?}");
+    let escaped = r#"a\"b,c\n<d>&\u001b[31m\u009b31m\u007fé\u202e""#;
+    assert!(text.contains(&format!("text=\"{escaped} message=\"says {escaped}")), "{text}");
+    assert!(text.contains(r#"message="a\u009bb\u202e""#), "{text}");
 }

@@ -5,6 +5,7 @@ mod book;
 #[cfg(target_os = "linux")]
 mod broken_setups;
 mod check;
+mod columns;
 #[cfg(target_os = "linux")]
 mod controllers;
 mod convert;
