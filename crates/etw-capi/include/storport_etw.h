@@ -31,7 +31,7 @@
 #define STORPORT_ETW_EVENT_KEYWORD_COMMAND_TRACE 0x10ull
 
 typedef enum _STORPORT_ETW_LEVEL {
-    StorportEtwLevelLogAlways = 0,
+    StorportEtwLevelLogAlways = 0, /* whatever levels and keywords sessions ask for; the event has no keywords */
     StorportEtwLevelCritical = 1,
     StorportEtwLevelError = 2,
     StorportEtwLevelWarning = 3,

@@ -75,8 +75,12 @@ impl Common<'_> {
         Level(self.event.level.0 as u8)
     }
 
+    /// An event of level `LOG_ALWAYS` has no keyword, so that no session's keywords exclude it.
     fn keywords(&self) -> Keyword {
-        MINIPORT | self.event.keywords
+        match self.event.level {
+            EventLevel::LOG_ALWAYS => Keyword(0),
+            _ => MINIPORT | self.event.keywords,
+        }
     }
 
     fn channel(&self) -> Channel {

@@ -36,7 +36,7 @@ impl EventChannel {
 pub struct EventLevel(pub u32);
 
 impl EventLevel {
-    /// Passes every level.
+    /// Logged whatever levels and keywords sessions ask for. Such events have no keywords.
     pub const LOG_ALWAYS: EventLevel = EventLevel(0);
     /// Critical.
     pub const CRITICAL: EventLevel = EventLevel(1);

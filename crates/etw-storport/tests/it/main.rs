@@ -172,6 +172,33 @@ fn ids_of_byte_streams() {
     assert!(seen.iter().zip(&cases).all(|(event, (_, level))| u32::from(event.level) == *level));
 }
 
+/// SP-1: an event of level LOG_ALWAYS passes every level and keyword that a session asks for, as Microsoft documents it; others do not.
+#[test]
+fn an_event_that_is_always_logged_passes_every_filter() {
+    let device = device();
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (any, all) in [(0, 0), (keyword::PERFORMANCE.0, 0), (u64::MAX, u64::MAX)] {
+        let session = Session::builder("always").memory().start().unwrap();
+        let wanted = etw::LevelKeyword {
+            level: Level::CRITICAL,
+            any: Keyword(any),
+            all: Keyword(all),
+            ..etw::LevelKeyword::ALL
+        };
+        let info = etw::EnableInfo { wanted, ..etw::EnableInfo::default() };
+        session.enable_with(&PROVIDER_ID, info).unwrap();
+        for level in [EventLevel::ERROR, EventLevel::LOG_ALWAYS] {
+            assert_eq!(stream(Some(&device), 0, "x", level.0, b"x"), StorStatus::SUCCESS);
+            let event = MiniportEvent { level, ..MiniportEvent::new(9, "x") };
+            let parameters = [Parameter::new("a", 1), Parameter::new("b", 2)];
+            let status = log_event(Some(&device), None, event, None, &parameters);
+            assert_eq!(status, StorStatus::SUCCESS);
+        }
+        let ledger = session.stop().unwrap().ledger;
+        assert_eq!((ledger.stored, ledger.lost_total()), (2, 0), "{any:x} {all:x}");
+    }
+}
+
 /// SP-2: what cannot be is refused, wanted or not; what is wanted and finds no room is another failure.
 #[test]
 fn invalid_calls_and_full_sessions_have_different_statuses() {
