@@ -239,7 +239,7 @@ struct Source {
     problems: Problems,
 }
 
-/// What could not be read of a log.
+/// Parts of a log that could not be read.
 struct Problems {
     damage: Vec<Damage>,
     /// Damage of a trace, in lines.

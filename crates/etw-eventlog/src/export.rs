@@ -39,7 +39,7 @@ impl std::error::Error for ExportError {
 pub struct Exported {
     /// Records that were written.
     pub records: u64,
-    /// What could not be read of each log, in the order of the sources.
+    /// The parts that could not be read, of each log, in the order of the sources.
     pub problems: Vec<Problems>,
 }
 

@@ -85,7 +85,7 @@ struct Part {
     problems: Problems,
 }
 
-/// What could not be read of a log.
+/// Parts of a log that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problems {
@@ -131,7 +131,7 @@ impl ResultSet {
         self.sources.iter().map(|part| &*part.name)
     }
 
-    /// What could not be read so far, for each log, in the order of the sources.
+    /// The parts that could not be read so far, of each log, in the order of the sources.
     pub fn into_problems(self) -> Vec<Problems> {
         self.sources.into_iter().map(|part| part.problems).collect()
     }

@@ -150,7 +150,7 @@ impl Log {
         let mut head = input.read(0, HEADER_SIZE)?;
         let size = input.size()?;
         if head.starts_with(FILE_SIGNATURE) {
-            // What a cut header lacks does not match its checksum.
+            // Zeros in place of a cut header do not match its checksum.
             head.resize(HEADER_SIZE, 0);
         }
         let header = FileHeader::read(&head).ok_or(Error::NotEvtx)?;

@@ -62,7 +62,7 @@ fn log(name: &str, events: &[EventRecord<'_>]) -> PathBuf {
     path
 }
 
-/// What `of` finds in each record.
+/// The findings of `of` in each record.
 fn each<R>(path: &PathBuf, of: impl Fn(&Record<'_>) -> R) -> Vec<R> {
     let log = Log::open(path).unwrap();
     let mut records = log.records();

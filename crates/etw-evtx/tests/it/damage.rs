@@ -1,4 +1,4 @@
-//! Logs whose file or chunks lack something: what is lost is told, and the rest is read.
+//! Logs whose file or chunks lack something: the damage is reported, and the rest is read.
 
 use std::fs;
 use std::path::PathBuf;
