@@ -14,7 +14,8 @@ extern "C" {
 
 typedef void *ETW_SESSION;
 
-/* Starts a session that records to a file. An existing file is replaced. Returns 0, or the status that StartTrace would return. */
+/* Starts a session that records to a file. An existing file is replaced. Returns 0, or the status that StartTrace would return: 183,
+ * ERROR_ALREADY_EXISTS, if another private session of the process has the name, in whatever case. */
 ULONG etw_session_start(const char *name, const char *file, ETW_SESSION *session);
 
 /* Options of a session. A member of 0 has its default, which stands behind it. */

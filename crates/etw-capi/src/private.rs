@@ -4,14 +4,46 @@
 use std::ffi::OsStr;
 use std::ffi::{OsString, c_char};
 use std::os::raw::c_void;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use etw_api::{EnableInfo, Keyword, Level, LevelKeyword, Session, SessionError, Status};
 
 use crate::abi::{RawGuid, guarded, guid_of, read, store, text_of};
 
-/// A running session. C holds its address.
-pub struct EtwSession(Mutex<Option<Session>>);
+/// A running session and its name. C holds its address.
+pub struct EtwSession {
+    session: Session,
+    /// Free when the session has stopped.
+    name: SessionName,
+}
+
+/// The names of this process's private sessions, in lower case, by processes: those of the parent mean nothing in the child of a fork.
+static NAMES: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
+
+/// A name that no other private session of the process has while this lives.
+pub(crate) struct SessionName(u32, String);
+
+impl SessionName {
+    /// # Errors
+    /// 183: a private session of the process has the name.
+    pub(crate) fn claim(name: &str) -> Result<SessionName, Status> {
+        let (process, name) = (std::process::id(), name.to_lowercase());
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|(of, _)| *of == process);
+        if names.iter().any(|(_, other)| *other == name) {
+            return Err(Status::ERROR_ALREADY_EXISTS);
+        }
+        names.push((process, name.clone()));
+        Ok(SessionName(process, name))
+    }
+}
+
+impl Drop for SessionName {
+    fn drop(&mut self) {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|(process, name)| (process, name) != (&self.0, &self.1));
+    }
+}
 
 /// `ETW_SESSION_OPTIONS`.
 #[repr(C)]
@@ -58,7 +90,12 @@ pub unsafe extern "C" fn etw_session_start_ex(
         if options.size < SIZE {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        let mut builder = Session::builder(&String::from_utf8_lossy(name));
+        let name = String::from_utf8_lossy(name);
+        let claimed = match SessionName::claim(&name) {
+            Ok(claimed) => claimed,
+            Err(status) => return status,
+        };
+        let mut builder = Session::builder(&name);
         // SAFETY: TEXT.
         builder = match unsafe { path_of(file) } {
             Some(path) => builder.file(path),
@@ -75,7 +112,7 @@ pub unsafe extern "C" fn etw_session_start_ex(
         builder = builder.pool_size(start, bytes(options.pool_limit_kb, 16 << 20));
         match builder.start() {
             Ok(started) => {
-                let started = Box::new(EtwSession(Mutex::new(Some(started))));
+                let started = Box::new(EtwSession { session: started, name: claimed });
                 // SAFETY: OUT.
                 unsafe { store(session, Box::into_raw(started).cast()) };
                 Status::ERROR_SUCCESS
@@ -114,9 +151,8 @@ unsafe fn with(
     }
     // SAFETY: HANDLE: from `etw_session_start`, and not stopped.
     let session = unsafe { &*session.cast::<EtwSession>() };
-    let session = session.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let Some(session) = &*session else { return Status::ERROR_WMI_INSTANCE_NOT_FOUND };
-    act(session).map_or_else(|error| error.status(), |()| Status::ERROR_SUCCESS)
+    // Without a lock: an enable callback that the call runs may use the session, too.
+    act(&session.session).map_or_else(|error| error.status(), |()| Status::ERROR_SUCCESS)
 }
 
 /// # Safety
@@ -193,8 +229,7 @@ pub unsafe extern "C" fn etw_session_stop(session: *mut c_void, lost: *mut u64) 
         }
         // SAFETY: HANDLE: from `etw_session_start`. This call ends the handle.
         let session = unsafe { Box::from_raw(session.cast::<EtwSession>()) };
-        let session = session.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(session) = session else { return Status::ERROR_WMI_INSTANCE_NOT_FOUND };
+        let EtwSession { session, name: _name } = *session;
         let etw_api::Stopped { statistics, result } = session.stop_with_statistics();
         if !lost.is_null() {
             // SAFETY: OUT.

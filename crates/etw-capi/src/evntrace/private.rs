@@ -9,6 +9,7 @@ use etw_types::{Keyword, LogFileMode};
 use etw_wire::requests::{SessionStatus, milliseconds};
 
 use super::sessions::handle_of;
+use crate::private::SessionName;
 
 /// Numbers of private sessions are above those of a host's.
 const FIRST_ID: u32 = 0x8000;
@@ -18,6 +19,10 @@ pub struct Private {
     /// The constant settings.
     facts: SessionStatus,
     session: Session,
+    /// Its process: the child of a fork has copies of its parent's sessions.
+    process: u32,
+    /// Free when the session has stopped.
+    name: SessionName,
 }
 
 struct All {
@@ -37,15 +42,14 @@ pub fn find(handle: u64, name: Option<&str>) -> Option<Arc<Private>> {
         (0, Some(name)) => session.facts.name.to_lowercase() == name.to_lowercase(),
         (handle, _) => handle_of(&session.facts) == handle,
     };
-    all(|all| all.running.iter().find(is_it).cloned())
+    let process = std::process::id();
+    all(|all| all.running.iter().filter(|it| it.process == process).find(is_it).cloned())
 }
 
 /// # Errors
 /// As `StartTrace`.
 pub fn start(config: SessionConfig, mode: LogFileMode) -> Result<SessionStatus, Status> {
-    if find(0, Some(&config.name)).is_some() {
-        return Err(Status::ERROR_ALREADY_EXISTS);
-    }
+    let name = SessionName::claim(&config.name)?;
     let session = Session::with_config(config.clone()).start().map_err(|error| error.status())?;
     let guid = if config.guid.is_zero() { create_id() } else { config.guid };
     let facts = SessionStatus {
@@ -67,7 +71,8 @@ pub fn start(config: SessionConfig, mode: LogFileMode) -> Result<SessionStatus, 
         clock: config.clock,
         ..SessionStatus::default()
     };
-    let started = Arc::new(Private { facts: facts.clone(), session });
+    let process = std::process::id();
+    let started = Arc::new(Private { facts: facts.clone(), session, process, name });
     all(|all| all.running.push(started));
     Ok(facts)
 }
@@ -131,7 +136,7 @@ pub fn stop(private: Arc<Private>) -> Result<SessionStatus, Status> {
     all(|all| all.running.retain(|other| !Arc::ptr_eq(other, &private)));
     let before = private.query();
     match Arc::try_unwrap(private) {
-        Ok(Private { facts, session }) => {
+        Ok(Private { facts, session, name: _name, .. }) => {
             let etw_api::Stopped { statistics, result } = session.stop_with_statistics();
             result.map_err(|error| error.status())?;
             Ok(SessionStatus {
