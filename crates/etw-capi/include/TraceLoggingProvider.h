@@ -24,10 +24,11 @@
 
 /* ---- Providers -------------------------------------------------------------------------------------------------------- */
 
-/* The state of a provider. A callback keeps the level and keywords of all sessions' enablements together. */
+/* The state of a provider. While it is registered, the library sets the level and keywords of all sessions' enablements together; in the child
+ * of a fork, to what the child's sessions ask for. The layout is part of the library's binary interface. */
 typedef struct etw_tlg_provider {
     uint32_t LevelPlus1; /* 0: no session enabled the provider */
-    uint64_t KeywordAny;
+    uint64_t KeywordAny __attribute__((aligned(8)));
     uint64_t KeywordAll;
     REGHANDLE RegHandle;
     GUID ProviderId;
@@ -36,6 +37,10 @@ typedef struct etw_tlg_provider {
     PENABLECALLBACK Callback;
     PVOID Context;
 } etw_tlg_provider;
+ETW_TLG_ASSERT(offsetof(etw_tlg_provider, KeywordAll) == 16 && offsetof(etw_tlg_provider, ProviderId) == 32 &&
+                   offsetof(etw_tlg_provider, Traits) == 48 &&
+                   offsetof(etw_tlg_provider, Context) == 48 + 3 * sizeof(void *),
+               "the layout differs from the library's");
 
 typedef etw_tlg_provider *TraceLoggingHProvider;
 
@@ -54,6 +59,8 @@ ETW_TLG_ASSERT(offsetof(etw_event_site, Size) == sizeof(void *) && offsetof(etw_
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* Registers a provider with its traits, its callback and its gate. RegHandle is set before the callback can be called. 183: it is registered. */
+ULONG EVNTAPI etw_register_tracelogging(etw_tlg_provider *Provider);
 /* The usual write in two halves, between which the macro copies the values: etw_begin_site returns the address of Size bytes, all of which are
  * filled before etw_commit_site is called with the same Size on the same thread. NULL: nothing happened, and etw_write_site writes the event. */
 void *EVNTAPI etw_begin_site(REGHANDLE RegHandle, etw_event_site *Site, uint64_t Size);
@@ -84,13 +91,15 @@ ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG
 #define TRACELOGGING_DEFINE_PROVIDER_STORAGE(storage, providerName, providerId, ...) \
     ETW_TLG_CAT(ETW_TLG_STORAGE_, ETW_TLG_NARGS(__VA_ARGS__))(storage, providerName, providerId __VA_OPT__(,) __VA_ARGS__)
 #define ETW_TLG_STORAGE_0(storage, providerName, providerId)                                   \
-    static const struct {                                                                      \
+    ETW_TLG_ASSERT_NAME(providerName)                                                          \
+    ETW_TLG_CONSTANT struct {                                                                  \
         uint16_t size;                                                                         \
         char name[sizeof(providerName)];                                                       \
     } ETW_TLG_PACKED storage##_traits = {sizeof(storage##_traits), providerName};              \
     ETW_TLG_STORAGE_(storage, providerId)
 #define ETW_TLG_STORAGE_1(storage, providerName, providerId, group)                            \
-    static const struct {                                                                      \
+    ETW_TLG_ASSERT_NAME(providerName)                                                          \
+    ETW_TLG_CONSTANT struct {                                                                  \
         uint16_t size;                                                                         \
         char name[sizeof(providerName)];                                                       \
         uint16_t group_size;                                                                   \
@@ -98,42 +107,31 @@ ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG
         GUID group_id;                                                                         \
     } ETW_TLG_PACKED storage##_traits = {sizeof(storage##_traits), providerName, 19, 1, ETW_TLG_GUID_ group}; \
     ETW_TLG_STORAGE_(storage, providerId)
+#ifdef __cplusplus
 #define ETW_TLG_STORAGE_(storage, providerId)                                                  \
+    ETW_TLG_CONSTANT GUID storage##_id = ETW_TLG_GUID_ providerId;                             \
+    ETW_TLG_STORAGE_OF(storage, storage##_id)
+#else
+#define ETW_TLG_STORAGE_(storage, providerId) ETW_TLG_STORAGE_OF(storage, ETW_TLG_GUID_ providerId)
+#endif
+#define ETW_TLG_STORAGE_OF(storage, ...)                                                       \
     static etw_tlg_provider storage = {                                                        \
-        0, 0, 0, 0, ETW_TLG_GUID_ providerId, &storage##_traits, sizeof(storage##_traits), NULL, NULL}
+        0, 0, 0, 0, __VA_ARGS__, &storage##_traits, sizeof(storage##_traits), NULL, NULL}
 #define TraceLoggingOptionGroup(...) (__VA_ARGS__)
 
-/* Callbacks on the library's threads set these values, and the program's threads read them. */
+/* The library's threads set these values, and the program's threads read them. */
 #define ETW_TLG_GET(place, order) __atomic_load_n(&(place), __ATOMIC_##order)
 #define ETW_TLG_SET(place, value, order) __atomic_store_n(&(place), value, __ATOMIC_##order)
 
-static inline void etw_tlg_changed(LPCGUID source, ULONG control, UCHAR level, ULONGLONG any, ULONGLONG all,
-                                   PEVENT_FILTER_DESCRIPTOR filter, PVOID context)
-{
-    etw_tlg_provider *p = (etw_tlg_provider *)context;
-    const PENABLECALLBACK callback = ETW_TLG_GET(p->Callback, ACQUIRE);
-    if (control == EVENT_CONTROL_CODE_DISABLE_PROVIDER) {
-        ETW_TLG_SET(p->LevelPlus1, 0, RELAXED);
-    } else if (control == EVENT_CONTROL_CODE_ENABLE_PROVIDER) {
-        ETW_TLG_SET(p->KeywordAny, any, RELAXED);
-        ETW_TLG_SET(p->KeywordAll, all, RELAXED);
-        ETW_TLG_SET(p->LevelPlus1, level != 0 ? (uint32_t)level + 1 : 256, RELAXED);
-    }
-    if (callback != NULL)
-        callback(source, control, level, any, all, filter, ETW_TLG_GET(p->Context, RELAXED));
-}
-
+/* A provider that is registered already keeps its registration, and its callback: 183, ERROR_ALREADY_EXISTS. */
 static inline ULONG TraceLoggingRegisterEx(TraceLoggingHProvider hProvider, PENABLECALLBACK pCallback,
                                            PVOID pCallbackContext)
 {
-    ULONG status;
-    ETW_TLG_SET(hProvider->Context, pCallbackContext, RELAXED);
-    ETW_TLG_SET(hProvider->Callback, pCallback, RELEASE);
-    status = EventRegister(&hProvider->ProviderId, etw_tlg_changed, hProvider, &hProvider->RegHandle);
-    if (status == ERROR_SUCCESS)
-        status = EventSetInformation(hProvider->RegHandle, EventProviderSetTraits,
-                                     (PVOID)(uintptr_t)hProvider->Traits, hProvider->TraitsSize);
-    return status;
+    if (hProvider->RegHandle == 0) {
+        hProvider->Callback = pCallback;
+        hProvider->Context = pCallbackContext;
+    }
+    return etw_register_tracelogging(hProvider);
 }
 
 static inline ULONG TraceLoggingRegister(TraceLoggingHProvider hProvider)
@@ -220,7 +218,8 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
     ETW_TLG_WRITE_NAMED(send, hProvider, ETW_TLG_LITERAL(eventName) char name[sizeof(eventName)], \
                         eventName __VA_OPT__(,) __VA_ARGS__)
 #define ETW_TLG_LITERAL(eventName) \
-    ETW_TLG_ASSERT(ETW_TLG_IS_LITERAL(eventName), "the name of an event has to be a string literal");
+    ETW_TLG_ASSERT(ETW_TLG_IS_LITERAL(eventName), "the name of an event has to be a string literal"); \
+    ETW_TLG_ASSERT_NAME(eventName)
 #define ETW_TLG_WRITE_NAMED(send, hProvider, nameMember, nameValue, ...)                                   \
     do {                                                                                                   \
         enum {                                                                                             \
@@ -228,6 +227,8 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
             etw_opcode = 0 ETW_TLG_EACH(OP __VA_OPT__(,) __VA_ARGS__),                                     \
             etw_channel = 11 ETW_TLG_EACH(CH __VA_OPT__(,) __VA_ARGS__)                                    \
         };                                                                                                 \
+        ETW_TLG_ASSERT(((etw_level | etw_opcode | etw_channel) & ~255) == 0,                               \
+                       "the level, the opcode and the channel of an event are 0 to 255");                  \
         const TraceLoggingHProvider etw_provider = (hProvider);                                            \
         if (etw_tlg_has_level(etw_provider, etw_level) &&                                                  \
             etw_tlg_has_keyword(etw_provider, 0 ETW_TLG_EACH(KW __VA_OPT__(,) __VA_ARGS__))) {             \
@@ -238,7 +239,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
                 nameMember;                                                                                \
                 ETW_TLG_EACH(MEM __VA_OPT__(,) __VA_ARGS__)                                                \
             } ETW_TLG_PACKED;                                                                              \
-            static const struct {                                                                          \
+            ETW_TLG_CONSTANT struct {                                                                      \
                 EVENT_DESCRIPTOR descriptor;                                                               \
                 struct etw_meta_t meta;                                                                    \
             } etw_event = {                                                                                \
@@ -452,6 +453,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TYPES_01(in, out, tag) (uint8_t)((in) | 0x80), 0x80, ETW_TLG_TAG_BYTES(tag, 0)
 #define ETW_TLG_TYPES_11(in, out, tag) (uint8_t)((in) | 0x80), (uint8_t)((out) | 0x80), ETW_TLG_TAG_BYTES(tag, 0)
 #define ETW_TLG_FIELD(i, ho, ht, name) \
+    ETW_TLG_ASSERT_NAME(name)          \
     char n_##i[sizeof(name)];          \
     uint8_t t_##i[ETW_TLG_SIZE_##ho##ht];
 #define ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name) name, {ETW_TLG_TYPES_##ho##ht(in, out, tag)},
@@ -585,6 +587,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_CUSTOM_TYPES_0(protocol, tag) (uint8_t)(((protocol) & 0x1f) | 0x60)
 #define ETW_TLG_CUSTOM_TYPES_1(protocol, tag) (uint8_t)(((protocol) & 0x1f) | 0xe0), 0x80, ETW_TLG_TAG_BYTES(tag, 0)
 #define ETW_TLG_MEM_CU(i, value, size, protocol, schema, schema_size, name, ht, tag) \
+    ETW_TLG_ASSERT_NAME(name)                                                        \
     char n_##i[sizeof(name)];                                                        \
     uint8_t t_##i[ETW_TLG_CUSTOM_SIZE_##ht];                                         \
     uint16_t c_##i;                                                                  \

@@ -12,9 +12,14 @@
 
 #ifdef __cplusplus
 #define ETW_TLG_ASSERT(condition, text) static_assert(condition, text)
+/* The static part of an event. C++ would initialise a constant that is none when the event is written first, and never again. */
+#define ETW_TLG_CONSTANT static constexpr
 #else
 #define ETW_TLG_ASSERT(condition, text) _Static_assert(condition, text)
+#define ETW_TLG_CONSTANT static const
 #endif
+/* A reader of the metadata would take a NUL for the end of the name, and what follows for the type of a field. */
+#define ETW_TLG_ASSERT_NAME(name) ETW_TLG_ASSERT(!ETW_TLG_HAS_NUL(name), "a name must not contain a NUL");
 
 typedef const void *etw_tlg_pointer;
 
@@ -163,6 +168,14 @@ template <size_t Count> struct etw_tlg_literal<const char (&)[Count]> {
     static constexpr bool is_true = true;
 };
 #define ETW_TLG_IS_LITERAL(text) etw_tlg_literal<decltype((text))>::is_true
+/* By halves, for the limits of compilers on recursion. */
+template <class Unit> constexpr bool etw_tlg_has_nul(const Unit *text, size_t from, size_t to)
+{
+    return to - from < 2 ? to != from && text[from] == 0
+                         : etw_tlg_has_nul(text, from, from + (to - from) / 2) ||
+                               etw_tlg_has_nul(text, from + (to - from) / 2, to);
+}
+#define ETW_TLG_HAS_NUL(text) etw_tlg_has_nul(text, 0, sizeof(text) / sizeof((text)[0]) - 1)
 
 template <bool IsTrue> struct etw_tlg_bool {
     static constexpr bool is_true = IsTrue;
@@ -313,6 +326,7 @@ typedef struct etw_tlg_no_pointer {
 #define ETW_TLG_IS_LITERAL(text)                 \
     (_Generic(&(text)[0], char *: 1, default: 0) && \
      !__builtin_types_compatible_p(__typeof__(text), __typeof__(&(text)[0])))
+#define ETW_TLG_HAS_NUL(text) (__builtin_strlen((const char *)(text)) != sizeof(text) - 1)
 /* char32_t is another name of uint32_t. */
 #if __SIZEOF_WCHAR_T__ == 4
 #define ETW_TLG_IS_WIDE(value) \

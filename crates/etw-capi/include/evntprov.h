@@ -115,7 +115,8 @@ typedef enum _ETW_PROVIDER_TRAIT_TYPE {
 #define EVENT_CONTROL_CODE_CAPTURE_STATE 2
 #endif
 
-/* The library calls it at each change of the provider's enablements, on a thread of its own, of the controller, or of the registration. */
+/* The library calls it once for each change of the provider's enablements, on a thread of its own, of the controller, or of the registration. A
+ * child made by fork is not told of the fork. */
 typedef VOID(NTAPI *PENABLECALLBACK)(LPCGUID SourceId, ULONG IsEnabled, UCHAR Level,
                                      ULONGLONG MatchAnyKeyword, ULONGLONG MatchAllKeyword,
                                      PEVENT_FILTER_DESCRIPTOR FilterData, PVOID CallbackContext);
@@ -136,6 +137,8 @@ ULONG EVNTAPI EventWrite(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR EventDescriptor
 ULONG EVNTAPI EventWriteTransfer(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR EventDescriptor,
                                  LPCGUID ActivityId, LPCGUID RelatedActivityId,
                                  ULONG UserDataCount, PEVENT_DATA_DESCRIPTOR UserData);
+/* Filter names sessions that do not get the event: bit 32 + n is this process's private session n, counted from 0; bits 0 to 31 are global
+ * sessions. A callback finds a session's bit in InstanceId of the session's EVENT_FILTER_HEADER. */
 ULONG EVNTAPI EventWriteEx(REGHANDLE RegHandle, PCEVENT_DESCRIPTOR EventDescriptor,
                            ULONG64 Filter, ULONG Flags, LPCGUID ActivityId,
                            LPCGUID RelatedActivityId, ULONG UserDataCount,

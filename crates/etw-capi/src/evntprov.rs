@@ -1,14 +1,15 @@
 //! `evntprov.h`: providers register, test their enable state and write events.
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use etw_api::evntprov::{
-    self, EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle, event_register,
+    self, EventDataDescriptor, MAX_DATA_DESCRIPTORS, NewRegistration, ProgramGate, RegHandle,
+    event_register_new,
 };
-use etw_api::{EnableChange, EventDescriptor, Keyword, Level, Status};
+use etw_api::{EnableChange, EventDescriptor, Guid, Keyword, Level, Status};
 
 use crate::abi::{
     CallbackContext, RawData, RawDescriptor, RawFilterDescriptor, RawGuid, bytes, descriptor_of,
@@ -37,6 +38,52 @@ pub fn has_registered() -> bool {
     REGISTERED.load(Ordering::Relaxed) > 0
 }
 
+/// A C callback as the provider's; `None` for NULL.
+///
+/// # Safety
+/// CALLBACK `callback`, `context`.
+unsafe fn enable_callback(
+    callback: Option<RawCallback>,
+    context: *mut c_void,
+) -> Option<Arc<etw_api::EnableCallback>> {
+    let callback = callback?;
+    let context = CallbackContext(context);
+    Some(Arc::new(move |change: &EnableChange<'_>| {
+        let source = RawGuid::from_guid(&change.source);
+        let data = change.filter_data;
+        let filter = RawFilterDescriptor {
+            address: data.as_ptr().addr() as u64,
+            size: data.len() as u32,
+            kind: SCHEMATIZED,
+        };
+        let filter: *const RawFilterDescriptor =
+            if data.is_empty() { std::ptr::null() } else { &raw const filter };
+        // SAFETY: CALLBACK; the other arguments live until it returns.
+        unsafe {
+            callback(
+                &raw const source,
+                change.control as u32,
+                change.level.0,
+                change.any.0,
+                change.all.0,
+                filter,
+                context.get(),
+            );
+        }
+    }))
+}
+
+/// Registers, and counts the registration. `announce` gets the handle before the callback can be called.
+fn register(id: &Guid, new: NewRegistration<'_>, announce: impl FnOnce(RegHandle)) -> Status {
+    match event_register_new(id, new, announce) {
+        Ok(_) => {
+            REGISTERED.fetch_add(1, Ordering::Relaxed);
+            Status::ERROR_SUCCESS
+        }
+        Err(status) => status,
+    }
+}
+
 /// # Safety
 /// ONE `provider`; CALLBACK `callback`, `context`; OUT `handle`.
 #[unsafe(no_mangle)]
@@ -51,43 +98,59 @@ pub unsafe extern "C" fn EventRegister(
         let Some(id) = (unsafe { guid_of(provider) }).filter(|_| !handle.is_null()) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        let context = CallbackContext(context);
-        let callback = callback.map(|callback| {
-            let notify = move |change: &EnableChange<'_>| {
-                let source = RawGuid::from_guid(&change.source);
-                let data = change.filter_data;
-                let filter = RawFilterDescriptor {
-                    address: data.as_ptr().addr() as u64,
-                    size: data.len() as u32,
-                    kind: SCHEMATIZED,
-                };
-                let filter: *const RawFilterDescriptor =
-                    if data.is_empty() { std::ptr::null() } else { &raw const filter };
-                // SAFETY: CALLBACK; the other arguments live until it returns.
-                unsafe {
-                    callback(
-                        &raw const source,
-                        change.control as u32,
-                        change.level.0,
-                        change.any.0,
-                        change.all.0,
-                        filter,
-                        context.get(),
-                    );
-                }
-            };
-            let notify: Arc<etw_api::EnableCallback> = Arc::new(notify);
-            notify
-        });
-        match event_register(&id, callback) {
-            Ok(registered) => {
-                REGISTERED.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: OUT.
-                unsafe { store(handle, registered.0) };
-                Status::ERROR_SUCCESS
-            }
-            Err(status) => status,
+        // SAFETY: CALLBACK.
+        let callback = unsafe { enable_callback(callback, context) };
+        let new = NewRegistration { callback, ..NewRegistration::default() };
+        // SAFETY: OUT.
+        register(&id, new, |registered| unsafe { store(handle, registered.0) })
+    })
+}
+
+/// `etw_tlg_provider`: the state of a provider of `TraceLoggingProvider.h`.
+#[repr(C)]
+pub struct TraceLoggingProvider {
+    gate: ProgramGate,
+    handle: AtomicU64,
+    id: RawGuid,
+    traits: *const u8,
+    traits_size: u16,
+    callback: Option<RawCallback>,
+    context: *mut c_void,
+}
+
+const _: () = {
+    assert!(size_of::<ProgramGate>() == 24);
+    assert!(offset_of!(TraceLoggingProvider, id) == 32);
+    assert!(offset_of!(TraceLoggingProvider, traits) == 48);
+    assert!(offset_of!(TraceLoggingProvider, context) == 48 + 3 * size_of::<usize>());
+};
+
+/// Registers a TraceLogging provider: with its traits at once, so that no event is without them. Returns 183 if it is registered.
+///
+/// # Safety
+/// ONE `provider`, until the call returns that unregisters it; BYTES for its traits; CALLBACK for its callback and context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn etw_register_tracelogging(provider: *const TraceLoggingProvider) -> u32 {
+    guarded(|| {
+        // SAFETY: ONE: `'static` is longer than the caller promises, but a registration's end closes the gate, and nothing keeps it.
+        let provider: Option<&'static TraceLoggingProvider> = unsafe { provider.as_ref() };
+        let Some(provider) = provider else { return Status::ERROR_INVALID_PARAMETER };
+        let handle = RegHandle(provider.handle.load(Ordering::Relaxed));
+        if evntprov::provider_of_handle(handle).is_some() {
+            return Status::ERROR_ALREADY_EXISTS;
         }
+        // SAFETY: BYTES, CALLBACK.
+        let (traits, callback) = unsafe {
+            (
+                bytes(provider.traits, usize::from(provider.traits_size)),
+                enable_callback(provider.callback, provider.context),
+            )
+        };
+        let Some(traits) = traits else { return Status::ERROR_INVALID_PARAMETER };
+        let new = NewRegistration { callback, traits, gate: Some(&provider.gate) };
+        register(&provider.id.guid(), new, |registered| {
+            provider.handle.store(registered.0, Ordering::Release);
+        })
     })
 }
 

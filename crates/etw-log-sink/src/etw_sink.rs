@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw::evntprov::{
-    CurrentProvider, EventDataDescriptor, EventInfoClass, RegHandle, event_gate, event_register,
-    event_set_information, event_unregister, event_write_transfer,
+    CurrentProvider, EventDataDescriptor, NewRegistration, RegHandle, event_gate,
+    event_register_new, event_unregister, event_write_transfer,
 };
 use etw::rt::{only_route, routes, write_site_of_bytes};
 use etw::{Channel, Guid, Keyword, Provider, Status};
@@ -454,19 +454,10 @@ impl EtwSink {
 }
 
 fn register(id: &Guid, name: &str) -> Result<RegHandle, Status> {
-    let handle = event_register(id, None)?;
     let size = (name.len() + 3) as u16;
     let traits = [&size.to_le_bytes()[..], name.as_bytes(), &[0]].concat();
-    for (class, data) in
-        [(EventInfoClass::SetTraits, &traits[..]), (EventInfoClass::UseDescriptorType, &[1])]
-    {
-        let status = event_set_information(handle, class as u32, data);
-        if !status.is_success() {
-            event_unregister(handle);
-            return Err(status);
-        }
-    }
-    Ok(handle)
+    let new = NewRegistration { traits: &traits, ..NewRegistration::default() };
+    event_register_new(id, new, |_| ())
 }
 
 /// Prints that logging failed. If standard output is closed, the line is dropped.

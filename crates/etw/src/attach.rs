@@ -58,7 +58,7 @@ pub(crate) fn begin() {
     if before == process_generation() || (before != 0 && !registry::begin_anew()) {
         return;
     }
-    let _ = crate::fork::IN_CHILD.descriptors.set(forget_descriptors);
+    let _ = crate::fork::FORGET_DESCRIPTORS.set(forget_descriptors);
     crate::fork::install();
     for path in DIRECTORIES.get_or_init(runtime_directory::of_program) {
         let directory = match Directory::open_or_make(path) {

@@ -27,16 +27,18 @@
 
 mod current;
 mod data;
-mod handle;
+pub(crate) mod handle;
 mod write;
 
+#[doc(hidden)]
+pub use crate::provider::ProgramGate;
 #[doc(hidden)]
 pub use current::CurrentProvider;
 pub use data::{EventDataDescriptor, MAX_DATA_DESCRIPTORS};
 pub use handle::{
-    EventInfoClass, MAX_REGISTRATIONS, RegHandle, event_enabled, event_gate,
-    event_provider_enabled, event_register, event_set_information, event_unregister,
-    provider_of_handle,
+    EventInfoClass, MAX_REGISTRATIONS, NewRegistration, RegHandle, event_enabled, event_gate,
+    event_provider_enabled, event_register, event_register_new, event_set_information,
+    event_unregister, provider_of_handle,
 };
 pub use write::{
     SiteOptions, WriteOptions, etw_event_write_full, event_write, event_write_ex,

@@ -1,7 +1,7 @@
 //! The pools of attached hosts, which every write looks up, and the routes that name their sessions.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use etw_ring::{MAX_ATTACHMENTS, Writer};
 
@@ -56,6 +56,80 @@ pub(crate) fn is_attached(attachment: usize) -> bool {
 /// The route of one session: its bit in a mask over all hosts.
 pub(crate) fn route(attachment: usize, slot: u8) -> u64 {
     1 << (attachment * 8 + usize::from(slot))
+}
+
+/// Attachments plus one by numbers; 0: the number is free.
+struct Numbers<const COUNT: usize>([AtomicU8; COUNT]);
+
+impl<const COUNT: usize> Numbers<COUNT> {
+    const fn new() -> Numbers<COUNT> {
+        Numbers([const { AtomicU8::new(0) }; COUNT])
+    }
+
+    /// Gives an attachment the lowest free number, if one is free.
+    fn give(&self, attachment: usize) {
+        if let Some(free) = self.0.iter().find(|of| of.load(Ordering::Relaxed) == 0) {
+            free.store(attachment as u8 + 1, Ordering::Release);
+        }
+    }
+
+    /// Takes an attachment's number, if it has one.
+    fn take(&self, attachment: usize) {
+        if let Some(number) = self.number(attachment) {
+            self.0[number].store(0, Ordering::Release);
+        }
+    }
+
+    fn number(&self, attachment: usize) -> Option<usize> {
+        self.0.iter().position(|of| usize::from(of.load(Ordering::Relaxed)) == attachment + 1)
+    }
+
+    /// The numbers in use with their attachments.
+    fn used(&self) -> impl Iterator<Item = (usize, usize)> {
+        let of = |of: &AtomicU8| usize::from(of.load(Ordering::Acquire)).checked_sub(1);
+        self.0.iter().enumerate().filter_map(move |(number, it)| Some((number, of(it)?)))
+    }
+}
+
+/// Private sessions, from bit 32 of a filter of `EventWriteEx` on.
+static PRIVATE: Numbers<MAX_ATTACHMENTS> = Numbers::new();
+const PRIVATE_BIT: usize = 32;
+/// Hosts of global sessions: eight bits of a filter each, from bit 0 on, for the slots of their sessions.
+static GLOBAL: Numbers<4> = Numbers::new();
+
+/// Numbers the private session of an attachment. Called with the registry's lock.
+pub(crate) fn number_private(attachment: usize) {
+    PRIVATE.give(attachment);
+}
+
+/// Numbers a host of global sessions. Called with the registry's lock.
+#[cfg(target_os = "linux")]
+pub(crate) fn number_global(attachment: usize) {
+    GLOBAL.give(attachment);
+}
+
+/// Takes the attachment's number. Called with the registry's lock.
+pub(crate) fn forget_number(attachment: usize) {
+    PRIVATE.take(attachment);
+    GLOBAL.take(attachment);
+}
+
+/// The bit of a session in filters of `EventWriteEx`; 0 if it has none.
+pub(crate) fn filter_bit(attachment: usize, slot: u8) -> u64 {
+    match (PRIVATE.number(attachment), GLOBAL.number(attachment)) {
+        (Some(number), _) => 1 << (PRIVATE_BIT + number),
+        (None, Some(number)) => 1 << (number * 8 + usize::from(slot)),
+        (None, None) => 0,
+    }
+}
+
+/// The routes that a filter of `EventWriteEx` excludes. Lock-free.
+pub(crate) fn excluded_routes(filter: u64) -> u64 {
+    let private = PRIVATE.used().filter(|(number, _)| filter >> (PRIVATE_BIT + number) & 1 != 0);
+    let private = private.map(|(_, attachment)| routes(attachment));
+    let global = GLOBAL.used();
+    let global = global.map(|(number, at)| (filter >> (number * 8) & 0xff) << (at * 8));
+    private.chain(global).fold(0, |all, routes| all | routes)
 }
 
 /// The routes of all sessions of a host.

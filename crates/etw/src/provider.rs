@@ -24,13 +24,15 @@ use etw_types::{EventDescriptor, Guid, Keyword, Level, Status};
 mod callback;
 mod classic;
 mod enablement;
+mod listener;
 mod reference;
 mod slot;
 
-use callback::Callback;
 pub use callback::{ControlCode, EnableCallback, EnableChange};
 pub(crate) use classic::{ClassicEnable, MAX_SERIAL};
-pub(crate) use enablement::Entered;
+use listener::Listener;
+pub use listener::ProgramGate;
+pub(crate) use listener::{Begun, Entered, Following, Listeners};
 pub(crate) use reference::ProviderRef;
 use slot::Slot;
 
@@ -76,8 +78,10 @@ pub(crate) const STACKS: u32 = 1 << 24;
 #[derive(Debug, Default)]
 pub(super) struct State {
     registered: usize,
-    callbacks: Vec<(u64, Callback)>,
-    next_callback: u64,
+    listeners: Vec<Listener>,
+    next_listener: u64,
+    /// Counts the changes of the enable state.
+    changes: u64,
     classic: ClassicEnable,
 }
 
@@ -107,8 +111,9 @@ impl Provider {
             serial: AtomicU32::new(0),
             state: Mutex::new(State {
                 registered: 0,
-                callbacks: Vec::new(),
-                next_callback: 0,
+                listeners: Vec::new(),
+                next_listener: 0,
+                changes: 0,
                 classic: ClassicEnable::NONE,
             }),
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::provider::{EnableCallback, EnableChange, Provider, ProviderRef};
+use etw_types::Wanted;
+
+use crate::provider::{EnableCallback, EnableChange, Following, Provider, ProviderRef};
 use crate::registry;
 
 /// Keeps a provider registered; dropping it unregisters the provider.
@@ -22,20 +24,22 @@ use crate::registry;
 #[must_use = "the provider is unregistered when this is dropped: keep it in a variable like `_registration` (`let _ =` drops it at once), or call `forever()`"]
 pub struct Registration {
     provider: ProviderRef,
-    callback: Option<u64>,
+    listener: Option<u64>,
 }
 
 /// Registers a provider, and connects to the hosts of global sessions if this is the process's first registration.
+/// `known`: the enable state that the callback knows, by another registration.
 pub(crate) fn register(
     provider: ProviderRef,
-    callback: Option<Arc<EnableCallback>>,
+    following: Following,
+    known: Option<Wanted>,
 ) -> Registration {
     #[cfg(target_os = "linux")]
     crate::attach::begin();
     #[cfg(windows)]
     crate::system::begin();
-    let callback = registry::register(&provider, callback);
-    Registration { provider, callback }
+    let listener = registry::register(&provider, following, known);
+    Registration { provider, listener }
 }
 
 impl Registration {
@@ -52,18 +56,19 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        registry::unregister(&self.provider, self.callback);
+        registry::unregister(&self.provider, self.listener);
     }
 }
 
 impl Provider {
     /// Registers the provider, so that sessions can enable it. Several parts of a program may do so.
     pub fn register(&'static self) -> Registration {
-        register(ProviderRef::Static(self), None)
+        register(ProviderRef::Static(self), Following::default(), None)
     }
 
-    /// [`register`](Self::register) with a callback for every change of the enable state. If a session has enabled the provider
-    /// already, the callback runs before this returns (OV-15).
+    /// [`register`](Self::register) with a callback for every change of the enable state. If sessions have enabled the provider
+    /// already, the callback runs once before this returns, with what they ask for together (OV-15). In the child of a fork,
+    /// it is called for the child's changes, and not for the fork itself.
     ///
     /// The callback may write events. Other threads may write at the same time. The callback must not register or unregister
     /// its own provider.
@@ -71,7 +76,7 @@ impl Provider {
         &'static self,
         callback: impl Fn(&EnableChange<'_>) + Send + Sync + 'static,
     ) -> Registration {
-        register(ProviderRef::Static(self), Some(Arc::new(callback)))
+        register(ProviderRef::Static(self), Following::callback(Some(Arc::new(callback))), None)
     }
 
     /// Registers a provider made at run time.
@@ -79,6 +84,6 @@ impl Provider {
         self: &Arc<Self>,
         callback: Option<Arc<EnableCallback>>,
     ) -> Registration {
-        register(ProviderRef::Shared(self.clone()), callback)
+        register(ProviderRef::Shared(self.clone()), Following::callback(callback), None)
     }
 }

@@ -11,16 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use etw_ring::{MAX_ATTACHMENTS, Writer};
 #[cfg(target_os = "linux")]
 use etw_types::SchemaRecord;
-use etw_types::{Guid, LevelKeyword, StackFilter};
+use etw_types::{Guid, LevelKeyword, StackFilter, Wanted};
 
 use crate::diagnose::report;
 use crate::lock::lock as lock_mutex;
 use crate::pools::{self, route, routes};
-use crate::provider::{EnableCallback, Entered, Provider, ProviderRef};
+use crate::provider::{Entered, Following, Listeners, Provider, ProviderRef};
 
 mod callbacks;
 mod change;
+mod filter_data;
 
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+pub(crate) use callbacks::{Turns, lock_turns};
 use callbacks::{call, enable_state};
 #[cfg(feature = "session")]
 pub(crate) use change::schemas_of;
@@ -110,16 +113,17 @@ impl Registry {
     fn forget(&self, attachment: usize) {
         for provider in &self.providers {
             provider.clear_slots(routes(attachment));
+            provider.set_program_gates();
         }
+        pools::forget_number(attachment);
         pools::clear_writer(attachment);
     }
 
     /// Registers all providers with a new host; their numbers.
     fn introduce_all(&self, attachment: usize, host: &dyn Host) -> Vec<u32> {
         // Their callbacks run when a session enables them.
-        let introduced = self.providers.iter().inspect(|provider| {
-            let _ = introduce(provider, attachment, host);
-        });
+        let introduced =
+            self.providers.iter().inspect(|provider| introduce(provider, attachment, host));
         introduced.map(|provider| number_of(provider, attachment)).collect()
     }
 
@@ -142,6 +146,13 @@ pub(crate) fn forget_hosts(lock: &mut Lock) {
     }
 }
 
+/// Sets the gates in memory of the program, if no thread has the registry. Async-signal-safe.
+pub(crate) fn try_set_program_gates(provider: &Provider) {
+    if let Ok(_registry) = REGISTRY.try_lock() {
+        provider.set_program_gates();
+    }
+}
+
 /// In the child of a fork: forgets all that the parent was attached to. `false`: a thread of the parent holds the lock.
 #[cfg(target_os = "linux")]
 pub(crate) fn begin_anew() -> bool {
@@ -155,22 +166,20 @@ pub(crate) fn begin_anew() -> bool {
     true
 }
 
-/// Registers a provider with all hosts, and waits a moment for their sessions' enablements; the callback's number.
+/// Registers a provider with all hosts, and waits a moment for their sessions' enablements; the listener's number. The callback is
+/// called once, with what all sessions ask for, if that is not what it knows: `known`.
 pub(crate) fn register(
     provider: &ProviderRef,
-    callback: Option<Arc<EnableCallback>>,
+    following: Following,
+    known: Option<Wanted>,
 ) -> Option<u64> {
-    let mut filter_data = Vec::new();
     let (number, hosts) = with(|registry| {
-        let Entered { is_first, callback: number } = provider.enter(callback);
+        let Entered { is_first, listener: number } = provider.enter(following);
         let mut hosts = Vec::new();
         if is_first {
             for (attachment, host) in registry.hosts.iter().enumerate() {
                 if let Some(host) = host {
-                    let data = introduce(provider, attachment, &**host);
-                    if !data.is_empty() {
-                        filter_data = data;
-                    }
+                    introduce(provider, attachment, &**host);
                     hosts.push((attachment, host.clone(), number_of(provider, attachment)));
                 }
             }
@@ -180,16 +189,11 @@ pub(crate) fn register(
     });
     for (attachment, host, at_host) in hosts {
         let enables = host.settle(provider, at_host);
-        let data = with(|_| enable_all(provider, attachment, enables));
-        if !data.is_empty() {
-            filter_data = data;
-        }
+        with(|_| enable_all(provider, attachment, enables));
     }
     report(|| registration_report(provider));
-    if number.is_some() {
-        // OV-15: a session enabled the provider before it registered; which one is not known here.
-        let enabled = |provider: &Provider| enable_state(provider, Guid::ZERO, true);
-        call(provider, number, enabled, &filter_data);
+    if let Some(number) = number {
+        callbacks::begin(provider, number, known);
     }
     number
 }
@@ -210,35 +214,33 @@ fn registration_report(provider: &Provider) -> String {
     format!("registered {name} {id}: {state}{hint}")
 }
 
-/// Registers a provider with one host; the last schematised filter among its sessions' enablements.
-fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) -> Vec<u8> {
+/// Registers a provider with one host, and sets its sessions' enablements.
+fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
     let HostRegistration { number, enables } = host.register(provider);
     provider.registrations[attachment].store(number, Ordering::Relaxed);
-    enable_all(provider, attachment, enables)
+    enable_all(provider, attachment, enables);
 }
 
-/// Sets the enablements of a new registration; the last schematised filter among them.
-fn enable_all(provider: &Provider, attachment: usize, enables: Vec<Enable>) -> Vec<u8> {
-    let mut filter_data = Vec::new();
+/// Sets the enablements of a new registration.
+fn enable_all(provider: &Provider, attachment: usize, enables: Vec<Enable>) {
     for enable in enables {
         // A ninth session gets its refusal when it enables a registered provider; for a later registration it stays without.
         let route = route(attachment, enable.slot);
         let _ = provider.want(route, &enable.wanted, enable.stacks.as_ref(), enable.since);
-        if !enable.filter_data.is_empty() {
-            filter_data = enable.filter_data;
-        }
+        provider.count_change(&filter_data::with_instance(
+            &enable.filter_data,
+            attachment,
+            enable.slot,
+        ));
     }
-    filter_data
 }
 
 /// Removes one registration; with the last one, the hosts' sessions.
-pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
-    if let Some(number) = callback {
-        provider.remove_callback(number);
-    }
-    let ended = with(|registry| {
+pub(crate) fn unregister(provider: &ProviderRef, listener: Option<u64>) {
+    let (removed, ended) = with(|registry| {
+        let removed = listener.and_then(|number| provider.remove_listener(number));
         if !provider.leave() {
-            return Vec::new();
+            return (removed, Vec::new());
         }
         provider.clear_slots(u64::MAX);
         report(|| {
@@ -255,17 +257,17 @@ pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
             host.unregister(number_of(provider, attachment));
             host
         };
-        hosts.map(unregister).collect()
+        (removed, hosts.map(unregister).collect())
     });
     for host in ended {
         host.ended(provider);
     }
-    if callback.is_some() {
+    if removed.is_some_and(|listener| listener.has_callback()) {
         callbacks::wait_for_running();
     }
 }
 
-/// Attaches a new host: `make` gets the attachment's number and makes its pool.
+/// Attaches a private session as a host: `make` gets the attachment's number and makes its pool.
 ///
 /// # Errors
 /// `full` if all attachments are taken, or the error of `make`.
@@ -278,6 +280,7 @@ pub(crate) fn attach<T, E>(
         let NewHost { host, writer, kept } = make(attachment)?;
         registry.introduce_all(attachment, &*host);
         registry.hosts[attachment] = Some(host);
+        pools::number_private(attachment);
         pools::set_writer(attachment, writer);
         Ok(Attached { attachment, kept })
     })
@@ -290,6 +293,7 @@ pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<Attached<Vec<u32>>
     with(|registry| {
         let attachment = registry.free_attachment()?;
         pools::clear_writer(attachment);
+        pools::number_global(attachment);
         let numbers = registry.introduce_all(attachment, &*host);
         registry.hosts[attachment] = Some(host);
         Some(Attached { attachment, kept: numbers })
@@ -298,13 +302,15 @@ pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<Attached<Vec<u32>>
 
 /// Detaches a host: its sessions want nothing more.
 pub(crate) fn detach(attachment: usize) {
-    let changed: Vec<ProviderRef> = with(|registry| {
+    let changed: Vec<(ProviderRef, Listeners)> = with(|registry| {
         registry.hosts[attachment] = None;
         let changed = registry.providers.iter().filter(|p| p.clear_slots(routes(attachment)));
-        changed.cloned().collect()
+        let changed = changed.map(|p| (p.clone(), Listeners::Of(p.count_change(&[])))).collect();
+        pools::forget_number(attachment);
+        changed
     });
-    for provider in changed {
-        call(&provider, None, |provider| enable_state(provider, Guid::ZERO, false), &[]);
+    for (provider, listeners) in changed {
+        call(&provider, listeners, |provider| enable_state(provider, Guid::ZERO), &[]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod engine;
 pub(crate) mod error;
-mod own;
+pub(crate) mod own;
 
 use std::fmt;
 use std::path::Path;

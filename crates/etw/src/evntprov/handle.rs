@@ -1,12 +1,13 @@
 //! Registrations by handle.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use etw_types::{EventDescriptor, Guid, Keyword, Level, Status};
+use etw_types::{EventDescriptor, Guid, Keyword, Level, Status, Wanted};
 
 use crate::lock::lock;
-use crate::provider::{EnableCallback, Provider, ProviderRef};
+use crate::provider::{EnableCallback, Following, ProgramGate, Provider, ProviderRef};
 use crate::registration::{self, Registration};
 
 /// The number of registrations that a process can have at a time through these calls.
@@ -49,8 +50,10 @@ static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
     }
 }; MAX_REGISTRATIONS];
 
-struct Table {
+pub(crate) struct Table {
     states: Vec<State>,
+    /// Free entries, in the order in which they became free.
+    free: VecDeque<usize>,
     /// The count of registrations.
     uses: u64,
     /// Providers that are not registered now. They are never freed, since a write may hold one, and serve the next registration of
@@ -82,13 +85,29 @@ impl State {
 struct Registered {
     registration: Registration,
     provider: &'static Provider,
-    callback: Option<Arc<EnableCallback>>,
+    following: Following,
     has_traits: bool,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { states: Vec::new(), uses: 0, idle: Vec::new() });
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { states: Vec::new(), free: VecDeque::new(), uses: 0, idle: Vec::new() });
 
-fn table() -> std::sync::MutexGuard<'static, Table> {
+/// So many entries stay free if others were never used. A write that has found its handle valid loads the entry's provider next, and
+/// must not find that of the next registration.
+const RESTING: usize = 64;
+
+impl Table {
+    fn free_entry(&mut self) -> Option<usize> {
+        let count = self.states.len();
+        if self.free.len() <= RESTING && count < MAX_REGISTRATIONS {
+            self.states.push(State::Free);
+            return Some(count);
+        }
+        self.free.pop_front()
+    }
+}
+
+pub(crate) fn table() -> MutexGuard<'static, Table> {
     lock(&TABLE)
 }
 
@@ -121,8 +140,13 @@ fn provider_for(table: &mut Table, id: Guid, traits: &[u8]) -> &'static Provider
     }
 }
 
-fn register(provider: &'static Provider, callback: Option<Arc<EnableCallback>>) -> Registration {
-    registration::register(ProviderRef::Static(provider), callback)
+/// `known`: the enable state that the callback knows.
+fn register(
+    provider: &'static Provider,
+    following: Following,
+    known: Option<Wanted>,
+) -> Registration {
+    registration::register(ProviderRef::Static(provider), following, known)
 }
 
 /// Registers a provider by its GUID.
@@ -134,29 +158,63 @@ pub fn event_register(
     id: &Guid,
     callback: Option<Arc<EnableCallback>>,
 ) -> Result<RegHandle, Status> {
+    event_register_new(id, NewRegistration { callback, ..NewRegistration::default() }, |_| ())
+}
+
+/// What [`event_register_new`] registers besides the GUID.
+#[doc(hidden)]
+#[derive(Clone, Default)]
+pub struct NewRegistration<'a> {
+    pub callback: Option<Arc<EnableCallback>>,
+    /// Empty without traits.
+    pub traits: &'a [u8],
+    /// Follows the enable state until the provider is unregistered.
+    pub gate: Option<&'static ProgramGate>,
+}
+
+impl std::fmt::Debug for NewRegistration<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewRegistration").field("traits", &self.traits).finish_non_exhaustive()
+    }
+}
+
+/// Registers a provider with its traits at once, so that no event is without them. `announce` gets the handle before the callback can
+/// be called, the gate can open or any session can want an event.
+///
+/// # Errors
+/// `ERROR_NO_SYSTEM_RESOURCES` when the process has 2048 registrations; `ERROR_INVALID_PARAMETER`: damaged traits, or a gate without any.
+#[doc(hidden)]
+pub fn event_register_new(
+    id: &Guid,
+    new: NewRegistration<'_>,
+    announce: impl FnOnce(RegHandle),
+) -> Result<RegHandle, Status> {
+    let NewRegistration { callback, traits, gate } = new;
+    let has_traits = !traits.is_empty();
+    let is_whole = !has_traits || etw_tracelogging::ProviderTraits::parse(traits).is_ok();
+    // A gate follows one registration, which traits that are set later would replace.
+    if !is_whole || (gate.is_some() && !has_traits) {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
     let (index, handle, provider) = {
         let mut table = table();
-        let index = match table.states.iter().position(|state| matches!(state, State::Free)) {
-            Some(index) => index,
-            None if table.states.len() < MAX_REGISTRATIONS => {
-                table.states.push(State::Free);
-                table.states.len() - 1
-            }
-            None => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
-        };
+        let index = table.free_entry().ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
         table.states[index] = State::Changing;
         table.uses += 1;
         let handle = RegHandle(table.uses * MAX_REGISTRATIONS as u64 + index as u64);
-        (index, handle, provider_for(&mut table, *id, &[]))
+        (index, handle, provider_for(&mut table, *id, traits))
     };
     let entry = &ENTRIES[index];
-    entry.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
-    entry.has_types.store(false, Ordering::Relaxed);
+    entry.has_types.store(has_traits, Ordering::Relaxed);
+    // An entry with handle 0 never has a provider: a write with handle 0 would find it.
     entry.handle.store(handle.0, Ordering::Release);
+    entry.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
     // The callback runs within and may write through the handle, so the entry is valid by now.
-    let registration = register(provider, callback.clone());
+    announce(handle);
+    let following = Following { callback, gate };
+    let registration = register(provider, following.clone(), None);
     table().states[index] =
-        State::Taken(Registered { registration, provider, callback, has_traits: false });
+        State::Taken(Registered { registration, provider, following, has_traits });
     Ok(handle)
 }
 
@@ -169,13 +227,14 @@ pub fn event_unregister(handle: RegHandle) -> Status {
     let taken = entry_of(handle).and_then(|_| table.states[index].take());
     let Some(registered) = taken else { return Status::ERROR_INVALID_HANDLE };
     drop(table);
-    entry.handle.store(0, Ordering::Release);
     entry.provider.store(std::ptr::null_mut(), Ordering::Release);
+    entry.handle.store(0, Ordering::Release);
     let provider = registered.provider;
     drop(registered);
     let mut table = self::table();
     table.idle.push(provider);
     table.states[index] = State::Free;
+    table.free.push_back(index);
     Status::ERROR_SUCCESS
 }
 
@@ -220,16 +279,17 @@ fn set_traits(index: usize, entry: &Entry, traits: &[u8]) -> Status {
         return Status::ERROR_INVALID_PARAMETER;
     }
     let provider = provider_for(&mut table, registered.provider.id(), traits);
-    let callback = registered.callback.clone();
+    let following = registered.following.clone();
     drop(table);
-    let registration = register(provider, callback.clone());
     let before = registered.provider;
-    drop(registered.registration);
+    // The callback is called for the new registration only if that has other sessions, by its group.
+    let registration = register(provider, following.clone(), before.aggregate());
     entry.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
     entry.has_types.store(true, Ordering::Relaxed);
+    drop(registered.registration);
     let mut table = self::table();
     table.states[index] =
-        State::Taken(Registered { registration, provider, callback, has_traits: true });
+        State::Taken(Registered { registration, provider, following, has_traits: true });
     table.idle.push(before);
     Status::ERROR_SUCCESS
 }

@@ -39,7 +39,9 @@ pub fn event_write_transfer(
 /// The sessions that do not get an event of [`event_write_ex`], and how it is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Sessions that do not get the event: the private sessions, from bit 32 on.
+    /// Sessions that do not get the event. Bit 32 + n is private session n: sessions have numbers from 0 in the order of their starts,
+    /// and a session that starts after another has ended gets the lowest free number. Bits 0 to 31 are global sessions. Callbacks
+    /// get a session's bit in the `InstanceId` of its schematised filter (`EVENT_FILTER_HEADER`).
     pub filter: u64,
     /// 1 (no faulting) has no effect; 2 (in-private) keeps the event from sessions that exclude such events
     /// (`EnableProperties::EXCLUDE_INPRIVATE`). Any other bit gives `ERROR_INVALID_PARAMETER`.
@@ -146,7 +148,7 @@ pub fn event_write_site_ex(
     if !provider.has_level(level) {
         return Status::ERROR_SUCCESS;
     }
-    match provider.routes(level, keyword) & !private_routes(filter) {
+    match provider.routes(level, keyword) & !pools::excluded_routes(filter) {
         0 => Status::ERROR_SUCCESS,
         routes => {
             let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
@@ -160,12 +162,6 @@ pub fn event_write_site_ex(
             )
         }
     }
-}
-
-/// The routes that a filter names: private sessions, from bit 32 on.
-fn private_routes(filter: u64) -> u64 {
-    let excluded = (0..8).filter(|private| filter >> (32 + private) & 1 != 0);
-    excluded.fold(0, |routes, private| routes | pools::routes(private))
 }
 
 /// The size of an event of payload alone. `None`: there are data descriptors of other kinds, or too many ones.
@@ -203,7 +199,7 @@ fn write(
     }
     let mut routes = provider.routes(descriptor.level, descriptor.keyword);
     if exclude != 0 {
-        routes &= !private_routes(exclude);
+        routes &= !pools::excluded_routes(exclude);
     }
     if routes == 0 {
         return Status::ERROR_SUCCESS;

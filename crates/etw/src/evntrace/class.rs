@@ -1,7 +1,7 @@
 //! Event classes: registered GUIDs, and instances of them.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard};
 
 use etw_types::{Guid, Status};
 
@@ -35,7 +35,12 @@ static CLASSES: [Class; MAX_CLASSES] = [const {
 }; MAX_CLASSES];
 
 /// Entries that were used before, and how many were ever used.
-static FREE_CLASSES: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
+pub(crate) type Free = (Vec<usize>, usize);
+static FREE_CLASSES: Mutex<Free> = Mutex::new((Vec::new(), 0));
+
+pub(crate) fn free() -> MutexGuard<'static, Free> {
+    lock(&FREE_CLASSES)
+}
 
 fn handle_of(index: usize, sequence: u32) -> ClassHandle {
     ClassHandle((index as u32 + 1) | sequence << CLASS_BITS)
@@ -71,7 +76,7 @@ impl TraceClasses {
     /// # Errors
     /// `ERROR_NO_SYSTEM_RESOURCES` for more than 4096 in a process.
     pub fn register(guids: &[Guid]) -> Result<TraceClasses, Status> {
-        let mut free = lock(&FREE_CLASSES);
+        let mut free = self::free();
         if guids.len() > free.0.len() + (MAX_CLASSES - free.1) {
             return Err(Status::ERROR_NO_SYSTEM_RESOURCES);
         }
@@ -103,7 +108,7 @@ impl TraceClasses {
 
 impl Drop for TraceClasses {
     fn drop(&mut self) {
-        let mut free = lock(&FREE_CLASSES);
+        let mut free = self::free();
         for handle in &self.0 {
             let index = (handle.0 & ((1 << CLASS_BITS) - 1)) as usize - 1;
             CLASSES[index].sequence.fetch_add(1, Ordering::AcqRel);

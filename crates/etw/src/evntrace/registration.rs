@@ -1,15 +1,16 @@
 //! Classic registrations, and the requests that their callbacks get.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use etw_types::{Guid, Level, Status};
 
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
 use crate::lock::lock;
-use crate::provider::{ClassicEnable, ControlCode, EnableChange, Provider, ProviderRef};
+use crate::provider::{ClassicEnable, ControlCode, EnableChange, Following, Provider, ProviderRef};
 use crate::registration::{self, Registration};
+use crate::registry;
 
 /// The kind of a [`ControlRequest`].
 #[doc(alias = "WMIDPREQUESTCODE")]
@@ -57,7 +58,7 @@ static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
     Entry { sequence: AtomicU32::new(0), provider: AtomicPtr::new(std::ptr::null_mut()) }
 }; MAX_REGISTRATIONS];
 
-struct Table {
+pub(crate) struct Table {
     /// The registrations by entry. `None` means that the entry is free or is being freed.
     registered: Vec<Option<Registered>>,
     free: Vec<usize>,
@@ -74,6 +75,10 @@ struct Registered {
 
 static TABLE: Mutex<Table> =
     Mutex::new(Table { registered: Vec::new(), free: Vec::new(), idle: Vec::new() });
+
+pub(crate) fn table() -> MutexGuard<'static, Table> {
+    lock(&TABLE)
+}
 
 /// The last request that a provider's callback got, and its answer. Callbacks of one provider run one at a time.
 struct LastRequest {
@@ -103,7 +108,7 @@ pub fn register_trace_guids(
     callback: Arc<ControlCallback>,
 ) -> Result<ClassicRegistration, Status> {
     let (index, provider) = {
-        let mut table = lock(&TABLE);
+        let mut table = self::table();
         let index = match table.free.pop() {
             Some(index) => index,
             None if table.registered.len() < MAX_REGISTRATIONS => {
@@ -135,13 +140,19 @@ pub fn register_trace_guids(
             }
         }
     };
+    let following = Following::callback(Some(Arc::new(callback)));
     // The callback runs within and may write, so the entry is valid by now.
-    let registration =
-        registration::register(ProviderRef::Static(provider), Some(Arc::new(callback)));
-    lock(&TABLE).registered[index] = Some(Registered { registration, _classes: classes, provider });
+    let registration = registration::register(ProviderRef::Static(provider), following, None);
+    table().registered[index] = Some(Registered { registration, _classes: classes, provider });
     let handle = TraceHandle((index as u64 + 1) | u64::from(sequence as u16) << 48);
     let answer = Status(last_request.answer.load(Ordering::Relaxed));
     Ok(ClassicRegistration { handle, answer })
+}
+
+/// The enablement of a classic provider, which is read with the registry's lock: a fork waits for that.
+fn classic_enable(provider: &Provider) -> Option<ClassicEnable> {
+    let _registry = registry::lock();
+    provider.classic_enable()
 }
 
 /// The request that a change gives a provider's callback. `None`: the callback has had it.
@@ -151,7 +162,7 @@ fn request_of(
     index: usize,
     last_request: &LastRequest,
 ) -> Option<ControlRequest> {
-    let enable = provider.classic_enable();
+    let enable = classic_enable(provider);
     let request = |code, logger, level, any: u64| {
         let flags = any as u32;
         Some(ControlRequest { code, control: provider.id(), logger, level, flags })
@@ -188,7 +199,7 @@ pub struct TraceEnable {
 #[doc(alias = "GetTraceEnableFlags")]
 pub fn enable_info(logger: LoggerHandle) -> Option<TraceEnable> {
     let (provider, _) = provider_of(logger)?;
-    let wanted = provider.classic_enable()?.wanted;
+    let wanted = classic_enable(provider)?.wanted;
     // Another session may have taken the provider in between.
     provider_of(logger).map(|_| TraceEnable { level: wanted.level, flags: wanted.any.0 as u32 })
 }
@@ -198,7 +209,7 @@ pub fn enable_info(logger: LoggerHandle) -> Option<TraceEnable> {
 pub fn unregister_trace_guids(handle: TraceHandle) -> Status {
     let index = (handle.0 & 0xffff_ffff_ffff).wrapping_sub(1) as usize;
     let Some(entry) = ENTRIES.get(index) else { return Status::ERROR_INVALID_HANDLE };
-    let mut table = lock(&TABLE);
+    let mut table = self::table();
     let sequence = entry.sequence.load(Ordering::Acquire);
     if sequence & 1 == 0 || u64::from(sequence as u16) != handle.0 >> 48 {
         return Status::ERROR_INVALID_HANDLE;
@@ -213,7 +224,7 @@ pub fn unregister_trace_guids(handle: TraceHandle) -> Status {
     let Registered { registration, provider, _classes } = registered;
     // Dropped before the classes: a running callback may use them.
     drop(registration);
-    let mut table = lock(&TABLE);
+    let mut table = self::table();
     table.idle.push(provider);
     table.free.push(index);
     Status::ERROR_SUCCESS

@@ -1,23 +1,14 @@
 //! Changes of a provider's enable state, under the registry's lock.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, MutexGuard};
 
 use etw_ring::MAX_ATTACHMENTS;
 use etw_types::{Keyword, LevelKeyword, StackFilter, Status, Wanted};
 
-use super::callback::{Callback, EnableCallback};
 use super::slot::{Enablement, Slot};
 use super::{MAX_SESSIONS, Provider, STACKS, State};
 use crate::{pools, stacks};
-
-/// A registration that was added to a provider.
-pub(crate) struct Entered {
-    /// Whether the provider has no other.
-    pub is_first: bool,
-    /// The number of its callback.
-    pub callback: Option<u64>,
-}
 
 impl Provider {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -175,40 +166,5 @@ impl Provider {
             all: Keyword(a.all.0 & b.all.0),
             ignore_keyword_0: false,
         })
-    }
-
-    /// Adds a registration.
-    pub(crate) fn enter(&self, callback: Option<Arc<EnableCallback>>) -> Entered {
-        let mut state = self.state();
-        state.registered += 1;
-        if state.registered == 1 {
-            // Enablements of an earlier registration do not count as newer.
-            state.classic.since = 0;
-        }
-        let number = callback.map(|callback| {
-            state.next_callback += 1;
-            let number = state.next_callback;
-            state.callbacks.push((number, Callback(callback)));
-            number
-        });
-        Entered { is_first: state.registered == 1, callback: number }
-    }
-
-    /// Removes a registration; whether it was the last.
-    pub(crate) fn leave(&self) -> bool {
-        let mut state = self.state();
-        state.registered -= 1;
-        state.registered == 0
-    }
-
-    /// All callbacks, or `only` that one.
-    pub(crate) fn callbacks(&self, only: Option<u64>) -> Vec<Arc<EnableCallback>> {
-        let state = self.state();
-        let wanted = state.callbacks.iter().filter(|(number, _)| only.is_none_or(|n| n == *number));
-        wanted.map(|(_, callback)| callback.0.clone()).collect()
-    }
-
-    pub(crate) fn remove_callback(&self, number: u64) {
-        self.state().callbacks.retain(|(n, _)| *n != number);
     }
 }

@@ -5,10 +5,11 @@ use etw_types::SchemaRecord;
 use etw_types::{Guid, LevelKeyword, Status};
 
 use super::callbacks::{call, enable_state};
+use super::filter_data::with_instance;
 use super::{Enable, Registry, number_of, with};
 use crate::diagnose::report;
 use crate::pools::route;
-use crate::provider::{ControlCode, EnableChange, Provider, ProviderRef};
+use crate::provider::{ControlCode, EnableChange, Listeners, Provider, ProviderRef};
 
 /// The providers that a request is about.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,8 @@ pub(crate) fn set(
     source: Guid,
 ) -> Result<(), Status> {
     let route = route(attachment, slot);
+    let filter_data = enable.map_or(&[][..], |enable| &enable.filter_data);
+    let filter_data = &*with_instance(filter_data, attachment, slot);
     let mut changed = Vec::new();
     let result = with(|registry| {
         for provider in providers.find(registry, attachment) {
@@ -53,14 +56,14 @@ pub(crate) fn set(
             };
             if has_changed {
                 report(|| change_report(&provider, enable));
-                changed.push(provider);
+                let number = provider.count_change(filter_data);
+                changed.push((provider, Listeners::Of(number)));
             }
         }
         Ok(())
     });
-    let filter_data = enable.map_or(&[][..], |enable| &enable.filter_data);
-    for provider in changed {
-        call(&provider, None, |provider| enable_state(provider, source, false), filter_data);
+    for (provider, listeners) in changed {
+        call(&provider, listeners, |provider| enable_state(provider, source), filter_data);
     }
     result
 }
@@ -103,6 +106,6 @@ pub(crate) fn capture_state(
         filter_data: &[],
     };
     for provider in with(|registry| providers.find(registry, attachment)) {
-        call(&provider, None, |_| Some(change), &[]);
+        call(&provider, Listeners::All, |_| change, &[]);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, Weak};
 use std::time::Duration;
 
 use etw_host::{
@@ -14,6 +14,7 @@ use etw_types::{Guid, LevelKeyword};
 
 use super::engine::Engine;
 use super::error::{SessionError, SessionLimit};
+use crate::lock::lock;
 use crate::provider::Provider;
 use crate::registry::{self, Attached, Enable, Host, HostRegistration, NewHost, Providers};
 
@@ -35,10 +36,10 @@ pub(super) struct OwnSession {
 impl OwnSession {
     pub fn start(mut options: PrivateOptions) -> Result<OwnSession, SessionError> {
         #[cfg(unix)]
-        {
-            let _ = crate::fork::IN_CHILD.sessions.set(forget_all);
-            crate::fork::install();
-        }
+        crate::fork::install();
+        // In a child made by `fork`: before the session takes an attachment of its parent's.
+        #[cfg(target_os = "linux")]
+        let _ = crate::attach::renew();
         options.modules = crate::stacks::modules;
         let started = registry::attach(
             |attachment| {
@@ -137,20 +138,23 @@ impl Host for PrivateSession {
     }
 }
 
+/// The sessions that run, held.
+pub(crate) type Live = MutexGuard<'static, Vec<Weak<PrivateSession>>>;
+
+pub(crate) fn live() -> Live {
+    lock(&LIVE)
+}
+
 /// Forgets the sessions in a child made by `fork`. They belong to the parent.
 #[cfg(unix)]
-fn forget_all() {
+pub(crate) fn forget_all(live: &mut Live) {
     super::RUNNING.store(0, Ordering::Release);
-    // If another thread was adding a session at the fork, the list is locked and stays as it is. Its sessions detect by
-    // themselves that they belong to another process.
-    if let Ok(mut live) = LIVE.try_lock() {
-        std::mem::forget(std::mem::take(&mut *live));
-    }
+    std::mem::forget(std::mem::take(&mut **live));
 }
 
 /// Stops all sessions when `main` returns or `exit` is called.
 fn stop_at_exit(session: &Arc<PrivateSession>) {
-    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut live = live();
     live.retain(|session| session.strong_count() > 0);
     live.push(Arc::downgrade(session));
     AT_EXIT.call_once(|| {

@@ -29,6 +29,7 @@ pub(super) fn refused_status(provider: &Provider, refused: Refused) -> Status {
         // This process is a child of the one that attached, or the session has ended: the host's sessions want nothing more.
         // Lock-free, since in the child of a fork the registry's lock may be held for ever.
         provider.forget_detached();
+        crate::registry::try_set_program_gates(provider);
     }
     match Status(refused.status()) {
         // A classic write names its session, so a session that has ended is an error.
