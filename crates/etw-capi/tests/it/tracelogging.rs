@@ -175,8 +175,8 @@ fn check(events: Vec<Event>, compiler: Compiler) {
     }
 }
 
-/// TC-1, TC-6: unknown protocols, reserved protocols by number, schemas of another size than given, integers instead of texts and arrays, and
-/// names of events that are no literals do not compile.
+/// TC-1, TC-6: unknown protocols, reserved protocols by number, schemas of another size than given, integers instead of texts and arrays,
+/// names of events that are no literals, names with a NUL, and descriptions that are not constant do not compile.
 #[test]
 fn mistakes_do_not_compile() {
     for (number, compiler) in COMPILERS.into_iter().enumerate() {
@@ -192,6 +192,24 @@ fn mistakes_do_not_compile() {
             (6, "the name of an event has to be a string literal"),
             (7, if is_cpp { "error:" } else { "the text has to be one of WCHAR" }),
             (8, if is_cpp { "error:" } else { "the elements of the array" }),
+            (9, "error:"),
+            (10, "error:"),
+            (11, "error:"),
+            (12, "error:"),
+            (13, "error:"),
+            (14, "error:"),
+            (15, "a name must not contain a NUL"),
+            (16, "a name must not contain a NUL"),
+            (17, "a name must not contain a NUL"),
+            (18, "a name must not contain a NUL"),
+            (19, "the level, the opcode and the channel of an event are 0 to 255"),
+            (20, "error:"),
+            (21, "error:"),
+            (22, "error:"),
+            (23, "error:"),
+            (24, "error:"),
+            (25, "error:"),
+            (26, "the level, the opcode and the channel of an event are 0 to 255"),
         ] {
             let Some(said) = try_compile(&folder, "tracelogging_errors.c", compiler, mistake)
             else {
