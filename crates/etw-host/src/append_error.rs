@@ -69,3 +69,16 @@ impl std::error::Error for AppendError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_have_their_names() {
+        let error = AppendError::Clock { file: ClockType::QPC, session: ClockType::SYSTEM };
+        let text = error.to_string();
+        let expected = "the clock of the file is qpc, that of the session system";
+        assert!(text.ends_with(expected), "{text}");
+    }
+}
