@@ -65,7 +65,7 @@ pub struct Row<'r> {
     pub names: Option<&'r Names>,
     pub style: &'r Style,
     pub times: &'r Times,
-    /// Of the cells that have another one in JSON than in text.
+    /// The form of cells that differ in JSON and in text.
     pub form: Form,
     /// Whether the numbers of arrays and structs are gathered, too.
     pub gathers_numbers: bool,

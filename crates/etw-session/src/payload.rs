@@ -229,7 +229,7 @@ impl Value {
             None => (1, text),
         };
         let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
-        // Wider than any field, so that a value beyond all of them is not taken for the nearest double.
+        // Wider than any field, so that a value beyond all of them is not rounded to a double.
         let magnitude = match hex {
             Some(digits) => i128::from_str_radix(digits, 16).ok(),
             None => digits.parse::<i128>().ok(),

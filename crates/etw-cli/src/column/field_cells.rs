@@ -195,7 +195,7 @@ impl Whole {
         Whole { out: Vec::new(), form, brackets: Vec::new(), is_first: true, numbers: Vec::new() }
     }
 
-    /// What stands before a value.
+    /// Appends the separator and the name before a value.
     fn name(&mut self, field: &Field) {
         let is_first = std::mem::replace(&mut self.is_first, false);
         let in_struct = self.brackets.last() == Some(&false);

@@ -157,7 +157,7 @@ fn groups_have_the_values_of_columns() {
     assert_eq!(groups[1]["by"]["list"], json!([]));
     assert_eq!((&groups[0]["sum"], &groups[0]["count"]), (&json!(0.1), &json!(1)));
     assert_eq!(stat(&["--by", "nan,minus"])[0]["by"], json!({"nan": "NaN", "minus": "-Infinity"}));
-    // Of an array, all values are summed, and no digit is lost.
+    // All values of an array are summed, and no digit is lost.
     let sums = stat(&["--by", "event", "--sum", "list"]);
     assert_eq!((&sums[0]["sum"], &sums[0]["values"]), (&json!(6), &json!(3)));
     let words = ["stat", "--by", "event", "--sum", "large", "--json", WHERE[0], WHERE[1]];

@@ -12,8 +12,8 @@ const SIZE_LIMIT: usize = 1 << 20;
 /// No character behind this one has a case.
 const LAST_WITH_CASE: char = '\u{1efff}';
 
-/// Characters with a case, in order, and those that fold to the same one.
-static FORMS: LazyLock<(Vec<char>, HashMap<char, Vec<char>>)> = LazyLock::new(|| {
+/// The forms of all characters; made when a pattern first needs them.
+static FORMS: LazyLock<Forms> = LazyLock::new(|| {
     let mut forms: HashMap<char, Vec<char>> = HashMap::new();
     for c in '\0'..=LAST_WITH_CASE {
         let folded = fold_case(c);
@@ -23,8 +23,15 @@ static FORMS: LazyLock<(Vec<char>, HashMap<char, Vec<char>>)> = LazyLock::new(||
     }
     let mut all: Vec<char> = forms.values().flatten().copied().collect();
     all.sort_unstable();
-    (all, forms)
+    Forms { all, by_folded: forms }
 });
+
+struct Forms {
+    /// Characters with a case, in order.
+    all: Vec<char>,
+    /// Those that fold to the same one, by that.
+    by_folded: HashMap<char, Vec<char>>,
+}
 
 /// The other forms of a character, but those that `regex-lite` knows.
 fn others(c: char) -> impl Iterator<Item = char> {
@@ -33,7 +40,7 @@ fn others(c: char) -> impl Iterator<Item = char> {
         's' | 'S' => &['ſ'],
         // They are in the table only as forms of others.
         '\0'..='\x7f' => &[],
-        _ => FORMS.1.get(&fold_case(c)).map_or(&[], Vec::as_slice),
+        _ => FORMS.by_folded.get(&fold_case(c)).map_or(&[], Vec::as_slice),
     };
     forms.iter().copied().filter(move |form| *form != c)
 }
@@ -180,7 +187,7 @@ impl Scanner<'_> {
             }
         }
         if !last.is_ascii() {
-            let cased = &FORMS.0;
+            let cased = &FORMS.all;
             let from = cased.partition_point(|c| *c < first);
             let inside = cased[from..].iter().take_while(|c| **c <= last);
             let is_outside = |form: &char| !(first..=last).contains(form);
@@ -236,7 +243,7 @@ mod tests {
         assert!(matches("é", "é"));
     }
 
-    /// What is wrong stays wrong, and nothing grows without a bound.
+    /// A wrong pattern stays wrong, and none grows without a bound.
     #[test]
     fn malicious_patterns_give_an_error() {
         for pattern in ["(?i)[é", "(?i)(é", "(?i)\\", "(?i", "(?P<", "(?i)[é-", "(?i))é", "(?i)[[:"]
