@@ -116,7 +116,7 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// The session that they describe. `file`: `None` for a session without one, which has no log mode either.
     pub fn config(&self, name: &str, file: Option<&Path>) -> Result<SessionConfig, Failure> {
-        let wrong_size = |_| Failure::new(ConfigError::BufferSize { size: self.buffer_size });
+        let wrong_size = |_| wrong_options(ConfigError::BufferSize { size: self.buffer_size });
         let buffer_size = u32::try_from(self.buffer_size).map_err(wrong_size)?;
         let mut config = SessionConfig {
             name: name.to_owned(),
@@ -137,7 +137,7 @@ impl SessionOptions {
                 "session {name}: {option} is about a file, and this session has none: give -o FILE"
             )));
         }
-        config.set_log_mode(false, self.mode, self.max_size).map_err(Failure::new)?;
+        config.set_log_mode(false, self.mode, self.max_size).map_err(wrong_options)?;
         config.clock = self.clock.unwrap_or(SessionClock::default_of(config.mode));
         Ok(config)
     }
@@ -181,6 +181,15 @@ impl SessionOptions {
             _ => replace.check(path),
         }
     }
+}
+
+/// Rejects options that no session can have together, whatever host it is of: that is wrong usage.
+pub fn check_config(config: &SessionConfig) -> Result<(), Failure> {
+    config.validate().map_err(wrong_options)
+}
+
+fn wrong_options(error: ConfigError) -> Failure {
+    Failure::Usage(error.to_string())
 }
 
 /// The host has another working directory.

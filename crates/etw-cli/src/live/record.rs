@@ -6,7 +6,8 @@ use command_of_system::record_command;
 use command_with_host::record_command;
 
 use super::host::{HostChoice, ask_session};
-use super::options::{EnableOptions, NameSchemas, SessionOptions, asked_names, enablements};
+use super::options::{EnableOptions, NameSchemas, SessionOptions};
+use super::options::{asked_names, check_config, enablements};
 use super::session::{explain_zero, outcome, summary, summary_object};
 use super::signals::Signals;
 use super::system_options::SystemEventOptions;
@@ -157,6 +158,7 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     let lookup = arguments.schemas.lookup(Some(&client))?;
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     config.system = arguments.system.config()?;
+    check_config(&config)?;
     let request = StartRequest { config, leased: true };
     let status = ask_session(&client, &Request::start(request))?;
     if let Some(warning) = &status.error {

@@ -4,7 +4,8 @@ use super::diagnosis::{self, AskedNames};
 use super::host::{HostChoice, ask, ask_session};
 use super::lookup::Lookup;
 use super::options::{
-    EnableOptions, NameSchemas, SessionOptions, absolute, enablement, enablements, milliseconds,
+    EnableOptions, NameSchemas, SessionOptions, absolute, check_config, enablement, enablements,
+    milliseconds,
 };
 use super::system_options::{SystemEventOptions, described};
 use super::wanted::{Named, Wanted};
@@ -256,6 +257,7 @@ fn start(words: &Start, host: &HostChoice, format: TextOrJson) -> Result<Outcome
     let lookup = words.schemas.lookup(Some(&client))?;
     config.enable = enablements(&words.provider, &words.enable, &lookup)?;
     config.system = words.system.config()?;
+    check_config(&config)?;
     let status = ask_session(&client, &Request::start(config))?;
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");

@@ -36,6 +36,20 @@ fn errors_name_option_and_path() {
             ends(2, &format!("record -o x.etl {options}{end}"), &[expected]);
         }
     }
+    for options in [
+        "--buffer-size 5",
+        "--buffer-size 99999999999",
+        "--buffers 1",
+        "--max-size 1",
+        "--mode append --clock qpc",
+        "--mode circular --max-size 10M --compress",
+        "--system process --clock system",
+    ] {
+        for line in ["session start x", "record"] {
+            ends(2, &format!("{line} -o x.etl -p A {options}"), &[]);
+        }
+        ends(2, &format!("record -o x.etl -p A {options} -- true"), &[]);
+    }
     ends(0, "record --help -- true", &[]);
     for id in ["9e814aad-3204-11d2-9a82-006008a86939", "599a2a76-4d91-4910-9ac7-7d33f2e97a6c"] {
         let text = place.does(&format!("provider show {id}"));

@@ -1,7 +1,7 @@
 //! Windows: a command that runs while a session of the system records.
 
 use super::super::host::{HostChoice, ask_session};
-use super::super::options::enablements;
+use super::super::options::{check_config, enablements};
 use super::super::signals::Signals;
 use super::{Arguments, CommandEnd, RECORDING_FAILED, cannot_be_run};
 use crate::output::Failure;
@@ -24,6 +24,7 @@ pub fn record_command(
     let lookup = arguments.schemas.lookup(Some(&client))?;
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     config.system = arguments.system.config()?;
+    check_config(&config)?;
     if arguments.enable.exe.is_empty() && arguments.enable.pid.is_empty() {
         eprintln!(
             "etw: note: Windows records these providers in all programs; --exe NAME selects those of a program"

@@ -3,7 +3,7 @@
 
 use super::super::daemon::start_failure;
 use super::super::host::{Client, ask_session, failure, lease};
-use super::super::options::{asked_names, enablements};
+use super::super::options::{asked_names, check_config, enablements};
 use super::super::session::explain_zero;
 use super::super::signals::Signals;
 use super::super::spawn_gate::SpawnGate;
@@ -44,6 +44,7 @@ pub fn record_command(
         Ok(notes) => notes.iter().for_each(|note| eprintln!("etw: warning: {note}")),
         Err(no) => drop(refused(no)?),
     }
+    check_config(&config)?;
     let mut command = Command::new(program);
     command.args(words).env(RECORD_VARIABLE, &host.directory.path);
     signals.leave_to(&mut command);
