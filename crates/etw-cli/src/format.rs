@@ -9,7 +9,7 @@ mod view;
 mod xml;
 
 pub use heads::Heads;
-pub use text::{is_unsafe, put_escaped, put_value, safe};
+pub use text::{is_safe, put_escaped, put_value, safe};
 pub use view::View;
 
 use crate::join::Names;

@@ -1,6 +1,6 @@
 //! [`Cell`]: the value of a column, in the forms of text, CSV and JSON.
 
-use crate::format::{is_unsafe, put_escaped};
+use crate::format::{is_safe, put_escaped};
 use etw_decode::{Style, Value, write_json_string};
 
 /// The form of values that have another one in JSON than in text.
@@ -62,11 +62,16 @@ impl Cell {
     /// The text of a line or of a table's cell, without characters that break it.
     pub fn to_text(&self) -> String {
         let mut out = Vec::new();
-        match self {
-            Cell::Text(text) => put_shown(&mut out, text),
-            other => other.put_plain(&mut out),
-        }
+        self.put_text(&mut out);
         into_text(out)
+    }
+
+    /// Appends that text.
+    pub fn put_text(&self, out: &mut Vec<u8>) {
+        match self {
+            Cell::Text(text) => put_shown(out, text),
+            other => other.put_plain(out),
+        }
     }
 
     /// Appends the text with all its characters.
@@ -112,9 +117,9 @@ pub(super) fn into_text(bytes: Vec<u8>) -> String {
 /// Appends a text of the trace: as it is, or in quotes and with escapes, as a line of text has it, if characters of it break lines or if it
 /// begins with a quote.
 pub fn put_shown(out: &mut Vec<u8>, text: &str) {
-    match text.starts_with('"') || text.chars().any(is_unsafe) {
-        true => put_escaped(out, text),
-        false => out.extend_from_slice(text.as_bytes()),
+    match is_safe(text) && !text.starts_with('"') {
+        true => out.extend_from_slice(text.as_bytes()),
+        false => put_escaped(out, text),
     }
 }
 

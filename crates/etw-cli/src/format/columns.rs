@@ -2,7 +2,7 @@
 
 use super::csv::quote;
 use super::{FileFacts, Format, Options};
-use crate::column::{self, Cell, Column, Form, Row, put_shown};
+use crate::column::{self, Column, Form, Row, put_shown};
 use etw_decode::{Decoded, write_json_string};
 use etw_types::EventRecord;
 
@@ -74,16 +74,19 @@ pub fn write(
                 }
             }
             Format::Csv => {
+                plain.clear();
                 if let Some(cell) = cell {
-                    plain.clear();
                     cell.put_plain(&mut plain);
-                    quote(out, &plain, false);
                 }
+                // Readers pass over an empty line, which a row of one empty cell would be.
+                quote(out, &plain, columns.len() == 1 && plain.is_empty());
             }
             _ => {
-                let text = cell.as_ref().map_or("-".into(), Cell::to_text);
                 let colour = options.view.colour_of(&column.name, record);
-                options.view.put_coloured(out, colour, text.as_bytes());
+                options.view.coloured(out, colour, |out| match cell {
+                    Some(cell) => cell.put_text(out),
+                    None => out.push(b'-'),
+                });
             }
         }
     }

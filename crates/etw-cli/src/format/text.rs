@@ -215,15 +215,22 @@ fn put_name(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) 
 
 /// Names come from the trace: nothing in them may move the terminal's cursor, turn its text around or break the line.
 pub fn safe(name: &str) -> std::borrow::Cow<'_, str> {
-    if !is_printable_ascii(name.as_bytes()) && name.chars().any(is_unsafe) {
-        name.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect::<String>().into()
-    } else {
-        name.into()
+    match is_safe(name) {
+        true => name.into(),
+        false => {
+            let shown = name.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c });
+            shown.collect::<String>().into()
+        }
     }
 }
 
+/// Whether a line can have the text as it is.
+pub fn is_safe(text: &str) -> bool {
+    is_printable_ascii(text.as_bytes()) || !text.chars().any(is_unsafe)
+}
+
 /// Whether a character is no part of a line: a control, the end of a line or paragraph, or one that turns the text behind it around.
-pub fn is_unsafe(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -243,6 +243,13 @@ fn raw_records_have_payload_and_place() {
     assert!(xml.lines().any(|line| line.ends_with(&end)), "{xml}");
 }
 
+#[test]
+fn a_row_of_one_empty_cell_is_no_empty_line() {
+    let file = TempFile::new(&greetings(2));
+    let csv = stdout(&["dump", "--columns", "text", "--format", "csv"], &[file.path()], 0);
+    assert_eq!(csv, "text\n\"\"\nhello 0\nhello 1\n");
+}
+
 /// A closed pipe is no failure, a full disk is one.
 #[test]
 #[cfg(target_os = "linux")]

@@ -171,6 +171,70 @@ fn separators_do_not_depend_on_values() {
     assert!(xml.contains(expected), "{xml}");
 }
 
+/// Names of providers, events and fields are as hostile as values, and may be no Unicode.
+#[test]
+fn hostile_names_break_no_format() {
+    let name = "n\"a,m\t\n\r<e>&'\u{1b}[2J\u{9b}\u{202e}\u{2028}\u{fffe}=[{ é";
+    let mut file = FileBuilder::new();
+    let metadata = MetadataBuilder::new(name, 0)
+        .field(name, InType::UNICODESTRING, OutType::NULL, Count::Scalar, 0)
+        .field(name, InType::UINT64, OutType::NULL, Count::Scalar, 0)
+        .structure(name, 1, Count::Scalar, 0)
+        .field("BADNAME", InType::INT64, OutType::NULL, Count::Variable, 0)
+        .finish()
+        .unwrap();
+    let payload = PayloadBuilder::new()
+        .utf16_z([0xd800, 0x41, 0xdc00, 0xdfff])
+        .u64(u64::MAX)
+        .count(2)
+        .i64(i64::MIN)
+        .i64(i64::MAX);
+    let payload = payload.finish().unwrap();
+    let at = metadata.windows(7).position(|bytes| bytes == b"BADNAME").unwrap();
+    let mut broken = metadata.clone();
+    broken[at..at + 7].copy_from_slice(b"\xff\xc3\x28\xed\xa0\x80\xfe");
+    push_event(&mut file, 0, 1, &metadata, &payload);
+    push_event(&mut file, 0, 2, &broken, &payload);
+    let file = TempFile::new(&file.finish());
+    let dump = |format: &str| stdout(&["dump", "--format", format], &[file.path()], 0);
+
+    let lines = json_lines(&dump("json"));
+    assert_eq!((lines.len(), &lines[1]["event"]), (3, &json!(name)));
+    let fields = &lines[1]["fields"];
+    assert_eq!(fields[name], "\u{fffd}A\u{fffd}\u{fffd}");
+    assert_eq!(fields[&format!("{name}#2")], u64::MAX);
+    assert_eq!(fields[&format!("{name}#3")]["BADNAME"], json!([i64::MIN, i64::MAX]));
+    assert_eq!(lines[2]["fields"].as_object().unwrap().len(), 3);
+
+    let is_unsafe = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2028}".contains(c);
+    for words in [&["dump"][..], &["dump", "--raw"], &["dump", "--columns", "event,provider"]] {
+        let text = stdout(words, &[file.path()], 0);
+        let is_table = words.len() > 2;
+        assert_eq!(text.lines().count(), 3 + usize::from(is_table), "{text}");
+        assert_eq!(text.matches('\t').count(), if is_table { 4 } else { 0 }, "{text}");
+        assert!(!text.replace('\t', "").contains(is_unsafe), "{text:?}");
+    }
+    for by in ["event", "provider", "process", "event,provider", "activity"] {
+        let text = stdout(&["stat", "--by", by], &[file.path()], 0);
+        assert!(!text.contains(is_unsafe), "{text:?}");
+        json_lines(&stdout(&["stat", "--by", by, "--json"], &[file.path()], 0));
+    }
+    for words in [&["--format", "csv"][..], &["--format", "csv", "--columns", "event,pid"]] {
+        let csv = stdout(&[&["dump"], words].concat(), &[file.path()], 0);
+        let mut reader = csv::ReaderBuilder::new();
+        let mut reader = reader.has_headers(false).flexible(true).from_reader(csv.as_bytes());
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 4, "{csv}");
+        assert!(rows[2].iter().any(|cell| cell == name), "{csv}");
+    }
+    let xml = dump("xml");
+    let mut reader = quick_xml::Reader::from_str(&xml);
+    reader.config_mut().check_end_names = true;
+    while reader.read_event().unwrap() != Event::Eof {}
+    let is_held = |c: char| !matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    assert!(xml.chars().all(is_held), "XML 1.0 cannot hold this: {xml:?}");
+}
+
 /// The message is made of the fields, and is as hostile as they are.
 #[test]
 fn messages_in_text_keep_to_their_line_and_leave_the_terminal_alone() {
