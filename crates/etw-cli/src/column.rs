@@ -76,12 +76,12 @@ impl std::str::FromStr for Column {
 
     fn from_str(text: &str) -> Result<Column, String> {
         let lower = text.trim().to_ascii_lowercase();
-        if lower.is_empty() {
+        let field = text.trim().strip_prefix("fields.").unwrap_or(text.trim());
+        if field.is_empty() {
             return Err("a column's name is empty".to_owned());
         }
         let name = if lower == "file_name" { "file" } else { &lower };
         let header = HEADER_COLUMNS.iter().find(|(known, _)| *known == name);
-        let field = text.trim().strip_prefix("fields.").unwrap_or(text.trim());
         Ok(match header {
             Some((name, _)) => Column { name: lower, source: Source::Header(name) },
             None => Column::of_field(field),
@@ -294,6 +294,6 @@ mod tests {
         assert!(!column("PID").is_field() && column("Status").is_field());
         assert!(column("fields.pid").is_field());
         assert_eq!(column("fields.pid").name, "pid");
-        assert!("".parse::<Column>().is_err());
+        assert!("".parse::<Column>().is_err() && "fields.".parse::<Column>().is_err());
     }
 }

@@ -143,6 +143,12 @@ impl Arguments {
     /// Rejects options that the format has no use for.
     fn check(&self) -> Result<(), Failure> {
         let usage = |what: &str| Err(Failure::Usage(format!("dump: {what}")));
+        let mut names: Vec<&str> = self.columns.iter().map(|column| &*column.name).collect();
+        names.sort_unstable();
+        let repeated = names.windows(2).find(|pair| pair[0] == pair[1]);
+        if let Some([name, _]) = repeated.filter(|_| self.format() == Format::Json) {
+            return usage(&format!("--columns names {name} twice; an object of JSON has it once"));
+        }
         match self.format() {
             Format::Xml if !self.columns.is_empty() => {
                 usage("--columns has the formats text, csv and json")

@@ -213,6 +213,8 @@ fn options_without_an_effect_are_refused() {
         (&["dump", "--join", "--format", "csv"], "--join has the formats text and json"),
         (&["dump", "--join", "--format", "xml"], "--join has the formats text and json"),
         (&["dump", "--json-strings64"], "--json-strings64 needs --format json"),
+        (&["dump", "--json", "--columns", "pid,text,PID"], "--columns names pid twice"),
+        (&["dump", "--columns", "fields."], "a column's name is empty"),
         (&["stat", "--symbols", "/"], "--symbols and --perf-map need --by function"),
         (&["stat", "--perf-map", "/", "--by", "thread"], "--symbols and --perf-map need"),
     ] {
