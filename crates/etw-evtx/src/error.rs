@@ -102,7 +102,7 @@ pub enum DamageKind {
         /// Number of the last one.
         last: u64,
     },
-    /// Chunks of zeros in front of chunks with records.
+    /// Chunks of zeros in front of chunks in use.
     ZeroChunks(u64),
     /// The file ends inside of a chunk, after this many bytes of it.
     TruncatedChunk(u64),
@@ -169,11 +169,9 @@ impl fmt::Display for DamageKind {
                 f,
                 "records {first} to {last} are missing: the file header counts them, and no chunk has them"
             ),
-            DamageKind::ZeroChunks(1) => {
-                f.write_str("a chunk of zeros in front of chunks with records")
-            }
+            DamageKind::ZeroChunks(1) => f.write_str("a chunk of zeros in front of chunks in use"),
             DamageKind::ZeroChunks(count) => {
-                write!(f, "{count} chunks of zeros in front of chunks with records")
+                write!(f, "{count} chunks of zeros in front of chunks in use")
             }
             DamageKind::TruncatedChunk(size) => {
                 write!(f, "the file ends in this chunk, after {size} of 65536 bytes")

@@ -358,7 +358,7 @@ impl Chunks {
                 input.read_into(offset, rest, &mut bytes)?;
                 order = first_record_id(&bytes);
             }
-            if header.is_none() && bytes.iter().all(|byte| *byte == 0) {
+            if header.is_none() && is_zero(&bytes) {
                 chunks.zeros.push(offset);
             } else {
                 chunks.used.push(ChunkLocation {
@@ -411,7 +411,7 @@ impl Chunks {
         self.last_size < CHUNK_SIZE && self.zeros.last() > last_used.as_ref()
     }
 
-    /// Reports chunks of zeros that are followed by chunks with records. A writer begins with the first chunk, and makes zeros of the
+    /// Reports chunks of zeros that are followed by chunks in use. A writer begins with the first chunk, and makes zeros of the
     /// chunk that it will write next.
     fn report_zeros(
         &self,
@@ -428,10 +428,14 @@ impl Chunks {
             }
             None => index == header.last_chunk,
         };
-        let last_used = self.used.iter().map(|one| one.offset).max().unwrap_or(0);
+        // The header may name a chunk that lost its records, too.
+        let named = if header.is_sound { header.last_chunk } else { 0 };
+        let used = self.used.iter().map(|one| index_of(one.offset));
+        let last_used = used.max().unwrap_or(0).max(named);
         let mut run: Option<(u64, u64)> = None;
-        for offset in self.zeros.iter().copied().filter(|offset| *offset < last_used) {
-            if is_next(index_of(offset)) {
+        for offset in self.zeros.iter().copied() {
+            let index = index_of(offset);
+            if index >= last_used || is_next(index) {
                 continue;
             }
             match &mut run {
@@ -445,6 +449,14 @@ impl Chunks {
             }
         }
         damage.extend(run.map(zero_chunks));
+    }
+}
+
+/// Whether all bytes are zero: the first one is, and each is equal to the one before. One comparison of memory is fast in every build.
+fn is_zero(bytes: &[u8]) -> bool {
+    match bytes {
+        [] => true,
+        [first, rest @ ..] => *first == 0 && *rest == bytes[..rest.len()],
     }
 }
 

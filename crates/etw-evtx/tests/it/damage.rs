@@ -138,6 +138,8 @@ fn a_chunk_of_zeros_between_others_is_told() {
         wiped(&[1, 3, 4]),
         [at(chunk_at(1), DamageKind::ZeroChunks(1)), at(chunk_at(3), DamageKind::ZeroChunks(2))]
     );
+    // The header names a chunk behind them.
+    assert_eq!(wiped(&[0, 1, 2, 3, 4, 5]), [at(chunk_at(0), DamageKind::ZeroChunks(5))]);
     // The last chunk may be unused, but the header counts the records that were in it.
     let (first, last) = ids_of(&whole, 5);
     assert_eq!(wiped(&[5]), [at(0, DamageKind::MissingRecords { first, last })]);
