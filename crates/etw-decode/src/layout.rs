@@ -39,7 +39,7 @@ fn order_of_reading(items: &[Result<Field, String>], top_level: usize) -> Vec<Op
     let mut order = vec![None; items.len()];
     let mut next = 0;
     // Ranges of fields that are still to be read, the innermost last.
-    let mut open = vec![0..top_level.min(items.len())];
+    let mut open: Vec<_> = std::iter::once(0..top_level.min(items.len())).collect();
     while let Some(range) = open.last_mut() {
         let Some(index) = range.next() else {
             open.pop();

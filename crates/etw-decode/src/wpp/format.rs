@@ -65,17 +65,9 @@ pub(super) fn parts(
         let escape = &rest[at..];
         rest = &rest[at + 1..];
         if escape.starts_with('\\') {
-            match rest.as_bytes().first() {
-                Some(b'n') => text.push('\n'),
-                Some(b't') => text.push('\t'),
-                Some(b'"') => text.push('"'),
-                Some(b'\\') => text.push('\\'),
-                _ => {
-                    text.push('\\');
-                    continue;
-                }
-            }
-            rest = &rest[1..];
+            let escaped = escaped(rest);
+            text.push(escaped.unwrap_or('\\'));
+            rest = if escaped.is_some() { &rest[1..] } else { rest };
             continue;
         }
         let digits = match rest.starts_with('0') {
@@ -151,6 +143,17 @@ pub(super) fn parts(
     }
     parts.retain(|part| *part != Part::Text(String::new()));
     parts
+}
+
+/// The character that a backslash before `rest` makes of its first one.
+fn escaped(rest: &str) -> Option<char> {
+    match rest.as_bytes().first()? {
+        b'n' => Some('\n'),
+        b't' => Some('\t'),
+        b'"' => Some('"'),
+        b'\\' => Some('\\'),
+        _ => None,
+    }
 }
 
 /// The variable of the prefix that a name stands for, where a preprocessor has left it.
