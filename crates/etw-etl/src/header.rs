@@ -134,6 +134,13 @@ impl LogfileHeader {
         (self.provider_version != 0).then_some(self.provider_version)
     }
 
+    /// The maximum size of the file in bytes; `None`: the header states none.
+    pub fn maximum_size(&self) -> Option<u64> {
+        let unit =
+            if self.log_file_mode.contains(LogFileMode::USE_KBYTES_FOR_SIZE) { 10 } else { 20 };
+        (self.maximum_file_size > 0).then_some(u64::from(self.maximum_file_size) << unit)
+    }
+
     /// Bytes before the two names.
     pub const fn fixed_size(pointer_size: u32) -> usize {
         if pointer_size == 4 { 0x110 } else { 0x118 }

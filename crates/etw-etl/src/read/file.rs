@@ -53,11 +53,10 @@ impl TraceFile {
         let start = read_start(&*source).map_err(io_error)?;
         let start = start.map_err(|found| Error::NotAnEtl { path: name.to_owned(), found })?;
         let walk = Walk::new(source, start).and_then(Walk::run).map_err(io_error)?;
-        let mut core = walk.into_core(name.to_owned());
+        let core = walk.into_core(name.to_owned());
         if core.header.is_none() && !core.has_records() {
             return Err(Error::NotAnEtl { path: core.path, found: FoundInstead::NoEvents });
         }
-        core.index.wrapped = core.totals.wrapped;
         Ok(TraceFile { core: Arc::new(core) })
     }
 

@@ -436,8 +436,8 @@ impl Walk {
 
     fn finish(&mut self) {
         self.totals.streams = self.index.stream_count();
-        let in_file = i64::try_from(self.data_buffers).unwrap_or(i64::MAX);
-        self.totals.wrapped = self.circular && self.highest_sequence > in_file;
+        self.index.wrapped = self.has_newer_numbers();
+        self.totals.wrapped = self.has_newer_numbers() && self.has_been_full();
         let missing_buffers = self.missing_buffers();
         if self.missing_bytes > 0 || missing_buffers > 0 {
             let missing_bytes = self.missing_bytes;
@@ -446,14 +446,52 @@ impl Walk {
         }
     }
 
-    /// Buffers in the file by its header; 0 if unknown.
-    fn promised(&self) -> u64 {
+    /// Whether a circular file has sequence numbers above the number of its buffers: others were overwritten, lost or removed.
+    fn has_newer_numbers(&self) -> bool {
+        let in_file = i64::try_from(self.data_buffers).unwrap_or(i64::MAX);
+        self.circular && self.highest_sequence > in_file
+    }
+
+    /// Whether a circular file has ever had its maximum size. Before, its session overwrites nothing.
+    fn has_been_full(&self) -> bool {
+        let written = if self.is_finalised() { self.buffers_written() } else { 0 };
+        self.circle().is_none_or(|circle| written.max(self.number) >= circle)
+    }
+
+    /// Buffers of a circular file of its maximum size; `None` if the header does not state it.
+    fn circle(&self) -> Option<u64> {
+        let header = self.start.header.as_ref()?;
+        let size = u64::from(header.buffer_size);
+        header.maximum_size().and_then(|maximum| maximum.checked_div(size))
+    }
+
+    fn buffers_written(&self) -> u64 {
         self.start.header.as_ref().map_or(0, |header| u64::from(header.buffers_written))
     }
 
+    /// Buffers in the file by its header; 0 if unknown.
+    fn promised(&self) -> u64 {
+        let written = self.buffers_written();
+        match self.circle() {
+            // Windows counts the buffers that a circular session has overwritten, too (guess); sessions of this project do not.
+            // Either way the file grows up to its maximum size, is never shortened, and has so many buffers. A gap in the
+            // sequence numbers proves less: real traces have gaps where no buffer was removed.
+            Some(circle) if self.circular => written.min(circle),
+            _ => written,
+        }
+    }
+
     fn missing_buffers(&self) -> u64 {
-        // A circular session counts what it has overwritten, too: its count proves nothing.
-        if self.circular || !self.is_finalised() {
+        if !self.is_finalised() {
+            return 0;
+        }
+        // The count may include overwritten buffers, and nothing says how many.
+        let is_unknown = match self.circle() {
+            // Buffers of their own sizes do not fill the maximum size with a known number.
+            Some(circle) => self.uniform.is_none() && self.buffers_written() > circle,
+            None => true,
+        };
+        if self.circular && is_unknown {
             return 0;
         }
         // Buffers of their own sizes cannot be counted in a gap.
