@@ -192,6 +192,7 @@ impl Grouping {
         let by = AskedNames::of_columns("--by", &self.columns).or_words(&TABLES);
         let sum = AskedNames::of_columns("--sum", self.sum.as_slice());
         let mut has_text = false;
+        let mut not_finite = 0;
         let scanned = scan.run(with_names, |scanned| {
             let Scanned { record, decoded, time, names } = *scanned;
             let (form, gathers_numbers) = (self.form, self.sum.is_some());
@@ -222,9 +223,10 @@ impl Grouping {
             });
             group.count += 1;
             match &summed {
-                Some(Cell::Scalar(number)) => add(&mut group.sum, number),
+                Some(Cell::Scalar(number)) => not_finite += add(&mut group.sum, number),
                 Some(Cell::Many { numbers, .. }) => {
-                    numbers.iter().for_each(|number| add(&mut group.sum, number));
+                    let added = numbers.iter().map(|number| add(&mut group.sum, number));
+                    not_finite += added.sum::<u64>();
                 }
                 Some(Cell::Text(_) | Cell::Json(_)) => has_text = true,
                 None => {}
@@ -236,6 +238,10 @@ impl Grouping {
         if has_text && groups.values().all(|group| group.sum.count == 0) {
             let name = self.sum.as_ref().map_or("", |column| &column.name);
             eprintln!("etw: note: --sum: {name} has texts and no numbers, so every sum is 0");
+        }
+        if not_finite > 0 {
+            let left_out = counted(not_finite, "value");
+            eprintln!("etw: note: --sum: left out, as NaN or infinite: {left_out}");
         }
         let mut rows: Vec<(Vec<Option<String>>, Group)> = groups.into_iter().collect();
         let size = |group: &Group| match self.sum {
@@ -349,14 +355,19 @@ impl Groups<'_> {
     }
 }
 
-/// Adds a number to a sum.
-fn add(sum: &mut Distribution, number: &FieldValue<'_>) {
-    match *number {
-        FieldValue::F64(number) => sum.add(number),
+/// Adds a number to a sum, or returns 1 if it is no finite number.
+fn add(sum: &mut Distribution, number: &FieldValue<'_>) -> u64 {
+    let double = match *number {
+        FieldValue::F64(number) => number,
         // The double that is shown like it.
-        FieldValue::F32(number) => sum.add(number.to_string().parse().unwrap_or(number.into())),
-        number => number.as_integer().into_iter().for_each(|number| sum.add_integer(number)),
-    }
+        FieldValue::F32(number) => number.to_string().parse().unwrap_or(number.into()),
+        number => {
+            number.as_integer().into_iter().for_each(|number| sum.add_integer(number));
+            return 0;
+        }
+    };
+    sum.add(double);
+    u64::from(!double.is_finite())
 }
 
 /// The columns of a row as an object. Of a name that was given twice, there is one.

@@ -80,6 +80,8 @@ struct FieldTest {
     name: String,
     /// Names of the structs around it, in lower case, then its own.
     path: Vec<String>,
+    /// It may be the second field of a name, or one behind that: `Id#2`.
+    is_numbered: bool,
     /// If the event's file is known, the test is of that: `file`, `file_name`.
     is_of_file: bool,
     test: Test,

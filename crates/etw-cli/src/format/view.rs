@@ -88,7 +88,11 @@ impl<'a, V> Chosen<'a, V> {
     }
 
     fn is_named(&self, field: &Field) -> bool {
-        let named = self.fields.iter().position(|name| name.eq_ignore_ascii_case(&field.name));
+        let is_it = |name: &String| {
+            name.eq_ignore_ascii_case(&field.name)
+                || name.contains('#') && name.eq_ignore_ascii_case(field.unique_name())
+        };
+        let named = self.fields.iter().position(is_it);
         named.inspect(|number| self.asked.mark_found(*number)).is_some()
     }
 

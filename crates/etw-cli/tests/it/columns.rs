@@ -99,6 +99,16 @@ fn arrays_and_structs_are_shown_whole() {
 }
 
 #[test]
+fn the_second_field_of_a_name_can_be_chosen() {
+    let file = values();
+    let words = [&["dump", "--json", "--fields", "DUP#2,tenth"], &WHERE[..]].concat();
+    let output = etw(&words, &[file.path()]);
+    assert_eq!(stderr(&output), "");
+    let row = &json_lines(&String::from_utf8(output.stdout).unwrap())[0];
+    assert_eq!(row["fields"], json!({"dup#2": 9, "tenth": 0.1}));
+}
+
+#[test]
 fn fields_that_are_there_get_no_note() {
     let file = values();
     let empty = ["--where", "event == 'Values' and not list"];
@@ -160,6 +170,9 @@ fn groups_have_the_values_of_columns() {
     // All values of an array are summed, and no digit is lost.
     let sums = stat(&["--by", "event", "--sum", "list"]);
     assert_eq!((&sums[0]["sum"], &sums[0]["values"]), (&json!(6), &json!(3)));
+    let words = ["stat", "--by", "event", "--sum", "nan", WHERE[0], WHERE[1]];
+    let text = stderr(&etw(&words, &[file.path()]));
+    assert_eq!(text, "etw: note: --sum: left out, as NaN or infinite: 2 values\n");
     let words = ["stat", "--by", "event", "--sum", "large", "--json", WHERE[0], WHERE[1]];
     let text = stdout(&words, &[file.path()], 0);
     assert!(text.contains(r#""sum":36893488147419103230,"values":2"#), "{text}");
@@ -185,6 +198,7 @@ fn singles_are_filtered_as_they_are_shown() {
         ("tenth > 0.1", 0),
         ("tenth < 1e300 and tenth > 1e-300", 2),
         ("minus < -1e300", 2),
+        ("dup#2 == 9 and dup == 8 and not dup#2 == 8", 2),
         ("large == 18446744073709551615.0", 0),
         ("text like '*É'", 2),
         ("text ~ '(?i)É$'", 2),

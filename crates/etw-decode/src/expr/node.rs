@@ -282,17 +282,19 @@ pub(super) struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    fn asks(&self, number: usize, name: &str) -> bool {
-        let path = &self.fields[number].path;
+    fn asks(&self, number: usize, field: &Field) -> bool {
+        let FieldTest { path, is_numbered, .. } = &self.fields[number];
         let Some((last, above)) = path.split_last() else { return false };
-        name.eq_ignore_ascii_case(last) && self.path.ends_with(above)
+        let is_named = field.name.eq_ignore_ascii_case(last)
+            || *is_numbered && field.unique_name().eq_ignore_ascii_case(last);
+        is_named && self.path.ends_with(above)
     }
 }
 
 impl Visitor for Finder<'_> {
     fn value(&mut self, field: &Field, value: Value<'_>) {
         for number in 0..self.fields.len() {
-            if self.found[number] || !self.asks(number, &field.name) {
+            if self.found[number] || !self.asks(number, field) {
                 continue;
             }
             let FieldTest { test, was_found, .. } = &self.fields[number];

@@ -159,12 +159,21 @@ impl<'t> Parser<'t> {
             return self.lexer.error_at(start, "more than 1000 tests of fields");
         }
         let written = name.join(".");
+        let is_numbered = name.last().is_some_and(|name| name.contains('#'));
         let is_of_file = is_header && matches!(lower.as_str(), "file" | "file_name");
         if let Some((_, above)) = name.split_last_mut() {
             above.iter_mut().for_each(|part| *part = part.to_ascii_lowercase());
         }
         let was_found = AtomicBool::new(false);
-        self.fields.push(FieldTest { name: written, path: name, is_of_file, test, was_found });
+        let path = name;
+        self.fields.push(FieldTest {
+            name: written,
+            path,
+            is_numbered,
+            is_of_file,
+            test,
+            was_found,
+        });
         Ok(Node::Field(self.fields.len() - 1))
     }
 
