@@ -19,10 +19,24 @@ pub trait ByteSource: Send + Sync {
     /// Those of the operating system.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// The first offset from `offset` on whose byte may be another than zero; the size if there is none. All bytes before it are zero, as
+    /// in the holes of a sparse file. A source that does not know its holes returns `offset`.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
+
     /// Whether length or modification time have changed since the source was opened.
     fn has_changed(&self) -> bool {
         false
     }
+}
+
+/// [`ByteSource::next_data`], never before `offset` and never past the end.
+pub(crate) fn next_data(source: &dyn ByteSource, offset: u64) -> io::Result<u64> {
+    Ok(source.next_data(offset)?.min(source.size()).max(offset))
 }
 
 /// Reads until `buffer` is full or the source ends. Returns the number of bytes.
@@ -101,6 +115,20 @@ impl ByteSource for FileSource {
     #[cfg(not(any(unix, windows)))]
     fn read_at(&self, _buffer: &mut [u8], _offset: u64) -> io::Result<usize> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        use rustix::fs::{SeekFrom, seek};
+        use rustix::io::Errno;
+        // This moves the cursor of the file, which no read uses.
+        match seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(data),
+            // Only a hole is left.
+            Err(Errno::NXIO) => Ok(self.size),
+            // The file system does not know its holes.
+            Err(_) => Ok(offset),
+        }
     }
 
     fn has_changed(&self) -> bool {

@@ -4,7 +4,7 @@
 //! other files each header has its buffer's size; behind a wrong size the next buffer must be searched (*off the grid*).
 
 use super::buffer_loader::{LoadContext, decompress_into};
-use super::byte_source::{ByteSource, read_full};
+use super::byte_source::{ByteSource, next_data, read_full};
 use super::file_core::{Core, Totals};
 use super::first_buffer::{Start, first_bytes, read_logfile};
 use super::index::{Entry, Index};
@@ -185,6 +185,11 @@ impl Walk {
         loop {
             self.open_gap(next, &header);
             next += u64::from(grid);
+            if header.buffer_size == 0 {
+                // No buffer starts in a hole, except in its last bytes.
+                let hole = next_data(&*self.source, next)? - next;
+                next += hole - hole % u64::from(grid);
+            }
             match header_at(&*self.source, next)? {
                 Some(other) if self.cell(next, &other, grid)? == Cell::Bad => header = other,
                 _ => break,

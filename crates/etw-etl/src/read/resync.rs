@@ -1,7 +1,7 @@
 //! Finds the next buffer behind damaged bytes.
 
 use super::buffer_loader::decompress_into;
-use super::byte_source::{ByteSource, read_full};
+use super::byte_source::{ByteSource, next_data, read_full};
 use crate::DamageKind;
 use crate::record::{self, RecordContext};
 use etw_types::BufferHeader;
@@ -85,7 +85,12 @@ pub(crate) fn find_buffer(
     let mut window = Vec::new();
     let mut length = FIRST_WINDOW;
     let mut start = from;
-    while start < until {
+    loop {
+        // The first three bytes of a header may be zero.
+        start = start.max(next_data(source, start)?.saturating_sub(3));
+        if start >= until {
+            return Ok(None);
+        }
         window.resize(length, 0);
         let got = read_full(source, &mut window, start)?;
         let window = &window[..got];
@@ -115,13 +120,12 @@ pub(crate) fn find_buffer(
         start += at as u64;
         length = (2 * length).min(WINDOW);
     }
-    Ok(None)
 }
 
 /// Whether every byte of the range is zero.
 pub(crate) fn is_zero(source: &dyn ByteSource, from: u64, until: u64) -> io::Result<bool> {
     let mut window = vec![0; WINDOW];
-    let mut start = from;
+    let mut start = next_data(source, from)?;
     while start < until {
         let want = WINDOW.min((until - start) as usize);
         let got = read_full(source, &mut window[..want], start)?;
@@ -131,7 +135,7 @@ pub(crate) fn is_zero(source: &dyn ByteSource, from: u64, until: u64) -> io::Res
         if window[..got].iter().any(|&byte| byte != 0) {
             return Ok(false);
         }
-        start += got as u64;
+        start = next_data(source, start + got as u64)?;
     }
     Ok(true)
 }

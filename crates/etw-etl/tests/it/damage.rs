@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 
 mod circular;
 mod overwritten;
+mod sparse;
 mod truncated;
 
 const HEAD: usize = BufferHeader::SIZE;
