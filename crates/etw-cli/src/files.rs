@@ -1,6 +1,6 @@
 //! Traces that commands read: opening them, and notes on their state, losses and damage.
 
-use crate::output::{Outcome, counted};
+use crate::output::{Outcome, counted, file_identity};
 use etw_decode::Store;
 use etw_decode::expr::Expr;
 use etw_etl::DamageLog;
@@ -8,6 +8,7 @@ use etw_etl::read::{Records, TraceFile};
 use etw_eventlog::trace::{Order, Wanted, is_event_log};
 use etw_host::leftover::Overlay;
 use etw_types::{EventRecord, FileTime};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -28,20 +29,37 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
             };
             let events = counted(left.events, "event");
             eprintln!("etw: note: {name}: with {events} {what}");
-            if left.damaged > 0 {
-                eprintln!(
-                    "etw: note: {name}: {} places of what was left are damaged",
-                    left.damaged
-                );
-            }
-            TraceFile::from_source(path, Box::new(overlay))
+            let file = TraceFile::from_source(path, Box::new(overlay))?;
+            let damaged = Some(left.damaged).filter(|count| *count > 0);
+            Ok(file.with_damage(damaged.map(|count| {
+                let places = counted(count, "place");
+                (0, format!("{places} of what the program left in its .part file, skipped"))
+            })))
+        }
+        // The trace itself may be sound.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            let what = format!("what a program left in its .part file cannot be read: {error}");
+            Ok(TraceFile::open(path)?.with_damage([(0, what)]))
         }
         Err(error) => {
-            // The trace itself may be sound.
-            eprintln!("etw: note: {name}: what a program left beside it cannot be read: {error}");
+            eprintln!("etw: note: {name}: what a program left beside it is not read: {error}");
             TraceFile::open(path)
         }
     }
+}
+
+/// The traces of these paths, each once: a note tells of those that are named again, also as the `.part` that is read with its trace.
+pub fn distinct(paths: &[PathBuf]) -> Vec<&PathBuf> {
+    let mut known = HashSet::new();
+    let is_new = |path: &&PathBuf| {
+        let identity = file_identity(&etw_host::leftover::trace_of(path));
+        let is_new = identity.is_none_or(|identity| known.insert(identity));
+        if !is_new {
+            eprintln!("etw: note: {}: is named again, and read once", path.display());
+        }
+        is_new
+    };
+    paths.iter().filter(is_new).collect()
 }
 
 /// Opens traces and event logs. Where `filter` is false by the header of a log's record, the record is left out. The number is that of
@@ -51,7 +69,7 @@ pub fn open_selected(
     filter: Option<&Expr>,
 ) -> Result<(Vec<TraceFile>, u64), etw_etl::Error> {
     let Some(filter) = filter else {
-        return Ok((paths.iter().map(open).collect::<Result<_, _>>()?, 0));
+        return Ok((distinct(paths).into_iter().map(open).collect::<Result<_, _>>()?, 0));
     };
     // Schemas of other records are needed in any case.
     let by_header = |record: &EventRecord<'_>, time: Option<FileTime>| {
@@ -71,7 +89,7 @@ pub fn open_selected(
         left_out += selected.left_out;
         Ok(selected.trace)
     };
-    let traces = paths.iter().map(open_one).collect::<Result<_, _>>()?;
+    let traces = distinct(paths).into_iter().map(open_one).collect::<Result<_, _>>()?;
     Ok((traces, left_out))
 }
 
@@ -98,8 +116,12 @@ pub fn notes(file: &TraceFile) -> Vec<String> {
     let totals = file.totals();
     if !file.is_finalised() {
         let what = match file.has_changed() {
-            true => "a session was writing this file while it was read: what came later, and what was only in memory, is not shown",
-            false => "not finalised: the session did not complete its header; events that were only in its memory are not in this file",
+            true => {
+                "a session was writing this file while it was read: what came later, and what was only in memory, is not shown"
+            }
+            false => {
+                "not finalised: the session did not complete its header; events that were only in its memory are not in this file"
+            }
         };
         notes.push(what.into());
     }

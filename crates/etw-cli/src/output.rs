@@ -77,8 +77,7 @@ impl Output {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             return Ok(Output { writer: Box::new(io::stdout()), path: None });
         };
-        let same = |input: &PathBuf| matches!((input.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
-        if inputs.iter().any(same) {
+        if inputs.iter().any(|input| is_same_file(input, path)) {
             let text = format!("{}: is an input file; choose another output", path.display());
             return Err(Failure::Message(text));
         }
@@ -132,6 +131,23 @@ impl Output {
             Some(path) => Failure::new(format!("{}: {error}", path.display())),
         }
     }
+}
+
+/// Whether two paths lead to one file, by links of any kind.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    file_identity(a).is_some_and(|identity| file_identity(b) == Some(identity))
+}
+
+/// What a path shares with all others that lead to its file; `None` if there is no file.
+#[cfg(unix)]
+pub fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+pub fn file_identity(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
 }
 
 /// The failure for an error of standard output.

@@ -1,6 +1,6 @@
 //! New files, which appear when they are complete, and `--force`.
 
-use crate::output::Failure;
+use crate::output::{Failure, is_same_file};
 use clap::Args;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -45,12 +45,9 @@ impl NewFile {
         }
         // The file behind a link is replaced, not the link.
         let real = path.canonicalize().ok();
-        if let Some(real) = &real {
-            let same = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == *real);
-            if inputs.iter().any(same) {
-                let text = format!("{shown}: is an input file; choose another output");
-                return Err(Failure::Message(text));
-            }
+        if inputs.iter().any(|input| is_same_file(input, path)) {
+            let text = format!("{shown}: is an input file; choose another output");
+            return Err(Failure::Message(text));
         }
         let file = NewFile {
             file: None,

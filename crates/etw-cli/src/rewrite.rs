@@ -254,7 +254,8 @@ fn run(
     filter: Option<Filter>,
     inputs: Inputs,
 ) -> Result<Outcome, Failure> {
-    let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
+    let traces: Vec<TraceFile> =
+        files::distinct(paths).into_iter().map(files::open).collect::<Result<_, _>>()?;
     let mut read = RecordsOptions::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let compressed = traces.iter().any(|trace| trace.totals().compressed_buffers > 0);

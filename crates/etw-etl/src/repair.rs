@@ -66,6 +66,21 @@ pub struct RepairReport {
     pub lost_bytes: u64,
 }
 
+impl RepairReport {
+    /// The report on a damaged trace that is left as it is.
+    pub fn damaged(buffers: u64) -> RepairReport {
+        RepairReport {
+            outcome: RepairOutcome::Damaged,
+            damage: DamageLog::default(),
+            records: 0,
+            buffers,
+            end_time: FileTime(0),
+            cut_bytes: 0,
+            lost_bytes: 0,
+        }
+    }
+}
+
 /// Finalises a trace that its session did not: completes the header and the last buffer.
 ///
 /// If the file ends inside a buffer, the buffer's whole records are kept. A finalised file is never changed.

@@ -24,13 +24,14 @@ use etw_types::{BufferHeader, HeaderType};
 
 use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
-use crate::part::{PartHeader, ReadAt, is_locked, part_path};
-use places::{Places, Position};
+use crate::part::{FoldStart, PartHeader, ReadAt, is_locked, part_path};
+use places::Places;
 use pool::PoolDrain;
 
 pub(crate) use compressed::Walked;
 pub use fold::{Folded, fold};
 pub use overlay::Overlay;
+pub(crate) use places::Position;
 
 /// The buffers that belong into a session's files and are not, or may not be, there.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub struct Leftover {
     /// The end of the last whole buffer of a compressed file, whose buffers have their own lengths. The first of `buffers` belongs
     /// there, and the others behind it.
     pub tail: Option<u64>,
+    /// The end of the files without them.
+    start: FoldStart,
 }
 
 impl Leftover {
@@ -69,36 +72,85 @@ const LARGEST: u64 = 3 << 29;
 /// Reads `OUT.etl.part`, given its path or that of `OUT.etl`; `None` if it does not exist.
 ///
 /// # Errors
-/// Those of the system; `InvalidData` for an invalid file.
+/// Those of the system; `InvalidData` for an invalid file; `InvalidInput` for one of another session than the trace.
 pub fn read(path: &Path) -> io::Result<Option<Leftover>> {
     let (out, part) = paths(path);
-    let file = match File::open(&part) {
-        Ok(file) => file,
+    // The type is checked before opening: opening a pipe waits for a writer.
+    match std::fs::metadata(&part) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => {
+            let what = format!("{} is not a regular file", part.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
-    };
+    }
+    read_opened(&File::open(&part)?, &out, &part).map(Some)
+}
+
+fn read_opened(file: &File, out: &Path, part: &Path) -> io::Result<Leftover> {
     let length = file.metadata()?.len();
     if length > LARGEST {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the .part file is too large"));
     }
-    let is_running = is_locked(&file)?;
+    let is_running = is_locked(file)?;
     let truncated = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             io::Error::new(io::ErrorKind::InvalidData, format!("{} is truncated", part.display()))
         }
         _ => error,
     };
-    let header = PartHeader::read(&file, length).map_err(truncated)?;
-    let mut leftover = collect(&file, &header, &out).map_err(truncated)?;
+    let header = PartHeader::read(file, length).map_err(truncated)?;
+    let mut leftover = collect(file, &header, out).map_err(truncated)?;
     leftover.is_running = is_running;
-    Ok(Some(leftover))
+    Ok(leftover)
+}
+
+/// `OUT.etl`, also for `OUT.etl.part`.
+pub fn trace_of(path: &Path) -> PathBuf {
+    match path.extension().is_some_and(|extension| extension == "part") {
+        true => path.with_extension(""),
+        false => path.to_owned(),
+    }
 }
 
 /// `OUT.etl` and `OUT.etl.part`, from either.
 fn paths(path: &Path) -> (PathBuf, PathBuf) {
-    match path.to_string_lossy().strip_suffix(".part") {
-        Some(out) => (PathBuf::from(out), path.to_owned()),
-        None => (path.to_owned(), part_path(path)),
+    let out = trace_of(path);
+    let part = part_path(&out);
+    (out, part)
+}
+
+/// Whether the trace beside the `.part` is of another session: a program was killed, and a file of the same name was written since.
+fn check_session(facts: &SessionFacts, out: &Path) -> io::Result<()> {
+    const RECORD: usize = BufferHeader::SIZE + HeaderType::System64.header_size();
+    let file = match File::open(out) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = vec![0; RECORD + 0x1000];
+    if file.metadata()?.len() < bytes.len() as u64 {
+        bytes.truncate(file.metadata()?.len() as usize);
+    }
+    file.read_exact_at(&mut bytes, 0)?;
+    let (Some(head), Some(payload)) = (bytes.first_chunk(), bytes.get(RECORD..)) else {
+        return Ok(());
+    };
+    // Without a header that can be read, nothing says that it is another one.
+    if !BufferHeader::read(head).is_plausible() {
+        return Ok(());
+    }
+    let of_file = [8, 4].into_iter().find_map(|pointer| LogfileHeader::read(payload, pointer));
+    let is_other = of_file.is_some_and(|found| {
+        found.start_time != facts.header.start_time || found.boot_time != facts.header.boot_time
+    });
+    match is_other {
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is of another session than the trace; remove it, or move it away and repair it there",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -122,12 +174,20 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
     if facts.header.buffer_size != header.buffer_size {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the buffer sizes differ"));
     }
+    check_session(&facts, out)?;
     let control = Control::open(copy(file, header.control, Control::SIZE)?)?;
     let batch = control.batch();
     let size = header.buffer_size as usize;
     let mut memory = vec![0; size * header.buffer_count as usize];
     file.read_exact_at(&mut memory, header.buffers)?;
     let found = recover(memory.chunks_exact(size), batch);
+    let places = Places::of(&facts);
+    let is_compressed = facts.is_compressed();
+    let known = header.fold_start.filter(|start| start.walked.is_some() == is_compressed);
+    let start = match known {
+        Some(start) => start,
+        None => fold_start(&places, &pattern(&facts, out), header.buffer_size, is_compressed)?,
+    };
     let mut leftover = Leftover {
         facts,
         buffers: BTreeMap::new(),
@@ -136,21 +196,9 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
         damaged: found.damaged,
         is_running: false,
         tail: None,
+        start,
     };
-    let places = Places::of(&leftover.facts);
-    let pattern = pattern(&leftover.facts, out);
-    // The places of a compressed file say no offsets: its buffers are walked, and their numbers say what it contains.
-    let walked = match leftover.facts.is_compressed() {
-        true => Some(Walked::of(&file_name(&pattern, 1), header.buffer_size)?),
-        false => None,
-    };
-    let mut last = match &walked {
-        Some(walked) => {
-            let place = Place { file: 1, slot: walked.slots.max(1) - 1 };
-            Position { place, sequence: walked.sequence }
-        }
-        None => places.last_in_files(&pattern, header.buffer_size)?,
-    };
+    let FoldStart { mut last, walked } = start;
     for mut buffer in found.buffers {
         if buffer.sequence == 0 {
             // It was open: it comes behind all that were closed.
@@ -168,7 +216,8 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
                 leftover.buffers.insert(place, buffer.bytes);
             }
             // The file is full: the session would have lost the buffer.
-            _ => leftover.damaged += 1,
+            None => leftover.lost += count_events(&buffer.bytes),
+            Some(_) => leftover.damaged += 1,
         }
     }
     if let Some(drain) = PoolDrain::open(file, header, control, &leftover.facts, last)? {
@@ -179,6 +228,23 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
     }
     leftover.events = leftover.buffers.values().map(|bytes| count_events(bytes)).sum();
     Ok(leftover)
+}
+
+/// The end of a session's files as they are.
+fn fold_start(
+    places: &Places,
+    pattern: &Path,
+    buffer_size: u32,
+    is_compressed: bool,
+) -> io::Result<FoldStart> {
+    if !is_compressed {
+        return Ok(FoldStart { last: places.last_in_files(pattern, buffer_size)?, walked: None });
+    }
+    // The places of a compressed file say no offsets: its buffers are walked, and their numbers say what it contains.
+    let walked = Walked::of(&file_name(pattern, 1), buffer_size)?;
+    let place = Place { file: 1, slot: walked.slots.max(1) - 1 };
+    let last = Position { place, sequence: walked.sequence };
+    Ok(FoldStart { last, walked: Some(walked) })
 }
 
 /// Places the buffers that a compressed file does not contain behind its last whole buffer.

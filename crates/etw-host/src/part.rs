@@ -14,6 +14,7 @@
 //! | 0x30 | 4 | segments of the pool |
 //! | 0x40 | 32 | two readings of raw clock and ns: the first, the last |
 //! | 0x80 | 256 | offset and size of each segment, 16 × 2 × u64 |
+//! | 0x180 | 64 | where a repair began to fold; see `FoldStart` |
 //! | 0x800 | 2 KiB | absolute path of `OUT.etl.part`, up to a NUL; empty where that is longer |
 //! | 0x1000 | 60 KiB | session facts: see [`SessionFacts`](crate::facts::SessionFacts) |
 //! | 0x10000 | 960 KiB | registrations: u32 size of the whole, u32 number, GUID, traits; 0 ends them |
@@ -41,7 +42,7 @@ use crate::clock::Pair;
 use crate::registrations::Provider;
 
 pub use header::check_header;
-pub(crate) use header::{PartHeader, ReadAt, SegmentSpan};
+pub(crate) use header::{FoldStart, PartHeader, ReadAt, SegmentSpan};
 pub(crate) use lock::{is_in_use, is_locked};
 #[cfg(target_os = "linux")]
 pub use shared_memory::{

@@ -5,9 +5,9 @@ use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
 use crate::format::Format;
 use crate::grouping::shortened;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
-use crate::schemas::{self, Schemas};
+use crate::schemas::Schemas;
 use crate::{convert, dump, files, report, stat};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -264,7 +264,9 @@ fn write_summary(
         );
     }
     put_tables(&mut text, &rows);
-    std::fs::write(path, text).map_err(|error| schemas::refused(path, error))?;
+    let mut output = Output::open(Some(path), paths)?;
+    output.write(text.as_bytes())?;
+    output.finish()?;
     Ok(outcome)
 }
 

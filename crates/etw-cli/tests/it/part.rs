@@ -141,6 +141,100 @@ fn a_damaged_part_costs_nothing_else() {
     }
 }
 
+/// A damaged part is damage of the trace, and `repair` leaves both as they are. One that is no file, or of another session, is not read.
+#[test]
+fn damage_and_strangers_beside_a_trace_are_told() {
+    let folder = Folder::new("part-told");
+    let trace = left(&folder.0, 200, 100);
+    let part = folder.0.join("left.etl.part");
+    let (whole, file) = (std::fs::read(&part).unwrap(), std::fs::read(&trace).unwrap());
+    let mut damaged = whole.clone();
+    // The registrations of providers: no event in the pool has a known one.
+    damaged[0x10000..0x11000].fill(0);
+    for (bytes, why) in
+        [(&damaged[..], "places of what the program left"), (&whole[..4096], "cannot be read")]
+    {
+        std::fs::write(&part, bytes).unwrap();
+        let checked = etw(&["check"], &[&trace]);
+        assert_eq!(checked.status.code(), Some(1), "{}", stderr(&checked));
+        let text = String::from_utf8(checked.stdout).unwrap();
+        assert!(text.contains("damaged in 1 place") && text.contains(why), "{text}");
+        let repaired = etw(&["repair", "--json"], &[&trace]);
+        assert_ne!(repaired.status.code(), Some(0), "{}", stderr(&repaired));
+        assert!(std::fs::read(&part).unwrap() == bytes && std::fs::read(&trace).unwrap() == file);
+    }
+    // The trace of another session, in the name of the killed one's.
+    std::fs::write(&part, &whole).unwrap();
+    let sound = crate::fixture::greetings(10);
+    std::fs::write(&trace, &sound).unwrap();
+    let checked = etw(&["check"], &[&trace]);
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+    assert!(stderr(&checked).contains("of another session"), "{}", stderr(&checked));
+    assert!(String::from_utf8(checked.stdout).unwrap().contains("sound, 11 records"));
+    assert_eq!(etw(&["repair"], &[&trace]).status.code(), Some(3));
+    assert!(std::fs::read(&trace).unwrap() == sound && part.exists());
+    // A pipe would wait for its writer.
+    #[cfg(unix)]
+    {
+        std::fs::remove_file(&part).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&part).status().unwrap();
+        assert!(made.success());
+        let text = stdout(&["check"], &[&trace], 0);
+        assert!(text.contains("sound, 11 records"), "{text}");
+    }
+}
+
+/// `repair` takes the name of the part, too; a trace that is named twice, or with its part, is read once.
+#[test]
+fn a_trace_and_its_part_are_one() {
+    let folder = Folder::new("part-named");
+    let trace = left(&folder.0, 20, 10);
+    let part = folder.0.join("left.etl.part");
+    let output = etw(&["dump", "--json"], &[&trace, &part]);
+    let lines = json_lines(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(lines.iter().filter(|line| line["event"] == "E").count(), 30);
+    assert!(stderr(&output).contains("is named again"), "{}", stderr(&output));
+    let repaired = stdout(&["repair"], &[&part], 0);
+    assert!(repaired.contains("finalised") && !part.exists(), "{repaired}");
+    let merged = folder.0.join("merged.etl");
+    etw(&["merge", "-o", merged.to_str().unwrap()], &[&trace, &trace]);
+    let count = |path: &Path| json_lines(&stdout(&["dump", "--json"], &[path], 0)).len();
+    assert_eq!(count(&merged), count(&trace));
+}
+
+/// By a link of any kind, an output may be an input, which stays.
+#[cfg(unix)]
+#[test]
+fn an_input_is_never_overwritten_by_another_name() {
+    let folder = Folder::new("linked");
+    let [trace, hard, soft] = ["in.etl", "hard.etl", "soft.etl"].map(|name| folder.0.join(name));
+    let bytes = crate::fixture::greetings(10);
+    std::fs::write(&trace, &bytes).unwrap();
+    std::fs::hard_link(&trace, &hard).unwrap();
+    std::os::unix::fs::symlink(&trace, &soft).unwrap();
+    for link in [&hard, &soft] {
+        let link = link.to_str().unwrap();
+        for words in [
+            &["dump", "--force", "-o", link][..],
+            &["stat", "--force", "-o", link],
+            &["relog", "--force", "-o", link],
+            &["report", "--force", "-o", link],
+            &["tracerpt", "-y", "-summary", link],
+        ] {
+            let (behind, before) = match words[0] {
+                "tracerpt" => (&words[1..], &words[..1]),
+                _ => (&[][..], words),
+            };
+            let files: Vec<&Path> =
+                [&*trace].into_iter().chain(behind.iter().map(Path::new)).collect();
+            let output = etw(before, &files);
+            assert_eq!(output.status.code(), Some(3), "{words:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains("is an input file"), "{}", stderr(&output));
+            assert!(std::fs::read(&trace).unwrap() == bytes, "{words:?}");
+        }
+    }
+}
+
 /// OV-3: memory whose trace was removed is listed by `doctor`, with its trace and size, and removed by the next command that
 /// records or repairs, which says so.
 #[cfg(target_os = "linux")]

@@ -73,12 +73,20 @@ impl TraceFile {
         let mut file = TraceFile::from_source(name, source)?;
         if let Some(core) = Arc::get_mut(&mut file.core) {
             core.is_translated = true;
+        }
+        Ok(file.with_damage(damage))
+    }
+
+    /// The same file with further damage, each with its offset, of what belongs to it in another format.
+    #[must_use]
+    pub fn with_damage(mut self, damage: impl IntoIterator<Item = (u64, String)>) -> TraceFile {
+        if let Some(core) = Arc::get_mut(&mut self.core) {
             for (offset, text) in damage {
                 let kind = DamageKind::OtherFormat(text.into());
                 core.damage.push(Damage { file_index: 0, offset, kind });
             }
         }
-        Ok(file)
+        self
     }
 
     /// Whether the file has another format; see [`translated`](TraceFile::translated).

@@ -9,7 +9,7 @@ use etw_types::BufferHeader;
 use crate::part::ReadAt;
 
 /// The whole buffers of a compressed file, found by walking it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub slots: u64,
     /// Sequence number of the last one.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::{EVENTS_LOST, events_lost, paths, pattern, read};
 use crate::facts::file_name;
+use crate::part::FoldStart;
 
 /// The result of [`fold`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,25 +17,41 @@ pub struct Folded {
     pub buffers: u64,
     /// Events that the program had counted as lost.
     pub lost: u64,
-    /// Buffers, and places in the pool, with damage that no program of ours can have written.
+    /// Buffers, and places in the pool, with damage that no program of ours can have written. If there is any, nothing is folded.
     pub damaged: u64,
 }
 
-/// Writes the buffers of `OUT.etl.part` into the session's files, and removes it; `None` if it does not exist.
+/// Writes the buffers of `OUT.etl.part` into the session's files, and removes it; `None` if it does not exist. A damaged one stays as it is.
 ///
-/// Folding is idempotent, also after an interruption.
+/// Folding is idempotent, also after an interruption: the `.part` file says where it began.
 ///
 /// # Errors
-/// `ResourceBusy` while the program runs; those of the system.
+/// `ResourceBusy` while the program runs; `InvalidInput` for a file of another session than the trace; those of the system.
 pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
     let (out, part) = paths(path);
     let Some(leftover) = read(path)? else { return Ok(None) };
+    let folded = Folded {
+        events: leftover.events,
+        buffers: leftover.buffers.len() as u64,
+        lost: leftover.lost,
+        damaged: leftover.damaged,
+    };
+    if folded.damaged > 0 && !leftover.is_running {
+        return Ok(Some(folded));
+    }
     if leftover.is_running {
         return Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
             "the program that records this file still runs; stop it first",
         ));
     }
+    let marked = OpenOptions::new().read(true).write(true).open(&part).and_then(|file| {
+        crate::output_file::write_at(&file, &leftover.start.to_bytes(), FoldStart::OFFSET)?;
+        file.sync_data()
+    });
+    marked.map_err(|error| {
+        io::Error::new(error.kind(), format!("{} cannot be written: {error}", part.display()))
+    })?;
     let pattern = pattern(&leftover.facts, &out);
     let mut number = None;
     let mut file = None;
@@ -84,10 +101,5 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             let _ = std::fs::remove_file(target);
         }
     }
-    Ok(Some(Folded {
-        events: leftover.events,
-        buffers: leftover.buffers.len() as u64,
-        lost: leftover.lost,
-        damaged: leftover.damaged,
-    }))
+    Ok(Some(folded))
 }

@@ -11,8 +11,8 @@ use crate::facts::{SessionFacts, file_name};
 use crate::part::ReadAt;
 
 /// The last buffer of a session.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
     pub place: Place,
     pub sequence: i64,
 }

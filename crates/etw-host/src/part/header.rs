@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io;
 
 use etw_ring::{Control, RawClock, layout};
+use etw_session::Place;
 use etw_types::{Guid, le};
 
 use super::{DATA, FACTS, MAGIC, REGISTRATIONS, VERSION};
 use crate::clock::Pair;
+use crate::leftover::{Position, Walked};
 use crate::registrations::Provider;
 
 /// A segment of the pool in a `.part` file.
@@ -34,6 +36,55 @@ pub(crate) struct PartHeader {
     pub last_pair: Pair,
     pub facts: Vec<u8>,
     pub registrations: Vec<(u32, Provider)>,
+    /// Where a repair began to fold.
+    pub fold_start: Option<FoldStart>,
+}
+
+/// The end of the session's files before a repair folded anything in: another one, behind an interruption, puts the same buffers at the same
+/// places.
+///
+/// ```text
+/// magic `FOLDFROM`   u64 file   u64 slot   i64 sequence number   u64 1: the file is compressed   u64 its whole buffers   i64 last sequence number   u64 end
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoldStart {
+    pub last: Position,
+    /// Of a compressed file.
+    pub walked: Option<Walked>,
+}
+
+impl FoldStart {
+    /// Its offset in the file.
+    pub const OFFSET: u64 = 0x180;
+    const MAGIC: &[u8; 8] = b"FOLDFROM";
+    const SIZE: usize = 8 * 8;
+
+    /// Its bytes.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let walked = self.walked.unwrap_or(Walked { slots: 0, sequence: 0, end: 0 });
+        let Position { place, sequence } = self.last;
+        let is_compressed = u64::from(self.walked.is_some());
+        let numbers = [u64::from(place.file), place.slot, sequence as u64, is_compressed];
+        let numbers = numbers.into_iter().chain([walked.slots, walked.sequence as u64, walked.end]);
+        Self::MAGIC.iter().copied().chain(numbers.flat_map(u64::to_le_bytes)).collect()
+    }
+
+    /// `None` without one, or with numbers that no file has.
+    fn read(head: &[u8]) -> Option<FoldStart> {
+        let bytes = head.get(Self::OFFSET as usize..)?.get(..Self::SIZE)?;
+        let number = |index: usize| le::u64(bytes, 8 + index * 8);
+        let (file, slot, slots, end) = (number(0)?, number(1)?, number(4)?, number(6)?);
+        let is_possible = &bytes[..8] == Self::MAGIC
+            && (1..1 << 20).contains(&file)
+            && slot < 1 << 32
+            && slots < 1 << 32
+            && end < 1 << 56;
+        is_possible.then_some(())?;
+        let place = Place { file: file as u32, slot };
+        let walked = Walked { slots, sequence: number(5)? as i64, end };
+        let last = Position { place, sequence: number(2)? as i64 };
+        Some(FoldStart { last, walked: (number(3)? == 1).then_some(walked) })
+    }
 }
 
 impl PartHeader {
@@ -100,8 +151,9 @@ impl PartHeader {
             segments,
             first_pair: pair(0x40),
             last_pair: pair(0x50),
-            facts,
             registrations: registrations(&table),
+            fold_start: FoldStart::read(&head),
+            facts,
         })
     }
 }

@@ -349,6 +349,74 @@ fn abort_leaves_a_part() {
     assert_eq!(read(&out).0.len(), 1000);
 }
 
+/// A repair that is interrupted when all is written, and before the `.part` is removed: the next one writes the same.
+#[test]
+fn an_interrupted_repair_doubles_nothing() {
+    let _permits = session_permits(2);
+    for (role, count) in [("abort", 1000), ("compressed-abort", 1010)] {
+        let out = TempPath::new("interrupted.etl");
+        assert!(!spawn(role, &out).wait().unwrap().success());
+        let part = etw_host::part::part_path(&out);
+        let target = std::fs::canonicalize(&part).unwrap();
+        let kept = TempPath(target.with_extension("kept"));
+        std::fs::hard_link(&target, &*kept).unwrap();
+        for _ in 0..3 {
+            assert!(etw_host::leftover::fold(&out).unwrap().is_some());
+            assert!(!part.exists());
+            assert_eq!(read(&out).0.len(), count, "{role}");
+            std::os::unix::fs::symlink(&*kept, &part).unwrap();
+            let (overlay, _) = etw_host::leftover::Overlay::open(&out).unwrap().unwrap();
+            let beside = TraceFile::from_source(&out, Box::new(overlay)).unwrap();
+            assert_eq!(read_file(beside).0.len(), count, "{role}");
+            std::fs::remove_file(&part).unwrap();
+            // Folding removes a file in memory together with the link to it.
+            std::fs::hard_link(&*kept, &target).unwrap();
+            std::os::unix::fs::symlink(&target, &part).unwrap();
+        }
+        std::fs::remove_file(&part).unwrap();
+        std::fs::remove_file(&target).unwrap();
+    }
+}
+
+/// A trace of another session that has the name of a killed program's: neither is changed.
+#[test]
+fn what_is_left_is_not_folded_into_another_trace() {
+    let _permits = session_permits(2);
+    let out = TempPath::new("foreign.etl");
+    assert!(!spawn("abort", &out).wait().unwrap().success());
+    let other = TempPath::new("other.etl");
+    assert!(spawn("exit", &other).wait().unwrap().success());
+    std::fs::copy(&*other, &*out).unwrap();
+    let before = std::fs::read(&*out).unwrap();
+    let error = etw_host::leftover::fold(&out).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+    assert!(etw_host::leftover::Overlay::open(&out).is_err());
+    assert!(std::fs::read(&*out).unwrap() == before);
+    let part = etw_host::part::part_path(&out);
+    let target = std::fs::canonicalize(&part).unwrap();
+    std::fs::remove_file(part).unwrap();
+    std::fs::remove_file(target).unwrap();
+}
+
+/// Damage in what is left: it stays for whoever looks into it.
+#[test]
+fn damaged_parts_are_not_folded() {
+    let _permits = session_permits(1);
+    let out = TempPath::new("damaged.etl");
+    assert!(!spawn("abort", &out).wait().unwrap().success());
+    let before = std::fs::read(&*out).unwrap();
+    let part = etw_host::part::part_path(&out);
+    let target = std::fs::canonicalize(&part).unwrap();
+    // The registrations of providers.
+    let file = std::fs::OpenOptions::new().write(true).open(&part).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], 0x10000).unwrap();
+    let folded = etw_host::leftover::fold(&out).unwrap().unwrap();
+    assert!(folded.damaged > 0, "{folded:?}");
+    assert!(part.exists() && std::fs::read(&*out).unwrap() == before);
+    std::fs::remove_file(part).unwrap();
+    std::fs::remove_file(target).unwrap();
+}
+
 /// OV-12, P3: so it is with classic events, and no two messages have one number.
 #[test]
 fn abort_leaves_classic_events() {
