@@ -9,6 +9,7 @@ mod pcapng;
 mod perfetto;
 mod pktmon;
 mod pprof;
+mod slices;
 mod speedscope;
 mod stack_table;
 
@@ -31,9 +32,12 @@ use destination::{Destination, is_stdout};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_host::report::read_waiting;
-use etw_types::{Clock, EventRecord, FileTime, Guid, Opcode};
+use etw_types::{Clock, EventRecord, FileTime, Guid};
+use slices::{Edge, Role, Slices};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -111,10 +115,10 @@ enum Weight {
 
 /// The shape of an event in a viewer.
 enum Shape<'s> {
-    /// Begins a slice.
-    Begin(Track),
-    /// Ends one.
-    End(Track),
+    /// Begins a slice in a lane of a track.
+    Begin(Lane),
+    /// Ends the slice that began last in the lane.
+    End(Lane),
     /// A point in time.
     Instant(Track),
     /// A value at a time.
@@ -126,6 +130,28 @@ enum Shape<'s> {
 enum Track {
     Thread(u32, u32),
     Activity(u32, Guid),
+}
+
+impl Track {
+    /// The track on which a start or stop belongs.
+    fn of(record: &EventRecord<'_>) -> Track {
+        match record.activity_id.is_zero() {
+            true => Track::of_thread(record),
+            false => Track::Activity(record.process_id.unwrap_or(u32::MAX), record.activity_id),
+        }
+    }
+
+    fn of_thread(record: &EventRecord<'_>) -> Track {
+        let [process, thread] = [record.process_id, record.thread_id];
+        Track::Thread(process.unwrap_or(u32::MAX), thread.unwrap_or(u32::MAX))
+    }
+}
+
+/// A row of slices that never overlap but as one inside of the other. Lane 0 is the track itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Lane {
+    track: Track,
+    number: u8,
 }
 
 /// A form of output.
@@ -144,8 +170,10 @@ trait Target {
     }
     /// The rest.
     fn finish(&mut self, names: &Names) -> std::io::Result<()>;
-    /// The items written so far.
-    fn written(&self) -> Written;
+    /// The items written so far; `None`: one for each record that was shown.
+    fn written(&self) -> Option<Written> {
+        None
+    }
 }
 
 /// A number of written items.
@@ -158,7 +186,7 @@ struct Written {
 struct Event<'e> {
     time: i64,
     shape: Shape<'e>,
-    /// Without `/Start` and `/Stop`.
+    /// Of a slice: that of its start, without `/Start`.
     name: &'e str,
     provider: &'e str,
     record: &'e EventRecord<'e>,
@@ -204,28 +232,40 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let target = new_target(arguments, new.writer(), components);
     let mut target = target.map_err(|error| new.failure(error))?;
     let machines = Machines::of(&traces, names.origins());
-    let mut conversion = Conversion {
+    let mut selection = Selection {
         filter: filter.as_ref(),
         names: &names,
         clocks: traces.iter().map(|trace| *trace.clock()).collect(),
         decoder: decoder(store),
+    };
+    let slices = match arguments.to {
+        Format::Perfetto | Format::Chrome => selection.slices(&mut records()),
+        _ => Slices::default(),
+    };
+    let mut conversion = Conversion {
+        selection,
+        slices,
+        begun: HashMap::new(),
         profiler: Profiler::of(machines.clone()),
         cpu_slices: CpuSlices::of(machines),
         kinds: EventKinds::default(),
         count: 0,
+        selected: 0,
         shown: 0,
     };
     let mut records = records();
     let progress = Progress::of(records.files());
     let converted = conversion.run(&mut records, progress, &mut *target);
     converted.and_then(|()| target.finish(&names)).map_err(|error| new.failure(error))?;
-    let Written { count: written, unit } = target.written();
+    let written = target.written();
+    let written = written.unwrap_or(Written { count: conversion.shown, unit: "event" });
+    let Written { count: written, unit } = written;
     drop(target);
     new.keep()?;
     names.report_symbols();
     let outcome = files::report(&records);
     conversion.profiler.report();
-    let Conversion { kinds, decoder, count, shown, .. } = conversion;
+    let Conversion { kinds, selection, count, selected, .. } = conversion;
     if written == 0 && count > 0 {
         let output = arguments.output.display();
         // With a filter, the trace may have them.
@@ -234,7 +274,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         eprintln!("etw: note: {output} has no {unit}: the {whole} has {missing}");
     }
     if let Some(filter) = &filter {
-        filter.report(shown, || TraceNames::of(kinds, decoder));
+        filter.report(selected, || TraceNames::of(kinds, selection.decoder));
     }
     print_result(arguments, Written { count: written, unit }, Written { count, unit: "record" })?;
     Ok(outcome)
@@ -326,16 +366,58 @@ fn new_target<'o, W: Write + 'o>(
     })
 }
 
-/// The records of a trace on their way to a target.
-struct Conversion<'c> {
+/// The records that are converted.
+struct Selection<'c> {
     filter: Option<&'c Filter>,
     names: &'c Names,
     clocks: Vec<Clock>,
     decoder: Decoder,
+}
+
+impl Selection<'_> {
+    fn time(&self, stored: &EventRecord<'_>) -> Option<FileTime> {
+        stored.timestamp(&self.clocks[stored.position.file_index as usize])
+    }
+
+    /// Whether the filter, if any, selects a record. `record`: with the process and thread to which it belongs.
+    fn has(&mut self, stored: &EventRecord<'_>, record: &EventRecord<'_>, time: FileTime) -> bool {
+        let Some(filter) = self.filter else { return true };
+        let owned = self.names.owned(stored, record);
+        filter.by_owned_header(owned, Some(time)).unwrap_or_else(|| {
+            let (names, decoded) = (Some(self.names), self.decoder.decode(stored));
+            filter.matches_joined(owned, names, &decoded, Some(time), &Style::default())
+        })
+    }
+
+    /// The starts and stops that belong together.
+    fn slices(&mut self, records: &mut Records) -> Slices {
+        let mut slices = Slices::default();
+        while let Some(stored) = records.next() {
+            let Some(edge) = Edge::of(&stored) else { continue };
+            let Some(time) = self.time(&stored) else { continue };
+            let record = self.names.attributed(&stored);
+            if self.has(&stored, &record, time) {
+                let name = event_name(&record, &self.decoder.decode(&stored));
+                slices.take(edge, &record, &name, time.0);
+            }
+        }
+        slices
+    }
+}
+
+/// The records of a trace on their way to a target.
+struct Conversion<'c> {
+    selection: Selection<'c>,
+    slices: Slices,
+    /// Names of slices that have begun and not ended.
+    begun: HashMap<Lane, Vec<Rc<str>>>,
     profiler: Profiler,
     cpu_slices: CpuSlices,
     kinds: EventKinds,
+    /// All records.
     count: u64,
+    selected: u64,
+    /// Selected ones without those that were logged twice.
     shown: u64,
 }
 
@@ -351,109 +433,122 @@ impl Conversion<'_> {
             if self.count.is_multiple_of(65_536) {
                 progress.update_at(self.count, Some(record.position));
             }
-            if self.filter.is_some_and(Filter::needs_names) {
+            if self.selection.filter.is_some_and(Filter::needs_names) {
                 self.kinds.number(&record);
             }
             self.convert(record, target)?;
         }
         for slice in self.cpu_slices.end_all() {
-            target.cpu_slice(&slice, self.names)?;
+            target.cpu_slice(&slice, self.selection.names)?;
         }
         Ok(())
     }
 
     fn convert(&mut self, stored: EventRecord<'_>, target: &mut dyn Target) -> std::io::Result<()> {
-        let clock = &self.clocks[stored.position.file_index as usize];
-        let Some(time) = stored.timestamp(clock) else { return Ok(()) };
+        let Some(time) = self.selection.time(&stored) else { return Ok(()) };
         let nanoseconds = (time.0 - FileTime::UNIX_EPOCH.0).saturating_mul(100);
         target.begin(nanoseconds);
-        let decoded = self.decoder.decode(&stored);
         // Tracks and filters use the process and thread to which an event belongs.
-        let record = self.names.attributed(&stored);
-        let named = Named { names: self.names, has_stacks: true };
-        let is_selected = self.filter.is_none_or(|filter| {
-            let owned = self.names.owned(&stored, &record);
-            let by_header = filter.by_owned_header(owned, Some(time));
-            by_header.unwrap_or_else(|| {
-                let names = Some(self.names);
-                filter.matches_joined(owned, names, &decoded, Some(time), &Style::default())
-            })
-        });
-        let process = || self.names.owner(&stored).process;
+        let names = self.selection.names;
+        let record = names.attributed(&stored);
+        let named = Named { names, has_stacks: true };
+        let is_selected = self.selection.has(&stored, &record, time);
+        let process = || names.owner(&stored).process;
         let step = (nanoseconds, self.profiler.step(&stored, nanoseconds));
         for slice in self.cpu_slices.take(&stored, step, process, is_selected) {
-            target.cpu_slice(&slice, self.names)?;
+            target.cpu_slice(&slice, names)?;
         }
         if !is_selected {
             self.profiler.take_selected(&stored, step, &named, false);
             return Ok(());
         }
-        if let Some(filter) = self.filter {
-            filter.check_shown(&decoded);
-            self.shown += 1;
-        }
-        if switch_of(&stored).is_none() && read_waiting(&stored).is_none() {
-            put_event(nanoseconds, &record, &decoded, self.names, target)?;
-        }
+        self.selected += 1;
+        self.put(&stored, &record, nanoseconds, target)?;
         let spans = self.profiler.take_selected(&stored, step, &named, true);
-        spans.iter().try_for_each(|span| target.span(span, self.names))
+        spans.iter().try_for_each(|span| target.span(span, names))
+    }
+
+    /// Gives a selected record to the target, unless spans and slices show it.
+    fn put(
+        &mut self,
+        stored: &EventRecord<'_>,
+        record: &EventRecord<'_>,
+        time: i64,
+        target: &mut dyn Target,
+    ) -> std::io::Result<()> {
+        let Selection { filter, names, decoder, .. } = &mut self.selection;
+        let decoded = decoder.decode(stored);
+        if let Some(filter) = filter {
+            filter.check_shown(&decoded);
+        }
+        let role = Edge::of(record).map(|edge| (edge, self.slices.next()));
+        if matches!(role, Some((_, Role::Again))) {
+            return Ok(());
+        }
+        self.shown += 1;
+        if switch_of(stored).is_some() || read_waiting(stored).is_some() {
+            return Ok(());
+        }
+        let name = event_name(record, &decoded);
+        let provider = decoded.provider_name().map(|name| name.into_owned());
+        let provider = provider.or_else(|| record.provider.map(|guid| guid.to_string()));
+        let mut event = Event {
+            time,
+            shape: Shape::Instant(Track::of_thread(record)),
+            name: &name,
+            provider: provider.as_deref().unwrap_or(""),
+            record,
+            decoded: &decoded,
+            names,
+        };
+        let mut begun: Option<Rc<str>> = None;
+        match role {
+            Some((Edge::Start, Role::Slice { lane })) => {
+                let lane = Lane { track: Track::of(record), number: lane };
+                let shown = ["/Start", "/Stop"].iter().find_map(|end| name.strip_suffix(end));
+                event.name = shown.unwrap_or(&name);
+                event.shape = Shape::Begin(lane);
+                self.begun.entry(lane).or_default().push(event.name.into());
+            }
+            Some((Edge::Stop, Role::Slice { lane })) => {
+                let lane = Lane { track: Track::of(record), number: lane };
+                if let Some(open) = self.begun.get_mut(&lane) {
+                    begun = open.pop();
+                    if open.is_empty() {
+                        self.begun.remove(&lane);
+                    }
+                }
+                event.shape = Shape::End(lane);
+            }
+            _ => {
+                if let Some(value) = counter(record, &decoded, &name) {
+                    event.shape = Shape::Counter(Track::of_thread(record), &name, value);
+                }
+            }
+        }
+        if let Some(begun) = &begun {
+            event.name = begun;
+        }
+        target.event(&event)
     }
 }
 
-/// Gives an event to the target.
-fn put_event(
-    time: i64,
-    record: &EventRecord<'_>,
-    decoded: &Decoded<'_>,
-    names: &Names,
-    target: &mut dyn Target,
-) -> std::io::Result<()> {
+/// The name of an event, or what stands for it.
+fn event_name(record: &EventRecord<'_>, decoded: &Decoded<'_>) -> String {
     let name = decoded.event_name().map(str::to_owned);
-    let is_event = record.header.is_event();
-    let name = name.unwrap_or_else(|| match is_event {
+    name.unwrap_or_else(|| match record.header.is_event() {
         true => format!("event {}", record.descriptor.id),
         false => format!("{} {}", record.header.name(), record.descriptor.opcode.0),
-    });
-    let provider = decoded.provider_name().map(|name| name.into_owned());
-    let provider = provider.or_else(|| record.provider.map(|guid| guid.to_string()));
-    let shown = ["/Start", "/Stop"].iter().find_map(|end| name.strip_suffix(end));
-    let shown = shown.filter(|_| is_event).unwrap_or(&name);
-    target.event(&Event {
-        time,
-        shape: shape(record, decoded, shown),
-        name: shown,
-        provider: provider.as_deref().unwrap_or(""),
-        record,
-        decoded,
-        names,
     })
 }
 
-fn shape<'s>(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &'s str) -> Shape<'s> {
-    let process = record.process_id.unwrap_or(u32::MAX);
-    let thread = record.thread_id.unwrap_or(u32::MAX);
-    let on_thread = Track::Thread(process, thread);
-    if !record.header.is_event() {
-        return Shape::Instant(on_thread);
-    }
-    // Events of .NET's counters.
-    if name == "EventCounters" || name.ends_with("Counter") {
-        const FIELDS: &[&str] = &["Mean", "Increment", "Value"];
-        let value = Picked::of(FIELDS, record, decoded)
-            .and_then(|picked| (0..FIELDS.len()).find_map(|number| picked.number(number)));
-        if let Some(value) = value {
-            return Shape::Counter(on_thread, name, value);
-        }
-    }
-    let track = match record.activity_id.is_zero() {
-        true => on_thread,
-        false => Track::Activity(process, record.activity_id),
-    };
-    match record.descriptor.opcode {
-        Opcode::START => Shape::Begin(track),
-        Opcode::STOP => Shape::End(track),
-        _ => Shape::Instant(on_thread),
-    }
+/// The value of an event of .NET's counters.
+fn counter(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> Option<f64> {
+    const FIELDS: &[&str] = &["Mean", "Increment", "Value"];
+    let is_counter = name == "EventCounters" || name.ends_with("Counter");
+    (is_counter && record.header.is_event()).then_some(())?;
+    let picked = Picked::of(FIELDS, record, decoded)?;
+    (0..FIELDS.len()).find_map(|number| picked.number(number))
 }
 
 /// Writes and forgets what it was given.

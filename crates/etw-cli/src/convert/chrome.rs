@@ -5,7 +5,7 @@
 //! Source: "Trace Event Format" as published with the Chromium project.
 
 use super::stack_table::StackTree;
-use super::{CpuSlice, Event, Shape, Target, Track, Written, drain};
+use super::{CpuSlice, Event, Lane, Shape, Target, Track, drain};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor, write_json_string};
@@ -19,7 +19,8 @@ const CPUS: u32 = 0xffff_fff0;
 pub struct Chrome<W: Write> {
     out: W,
     buffer: Vec<u8>,
-    count: u64,
+    /// Whether an event was written, behind which others have a comma.
+    has_events: bool,
     threads: BTreeSet<(u32, u32)>,
     cpus: BTreeSet<u16>,
     stacks: StackTree,
@@ -37,7 +38,7 @@ impl<W: Write> Chrome<W> {
         Ok(Chrome {
             out,
             buffer: Vec::new(),
-            count: 0,
+            has_events: false,
             threads: BTreeSet::new(),
             cpus: BTreeSet::new(),
             stacks: StackTree::default(),
@@ -48,10 +49,9 @@ impl<W: Write> Chrome<W> {
     }
 
     fn open(&mut self, phase: &str, name: &str, process: u32, thread: u32) {
-        if self.count > 0 {
+        if std::mem::replace(&mut self.has_events, true) {
             self.buffer.extend_from_slice(b",\n");
         }
-        self.count += 1;
         self.buffer.extend_from_slice(b"{\"name\":");
         write_json_string(&mut self.buffer, name);
         self.put(format_args!(",\"ph\":\"{phase}\",\"pid\":{process},\"tid\":{thread}"));
@@ -145,10 +145,8 @@ impl<W: Write> Target for Chrome<W> {
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.cpu = event.record.cpu;
         let (phase, track) = match &event.shape {
-            Shape::Begin(track @ Track::Thread(..)) => ("B", track),
-            Shape::End(track @ Track::Thread(..)) => ("E", track),
-            Shape::Begin(track) => ("b", track),
-            Shape::End(track) => ("e", track),
+            Shape::Begin(lane) => (if lane.is_thread() { "B" } else { "b" }, &lane.track),
+            Shape::End(lane) => (if lane.is_thread() { "E" } else { "e" }, &lane.track),
             Shape::Instant(track) => ("i", track),
             Shape::Counter(track, ..) => ("C", track),
         };
@@ -161,10 +159,17 @@ impl<W: Write> Target for Chrome<W> {
         self.buffer.extend_from_slice(b",\"cat\":");
         write_json_string(&mut self.buffer, event.provider);
         self.start_time(event.time);
-        if let Track::Activity(_, id) = track {
-            self.put(format_args!(",\"id\":\"{id}\""));
-        }
         match &event.shape {
+            Shape::Begin(lane) | Shape::End(lane) if !lane.is_thread() => {
+                let number = lane.number;
+                let id = match track {
+                    Track::Activity(_, id) if number == 0 => id.to_string(),
+                    Track::Activity(_, id) => format!("{id}.{number}"),
+                    Track::Thread(..) => format!("{process}.{thread}.{number}"),
+                };
+                self.put(format_args!(",\"id\":\"{id}\""));
+                self.arguments(event);
+            }
             Shape::Counter(_, _, value) => {
                 self.put(format_args!(",\"args\":{{\"value\":{value}}}"))
             }
@@ -251,9 +256,12 @@ impl<W: Write> Target for Chrome<W> {
         drain(&mut self.out, &mut self.buffer)?;
         self.out.flush()
     }
+}
 
-    fn written(&self) -> Written {
-        Written { count: self.count, unit: "event" }
+impl Lane {
+    /// Whether its slices are those of the thread; all others are asynchronous ones with an id.
+    fn is_thread(self) -> bool {
+        matches!(self, Lane { track: Track::Thread(..), number: 0 })
     }
 }
 

@@ -51,7 +51,7 @@ impl<W: Write> Target for Folded<W> {
         self.out.flush()
     }
 
-    fn written(&self) -> Written {
-        Written { count: self.stacks.len() as u64, unit: "stack" }
+    fn written(&self) -> Option<Written> {
+        Some(Written { count: self.stacks.len() as u64, unit: "stack" })
     }
 }

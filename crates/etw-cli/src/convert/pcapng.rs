@@ -283,8 +283,8 @@ impl<W: Write> Target for Pcapng<W> {
         self.out.flush()
     }
 
-    fn written(&self) -> Written {
-        Written { count: self.count, unit: "packet" }
+    fn written(&self) -> Option<Written> {
+        Some(Written { count: self.count, unit: "packet" })
     }
 }
 

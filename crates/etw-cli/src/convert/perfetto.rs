@@ -5,13 +5,13 @@
 mod interned;
 mod samples;
 
-use super::{CpuSlice, Event, Shape, Target, Track, Written};
+use super::{CpuSlice, Event, Lane, Shape, Target, Track};
 use crate::join::{Names, StackFrame};
 use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor};
 use interned::{Interned, InternedData, Kind};
 use prost::Message;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 #[derive(Clone, PartialEq, Message)]
@@ -120,21 +120,27 @@ const SEQUENCE: u32 = 1;
 enum Place {
     Process(u32),
     Track(Track),
+    /// A lane behind lane 0.
+    Lane(Lane),
     Counter(u32, String),
     Cpus,
     Cpu(u16),
 }
 
+impl Place {
+    fn of(lane: Lane) -> Place {
+        match lane.number {
+            0 => Place::Track(lane.track),
+            _ => Place::Lane(lane),
+        }
+    }
+}
+
 pub struct Perfetto<W: Write> {
     out: W,
     buffer: Vec<u8>,
-    count: u64,
     /// Tracks that were described, by number.
     places: HashMap<Place, u64>,
-    /// The number of open slices of a track that events have begun, by the track.
-    open: BTreeMap<u64, u64>,
-    /// The time of the latest event.
-    last: i64,
     /// Values of the events' sequence.
     interned: Interned,
     /// Values of the samples' sequence.
@@ -149,10 +155,7 @@ impl<W: Write> Perfetto<W> {
         Perfetto {
             out,
             buffer: Vec::new(),
-            count: 0,
             places: HashMap::new(),
-            open: BTreeMap::new(),
-            last: 0,
             interned: Interned::default(),
             samples: Interned::default(),
             text: Vec::new(),
@@ -190,6 +193,10 @@ impl<W: Write> Perfetto<W> {
                 track.parent_uuid = Some(self.track(Place::Process(*process), names)?);
                 track.name = Some(format!("activity {id}"));
             }
+            Place::Lane(Lane { track: around, number }) => {
+                track.parent_uuid = Some(self.track(Place::Track(*around), names)?);
+                track.name = Some(format!("lane {number}"));
+            }
             Place::Counter(process, name) => {
                 track.parent_uuid = Some(self.track(Place::Process(*process), names)?);
                 track.name = Some(name.clone());
@@ -221,20 +228,7 @@ impl<W: Write> Perfetto<W> {
         self.put(time, TrackEvent { kind: SLICE_END, track_uuid, ..TrackEvent::default() })
     }
 
-    /// Counts the slices that events begin on a track, and the end of one; an end without a begin is a point in time.
-    fn balance(&mut self, event: &mut TrackEvent) {
-        let open = self.open.entry(event.track_uuid).or_default();
-        match event.kind {
-            SLICE_BEGIN => *open += 1,
-            SLICE_END if *open == 0 => event.kind = INSTANT,
-            SLICE_END => *open -= 1,
-            _ => {}
-        }
-    }
-
     fn put(&mut self, time: i64, event: TrackEvent) -> io::Result<()> {
-        self.count += 1;
-        self.last = self.last.max(time);
         let mut packet = Packet {
             timestamp: Some(u64::try_from(time).unwrap_or(0)),
             trusted_packet_sequence_id: SEQUENCE,
@@ -255,13 +249,13 @@ impl<W: Write> Target for Perfetto<W> {
             ..TrackEvent::default()
         };
         let place = match &event.shape {
-            Shape::Begin(track) => {
+            Shape::Begin(lane) => {
                 shown.kind = SLICE_BEGIN;
-                Place::Track(*track)
+                Place::of(*lane)
             }
-            Shape::End(track) => {
+            Shape::End(lane) => {
                 shown.kind = SLICE_END;
-                Place::Track(*track)
+                Place::of(*lane)
             }
             Shape::Instant(track) => {
                 shown.kind = INSTANT;
@@ -280,14 +274,12 @@ impl<W: Write> Target for Perfetto<W> {
         if event.decoded.visit(event.record, &mut annotations).is_ok() {
             shown.debug_annotations = annotations.open.swap_remove(0);
         }
-        self.balance(&mut shown);
         self.put(event.time, shown)
     }
 
     fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
         match &span.kind {
             SpanKind::Sample => {
-                self.count += 1;
                 let sample = samples::packet(&mut self.samples, span, self.cpu);
                 self.packet(sample)
             }
@@ -321,17 +313,7 @@ impl<W: Write> Target for Perfetto<W> {
     }
 
     fn finish(&mut self, _: &Names) -> io::Result<()> {
-        // Slices whose ends are not in the trace last until its end.
-        for (track, open) in std::mem::take(&mut self.open) {
-            for _ in 0..open {
-                self.put_end(self.last, track)?;
-            }
-        }
         self.out.flush()
-    }
-
-    fn written(&self) -> Written {
-        Written { count: self.count, unit: "event" }
     }
 }
 

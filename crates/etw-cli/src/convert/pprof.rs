@@ -339,8 +339,8 @@ impl<W: Write> Target for Pprof<W> {
         self.out.flush()
     }
 
-    fn written(&self) -> Written {
-        Written { count: self.order.len() as u64, unit: "stack" }
+    fn written(&self) -> Option<Written> {
+        Some(Written { count: self.order.len() as u64, unit: "stack" })
     }
 }
 

@@ -100,7 +100,7 @@ impl<W: Write> Target for Speedscope<W> {
         self.out.flush()
     }
 
-    fn written(&self) -> Written {
-        Written { count: self.count, unit: "sample" }
+    fn written(&self) -> Option<Written> {
+        Some(Written { count: self.count, unit: "sample" })
     }
 }

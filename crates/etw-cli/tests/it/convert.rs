@@ -70,7 +70,8 @@ fn chrome_output_has_slices_counters_and_names() {
     let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
     std::fs::remove_file(&out).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
-    assert!(told.contains(&format!("{} events, of 10 records", events.len())), "{told}");
+    // Names of processes and threads are no events.
+    assert!(told.contains("10 events, of 10 records") && events.len() > 10, "{told}");
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
     let elapsed =
         |from: &Value, to: &Value| to["ts"].as_f64().unwrap() - from["ts"].as_f64().unwrap();
@@ -114,6 +115,103 @@ fn perfetto_output_has_slices_counters_and_names() {
     for name in ["maker.exe", "worker", "CPU 1", "activity 00000000-0000-0000-0000-000000000007"] {
         assert!(bytes.windows(name.len()).any(|part| part == name.as_bytes()), "{name}");
     }
+}
+
+/// A trace of events as opcode, task, version, thread and payload, each 100 µs behind the one before unless it is another version of it.
+fn starts_and_stops(events: &[(u8, u16, u8, u32, &[u8])]) -> TempFile {
+    let mut file = FileBuilder::new();
+    let (mut time, mut before) = (file.header.start_raw, 0);
+    for (opcode, task, version, thread, payload) in events {
+        let mut record = EventRecord::new(HeaderType::Event64, payload);
+        record.provider = Some(PROVIDER);
+        record.descriptor.opcode = Opcode(*opcode);
+        (record.descriptor.task, record.descriptor.version) = (*task, *version);
+        record.descriptor.id = *task;
+        (record.process_id, record.thread_id) = (Some(10), Some(*thread));
+        time += if *version > before { 40 } else { 2000 };
+        before = *version;
+        record.order_time = time;
+        file.push(1, &record).unwrap();
+    }
+    TempFile::new(&file.finish())
+}
+
+/// The order of what was on a track: begin, end, point.
+fn chrome_phases(file: &TempFile) -> Vec<(String, String)> {
+    let json: Value = serde_json::from_slice(&converted(file, "chrome", &[])).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let text = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();
+    let events = events.iter().filter(|event| event["cat"] == PROVIDER.to_string().as_str());
+    events.map(|event| (text(event, "ph"), text(event, "name"))).collect()
+}
+
+/// As [`chrome_phases`], by the kinds of Perfetto's events.
+fn perfetto_kinds(file: &TempFile) -> Vec<i32> {
+    let bytes = converted(file, "perfetto", &[]);
+    let events = perfetto::read(&bytes).events.into_iter();
+    let events = events.filter(|event| event.categories == [PROVIDER.to_string()]);
+    events.map(|event| event.kind).collect()
+}
+
+/// Providers of the kernel log starts of other threads, and stops of other things: none of them is the end of a slice.
+#[test]
+fn only_a_start_and_a_stop_that_belong_together_are_a_slice() {
+    let file = starts_and_stops(&[
+        (1, 3, 0, 20, b""),
+        (2, 4, 0, 20, b""),
+        (1, 5, 0, 20, b""),
+        (2, 5, 0, 21, b""),
+        (2, 5, 0, 20, b""),
+    ]);
+    let phases = chrome_phases(&file);
+    let phases: Vec<_> = phases.iter().map(|(phase, name)| (&phase[..], &name[..])).collect();
+    let expected =
+        [("i", "event 3"), ("i", "event 4"), ("B", "event 5"), ("i", "event 5"), ("E", "event 5")];
+    assert_eq!(phases, expected);
+    assert_eq!(perfetto_kinds(&file), [3, 3, 1, 3, 2]);
+    // What the filter leaves out has no partner.
+    let json = converted(&file, "chrome", &["--where", "opcode == 1"]);
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    assert!(events.iter().all(|event| event["ph"] != "B"), "{json}");
+}
+
+/// .NET logs each collection in two versions.
+#[test]
+fn a_start_that_is_logged_in_two_versions_begins_one_slice() {
+    let collection: [(u8, u16, u8, u32, &[u8]); 3] =
+        [(1, 1, 1, 20, b"four"), (1, 1, 2, 20, b"four and more"), (2, 1, 1, 20, b"four")];
+    let file = starts_and_stops(&collection.repeat(3));
+    let phases: String = chrome_phases(&file).into_iter().map(|(phase, _)| phase).collect();
+    assert_eq!(phases, "BEBEBE");
+    assert_eq!(perfetto_kinds(&file), [1, 2, 1, 2, 1, 2]);
+    for format in ["chrome", "perfetto"] {
+        let out = file.path().with_extension(format);
+        let words = ["convert", "--to", format, "-o", out.to_str().unwrap()];
+        let told = stdout(&words, &[file.path()], 0);
+        std::fs::remove_file(&out).unwrap();
+        // With the trace's own header.
+        assert!(told.contains("7 events, of 10 records"), "{told}");
+    }
+}
+
+/// Perfetto's slices of a track end with the innermost one.
+#[test]
+fn slices_that_overlap_are_on_tracks_of_their_own() {
+    let file = starts_and_stops(&[
+        (1, 1, 0, 20, b""),
+        (1, 2, 0, 20, b""),
+        (2, 1, 0, 20, b""),
+        (2, 2, 0, 20, b""),
+    ]);
+    let phases: String = chrome_phases(&file).into_iter().map(|(phase, _)| phase).collect();
+    assert_eq!(phases, "BbEe");
+    let bytes = converted(&file, "perfetto", &[]);
+    let events = perfetto::read(&bytes).events;
+    let slices: Vec<_> = events.iter().filter(|event| event.kind < 3).collect();
+    let tracks: Vec<u64> = slices.iter().map(|event| event.track).collect();
+    assert!(tracks[0] == tracks[2] && tracks[1] == tracks[3], "{tracks:?}");
+    assert_ne!(tracks[0], tracks[1]);
 }
 
 /// Names of events, providers and fields are in the file once. A value is in place at its first use.
