@@ -58,7 +58,7 @@ pub struct RepairReport {
     pub records: u64,
     /// Buffers in the file, the header's included.
     pub buffers: u64,
-    /// Time of the last record.
+    /// Time of the last record; the header's, 0 if it has none, if the file was left as it is.
     pub end_time: FileTime,
     /// Bytes without a record that were cut from the end.
     pub cut_bytes: u64,

@@ -68,6 +68,22 @@ fn what_cannot_be_repaired_is_told_and_left() {
     assert_eq!(etw(&["repair"], &[none.path()]).status.code(), Some(3));
 }
 
+/// Its header has no end time, and a time of zero is one of the year 1601.
+#[test]
+fn a_damaged_file_without_an_end_time_has_no_last_record() {
+    let mut bytes = unfinished(100);
+    bytes[0x2000..0x2060].fill(0xee);
+    for (bytes, is_known) in [(bytes, false), (greetings(100)[..0x3800].to_vec(), true)] {
+        let file = TempFile::new(&bytes);
+        let output = etw(&["repair", "--json"], &[file.path()]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(object["outcome"], "damaged", "{text}");
+        assert_eq!(object["last_record"].is_string(), is_known, "{text}");
+        assert!(!text.contains("1601"), "{text}");
+    }
+}
+
 #[test]
 fn a_part_beside_the_file_is_not_lost() {
     let bytes = unfinished(10);
