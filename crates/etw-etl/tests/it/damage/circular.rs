@@ -6,7 +6,7 @@ use super::*;
 fn circular(max_buffers: usize, written: impl Fn(usize) -> usize) -> Vec<Vec<u8>> {
     let mut file = builder(GRID as u32);
     file.header.logfile.log_file_mode = LogFileMode::CIRCULAR | LogFileMode::USE_KBYTES_FOR_SIZE;
-    file.header.logfile.maximum_file_size = (max_buffers * GRID >> 10) as u32;
+    file.header.logfile.maximum_file_size = (max_buffers * GRID / 1024) as u32;
     push_numbered(&mut file, 2, 60);
     let mut buffers = file.finish_buffers();
     for (sequence, buffer) in buffers.iter_mut().enumerate() {
