@@ -27,7 +27,7 @@
 
 mod current;
 mod data;
-pub(crate) mod handle;
+mod handle;
 mod write;
 
 #[doc(hidden)]

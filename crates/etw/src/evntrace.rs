@@ -34,9 +34,9 @@
 //!
 //! A write takes no lock and allocates nothing, so signal handlers may write.
 
-pub(crate) mod class;
+mod class;
 mod handle;
-pub(crate) mod registration;
+mod registration;
 mod write;
 
 pub use class::{ClassHandle, MAX_CLASSES, TraceClasses, create_trace_instance_id};

@@ -5,33 +5,59 @@
 //! Children made by `clone` or `vfork` run no handlers: there the ring refuses every write, which needs no lock.
 
 use std::cell::UnsafeCell;
-#[cfg(target_os = "linux")]
-use std::sync::OnceLock;
-use std::sync::{MutexGuard, Once};
+use std::sync::{Once, OnceLock};
 
-use crate::evntprov::handle;
-#[cfg(feature = "session")]
-use crate::session::own;
-use crate::{evntrace, registry};
+use crate::lock::HeldByFork;
+use crate::registry;
 
-/// All locks that a child needs, in the order in which they are taken. Each is held for a moment only, and never while a program's
-/// function runs.
-struct Locks {
-    registry: registry::Lock,
-    _turns: MutexGuard<'static, registry::Turns>,
-    _handles: MutexGuard<'static, handle::Table>,
-    _classic: MutexGuard<'static, evntrace::registration::Table>,
-    _classes: MutexGuard<'static, evntrace::class::Free>,
-    #[cfg(feature = "session")]
-    sessions: own::Live,
-}
+struct Held(UnsafeCell<Option<registry::Lock>>);
 
-struct Held(UnsafeCell<Option<Locks>>);
-
-// SAFETY: touched only by the handlers, between `prepare`, which takes the locks, and the two others, which give them back.
+// SAFETY: touched only by the handlers, between `prepare`, which takes the lock, and the two others, which give it back.
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
+
+/// The locks that a fork holds besides the registry's two, in the order in which it takes them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    Handles,
+    ClassicHandles,
+    Classes,
+    #[cfg(feature = "session")]
+    Sessions,
+}
+
+static LOCKS: [OnceLock<&'static dyn HeldByFork>; 4] = [const { OnceLock::new() }; 4];
+
+/// Announces a lock. Called before it is locked; each place has one lock.
+#[inline]
+pub(crate) fn hold(place: Place, lock: &'static dyn HeldByFork) {
+    let _ = LOCKS[place as usize].set(lock);
+}
+
+/// Locks that the handlers took: a lock may be announced while a fork goes on.
+static TAKEN: Taken = Taken(UnsafeCell::new([false; 4]));
+
+struct Taken(UnsafeCell<[bool; 4]>);
+
+// SAFETY: touched only by the handlers, while they hold the registry's lock.
+unsafe impl Sync for Taken {}
+
+/// Gives back all locks but the first.
+fn give_back() {
+    registry::turns().give_back();
+    // SAFETY: the handlers hold the registry's lock.
+    let taken = unsafe { *TAKEN.0.get() };
+    for (lock, _) in LOCKS.iter().zip(taken).filter(|(_, taken)| *taken) {
+        if let Some(lock) = lock.get() {
+            lock.give_back();
+        }
+    }
+}
+
+/// Makes a child forget the sessions of its parent. Set before [`install`].
+#[cfg(feature = "session")]
+pub(crate) static FORGET_SESSIONS: OnceLock<fn()> = OnceLock::new();
 
 /// Makes a child forget the descriptors of connections to hosts. Async-signal-safe, and set before [`install`].
 #[cfg(target_os = "linux")]
@@ -49,33 +75,35 @@ pub(crate) fn install() {
 }
 
 extern "C" fn prepare() {
-    let locks = Locks {
-        registry: registry::lock(),
-        _turns: registry::lock_turns(),
-        _handles: handle::table(),
-        _classic: evntrace::registration::table(),
-        _classes: evntrace::class::free(),
-        #[cfg(feature = "session")]
-        sessions: own::live(),
-    };
-    // SAFETY: this thread holds the locks, so no other thread is between the handlers.
-    unsafe { *HELD.0.get() = Some(locks) };
+    let registry = registry::lock();
+    // SAFETY: this thread holds the lock, so no other thread is between the handlers.
+    unsafe {
+        *HELD.0.get() = Some(registry);
+        registry::turns().hold();
+        for (lock, taken) in LOCKS.iter().zip(&mut *TAKEN.0.get()) {
+            *taken = lock.get().map(|lock| lock.hold()).is_some();
+        }
+    }
 }
 
 extern "C" fn in_parent() {
+    give_back();
     // SAFETY: put there by `prepare` on this thread.
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
 extern "C" fn in_child() {
+    give_back();
     // SAFETY: put there by `prepare` on the thread that this one is a copy of.
-    if let Some(mut locks) = unsafe { (*HELD.0.get()).take() } {
-        registry::forget_hosts(&mut locks.registry);
+    if let Some(mut lock) = unsafe { (*HELD.0.get()).take() } {
+        registry::forget_hosts(&mut lock);
         #[cfg(target_os = "linux")]
         if let Some(forget) = FORGET_DESCRIPTORS.get() {
             forget();
         }
         #[cfg(feature = "session")]
-        own::forget_all(&mut locks.sessions);
+        if let Some(forget) = FORGET_SESSIONS.get() {
+            forget();
+        }
     }
 }

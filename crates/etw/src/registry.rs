@@ -23,7 +23,7 @@ mod change;
 mod filter_data;
 
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
-pub(crate) use callbacks::{Turns, lock_turns};
+pub(crate) use callbacks::turns;
 use callbacks::{call, enable_state};
 #[cfg(feature = "session")]
 pub(crate) use change::schemas_of;

@@ -2,7 +2,7 @@
 
 pub(crate) mod engine;
 pub(crate) mod error;
-pub(crate) mod own;
+mod own;
 
 use std::fmt;
 use std::path::Path;

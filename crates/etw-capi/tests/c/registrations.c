@@ -126,7 +126,7 @@ static void callbacks(void)
     CHECK(TraceLoggingProviderEnabled(Ours, 4, 4), 1);
     CHECK(TraceLoggingProviderEnabled(Ours, 5, 4), 0);
     CHECK(TraceLoggingProviderEnabled(Ours, 4, 8), 0);
-    /* Later changes are told, each once. */
+    /* One call for each later change. */
     enable(sessions[0], &Plain, 5, 8);
     enable(sessions[0], &OurId, 5, 8);
     CHECK_TOLD(&plain, 2, 0, 5, 14);

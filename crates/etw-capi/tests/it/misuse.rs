@@ -1,4 +1,4 @@
-//! What C programs do wrong, and at the limits of the calls.
+//! Mistakes of C programs, and calls at their limits.
 
 use std::process::Command;
 

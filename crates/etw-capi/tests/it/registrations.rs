@@ -65,8 +65,8 @@ fn run_part(part: &str, has_host: bool, check: impl Fn(&Folder, Compiler)) {
     assert!(ran > 0, "no C compiler is installed");
 }
 
-/// OV-15: a registration under a host whose sessions have the provider is told once, with what all sessions ask for; traits that are set
-/// later change nothing; each later change is told once.
+/// OV-15: a registration under a host whose sessions have the provider calls its callback once, with what all sessions ask for; traits
+/// that are set later change nothing; each later change is one call.
 #[test]
 fn a_callback_is_called_once_for_each_change() {
     run_part("callbacks", true, |_, _| ());
@@ -128,7 +128,7 @@ fn a_child_of_a_busy_parent_does_not_wait_for_its_threads() {
     run_part("busy-parent", false, |_, _| ());
 }
 
-/// The filter of `EventWriteEx` excludes the sessions that callbacks are told the bits of, whatever hosts the program is connected to.
+/// The filter of `EventWriteEx` excludes the sessions whose bits callbacks get, whatever hosts the program is connected to.
 #[test]
 fn a_filter_excludes_the_sessions_of_its_bits() {
     run_part("filters", true, |folder, compiler| {

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 use etw_types::{EventDescriptor, Guid, Keyword, Level, Status, Wanted};
 
-use crate::lock::lock;
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+use crate::fork;
+use crate::lock::ForkLock;
 use crate::provider::{EnableCallback, Following, ProgramGate, Provider, ProviderRef};
 use crate::registration::{self, Registration};
 
@@ -50,7 +52,7 @@ static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
     }
 }; MAX_REGISTRATIONS];
 
-pub(crate) struct Table {
+struct Table {
     states: Vec<State>,
     /// Free entries, in the order in which they became free.
     free: VecDeque<usize>,
@@ -89,8 +91,8 @@ struct Registered {
     has_traits: bool,
 }
 
-static TABLE: Mutex<Table> =
-    Mutex::new(Table { states: Vec::new(), free: VecDeque::new(), uses: 0, idle: Vec::new() });
+static TABLE: ForkLock<Table> =
+    ForkLock::new(Table { states: Vec::new(), free: VecDeque::new(), uses: 0, idle: Vec::new() });
 
 /// So many entries stay free if others were never used. A write that has found its handle valid loads the entry's provider next, and
 /// must not find that of the next registration.
@@ -107,8 +109,10 @@ impl Table {
     }
 }
 
-pub(crate) fn table() -> MutexGuard<'static, Table> {
-    lock(&TABLE)
+fn table() -> MutexGuard<'static, Table> {
+    #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+    fork::hold(fork::Place::Handles, &TABLE);
+    TABLE.lock()
 }
 
 #[inline]
@@ -161,7 +165,7 @@ pub fn event_register(
     event_register_new(id, NewRegistration { callback, ..NewRegistration::default() }, |_| ())
 }
 
-/// What [`event_register_new`] registers besides the GUID.
+/// A registration besides its GUID, for [`event_register_new`].
 #[doc(hidden)]
 #[derive(Clone, Default)]
 pub struct NewRegistration<'a> {

@@ -1,11 +1,13 @@
 //! Event classes: registered GUIDs, and instances of them.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard};
 
 use etw_types::{Guid, Status};
 
-use crate::lock::lock;
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+use crate::fork;
+use crate::lock::ForkLock;
 
 /// The number of event classes that a process can have registered at a time.
 pub const MAX_CLASSES: usize = 4096;
@@ -35,11 +37,13 @@ static CLASSES: [Class; MAX_CLASSES] = [const {
 }; MAX_CLASSES];
 
 /// Entries that were used before, and how many were ever used.
-pub(crate) type Free = (Vec<usize>, usize);
-static FREE_CLASSES: Mutex<Free> = Mutex::new((Vec::new(), 0));
+type Free = (Vec<usize>, usize);
+static FREE_CLASSES: ForkLock<Free> = ForkLock::new((Vec::new(), 0));
 
-pub(crate) fn free() -> MutexGuard<'static, Free> {
-    lock(&FREE_CLASSES)
+fn free() -> MutexGuard<'static, Free> {
+    #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+    fork::hold(fork::Place::Classes, &FREE_CLASSES);
+    FREE_CLASSES.lock()
 }
 
 fn handle_of(index: usize, sequence: u32) -> ClassHandle {

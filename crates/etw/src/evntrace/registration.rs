@@ -1,13 +1,15 @@
 //! Classic registrations, and the requests that their callbacks get.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 use etw_types::{Guid, Level, Status};
 
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
-use crate::lock::lock;
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+use crate::fork;
+use crate::lock::ForkLock;
 use crate::provider::{ClassicEnable, ControlCode, EnableChange, Following, Provider, ProviderRef};
 use crate::registration::{self, Registration};
 use crate::registry;
@@ -58,7 +60,7 @@ static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
     Entry { sequence: AtomicU32::new(0), provider: AtomicPtr::new(std::ptr::null_mut()) }
 }; MAX_REGISTRATIONS];
 
-pub(crate) struct Table {
+struct Table {
     /// The registrations by entry. `None` means that the entry is free or is being freed.
     registered: Vec<Option<Registered>>,
     free: Vec<usize>,
@@ -73,11 +75,13 @@ struct Registered {
     provider: &'static Provider,
 }
 
-static TABLE: Mutex<Table> =
-    Mutex::new(Table { registered: Vec::new(), free: Vec::new(), idle: Vec::new() });
+static TABLE: ForkLock<Table> =
+    ForkLock::new(Table { registered: Vec::new(), free: Vec::new(), idle: Vec::new() });
 
-pub(crate) fn table() -> MutexGuard<'static, Table> {
-    lock(&TABLE)
+fn table() -> MutexGuard<'static, Table> {
+    #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+    fork::hold(fork::Place::ClassicHandles, &TABLE);
+    TABLE.lock()
 }
 
 /// The last request that a provider's callback got, and its answer. Callbacks of one provider run one at a time.

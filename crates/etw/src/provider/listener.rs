@@ -34,7 +34,7 @@ impl ProgramGate {
     }
 }
 
-/// What follows a provider's enable state.
+/// A follower of a provider's enable state: a callback, a gate, or both.
 #[derive(Clone, Default)]
 pub(crate) struct Following {
     pub callback: Option<Arc<EnableCallback>>,
@@ -67,7 +67,7 @@ impl Listener {
 /// The callbacks that a call is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listeners {
-    /// Those that do not know of the change with this number. A registration that goes on is told of all changes in its end.
+    /// Those that do not know of the change with this number. A registration that goes on gets all changes at its end.
     Of(u64),
     All,
 }

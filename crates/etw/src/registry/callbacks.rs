@@ -1,17 +1,17 @@
 //! Enable callbacks: one runs at a time, with none of the registry's locks held.
 
 use std::cell::Cell;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, PoisonError};
 
 use etw_ring::process_generation;
 use etw_types::{Guid, Keyword, Level, Wanted};
 
 use super::with;
-use crate::lock::lock;
+use crate::lock::ForkLock;
 use crate::provider::{Begun, ControlCode, EnableChange, Listeners, Provider};
 
-/// Whose turn it is to run callbacks. The lock is held for a moment only, not while they run, so that a fork can wait for it.
-pub(crate) struct Turns {
+/// The turn of the thread that runs callbacks. The lock is held for a moment only, not while they run, so that a fork can wait for it.
+struct Turns {
     /// The number of the turn that runs; 0: none.
     running: u64,
     last: u64,
@@ -19,12 +19,13 @@ pub(crate) struct Turns {
     process: u64,
 }
 
-static TURNS: Mutex<Turns> = Mutex::new(Turns { running: 0, last: 0, process: 0 });
+static TURNS: ForkLock<Turns> = ForkLock::new(Turns { running: 0, last: 0, process: 0 });
 static ENDED: Condvar = Condvar::new();
 
-/// The turns, held: for a fork.
-pub(crate) fn lock_turns() -> MutexGuard<'static, Turns> {
-    lock(&TURNS)
+/// The lock of the turns, for a fork.
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
+pub(crate) fn turns() -> &'static dyn crate::lock::HeldByFork {
+    &TURNS
 }
 
 thread_local! {
@@ -42,7 +43,7 @@ impl Turn {
         }
         let process = process_generation();
         let is_taken = |turns: &mut Turns| turns.running != 0 && turns.process == process;
-        let turns = ENDED.wait_while(lock_turns(), is_taken);
+        let turns = ENDED.wait_while(TURNS.lock(), is_taken);
         let mut turns = turns.unwrap_or_else(PoisonError::into_inner);
         turns.last += 1;
         *turns = Turns { running: turns.last, last: turns.last, process };
@@ -52,7 +53,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut turns = lock_turns();
+        let mut turns = TURNS.lock();
         // In the child of a fork within a callback, another thread of the child may have a turn by now.
         if turns.running == self.0 {
             turns.running = 0;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
 use etw_host::{
@@ -14,14 +14,16 @@ use etw_types::{Guid, LevelKeyword};
 
 use super::engine::Engine;
 use super::error::{SessionError, SessionLimit};
-use crate::lock::lock;
+#[cfg(unix)]
+use crate::fork;
+use crate::lock::ForkLock;
 use crate::provider::Provider;
 use crate::registry::{self, Attached, Enable, Host, HostRegistration, NewHost, Providers};
 
 /// The time that the end of the program waits for its sessions.
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
-static LIVE: Mutex<Vec<Weak<PrivateSession>>> = Mutex::new(Vec::new());
+static LIVE: ForkLock<Vec<Weak<PrivateSession>>> = ForkLock::new(Vec::new());
 static AT_EXIT: Once = Once::new();
 
 /// A session that this crate hosts.
@@ -36,7 +38,11 @@ pub(super) struct OwnSession {
 impl OwnSession {
     pub fn start(mut options: PrivateOptions) -> Result<OwnSession, SessionError> {
         #[cfg(unix)]
-        crate::fork::install();
+        {
+            fork::hold(fork::Place::Sessions, &LIVE);
+            let _ = fork::FORGET_SESSIONS.set(forget_all);
+            fork::install();
+        }
         // In a child made by `fork`: before the session takes an attachment of its parent's.
         #[cfg(target_os = "linux")]
         let _ = crate::attach::renew();
@@ -138,23 +144,16 @@ impl Host for PrivateSession {
     }
 }
 
-/// The sessions that run, held.
-pub(crate) type Live = MutexGuard<'static, Vec<Weak<PrivateSession>>>;
-
-pub(crate) fn live() -> Live {
-    lock(&LIVE)
-}
-
 /// Forgets the sessions in a child made by `fork`. They belong to the parent.
 #[cfg(unix)]
-pub(crate) fn forget_all(live: &mut Live) {
+fn forget_all() {
     super::RUNNING.store(0, Ordering::Release);
-    std::mem::forget(std::mem::take(&mut **live));
+    std::mem::forget(std::mem::take(&mut *LIVE.lock()));
 }
 
 /// Stops all sessions when `main` returns or `exit` is called.
 fn stop_at_exit(session: &Arc<PrivateSession>) {
-    let mut live = live();
+    let mut live = LIVE.lock();
     live.retain(|session| session.strong_count() > 0);
     live.push(Arc::downgrade(session));
     AT_EXIT.call_once(|| {
@@ -170,9 +169,9 @@ fn stop_at_exit(session: &Arc<PrivateSession>) {
 
 extern "C" fn at_exit() {
     let sessions: Vec<_> = match LIVE.try_lock() {
-        Ok(live) => live.iter().filter_map(Weak::upgrade).collect(),
+        Some(live) => live.iter().filter_map(Weak::upgrade).collect(),
         // Another thread is starting a session, which would end at once.
-        Err(_) => return,
+        None => return,
     };
     let end = std::time::Instant::now() + EXIT_PATIENCE;
     for session in sessions {
