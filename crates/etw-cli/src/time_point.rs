@@ -75,17 +75,23 @@ fn at_the_edge(text: &str) -> Option<FileTime> {
 fn parse_distance(text: &str) -> Option<When> {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let ticks_per_unit = match unit {
-        "ns" => 0.01,
-        "us" | "µs" => 10.0,
-        "ms" => 1e4,
-        "s" | "" => 1e7,
-        "m" | "min" => 6e8,
-        "h" => 3.6e10,
+    let nanoseconds: u128 = match unit {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" | "" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
         _ => return None,
     };
-    let number: f64 = number.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)?;
-    Some(When::After((number * ticks_per_unit).round() as i64))
+    // In whole numbers: seconds of ten years with seven decimals are more than a double has.
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = [whole, fraction].concat();
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let number: u128 = digits.parse().ok().filter(|_| is_number && fraction.len() <= 18)?;
+    let in_hundreds = 100 * 10u128.pow(fraction.len() as u32);
+    let ticks = (number.checked_mul(nanoseconds)?.checked_add(in_hundreds / 2)?) / in_hundreds;
+    Some(When::After(i64::try_from(ticks).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
@@ -112,6 +118,10 @@ mod tests {
         assert_eq!("+1.5s".parse(), Ok(When::After(15_000_000)));
         assert_eq!("+250ms".parse(), Ok(When::After(2_500_000)));
         assert_eq!("+2".parse(), Ok(When::After(20_000_000)));
+        assert_eq!("+374413805.4112334s".parse(), Ok(When::After(3_744_138_054_112_334)));
+        assert_eq!("+.00000015m".parse(), Ok(When::After(90)));
+        assert_eq!("+149ns".parse(), Ok(When::After(1)));
+        assert_eq!("+99999999999999999999h".parse(), Ok(When::After(i64::MAX)));
         for bad in [
             "",
             "yesterday",
