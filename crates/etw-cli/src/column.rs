@@ -233,12 +233,12 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
         }
         "pid" => number(record.process_id?.into()),
         "tid" => number(record.thread_id?.into()),
-        "cpu" => number(record.cpu.into()),
+        "cpu" => number(record.known_cpu()?.into()),
         "id" => number((is_event || is_message).then_some(descriptor.id)?.into()),
         "version" => number((!is_message).then_some(descriptor.version)?.into()),
         "opcode" => number((!is_message).then_some(descriptor.opcode.0)?.into()),
         "task" => number(is_event.then_some(descriptor.task)?.into()),
-        "channel" => number(is_event.then_some(descriptor.channel.0)?.into()),
+        "channel" => number(record.channel_number()?.into()),
         "keyword" => text(&format!("{:#x}", is_event.then_some(descriptor.keyword.0)?)),
         "activity_id" => {
             (!record.activity_id.is_zero()).then(|| Cell::Text(record.activity_id.to_string()))
@@ -246,7 +246,7 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
         "related_activity_id" => Some(Cell::Text(record.related_activity_id()?.to_string())),
         "file" => text(&row.names?.file_of(record, decoded)?),
         "message" => Some(Cell::Text(decoded.message(record, row.style)?)),
-        "header" => text(record.header.name()),
+        "header" => text(record.header_name()),
         "size" => number(record.payload.len() as u64),
         "channel_name" => text(record.log_item()?.channel),
         "record_id" => number(record.log_item()?.record_id),

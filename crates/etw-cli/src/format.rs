@@ -9,7 +9,7 @@ mod view;
 mod xml;
 
 pub use heads::Heads;
-pub use text::{is_safe, put_escaped, put_value, safe};
+pub use text::{is_safe, put_escaped, put_value, safe, shown_path};
 pub use view::View;
 
 use crate::join::Names;

@@ -180,6 +180,30 @@ impl<'a> EventRecord<'a> {
         LogItem::read(self.extended.find(ExtType::EVENT_LOG)?)
     }
 
+    /// Whether the record was read from an event log.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        !self.extended.is_empty() && self.log_item().is_some()
+    }
+
+    /// The name of the record's kind: that of its header, or `EVTX` for a record of an event log.
+    #[inline]
+    pub fn header_name(&self) -> &'static str {
+        if self.is_logged() { "EVTX" } else { self.header.name() }
+    }
+
+    /// The CPU that wrote the record; `None` for records of event logs, which do not have it.
+    #[inline]
+    pub fn known_cpu(&self) -> Option<u16> {
+        (!self.is_logged()).then_some(self.cpu)
+    }
+
+    /// The number of the channel; `None` for records of event logs, which have a name in its place, and for those that are no events.
+    #[inline]
+    pub fn channel_number(&self) -> Option<u8> {
+        (self.header.is_event() && !self.is_logged()).then_some(self.descriptor.channel.0)
+    }
+
     /// Return addresses, innermost first, of the stack traces stored with the record.
     pub fn stack(&self) -> impl Iterator<Item = u64> + 'a {
         self.extended.into_iter().flat_map(|item| {

@@ -18,10 +18,10 @@ pub fn write(
     file: &FileFacts,
 ) {
     let has_items = has_items(record);
-    let is_logged = has_items && record.log_item().is_some();
+    let is_logged = has_items && record.is_logged();
     let Heads { kinds, inserts, .. } = heads;
     let head = kinds.of(record, decoded, (is_logged, None), |out| {
-        put_start(out, record, is_logged);
+        put_start(out, record);
         let start = out.len();
         put_names(out, record, decoded, is_logged);
         let names = out.len();
@@ -65,10 +65,9 @@ pub fn write(
 }
 
 /// Up to the time.
-fn put_start(out: &mut Vec<u8>, record: &EventRecord<'_>, is_logged: bool) {
+fn put_start(out: &mut Vec<u8>, record: &EventRecord<'_>) {
     out.extend_from_slice(b"{\"header\":\"");
-    let header = if is_logged { "EVTX" } else { record.header.name() };
-    out.extend_from_slice(header.as_bytes());
+    out.extend_from_slice(record.header_name().as_bytes());
     out.extend_from_slice(b"\",\"timestamp\":");
 }
 

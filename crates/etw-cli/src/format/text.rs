@@ -224,6 +224,11 @@ pub fn safe(name: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// A path for people, with U+FFFD for characters that a line cannot have.
+pub fn shown_path(path: &std::path::Path) -> String {
+    safe(&path.to_string_lossy()).into_owned()
+}
+
 /// Whether a line can have the text as it is.
 pub fn is_safe(text: &str) -> bool {
     is_printable_ascii(text.as_bytes()) || !text.chars().any(is_unsafe)

@@ -21,7 +21,8 @@ pub struct Counted {
     pub total: u64,
     /// Times of the first and the last event.
     pub span: Option<(FileTime, FileTime)>,
-    pub by_header: BTreeMap<HeaderType, u64>,
+    /// By the header and its name, in the order of headers.
+    pub by_header: BTreeMap<(HeaderType, &'static str), u64>,
     pub losses: Losses,
     pub rows: Vec<EventRow>,
     /// Records without a row of their own.
@@ -184,7 +185,7 @@ struct Counter {
     views: Views,
     total: u64,
     span: Option<(FileTime, FileTime)>,
-    by_header: BTreeMap<HeaderType, u64>,
+    by_header: BTreeMap<(HeaderType, &'static str), u64>,
     losses: Losses,
 }
 
@@ -216,7 +217,8 @@ impl Counter {
             self.span = Some((first.min(time), last.max(time)));
         }
         self.total += 1;
-        *self.by_header.entry(record.header).or_insert(0) += 1;
+        let header = (record.header, record.header_name());
+        *self.by_header.entry(header).or_insert(0) += 1;
         self.losses.add(record);
         let row = match self.kinds.number(record) {
             Some(number) => {

@@ -15,8 +15,11 @@ impl Counted {
             let shown = time.filter(|time| time.0 != 0 && time.to_ascii().is_some());
             shown.map(|time| time.to_string())
         };
-        let by_header: Map<String, Value> =
-            self.by_header.iter().map(|(h, count)| (h.name().to_string(), json!(count))).collect();
+        let by_header: Map<String, Value> = self
+            .by_header
+            .iter()
+            .map(|((_, name), count)| (name.to_string(), json!(count)))
+            .collect();
         let by_cause = self.losses.by_cause().into_iter().map(
             |(cause, count)| json!({"cause": cause, "provider": null, "pid": null, "count": count}),
         );

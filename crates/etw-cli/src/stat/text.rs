@@ -4,6 +4,7 @@ use super::By;
 use super::counter::Counted;
 use crate::breakdown::{self, RateColumns};
 use crate::files;
+use crate::format::shown_path;
 use crate::output::counted;
 use etw_types::Hook;
 use std::fmt::Write;
@@ -13,7 +14,7 @@ impl Counted {
     pub(super) fn to_text(&self, by: By) -> String {
         let trace = self.trace();
         let totals = trace.totals();
-        let mut text = format!("{}\n", trace.path().display());
+        let mut text = format!("{}\n", shown_path(trace.path()));
         if trace.is_translated() {
             self.put_log_facts(&mut text);
         } else if let Some(header) = trace.header() {
@@ -156,7 +157,7 @@ impl Counted {
 
     fn put_tables(&self, text: &mut String) {
         let _ = writeln!(text, "\n  {:>12}  header", "records");
-        for (header, count) in &self.by_header {
+        for ((_, header), count) in &self.by_header {
             let _ = writeln!(text, "  {count:>12}  {header}");
         }
         let _ = writeln!(

@@ -106,6 +106,33 @@ fn path(folder: &Path, name: &str) -> (PathBuf, String) {
     (path, text)
 }
 
+/// JSON, columns, filters and counts have one name for records of logs, and none has a CPU or a channel's number of them.
+#[test]
+fn records_of_event_logs_are_evtx_without_cpu_everywhere() {
+    let folder = scratch("event_log_headers");
+    let (path, name) = path(&folder, "a.evtx");
+    log(&path, 1..=3);
+    let columns = etw(&["dump", "--json", "--columns", "header,cpu,channel", &name]);
+    for line in columns.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row, serde_json::json!({"header": "EVTX", "cpu": null, "channel": null}));
+    }
+    for (filter, count) in [
+        ("header == 'EVTX'", 3),
+        ("header == 'EVENT64'", 0),
+        ("cpu == 0", 0),
+        ("channel == 0", 0),
+        ("not cpu == 0", 3),
+    ] {
+        let found = fixture::etw(&["dump", "--json", "--where", filter, &name], &[]);
+        assert_eq!(String::from_utf8(found.stdout).unwrap().lines().count(), count, "{filter}");
+    }
+    let stat: serde_json::Value = serde_json::from_str(&etw(&["stat", "--json", &name])).unwrap();
+    assert_eq!(stat["by_header"], serde_json::json!({"EVTX": 3}));
+    let by = etw(&["stat", "--by", "header", &name]);
+    assert!(by.contains("EVTX") && !by.contains("EVENT64"), "{by}");
+}
+
 #[test]
 fn records_of_event_logs_are_printed_in_every_format() {
     let folder = scratch("event_log_formats");

@@ -75,14 +75,14 @@ fn number(name: NumberName, owned: Owned<'_>) -> Option<i128> {
         NumberName::Tid => owned.thread_id()?.into(),
         NumberName::HeaderPid => stored.process_id?.into(),
         NumberName::HeaderTid => stored.thread_id?.into(),
-        NumberName::Cpu => record.cpu.into(),
+        NumberName::Cpu => record.known_cpu()?.into(),
         NumberName::Id => (is_event || is_message).then_some(descriptor.id)?.into(),
         NumberName::Version => (!is_message).then_some(descriptor.version)?.into(),
         NumberName::Level => {
             (is_event || record.header.is_classic()).then_some(descriptor.level.0)?.into()
         }
         NumberName::Opcode => (!is_message).then_some(descriptor.opcode.0)?.into(),
-        NumberName::Channel => is_event.then_some(descriptor.channel.0)?.into(),
+        NumberName::Channel => record.channel_number()?.into(),
         NumberName::Task => is_event.then_some(descriptor.task)?.into(),
         NumberName::Keyword => is_event.then_some(descriptor.keyword.0)?.into(),
         NumberName::RawTimestamp => record.raw_timestamp()?.into(),
@@ -184,7 +184,7 @@ impl Node {
                 };
                 Some(id.is_some_and(|id| test.holds(Subject::Guid(id))))
             }
-            Node::Header(test) => Some(test.holds(Subject::Text(record.header.name()))),
+            Node::Header(test) => Some(test.holds(Subject::Text(record.header_name()))),
             Node::Provider(test) => match test {
                 // A GUID needs no schema; a name does, unless the record has it.
                 Test::Compare(_, Literal::Guid(_)) | Test::Is => {
