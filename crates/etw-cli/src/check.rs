@@ -1,7 +1,7 @@
 //! `etw check`
 
 use crate::files;
-use crate::format::TextOrJson;
+use crate::format::{TextOrJson, shown_path};
 use crate::output::{Failure, Outcome, Output, counted};
 use crate::threads::{self, ThreadsOption};
 use clap::Args;
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 fn check(trace: TraceFile, is_json: bool, parts: PartsOptions) -> (String, bool) {
     let (count, records) = threads::read_all(vec![trace], parts, |_: &mut (), _, _| (), |()| ());
     let trace = &records.files()[0];
-    let path = trace.path().display();
+    let path = shown_path(trace.path());
     let damage = records.damage();
     if is_json {
         let places = damage.kept().iter().map(

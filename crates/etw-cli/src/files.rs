@@ -1,5 +1,6 @@
 //! Traces that commands read: opening them, and notes on their state, losses and damage.
 
+use crate::format::shown_path;
 use crate::output::{Outcome, counted, file_identity};
 use etw_decode::Store;
 use etw_decode::expr::Expr;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Opens a trace or an event log; with a trace, what a killed program left in `FILE.part` beside it.
 pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
     let path = path.as_ref();
-    let name = path.display();
+    let name = shown_path(path);
     if is_event_log(path) {
         return etw_eventlog::trace::open(path);
     }
@@ -55,7 +56,7 @@ pub fn distinct(paths: &[PathBuf]) -> Vec<&PathBuf> {
         let identity = file_identity(&etw_host::leftover::trace_of(path));
         let is_new = identity.is_none_or(|identity| known.insert(identity));
         if !is_new {
-            eprintln!("etw: note: {}: is named again, and read once", path.display());
+            eprintln!("etw: note: {}: is named again, and read once", shown_path(path));
         }
         is_new
     };
@@ -174,7 +175,7 @@ pub fn report_named<'p>(records: &'p Records, name: impl Fn(&'p TraceFile) -> &'
     // Writing to a String cannot fail.
     for file in records.files() {
         for note in notes_and_losses(file) {
-            let _ = writeln!(text, "etw: note: {}: {note}", name(file).display());
+            let _ = writeln!(text, "etw: note: {}: {note}", shown_path(name(file)));
         }
     }
     let name = |file_index: u32| name(&records.files()[file_index as usize]);
@@ -186,7 +187,7 @@ pub fn report_named<'p>(records: &'p Records, name: impl Fn(&'p TraceFile) -> &'
 /// A line for every damage; `name` tells the file of a number.
 pub fn tell_damage<'p>(text: &mut String, damage: &DamageLog, name: impl Fn(u32) -> &'p Path) {
     for place in damage.kept() {
-        let path = name(place.file_index).display();
+        let path = shown_path(name(place.file_index));
         let _ = writeln!(text, "etw: damaged: {path}: offset {:#x}: {}", place.offset, place.kind);
     }
     let more = damage.count() - damage.kept().len() as u64;

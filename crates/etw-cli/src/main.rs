@@ -307,7 +307,9 @@ fn exit_status(outcome: Result<Outcome, output::Failure>) -> u8 {
             // A reader that closes the pipe has seen enough.
             None => 0,
             Some(message) => {
-                eprintln!("etw: {message}");
+                // A file's name may have what a terminal obeys.
+                let lines: Vec<_> = message.split('\n').map(format::safe).collect();
+                eprintln!("etw: {}", lines.join("\n"));
                 match failure {
                     output::Failure::Usage(_) => 2,
                     output::Failure::Recording { status, .. } => status,

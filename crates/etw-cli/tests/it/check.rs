@@ -28,6 +28,33 @@ fn sound_damaged_and_not_an_etl_are_told_apart() {
     assert!(text.contains(": sound") && text.contains(": damaged"), "{text}");
 }
 
+/// A terminal obeys what stands behind ESC, and a second line would be another file's.
+#[cfg(unix)]
+#[test]
+fn names_of_files_have_no_control_characters_for_people() {
+    let mut bytes = greetings(100);
+    let end = bytes.len() - 0x1000;
+    bytes[end..].fill(0);
+    let file = TempFile::new(&bytes);
+    let folder = file.path().with_extension("names");
+    std::fs::create_dir_all(&folder).unwrap();
+    let hostile = folder.join("a\x1b[31m\nb: sound.etl");
+    std::fs::copy(file.path(), &hostile).unwrap();
+    for (command, status) in [("check", 1), ("stat", 1), ("dump", 1)] {
+        let output = etw(&[command], &[&hostile]);
+        let errors = crate::fixture::stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{errors}");
+        let text = String::from_utf8(output.stdout).unwrap() + &errors;
+        assert!(!text.contains('\x1b') && !text.contains("\nb: sound"), "{command}: {text}");
+        let shown = "a\u{fffd}[31m\u{fffd}b: sound.etl";
+        assert!(text.contains(shown), "{command}: {text}");
+    }
+    let missing = etw(&["check"], &[&folder.join("none\x1b[31m")]);
+    let text = crate::fixture::stderr(&missing);
+    assert!(text.contains("none\u{fffd}[31m") && !text.contains('\x1b'), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn a_file_that_was_not_finalised_is_sound_with_a_note() {
     let mut file = FileBuilder::new();
