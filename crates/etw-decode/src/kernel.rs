@@ -287,7 +287,8 @@ mod tests {
         assert_eq!((name.as_deref(), fields.len()), (Some("PageFault/SystemMemInfo"), 0));
     }
 
-    /// A record that is cut behind a field is told like one that is cut in it; older versions, and fields that builds may lack, are not cut.
+    /// A record that is cut between two fields has a reason, like one that is cut in a field. Older versions, and fields that builds may lack,
+    /// are not cut.
     #[test]
     fn a_record_that_ends_between_two_fields_says_so() {
         let reason = |hook: u16, version: u8, size: usize| {

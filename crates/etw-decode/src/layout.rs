@@ -303,7 +303,7 @@ mod tests {
         for (items, top_level, kept, what) in [
             (vec![Ok(field("a")), Ok(binary()), Ok(field("b"))], 3, 1, Some("\"bytes\"")),
             (vec![members(), Ok(field("a")), Ok(binary())], 2, 0, Some("struct \"s\"")),
-            // The rest of the payload is told where nothing stands behind it.
+            // Where nothing stands behind it, the rest of the payload is shown.
             (vec![Ok(field("a")), Ok(binary())], 2, 2, None),
             (vec![Ok(Field { length: Length::Fixed(2), ..binary() }), Ok(field("a"))], 2, 2, None),
         ] {

@@ -1,6 +1,6 @@
 //! The text of a message: its format and its arguments.
 
-use super::prefix::PrefixFacts;
+use super::prefix::{PrefixFacts, short_time};
 use super::printf::{Spec, float, integer};
 use crate::field::Field;
 use crate::status::status_text;
@@ -327,14 +327,4 @@ fn plain(value: Value<'_>, style: &Style) -> String {
     let mut out = Vec::new();
     value.write_text(&mut out, style);
     String::from_utf8_lossy(&out).into_owned()
-}
-
-/// `MM/dd/yyyy-HH:mm:ss.fff`, UTC: a trace away from its machine has no local time.
-pub(super) fn short_time(time: FileTime) -> String {
-    let Some(text) = time.to_ascii() else { return time.0.to_string() };
-    let text = String::from_utf8_lossy(&text).into_owned();
-    match (text.get(..4), text.get(5..7), text.get(8..10), text.get(11..23)) {
-        (Some(year), Some(month), Some(day), Some(time)) => format!("{month}/{day}/{year}-{time}"),
-        _ => text,
-    }
 }

@@ -1,6 +1,5 @@
 //! The prefix of a message: thread, process, time, ….
 
-use super::format::short_time;
 use super::printf::{Spec, integer};
 use crate::value::Value;
 use etw_types::{CpuTimes, EventRecord, FileTime};
@@ -107,5 +106,15 @@ impl Prefix {
                 PrefixPart::Value(number, spec) => facts.put(out, *number, spec),
             }
         }
+    }
+}
+
+/// `MM/dd/yyyy-HH:mm:ss.fff`, UTC: a trace away from its machine has no local time.
+pub(super) fn short_time(time: FileTime) -> String {
+    let Some(text) = time.to_ascii() else { return time.0.to_string() };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match (text.get(..4), text.get(5..7), text.get(8..10), text.get(11..23)) {
+        (Some(year), Some(month), Some(day), Some(time)) => format!("{month}/{day}/{year}-{time}"),
+        _ => text,
     }
 }
