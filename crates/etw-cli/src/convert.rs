@@ -186,7 +186,7 @@ struct Written {
 struct Event<'e> {
     time: i64,
     shape: Shape<'e>,
-    /// Of a slice: that of its start, without `/Start`.
+    /// That of a slice is its start's, without `/Start`.
     name: &'e str,
     provider: &'e str,
     record: &'e EventRecord<'e>,
@@ -201,8 +201,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.weight != Weight::Cpu && arguments.to != Format::Folded {
         return Err(Failure::Usage("--weight is for --to folded".to_owned()));
     }
+    arguments.schemas.check_output(&arguments.output)?;
     let traces: Vec<TraceFile> =
-        arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
+        files::distinct(&arguments.files).into_iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?;
     let (catalog, own) = (arguments.schemas.load_for(&traces)?, schemas::own_for(&traces));

@@ -128,6 +128,12 @@ fn custom_decoders(protocols: &[u8]) -> Option<&'static CustomDecoders> {
 }
 
 impl Arguments {
+    fn check_output(&self) -> Result<(), Failure> {
+        let Some(output) = &self.output else { return Ok(()) };
+        self.replace.check(output)?;
+        self.schemas.check_output(output)
+    }
+
     /// Opens the traces. Returns them, and how many records of event logs are left out because `--where` excludes them.
     fn open(&self) -> Result<(Vec<TraceFile>, u64), etw_etl::Error> {
         // Names and schemas may be in other records, and --raw shows the offset of each.
@@ -261,9 +267,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             ..Style::default()
         },
     };
-    if let Some(path) = &arguments.output {
-        arguments.replace.check(path)?;
-    }
+    arguments.check_output()?;
     let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces.clone(), read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;

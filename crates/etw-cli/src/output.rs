@@ -77,9 +77,8 @@ impl Output {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             return Ok(Output { writer: Box::new(io::stdout()), path: None });
         };
-        if inputs.iter().any(|input| is_same_file(input, path)) {
-            let text = format!("{}: is an input file; choose another output", path.display());
-            return Err(Failure::Message(text));
+        if inputs.iter().any(|input| is_read_with(input, path)) {
+            return Err(input_refused(path));
         }
         let file = File::create(path)
             .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
@@ -133,12 +132,22 @@ impl Output {
     }
 }
 
+/// Whether a file is read for an input: itself, or what a killed program left beside it.
+pub fn is_read_with(input: &Path, path: &Path) -> bool {
+    is_same_file(input, path) || is_same_file(&etw_host::part::part_path(input), path)
+}
+
+/// The failure for an output that is an input.
+pub fn input_refused(output: &Path) -> Failure {
+    Failure::Message(format!("{}: is an input file; choose another output", output.display()))
+}
+
 /// Whether two paths lead to one file, by links of any kind.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     file_identity(a).is_some_and(|identity| file_identity(b) == Some(identity))
 }
 
-/// What a path shares with all others that lead to its file; `None` if there is no file.
+/// The identity that all paths to a file share; `None` if there is no file.
 #[cfg(unix)]
 pub fn file_identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

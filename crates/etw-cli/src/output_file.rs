@@ -1,6 +1,6 @@
 //! New files, which appear when they are complete, and `--force`.
 
-use crate::output::{Failure, is_same_file};
+use crate::output::{Failure, input_refused, is_read_with};
 use clap::Args;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -38,16 +38,14 @@ pub struct NewFile {
 impl NewFile {
     /// Opens a new file. `inputs` are never replaced, other existing files only with `force`.
     pub fn create(path: &Path, inputs: &[PathBuf], force: bool) -> Result<NewFile, Failure> {
-        let shown = path.display();
         if path == Path::new("-") {
             let text = "-o -: a trace cannot be written to a pipe; give -o a file";
             return Err(Failure::Message(text.into()));
         }
         // The file behind a link is replaced, not the link.
         let real = path.canonicalize().ok();
-        if inputs.iter().any(|input| is_same_file(input, path)) {
-            let text = format!("{shown}: is an input file; choose another output");
-            return Err(Failure::Message(text));
+        if inputs.iter().any(|input| is_read_with(input, path)) {
+            return Err(input_refused(path));
         }
         let file = NewFile {
             file: None,

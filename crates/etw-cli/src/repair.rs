@@ -61,7 +61,7 @@ fn fold_part(path: &Path) -> Result<Option<Folded>, Failure> {
     Ok(Some(folded))
 }
 
-/// What a program left is damaged: neither it nor the trace is changed, as that would destroy evidence.
+/// The part that a program left is damaged: neither it nor the trace is changed, as that would destroy evidence.
 fn left_as_it_is(arguments: &Arguments, path: &Path) -> Result<Outcome, Failure> {
     let mut records = Records::new(vec![files::open(path)?]);
     let mut report = RepairReport::damaged(records.files()[0].totals().buffers);

@@ -45,6 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 /// As [`run`]; `is_told`: damage was told before.
 pub fn run_told(arguments: &Arguments, is_told: bool) -> Result<Outcome, Failure> {
+    arguments.schemas.check_output(&arguments.output)?;
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let catalog = arguments.schemas.load_for(&traces)?;

@@ -90,6 +90,7 @@ impl From<CompressionLevel> for Level {
 }
 
 pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
+    arguments.schemas.check_output(&arguments.target.output)?;
     let catalog = match arguments.target.with_schemas {
         true => arguments.schemas.load()?,
         false => Arc::default(),
@@ -143,6 +144,7 @@ fn merge_recordings(
 }
 
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
+    arguments.schemas.check_output(&arguments.target.output)?;
     let start =
         files::open(&arguments.file)?.header().map_or(FileTime(0), |header| header.start_time);
     let filter = arguments.filter.compile(start)?;

@@ -1,7 +1,7 @@
 //! Schemas that the user names on the command line.
 
 use crate::files;
-use crate::output::Failure;
+use crate::output::{Failure, input_refused, is_same_file};
 use clap::Args;
 use etw_decode::pack::Pack;
 use etw_decode::wevt::{self, Language, Messages, WevtError};
@@ -33,6 +33,16 @@ pub struct Schemas {
 }
 
 impl Schemas {
+    /// Rejects an output that is one of these files.
+    pub fn check_output(&self, output: &Path) -> Result<(), Failure> {
+        let Schemas { manifest, tmf, pdb, pack, mof } = self;
+        let mut inputs = [manifest, tmf, pdb, pack, mof].into_iter().flatten();
+        match inputs.any(|input| is_same_file(input, output)) {
+            true => Err(input_refused(output)),
+            false => Ok(()),
+        }
+    }
+
     /// Reads the schemas; prints warnings.
     pub fn load(&self) -> Result<Arc<Catalog>, Failure> {
         let mut catalog = Catalog::default();

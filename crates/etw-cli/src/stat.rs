@@ -87,6 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let catalog = arguments.schemas.load_for(&traces)?;
     if let Some(path) = &arguments.output {
         arguments.replace.check(path)?;
+        arguments.schemas.check_output(path)?;
     }
     let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
     let table = match &counting {

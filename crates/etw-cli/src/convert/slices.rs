@@ -55,7 +55,7 @@ pub enum Role {
     Slice { lane: u8 },
 }
 
-/// What a start and its stop have in common.
+/// The facts that a start and its stop have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     track: Track,
@@ -216,7 +216,7 @@ impl Open {
     /// The lane of a slice; `None`: too many overlap.
     fn lane(&mut self, start: u64, stop: u64) -> Option<u8> {
         if self.nested.contains(&start) {
-            // What began inside of it and ends behind it needs another lane.
+            // A slice that began inside of it and ends behind it needs another lane.
             self.nested.split_off(&start);
             return Some(0);
         }

@@ -70,7 +70,7 @@ fn a_file_that_was_not_finalised_is_sound_with_a_note() {
     assert!(text.contains("131072 bytes reserved"), "{text}");
 }
 
-/// Commands that make a file of a trace: damage is told, and the exit status is 1.
+/// Commands that make a file of a trace say if it is damaged, and end with 1.
 #[test]
 fn damage_is_told_by_commands_that_write_files() {
     let mut bytes = crate::dump::described_trace();

@@ -169,7 +169,7 @@ fn only_a_start_and_a_stop_that_belong_together_are_a_slice() {
         [("i", "event 3"), ("i", "event 4"), ("B", "event 5"), ("i", "event 5"), ("E", "event 5")];
     assert_eq!(phases, expected);
     assert_eq!(perfetto_kinds(&file), [3, 3, 1, 3, 2]);
-    // What the filter leaves out has no partner.
+    // An event that the filter leaves out is no partner.
     let json = converted(&file, "chrome", &["--where", "opcode == 1"]);
     let json: Value = serde_json::from_slice(&json).unwrap();
     let events = json["traceEvents"].as_array().unwrap();

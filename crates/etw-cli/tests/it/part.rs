@@ -233,6 +233,30 @@ fn an_input_is_never_overwritten_by_another_name() {
             assert!(std::fs::read(&trace).unwrap() == bytes, "{words:?}");
         }
     }
+    // Schemas and parts are inputs, too.
+    let manifest = folder.0.join("k.man");
+    const MANIFEST: &str = "<instrumentationManifest><instrumentation><events>\
+        <provider name='A' symbol='A' guid='{00000000-0000-0000-0000-000000000041}' messageFileName='a' resourceFileName='a'/>\
+        </events></instrumentation></instrumentationManifest>";
+    std::fs::write(&manifest, MANIFEST).unwrap();
+    let shown = manifest.to_str().unwrap();
+    let part = folder.0.join("in.etl.part");
+    std::fs::write(&part, "left").unwrap();
+    let beside = part.to_str().unwrap();
+    for words in [
+        ["dump", "--force", "--manifest", shown, "-o", shown],
+        ["stat", "--force", "--manifest", shown, "-o", shown],
+        ["relog", "--force", "--manifest", shown, "-o", shown],
+        ["merge", "--force", "--manifest", shown, "-o", shown],
+        ["report", "--force", "--manifest", shown, "-o", shown],
+        ["dump", "--force", "--format", "text", "-o", beside],
+    ] {
+        let output = etw(&words, &[&trace]);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("is an input file"), "{words:?}: {}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(&manifest).unwrap(), MANIFEST);
+    assert_eq!(std::fs::read(&part).unwrap(), b"left");
 }
 
 /// OV-3: memory whose trace was removed is listed by `doctor`, with its trace and size, and removed by the next command that

@@ -417,7 +417,7 @@ impl Walk {
         let Some((start, zeros)) = self.gap.take() else { return Ok(()) };
         let end = offset.min(self.source.size());
         if at_end && zeros && self.may_reserve() {
-            // What a session has written there since the headers were looked for is not damage.
+            // Buffers that a session has written there since the headers were looked for are no damage.
             let is_written = |source: &dyn ByteSource| !self.is_finalised() && source.has_changed();
             if is_zero(&*self.source, start, end)? || is_written(&*self.source) {
                 self.totals.reserved_bytes = end - start;

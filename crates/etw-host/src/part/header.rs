@@ -49,7 +49,7 @@ pub(crate) struct PartHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoldStart {
     pub last: Position,
-    /// Of a compressed file.
+    /// A compressed file's whole buffers.
     pub walked: Option<Walked>,
 }
 

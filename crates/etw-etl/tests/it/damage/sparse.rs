@@ -1,5 +1,6 @@
 //! Files with holes, and zeros that nobody needs to read.
 
+use super::changing::Temporary;
 use super::*;
 use std::sync::atomic::AtomicU64;
 
