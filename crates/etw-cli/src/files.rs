@@ -1,7 +1,7 @@
 //! Traces that commands read: opening them, and notes on their state, losses and damage.
 
-use crate::format::shown_path;
 use crate::output::{Outcome, counted, file_identity};
+use crate::safe_text::shown_path;
 use etw_decode::Store;
 use etw_decode::expr::Expr;
 use etw_etl::DamageLog;
@@ -49,7 +49,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
     }
 }
 
-/// The traces of these paths, each once: a note tells of those that are named again, also as the `.part` that is read with its trace.
+/// The traces of these paths, each once: a note names those that come again, also as the `.part` that is read with its trace.
 pub fn distinct(paths: &[PathBuf]) -> Vec<&PathBuf> {
     let mut known = HashSet::new();
     let is_new = |path: &&PathBuf| {

@@ -8,8 +8,9 @@ mod text;
 mod view;
 mod xml;
 
+pub use crate::safe_text::{is_safe, safe, shown_path};
 pub use heads::Heads;
-pub use text::{is_safe, put_escaped, put_value, safe, shown_path};
+pub use text::{put_escaped, put_value};
 pub use view::View;
 
 use crate::join::Names;

@@ -42,6 +42,7 @@ mod repair;
 mod report;
 mod rewrite;
 mod running_threads;
+mod safe_text;
 mod sample_intervals;
 mod schemas;
 #[cfg(unix)]

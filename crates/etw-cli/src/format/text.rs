@@ -8,6 +8,7 @@ use super::heads::{Heads, has_items};
 use super::{FileFacts, Options, View, failure_text, put_hex, put_number};
 use crate::column::level_colour;
 use crate::join::{Moment, Names};
+use crate::safe_text::{is_printable_ascii, is_unsafe, safe};
 use etw_decode::{
     Decoded, Escape, Field, Inserts, Integers, Reason, Source, Style, Value, Visitor,
     activity_path, write_json_string,
@@ -213,54 +214,11 @@ fn put_name(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) 
     }
 }
 
-/// Names come from the trace: nothing in them may move the terminal's cursor, turn its text around or break the line.
-pub fn safe(name: &str) -> std::borrow::Cow<'_, str> {
-    match is_safe(name) {
-        true => name.into(),
-        false => {
-            let shown = name.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c });
-            shown.collect::<String>().into()
-        }
-    }
-}
-
-/// A path for people, with U+FFFD for characters that a line cannot have.
-pub fn shown_path(path: &std::path::Path) -> String {
-    safe(&path.to_string_lossy()).into_owned()
-}
-
-/// Whether a line can have the text as it is.
-pub fn is_safe(text: &str) -> bool {
-    is_printable_ascii(text.as_bytes()) || !text.chars().any(is_unsafe)
-}
-
-/// Whether a character is no part of a line: a control, the end of a line or paragraph, or one that turns the text behind it around.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// Appends a text in quotes, with the escapes of JSON, also for characters that JSON leaves alone and a line has not.
 pub fn put_escaped(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
     write_json_string(out, text);
     escape_unsafe(out, start);
-}
-
-/// Whether all bytes are those of visible characters and blanks.
-fn is_printable_ascii(text: &[u8]) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // A bit is set if a byte is above 7e or below 20.
-    let others =
-        |word: u64| (word | word.wrapping_add(ONES) | word.wrapping_sub(ONES * 0x20)) & ONES << 7;
-    let Some(last) = text.last_chunk() else {
-        return text.iter().all(|byte| (0x20..0x7f).contains(byte));
-    };
-    let words = text.chunks_exact(8).filter_map(<[u8]>::first_chunk);
-    let found = words.fold(others(u64::from_le_bytes(*last)), |found, word| {
-        found | others(u64::from_le_bytes(*word))
-    });
-    found == 0
 }
 
 fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
@@ -395,22 +353,4 @@ fn escape_unsafe(out: &mut Vec<u8>, start: usize) -> bool {
         }
     }
     true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_printable_ascii;
-
-    #[test]
-    fn other_bytes_are_found_wherever_they_are() {
-        for length in 0..20 {
-            for byte in 0..=255 {
-                for at in 0..length {
-                    let mut text = vec![b'~'; length];
-                    text[at] = byte;
-                    assert_eq!(is_printable_ascii(&text), (0x20..0x7f).contains(&byte), "{byte:x}");
-                }
-            }
-        }
-    }
 }
