@@ -308,9 +308,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
         let last = order.last().copied();
         for index in order {
-            if Some(index) == last
-                && let Some(buffer) = &mut self.open[index]
-            {
+            let ends_file = Some(index) == last;
+            if let Some(buffer) = self.open[index].as_mut().filter(|_| ends_file) {
                 buffer.mark_flush();
             }
             self.close(index, now);
