@@ -186,7 +186,7 @@ struct Written {
 struct Event<'e> {
     time: i64,
     shape: Shape<'e>,
-    /// That of a slice is its start's, without `/Start`.
+    /// A slice has its start's, without `/Start`.
     name: &'e str,
     provider: &'e str,
     record: &'e EventRecord<'e>,
