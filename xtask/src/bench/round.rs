@@ -298,7 +298,7 @@ impl<'r> Output<'r> {
         if self.form == Form::Circular {
             logfile.log_file_mode = LogFileMode::CIRCULAR;
             let bytes = (self.slots() + 1) * u64::from(logfile.buffer_size);
-            logfile.maximum_file_size = bytes.div_ceil(1 << 20) as u32;
+            logfile.maximum_file_size = (bytes >> 20).max(1) as u32;
         }
         logfile.buffers_written = u32::try_from(self.written + 1)?;
         let end = logfile.clock(self.round.start_raw).filetime(self.last_raw);

@@ -463,11 +463,13 @@ impl Walk {
         self.circle().is_none_or(|circle| written.max(self.number) >= circle)
     }
 
-    /// Buffers of a circular file of its maximum size; `None` if the header does not state it.
+    /// Buffers that a circular file of its maximum size has at least; `None` if the header does not state it.
     fn circle(&self) -> Option<u64> {
         let header = self.start.header.as_ref()?;
-        let size = u64::from(header.buffer_size);
-        header.maximum_size().and_then(|maximum| maximum.checked_div(size))
+        let buffers = header.maximum_size()?.checked_div(u64::from(header.buffer_size))?;
+        // Sessions of this project state KiB, and fill it. Whether Windows begins anew one buffer earlier is not known.
+        let is_exact = header.log_file_mode.contains(LogFileMode::USE_KBYTES_FOR_SIZE);
+        Some(if is_exact { buffers } else { buffers.saturating_sub(1) })
     }
 
     fn buffers_written(&self) -> u64 {
