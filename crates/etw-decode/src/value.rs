@@ -78,6 +78,8 @@ pub enum Value<'a> {
         value: i64,
         /// The kind of status, which decides its name.
         kind: StatusKind,
+        /// Its type is a hexadecimal number, which JSON shows.
+        is_hex: bool,
     },
     /// A custom-serialised field (TraceLoggingCustom).
     Custom {
@@ -119,8 +121,11 @@ impl<'a> Value<'a> {
             (Show::Port, _) => Value::UInt(u64::from((unsigned as u16).swap_bytes())),
             (Show::Ipv4, &[a, b, c, d]) => Value::Ipv4([a, b, c, d]),
             (Show::FileTime, _) => Value::FileTime(FileTime(signed)),
-            (Show::Status(kind), _) if is_signed => Value::Status { value: signed, kind },
-            (Show::Status(kind), _) => Value::Status { value: unsigned as i64, kind },
+            (Show::Status(kind) | Show::HexStatus(kind), _) => Value::Status {
+                value: if is_signed { signed } else { unsigned as i64 },
+                kind,
+                is_hex: matches!(show, Show::HexStatus(_)),
+            },
             _ => Value::UInt(unsigned),
         }
     }
@@ -162,6 +167,7 @@ impl Value<'_> {
     fn write_rare_json(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
             Value::Null => out.extend_from_slice(b"null"),
+            Value::Status { value, is_hex: true, .. } => write_quoted_hex(out, value as u64),
             Value::Status { value, .. } => write_int(out, value),
             Value::Int(value) => {
                 let quoted = style.json_strings64 && value.unsigned_abs() > EXACT_IN_DOUBLE;
@@ -274,7 +280,7 @@ impl Value<'_> {
     fn write_rare_text(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
             Value::Null => {}
-            Value::Status { value, kind } => {
+            Value::Status { value, kind, .. } => {
                 out.extend_from_slice(status_text(kind, value as u32).as_bytes());
             }
             Value::Int(value) => write_int(out, value),

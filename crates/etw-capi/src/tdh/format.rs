@@ -87,7 +87,7 @@ fn text_of(value: &Value<'_>) -> String {
             None => plain(value),
         },
         Value::Text(text) => text.to_str(CodePage::default()).into_owned(),
-        Value::Status { value, kind } => status(value as u32, kind),
+        Value::Status { value, kind, .. } => status(value as u32, kind),
         _ => plain(value),
     }
 }

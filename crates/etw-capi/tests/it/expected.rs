@@ -94,7 +94,7 @@ fn text_of(value: &Value<'_>) -> String {
             text.strip_suffix('Z').map(|text| format!("{text}00Z")).unwrap_or(text)
         }
         Value::Text(text) => text.to_str(CodePage::default()).into_owned(),
-        Value::Status { value, kind } => {
+        Value::Status { value, kind, .. } => {
             let code = *value as u32;
             let what = match kind {
                 StatusKind::NtStatus => "NTSTATUS",

@@ -89,7 +89,7 @@ fn every_type_and_format() {
         (InType::SYSTEMTIME, null, parts, "\"2020-02-29T23:59:58.0070000Z\""),
         (InType::SID, null, sid.to_vec(), "\"S-1-5-32-544\""),
         (InType::HEXINT32, null, vec![1, 0, 0, 0], "\"0x1\""),
-        (InType::HEXINT32, OutType::NTSTATUS, vec![5, 0, 0, 0xc0], "3221225477"),
+        (InType::HEXINT32, OutType::NTSTATUS, vec![5, 0, 0, 0xc0], "\"0xc0000005\""),
         (InType::HEXINT64, null, vec![0; 8], "\"0x0\""),
         (InType::COUNTEDSTRING, null, counted(&utf16("a\0b")), "\"a\\u0000b\""),
         (InType::COUNTEDANSISTRING, OutType::UTF8, counted("€".as_bytes()), "\"€\""),

@@ -36,6 +36,8 @@ pub enum Show {
     Utf8,
     /// A status code: its number, and for people its name.
     Status(StatusKind),
+    /// The same of a hexadecimal number.
+    HexStatus(StatusKind),
 }
 
 /// The kind of a status code.
@@ -261,8 +263,8 @@ impl tdh::InType {
         };
         match (self.wire(), out.row()) {
             // These in-types have one form. A hexadecimal number may also be a status code.
-            (_, Some(Row { show: show @ Show::Status(_), .. })) if self == InType::HEXINT32 => {
-                *show
+            (_, Some(&Row { show: Show::Status(kind), .. })) if self == InType::HEXINT32 => {
+                Show::HexStatus(kind)
             }
             _ if default != Show::Plain => default,
             (Some(wire), Some(row)) if row.wires & wire.group() != 0 => row.show,
@@ -273,6 +275,10 @@ impl tdh::InType {
 
 /// TDH's types for values that are stored and shown so, for schemas that name no TDH types.
 pub fn tdh_types(wire: Wire, show: Show) -> (tdh::InType, tdh::OutType) {
+    if let Show::HexStatus(kind) = show {
+        let out = tdh::OutType::of_show(Show::Status(kind), wire);
+        return (tdh::InType::HEXINT32, out.unwrap_or(tdh::OutType::NULL));
+    }
     let in_type = tdh::InType::of_wire(match show {
         Show::Signed => wire.with_sign(true),
         Show::Unsigned => wire.with_sign(false),
@@ -375,7 +381,7 @@ mod tests {
         assert_eq!(In::UINT16.show(Out::STRING), Show::Character);
         assert_eq!(In::UINT32.show(Out::STRING), Show::Plain);
         assert_eq!(In::POINTER.show(Out::NULL), Show::Hex);
-        assert_eq!(In::HEXINT32.show(Out::NTSTATUS), Show::Status(StatusKind::NtStatus));
+        assert_eq!(In::HEXINT32.show(Out::NTSTATUS), Show::HexStatus(StatusKind::NtStatus));
         assert_eq!(In::HEXINT64.show(Out::NTSTATUS), Show::Hex);
         assert_eq!(In::HEXINT32.show(Out::BOOLEAN), Show::Hex);
         assert_eq!(In::HEXINT64.show(Out::DATETIME), Show::Hex);
