@@ -43,7 +43,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
             Ok(TraceFile::open(path)?.with_damage([(0, what)]))
         }
         Err(error) => {
-            eprintln!("etw: note: {name}: what a program left beside it is not read: {error}");
+            eprintln!("etw: note: {name}: the .part file beside it is not read: {error}");
             TraceFile::open(path)
         }
     }
@@ -160,7 +160,7 @@ pub fn report(records: &Records) -> Outcome {
     report_named(records, TraceFile::path)
 }
 
-/// The outcome of reading; damage and notes are printed unless they were told before.
+/// The outcome of reading. Prints damage and notes unless they are printed already (`is_told`).
 pub fn outcome(records: &Records, is_told: bool) -> Outcome {
     match is_told {
         true if records.damage().is_empty() => Outcome::Done,

@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     run_told(arguments, false)
 }
 
-/// As [`run`]; `is_told`: damage was told before.
+/// As [`run`]. `is_told`: damage is printed already.
 pub fn run_told(arguments: &Arguments, is_told: bool) -> Result<Outcome, Failure> {
     arguments.schemas.check_output(&arguments.output)?;
     let traces: Vec<TraceFile> =

@@ -65,8 +65,8 @@ fn run_part(part: &str, has_host: bool, check: impl Fn(&Folder, Compiler)) {
     assert!(ran > 0, "no C compiler is installed");
 }
 
-/// OV-15: a registration under a host whose sessions have the provider calls its callback once, with what all sessions ask for; traits
-/// that are set later change nothing; each later change is one call.
+/// OV-15: a registration under a host whose sessions have the provider calls its callback once, with what all sessions ask for. Traits
+/// that are set later do not call it, and each later change calls it once.
 #[test]
 fn a_callback_is_called_once_for_each_change() {
     run_part("callbacks", true, |_, _| ());

@@ -223,7 +223,7 @@ fn check_replaceable(path: &Path, replaces: bool) -> Result<(), Failure> {
     }
 }
 
-/// Writes tracerpt's summary: the files, and the count of each kind of event. `is_told`: damage was told before.
+/// Writes tracerpt's summary: the files, and the count of each kind of event. `is_told`: damage is printed already.
 fn write_summary(
     path: &Path,
     paths: &[PathBuf],

@@ -696,8 +696,8 @@ impl Records {
             let told = |damage: &Damage| {
                 damage.file_index == file_index && damage.kind == DamageKind::Changed
             };
-            // A session may still write a file that is not finalised. What it puts behind the bytes of the opening is not read; a buffer
-            // that it replaces is found out by its number.
+            // A session may still write a file that is not finalised. Bytes that it appends after the opening are not read. A buffer that it
+            // replaces has another number, and is damage.
             let may_change = !file.is_finalised() && file.header().is_some();
             if !may_change && file.has_changed() && !self.damage.kept().iter().any(told) {
                 self.damage.push(Damage { file_index, offset: 0, kind: DamageKind::Changed });
