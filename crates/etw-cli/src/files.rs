@@ -23,10 +23,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
     match Overlay::open(path) {
         Ok(None) => TraceFile::open(path),
         Ok(Some((overlay, left))) => {
-            let what = if left.is_running {
-                "of a session that still runs"
-            } else {
-                "that a killed program left; `etw repair` folds them in"
+            let what = match left.is_running {
+                true => "of a session that still runs",
+                false if left.damaged > 0 => "that a killed program left",
+                false => "that a killed program left; `etw repair` folds them in",
             };
             let events = counted(left.events, "event");
             eprintln!("etw: note: {name}: with {events} {what}");

@@ -148,7 +148,10 @@ fn check_session(facts: &SessionFacts, out: &Path) -> io::Result<()> {
     match is_other {
         true => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is of another session than the trace; remove it, or move it away and repair it there",
+            format!(
+                "{} is of another session than the trace; remove it, or move it away and repair it there",
+                part_path(out).display()
+            ),
         )),
         false => Ok(()),
     }
